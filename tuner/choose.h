@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one decision. Each tuner/abi/vN.c turns its arguments into the calls below and nothing else; what to choose is decided
+ * The one decision. Each tuner/abi/tuner_vN.c turns its arguments into the calls below and nothing else; what to choose is decided
  * here, from things that are equal on all ranks.
  *
  * From ABI v3 on an answer is a mark in NCCL's cost table (capo_mark_...); v1 and v2 are told the numbers of algorithm and
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "capo/seam.h"
-#include "core/profile/table.h"
+#include "core/profile/profile_table.h"
 #include "core/profile/seen.h"
 #include "core/base/util.h"
 #include "tuner/plugin.h"
@@ -46,7 +46,7 @@ struct capo_tuner {
         int n_ranks, n_nodes;
         struct capo_chunks *chunks; /* NULL: no row says a chunk, or this NCCL does not ask for it */
         bool own_tables;            /* not shared: free them */
-        struct capo_tuner *next;    /* of those that steer (tuner/steer.c) */
+        struct capo_tuner *next;    /* of those that steer (tuner/call_limits.c) */
         bool steers;
 } __attribute__((aligned(64)));
 

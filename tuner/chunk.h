@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "core/profile/table.h"
+#include "core/profile/profile_table.h"
 
 /* One communicator: the last question of each collective, and what was answered. */
 struct capo_chunks {

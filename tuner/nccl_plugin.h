@@ -9,7 +9,7 @@
  *   v3  2.22+          cost table                    v6  2.30.3+                  getChunkSize
  *
  * NCCL asks for the newest it knows, then older ones, and takes the first found. The symbol is an object, not a
- * function. A newer version's layout stands in its own file, tuner/abi/vN.c.
+ * function. A newer version's layout stands in its own file, tuner/abi/tuner_vN.c.
  */
 #ifndef CAPO_NCCL_PLUGIN_H
 #define CAPO_NCCL_PLUGIN_H

@@ -19,7 +19,7 @@
 #include "tuner/chunk.h"
 #include "tuner/comm_name.h"
 #include "tuner/process.h"
-#include "tuner/steer.h"
+#include "tuner/call_limits.h"
 #include "tuner/sweep.h"
 #include "tuner/tuner_env.h"
 #include "tuner/version.h"
@@ -126,7 +126,7 @@ static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *
         struct capo_layout_why why = {.source = CAPO_LAYOUT_NCCL};
         int r;
 
-        if (info->abi == 1) /* asked without a communicator: see tuner/abi/v1.c */
+        if (info->abi == 1) /* asked without a communicator: see tuner/abi/tuner_v1.c */
                 shape = (struct capo_shape){.n_ranks = -1,
                                             .n_nodes = -1,
                                             .min_local = -1,

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/nccl.h"
+#include "core/base/nccl_release.h"
 #include "tuner/other.h"
 
 const struct capo_tuner_abi *const capo_tuner_abis[CAPO_TUNER_ABI_NEWEST] = {

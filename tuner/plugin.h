@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The versions of NCCL's plugin interfaces, both ways: each file tuner/abi/vN.c and tuner/profiler/vN.c has the object that
+ * The versions of NCCL's plugin interfaces, both ways: each file tuner/abi/tuner_vN.c and tuner/profiler/profiler_vN.c has the object that
  * NCCL finds, which turns its arguments into the calls of tuner/choose.h or tuner/profiler/profiler.h, and the functions
  * here, which call somebody else's plugin of that version. include/capo/plugin_abis.def is the list.
  */

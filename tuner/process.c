@@ -14,7 +14,7 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
-#include "core/profile/find.h"
+#include "core/profile/profile_find.h"
 #include "tuner/process.h"
 #include "tuner/tuner_env.h"
 

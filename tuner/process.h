@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "core/base/layout.h"
-#include "core/profile/table.h"
+#include "core/profile/profile_table.h"
 
 extern struct capo_process {
         pthread_mutex_t lock;

@@ -16,7 +16,7 @@
 
 #include "capo/profile.h"
 #include "capo/seam.h"
-#include "core/profile/table.h"
+#include "core/profile/profile_table.h"
 
 enum { CAPO_SWEEP_CANDIDATES = 192 };
 

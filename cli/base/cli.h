@@ -3,7 +3,7 @@
 #ifndef CAPO_CLI_H
 #define CAPO_CLI_H
 
-#include "cli/base/options.h"
+#include "cli/base/cli_options.h"
 
 #define VERB(name, help)          extern const struct cli_command name##_command;
 #define SUBVERB(verb, name, help) extern const struct cli_command verb##_##name##_command;

@@ -9,7 +9,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/base/plan_tools.h"
-#include "cli/base/where.h"
+#include "cli/base/install_paths.h"
 #include "profiles/plan/plan.h"
 
 int cli_topology_find(const char *platform, char *path, size_t room)

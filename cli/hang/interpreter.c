@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/hang/python.h"
+#include "cli/hang/python_stack.h"
 #include "core/base/util.h"
 
 enum {

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "cli/hang/python.h"
+#include "cli/hang/python_stack.h"
 #include "cli/hang/stacks.h"
 #include "cli/hang/unwind.h"
 #include "core/base/clock.h"
 #include "core/base/demangle.h"
-#include "core/base/plain.h"
+#include "core/base/plain_text.h"
 #include "core/base/util.h"
 
 #define TIME_NS 2000000000u

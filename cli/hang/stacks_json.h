@@ -2,7 +2,7 @@
 #ifndef CAPO_HANG_STACKS_JSON_H
 #define CAPO_HANG_STACKS_JSON_H
 
-#include "cli/base/json.h"
+#include "cli/base/cli_json.h"
 
 /** hang_json_stacks() - an array of the threads of @pid, by hang_stacks(); @why_none: a text where there are none, else null. */
 json_t *hang_json_stacks(int pid, json_t **why_none);

@@ -64,7 +64,7 @@ static const enum capo_coll coll_at[CAPO_COLLS] = {
 
 static const char *const clocks[CAPO_CLOCKS] = {"none", "host", "event", "kernel"};
 
-/* nccl.h: ncclDataType_t 0..11, ncclRedOp_t 0..4 */
+/* nccl_release.h: ncclDataType_t 0..11, ncclRedOp_t 0..4 */
 static const struct {
         const char *name;
         unsigned size;

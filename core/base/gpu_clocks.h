@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How fast a GPU runs, and what holds it back: looks by NVML, what they add up to, and the text of that (INFO gpu.clocks.N). Asked
- * in the job by the drain thread and afterwards by capo hang; judged by profiles/job/cause.c.
+ * in the job by the drain thread and afterwards by capo hang; judged by analysis/report/late_cause.c.
  */
 #ifndef CAPO_GPU_CLOCKS_H
 #define CAPO_GPU_CLOCKS_H

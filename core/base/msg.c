@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "core/base/plain.h"
+#include "core/base/plain_text.h"
 #include "core/base/write_signals.h"
 
 static enum capo_level last_level = CAPO_INFO;

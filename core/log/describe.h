@@ -3,7 +3,7 @@
 #ifndef CAPO_DESCRIBE_H
 #define CAPO_DESCRIBE_H
 
-#include "core/log/output.h"
+#include "core/log/log_output.h"
 
 /** capo_site_text_fn - pc[] to @text, once per new site; Return: bytes of it. */
 typedef unsigned (*capo_site_text_fn)(const struct capo_seg_site *site, char *text, unsigned room);

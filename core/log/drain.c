@@ -14,7 +14,7 @@
 #include "core/log/describe.h"
 #include "core/log/drain.h"
 #include "core/log/flight.h"
-#include "core/log/output.h"
+#include "core/log/log_output.h"
 #include "core/log/unfinished.h"
 
 struct capo_drain {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/log/fabric.def as tables, for the two files that walk them: fabric_write.c and fabric_read.c. */
+/* core/log/fabric_frame.def as tables, for the two files that walk them: fabric_write.c and fabric_read.c. */
 #ifndef CAPO_LOG_FABRIC_KEYS_H
 #define CAPO_LOG_FABRIC_KEYS_H
 
-#include "core/log/fabric.h"
+#include "core/log/fabric_frame.h"
 
 /* How a field is written. Left out: 0, "", what is said here. */
 enum capo_fabric_value {
@@ -21,7 +21,7 @@ enum capo_fabric_value {
 };
 
 #define FABRIC_LINE(id, word, type) typedef struct type fabric_line_##id;
-#include "core/log/fabric.def"
+#include "core/log/fabric_frame.def"
 
 static const struct fabric_key {
         const char *key;
@@ -36,18 +36,18 @@ static const struct fabric_key {
          .value = FABRIC_##value_,                                     \
          .size = (uint16_t)sizeof(((fabric_line_##line_ *)0)->field_), \
          .at = (uint32_t)offsetof(fabric_line_##line_, field_)},
-#include "core/log/fabric.def"
+#include "core/log/fabric_frame.def"
         {.line = CAPO_FABRIC_LINES},
 };
 
 static const char *const fabric_words[CAPO_FABRIC_LINES] = {
 #define FABRIC_LINE(id, word, type) word,
-#include "core/log/fabric.def"
+#include "core/log/fabric_frame.def"
 };
 
 static const char *const fabric_kinds[CAPO_FI_KINDS] = {
 #define FABRIC_KIND(id, key, transmits) key,
-#include "core/log/fabric.def"
+#include "core/log/fabric_frame.def"
 };
 
 static const char fabric_letters[] = "imwbIMWB"; /* by enum capo_fabric_seen */

@@ -7,7 +7,7 @@
 #define CAPO_FLIGHT_H
 
 #include "core/log/cells.h"
-#include "core/log/output.h"
+#include "core/log/log_output.h"
 
 #define CAPO_BLOCK_MOST 4096u
 

@@ -27,21 +27,4 @@
 size_t capo_info_print(char *line, size_t room, const char *key, const char *format, va_list args)
         __attribute__((format(printf, 4, 0)));
 
-struct capo_log_frame;
-
-struct capo_info_line {
-        const char *key, *value; /* in the frame, no zero behind them */
-        size_t n_key, n_value;
-        bool more; /* the value goes behind the key's earlier one instead of replacing it */
-};
-
-/** capo_info_next() - the next line of @f that has a key and a value; *@at starts with 0. False: no more. */
-bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info_line *out);
-
-/** capo_info_is() - is it the line of @key? */
-bool capo_info_is(const struct capo_info_line *line, const char *key);
-
-/** capo_info_index() - N of a @key that is @base, a dot and N ("gpu.numa.3"); -1 when it is none. */
-int capo_info_index(const char *key, const char *base);
-
 #endif

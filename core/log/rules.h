@@ -32,26 +32,10 @@ struct capo_rules_row {
         char turned[128];  /* what calls are turned for, in words (capo_row_turned_text()); "" nothing */
 };
 
-/* ---- writing ---- */
-
 /** capo_rules_put() - DIGEST, MODELLED, FILE, NAME, TURNS, MORE, SWEEP: a line of @key and what @format makes. */
 void capo_rules_put(FILE *out, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /** capo_rules_put_row() - a line for a row or a candidate. */
 void capo_rules_put_row(FILE *out, const struct capo_rules_row *row);
-
-/* ---- reading: @rules is the text of the frame, NULL for none ---- */
-
-/** capo_rules_value() - value of DIGEST, MODELLED, FILE, NAME, TURNS or SWEEP. False: not there, and @out is "". */
-bool capo_rules_value(const char *rules, const char *key, char *out, size_t room);
-
-/** capo_rules_row() - the line at @line (up to a newline or zero) as a row or a candidate, but for its file. */
-bool capo_rules_row(const char *line, struct capo_rules_row *out);
-
-/** capo_rules_find() - what capo_record.rule = @rule stands for; false when @rules does not tell. */
-bool capo_rules_find(const char *rules, unsigned rule, struct capo_rules_row *out);
-
-/** capo_rules_place() - "p.json:12", "sweep candidate", or "rule 12" when @rules does not tell. Returns @text. */
-const char *capo_rules_place(const char *rules, unsigned rule, char *text, size_t room);
 
 #endif

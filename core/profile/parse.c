@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/profile/json.h"
-#include "core/profile/file.h"
+#include "core/profile/profile_json.h"
+#include "core/profile/profile_file.h"
 #include "core/profile/range.h"
 #include "core/profile/words.h"
 #include "core/base/calls.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in memory: making, keeping, loading. The two file formats are in parse.c, write.c and csv.c.
+ * Profiles in memory: making, keeping, loading. The two file formats are in parse.c, profile_write.c and profile_csv.c.
  *
  * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into the rows by index,
  * so that arrays may move while a profile is built. Nothing is shared between profiles and nothing is changed after
@@ -20,9 +20,9 @@
 
 #include "core/base/array.h"
 #include "core/base/file.h"
-#include "core/profile/json.h"
+#include "core/profile/profile_json.h"
 #include "core/base/layout.h"
-#include "core/profile/file.h"
+#include "core/profile/profile_file.h"
 #include "core/base/util.h"
 
 struct block {

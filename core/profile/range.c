@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/base/nccl.h"
+#include "core/base/nccl_release.h"
 #include "core/profile/range.h"
 
 /* "4-8", "16-", "-4", "4" */

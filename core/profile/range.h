@@ -3,7 +3,7 @@
 #ifndef CAPO_RANGE_H
 #define CAPO_RANGE_H
 
-#include "core/profile/json.h"
+#include "core/profile/profile_json.h"
 
 enum capo_range_kind {
         CAPO_RANGE_WHOLE, /* whole numbers */

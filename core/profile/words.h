@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "core/profile/json.h"
+#include "core/profile/profile_json.h"
 #include "core/profile/range.h"
 
 #define WORD(text) CAPO_SLICE(text)

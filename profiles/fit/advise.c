@@ -14,7 +14,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
-#include "profiles/job/hist.h"
+#include "analysis/job/hist.h"
 #include "profiles/fit/advise.h"
 
 #define LEAST_GAIN 0.03 /* of the step's communication */

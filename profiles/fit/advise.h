@@ -6,7 +6,7 @@
 #ifndef CAPO_ADVISE_H
 #define CAPO_ADVISE_H
 
-#include "profiles/job/stats.h"
+#include "analysis/job/stats.h"
 #include "profiles/fit/fit.h"
 
 /* Time of one all-reduce by size, straight between measured points in log size and log time; beyond the last at its

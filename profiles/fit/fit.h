@@ -10,7 +10,7 @@
 #define CAPO_FIT_H
 
 #include "capo/profile.h"
-#include "profiles/fit/links.h"
+#include "profiles/fit/fit_links.h"
 #include "profiles/import/import.h"
 
 struct capo_fit_options {

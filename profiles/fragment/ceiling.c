@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ceilings of one allocation, from the rates of pack.h; behind one switch with equal ports they are closed forms (72
+/* The ceilings of one allocation, from the rates of tree_pack.h; behind one switch with equal ports they are closed forms (72
  * GPUs take no time). */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "profiles/fragment/net.h"
+#include "profiles/fragment/flow_net.h"
 #include "profiles/machine/platform.h"
 
 /* Every rank on one switch, by a port each: a chain for broadcast; for the others every GPU is the centre of one tree. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's own formula (src/graph/tuning.cc, ncclTopoTuneModel): what a shape's bus bandwidth becomes per protocol, and the
- * constants in it. model.c says what is done with it.
+ * constants in it. fragment_model.c says what is done with it.
  */
 #ifndef CAPO_FRAGMENT_FORMULA_H
 #define CAPO_FRAGMENT_FORMULA_H

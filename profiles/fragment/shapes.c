@@ -11,7 +11,7 @@
 
 #include "core/base/util.h"
 #include "profiles/fragment/lp.h"
-#include "profiles/fragment/net.h"
+#include "profiles/fragment/flow_net.h"
 
 #define TOUR_GPUS 12 /* the table behind rings and chains has 12 * 2^12 cells */
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiles/fragment/net.h"
+#include "profiles/fragment/flow_net.h"
 #include "profiles/fragment/ways.h"
 
 /* ---- links ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The links of one machine, and the ways that NCCL goes over them from GPU to GPU, from a GPU to a NIC and back. What
- * judges channels (loads.h) counts on them.
+ * judges channels (link_loads.h) counts on them.
  */
 #ifndef CAPO_FRAGMENT_WAYS_H
 #define CAPO_FRAGMENT_WAYS_H

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "capo/record.h"
-#include "core/base/nccl.h"
+#include "core/base/nccl_release.h"
 
 /* What made a time; samples of different makes are never compared with each other. */
 enum capo_make {
@@ -49,7 +49,7 @@ struct capo_trial {
         char settings
                 [128];  /* NCCL_* set there but those that say what is forced or only talk, "KEY=VALUE ..." by name */
         char tuner[32]; /* a tuner plugin that is neither NCCL's own nor capo's */
-        /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/guard.c. */
+        /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/fit_guard.c. */
         char why[96]; /* who said what was forced, or why the run takes no part */
         bool left_out;
 };

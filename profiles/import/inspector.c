@@ -21,7 +21,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
-#include "profiles/import/json.h"
+#include "profiles/import/import_json.h"
 
 struct inspector_call {
         uint64_t comm, bytes;

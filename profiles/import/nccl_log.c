@@ -14,7 +14,7 @@
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "profiles/import/import_priv.h"
+#include "profiles/import/import_private.h"
 
 /* NCCL's ncclFunc_t order, which is also the order of the table's rows. */
 static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE, CAPO_CALL_ALLGATHER,

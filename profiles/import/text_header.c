@@ -11,7 +11,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
-#include "profiles/import/text.h"
+#include "profiles/import/import_text.h"
 
 /* nccl-tests' program names: all_reduce_perf, all_gather_perf_mpi, ... */
 static unsigned call_of_program(const char *text)

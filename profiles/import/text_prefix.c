@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiles/import/text.h"
+#include "profiles/import/import_text.h"
 
 /* Colours: ESC [ ... letter. In place. */
 static void strip_colours(char *line)

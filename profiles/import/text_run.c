@@ -15,7 +15,7 @@
 #include "core/base/layout.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "profiles/import/text.h"
+#include "profiles/import/import_text.h"
 
 void capo_text_reject(struct block *b, const char *format, ...)
 {

@@ -11,7 +11,7 @@
 #include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/util.h"
-#include "profiles/store/schema.h"
+#include "profiles/store/store_schema.h"
 #include "profiles/store/store.h"
 
 static unsigned wait_s = 30;

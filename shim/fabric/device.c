@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/fabric/fabric.h"
+#include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 
 /* The PCI address that <class>/<name>/device points to. */

@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "shim/fabric/fabric.h"
-#include "shim/fabric/dlsym.h"
+#include "shim/fabric/shim_fabric.h"
+#include "shim/fabric/fabric_dlsym.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/record/shim.h"

@@ -8,7 +8,7 @@
  * back around such calls does not do: many threads use a domain at once, what one opens while another enables would go
  * unseen, and the enabling of that endpoint, being none of ours, would find the copy. So a domain keeps its table, and
  * single words in it are exchanged. Every domain that has the table is served by them, also those that layered
- * providers open below: the entries (calls.c) look up whose call it is, and pass on what nobody follows.
+ * providers open below: the entries (fabric_calls.c) look up whose call it is, and pass on what nobody follows.
  *
  * In v1.8.0 to v2.6.0 these tables are writable, static, and never freed; lpp's alone is constant. One that cannot be
  * written is left alone, and the log says that what was opened on its domain is not known.
@@ -19,7 +19,7 @@
 
 #include "core/base/lock.h"
 #include "core/base/util.h"
-#include "shim/fabric/fabric.h"
+#include "shim/fabric/shim_fabric.h"
 
 #define PLACES 32 /* tables; a provider has one or two for domains */
 

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "shim/fabric/fabric.h"
+#include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 
 #define EARLY_LOOKS     400

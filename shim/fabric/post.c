@@ -14,7 +14,7 @@
  */
 #include "capo/msg.h"
 #include "core/base/clock.h"
-#include "shim/fabric/fabric.h"
+#include "shim/fabric/shim_fabric.h"
 #include "shim/record/recorder.h"
 
 uint64_t capo_fi_now(void)

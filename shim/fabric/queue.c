@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "shim/fabric/fabric.h"
+#include "shim/fabric/shim_fabric.h"
 
 static __attribute__((noinline)) struct fi_cq_set *set_claim(struct fi_cq *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-ins for tables of functions: how one lies in memory, and how an entry begins. For fabric.h. */
+/* Stand-ins for tables of functions: how one lies in memory, and how an entry begins. For shim_fabric.h. */
 #ifndef CAPO_FI_STAND_IN_H
 #define CAPO_FI_STAND_IN_H
 

@@ -20,7 +20,7 @@
  * FI_QUEUE_WORK or by a GPU itself (FI_EFA_GDA_OPS) makes no call that could be seen.
  */
 
-#include "shim/fabric/fabric.h"
+#include "shim/fabric/shim_fabric.h"
 #include "shim/find/object.h"
 
 void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "shim/fabric/fabric.h"
+#include "shim/fabric/shim_fabric.h"
 
 #define FI_WINDOWS       512
 #define FI_WINDOW_MIN_NS 5000000u
@@ -20,7 +20,7 @@ static unsigned n_looked_at; /* objects; adding one up takes about a microsecond
 
 const bool capo_fi_transmits[CAPO_FI_KINDS] = {
 #define FABRIC_KIND(id, key, transmits) transmits,
-#include "core/log/fabric.def"
+#include "core/log/fabric_frame.def"
 };
 
 void capo_fi_blind(const struct fi_ep *e, uint64_t *count, uint64_t *bytes)

@@ -51,7 +51,7 @@ static struct anchored {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool looked_for_good; /* found, and what `cu` has it keeps */
 static uint32_t sample;
-static _Atomic uint32_t n_slots; /* made so far: the first ones of the area; the rest of it is kernel.c's */
+static _Atomic uint32_t n_slots; /* made so far: the first ones of the area; the rest of it is kernel_stamps.c's */
 
 static int how_many(struct dl_phdr_info *info, size_t size, void *adds)
 {

@@ -26,11 +26,11 @@
 
 #include "capo/msg.h"
 #include "shim/nccl/comm.h"
-#include "shim/nccl/steer.h"
+#include "shim/nccl/call_override.h"
 #include "shim/nccl/told.h"
 #include "shim/nccl/untuned.h"
 #include "shim/record/start.h"
-#include "shim/site/python.h"
+#include "shim/site/site_python.h"
 
 _Atomic unsigned capo_comms_pending;
 

@@ -23,7 +23,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
-#include "shim/fabric/dlsym.h"
+#include "shim/fabric/fabric_dlsym.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"

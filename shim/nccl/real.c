@@ -28,7 +28,7 @@
 
 #include "capo/msg.h"
 #include "core/base/lock.h"
-#include "core/base/nccl.h"
+#include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "shim/find/loader.h"
 #include "shim/find/object.h"

@@ -11,7 +11,7 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/nccl.h"
+#include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"

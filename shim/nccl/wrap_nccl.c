@@ -10,7 +10,7 @@
 
 #include "capo/record.h"
 #include "shim/nccl/comm.h"
-#include "shim/nccl/steer.h"
+#include "shim/nccl/call_override.h"
 #include "shim/record/left.h"
 #include "shim/record/recorder.h"
 

@@ -41,8 +41,8 @@ struct capo_what {
 struct capo_comm {
         void *handle; /* the ncclComm_t; NULL once destroyed (handles are used again by NCCL) */
         struct capo_nccl *lib;
-        struct capo_nccl
-                *into; /* where its calls go: lib, or lib with those turned that a rule turns (shim/nccl/steer.h) */
+        struct capo_nccl *
+                into; /* where its calls go: lib, or lib with those turned that a rule turns (shim/nccl/call_override.h) */
         uint64_t uid;
         uint32_t seq, p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
@@ -128,7 +128,7 @@ struct capo_tls {
                 struct capo_comm *comm;
                 void *stream;
         } group_of[CAPO_GROUP_TIMED]; /* its first members */
-        int group_cluster;            /* cgaClusterSize of its first member, INT_MIN none (shim/nccl/steer.c) */
+        int group_cluster;            /* cgaClusterSize of its first member, INT_MIN none (shim/nccl/call_override.c) */
         uint16_t group_site;
         uint8_t group_call;
         uint8_t group_kind;             /* capo_record.channels of the group */

@@ -33,7 +33,7 @@ void capo_rounds_forked(void);
 enum capo_wish { CAPO_WISH_NONE, CAPO_WISH_GPU, CAPO_WISH_END };
 bool capo_rounds_ask(enum capo_wish wish, bool here);
 
-/** capo_info_write() - the INFO lines about this process (info.c); on the drain thread, once. */
+/** capo_info_write() - the INFO lines about this process (record_info.c); on the drain thread, once. */
 void capo_info_write(void);
 
 /** capo_info_environment() - those that the environment has, where it has changed since; on a thread of the job, one at a time. */
@@ -47,7 +47,7 @@ void capo_shim_text_early(unsigned type, const char *text, size_t size);
 long capo_launcher_rank(void);
 
 /**
- * capo_hang_begin(), capo_hang_look() - what is done about a hang (hang.c)
+ * capo_hang_begin(), capo_hang_look() - what is done about a hang (hang_record.c)
  *
  * The first on the job's thread when the recorder begins, for the settings; the second on each round of the drain thread, once
  * there is a log. A hang is a HANG frame, one line on standard error, and, by one of the ranks that share a folder, a verdict over

@@ -3,7 +3,7 @@
  * Call sites. Walking a stack costs microseconds, so it is done once per place: recorder.h keeps, per thread, a small
  * cache from (return address, stack depth) to the number of the site. Two ways to one wrapper call that have the same
  * return address and the same depth pass for one site; ways that differ mostly differ in depth. In a process with Python
- * the depth is mixed with where Python is (python.h).
+ * the depth is mixed with where Python is (site_python.h).
  *
  * The walk reads DWARF's unwind tables, which everything NCCL is called from has (cfi.h). It is our own since libgcc's unwinder believes
  * them: where they are wrong - assembly by hand, code that a signal interrupted between two instructions - it reads wherever they lead, or
@@ -24,7 +24,7 @@
 #include "shim/find/object.h"
 #include "shim/site/cfi.h"
 #include "shim/site/native.h"
-#include "shim/site/python.h"
+#include "shim/site/site_python.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 

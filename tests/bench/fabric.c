@@ -75,7 +75,7 @@ static void *sleeper(void *unused)
 
 /*
  * In a process under capo the batches take turns between the tables that lie in the objects and the provider's own,
- * which capo keeps in the word before its copy (shim/fabric/fabric.h, FI_TABLE): what differs between two processes - where memory
+ * which capo keeps in the word before its copy (shim/fabric/shim_fabric.h, FI_TABLE): what differs between two processes - where memory
  * lies, what else the machine does - is out of that comparison.
  */
 struct tables {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "profiles/fit/fit.h"
-#include "profiles/job/spread.h"
+#include "analysis/job/spread.h"
 #include "profiles/store/store.h"
 
 enum { SAMPLES = 1000000, TIMES = 5 };

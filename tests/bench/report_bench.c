@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/log/read.h"
+#include "analysis/log/log_read.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

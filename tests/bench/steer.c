@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steer-bench: what turning a call costs over its record (shim/nccl/steer.c): an all-reduce of a library that does nothing, by
+ * steer-bench: what turning a call costs over its record (shim/nccl/call_override.c): an all-reduce of a library that does nothing, by
  * the pointer that a communicator without rows has, and by that of one with 1,000 rows, for a size that stays as it is and for
  * one that is turned. Medians of 31 rounds; the three of a round are within a millisecond.
  */
@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "capo/seam.h"
-#include "core/profile/table.h"
-#include "shim/nccl/steer.h"
+#include "core/profile/profile_table.h"
+#include "shim/nccl/call_override.h"
 
 enum { ROUNDS = 31, CALLS = 20000, ROWS = 1000 };
 

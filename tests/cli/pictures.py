@@ -10,7 +10,7 @@ import tempfile
 import xml.etree.ElementTree as ET
 
 CAPO, GEN, ROOT = (os.path.realpath(a) for a in sys.argv[1:4])
-LETTER = 6.2  # mean width of a letter, as cli/base/svg.c has it
+LETTER = 6.2  # mean width of a letter, as cli/base/svg_draw.c has it
 bad = []
 
 

@@ -25,7 +25,7 @@ mpi = sys.argv[2]
 here = os.path.dirname(os.path.abspath(__file__))
 N, SIZE = 100, 65536
 
-# trace_<name>() of the hook -> capo's kind; docs/fabric.md, core/log/fabric.def
+# trace_<name>() of the hook -> capo's kind; docs/fabric.md, core/log/fabric_frame.def
 KINDS = {"send": "send", "sendv": "send", "sendmsg": "send", "senddata": "send", "inject": "inject", "injectdata": "inject",
          "tsend": "tsend", "tsendv": "tsend", "tsendmsg": "tsend", "tsenddata": "tsend", "tinject": "inject", "tinjectdata": "inject",
          "recv": "recv", "recvv": "recv", "recvmsg": "recv", "trecv": "trecv", "trecvv": "trecv", "trecvmsg": "trecv"}

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "core/base/util.h"
-#include "profiles/store/csv.h"
+#include "profiles/store/store_csv.h"
 
 static uint64_t state = 88172645463325252u;
 

@@ -10,8 +10,8 @@
 
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"
-#include "profiles/fragment/net.h"
-#include "profiles/fragment/pack.h"
+#include "profiles/fragment/flow_net.h"
+#include "profiles/fragment/tree_pack.h"
 
 #define N 6
 

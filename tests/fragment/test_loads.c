@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "profiles/fragment/loads.h"
+#include "profiles/fragment/link_loads.h"
 #include "profiles/machine/platform.h"
 
 #define WIRE 20.0

@@ -3,7 +3,7 @@
 #include <elf.h>
 #include <string.h>
 
-#include "profiles/doctor/elf_file.h"
+#include "cli/doctor/elf_file.h"
 #include "profiles/plan/virtual/symtab.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -6,9 +6,9 @@
 
 #include "capo/log.h"
 #include "core/base/util.h"
-#include "profiles/job/job.h"
-#include "profiles/job/scratch.h"
-#include "profiles/job/stats.h"
+#include "analysis/job/job.h"
+#include "analysis/job/scratch.h"
+#include "analysis/job/stats.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/layout.h"
-#include "core/base/nccl.h"
+#include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profiles/plan/answer.h"
+#include "profiles/plan/plan_answer.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { ROWS = 3, RANKS = 2 };

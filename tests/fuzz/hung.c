@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "profiles/hang/read.h"
-#include "profiles/job/judge.h"
+#include "analysis/hang/hang_load.h"
+#include "analysis/report/job_judge.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -10,7 +10,7 @@
 #include "capo/log.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
-#include "profiles/import/import_priv.h"
+#include "profiles/import/import_private.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -6,9 +6,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "core/log/hang_text.h"
-#include "core/log/info.h"
-#include "profiles/job/log_calls.h"
+#include "analysis/log/hang_frame_read.h"
+#include "analysis/log/info_read.h"
+#include "analysis/job/log_calls.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,10 +2,10 @@
 /*
  * Any bytes as logs, one behind another, as the job that capo report makes a page of. Frames are changed as in log.c.
  */
-#include "core/log/rules.h"
-#include "profiles/job/fabric.h"
-#include "profiles/job/judge.h"
-#include "profiles/job/stats.h"
+#include "analysis/log/rules_read.h"
+#include "analysis/network/network.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/stats.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 

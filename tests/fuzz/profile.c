@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/profile/table.h"
-#include "core/profile/check.h"
+#include "core/profile/profile_table.h"
+#include "core/profile/profile_check.h"
 #include "tests/fuzz/fuzz.h"
 
 static void nothing(void *user, enum capo_finding_level level, uint32_t line, const char *text)

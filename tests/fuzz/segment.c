@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
-#include "core/log/read.h"
-#include "core/log/recover.h"
+#include "analysis/log/log_read.h"
+#include "analysis/log/recover.h"
 #include "core/log/unfinished.h"
 #include "tests/fuzz/fuzz.h"
 

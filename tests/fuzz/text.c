@@ -7,13 +7,13 @@
 
 #include "core/base/demangle.h"
 #include "core/base/markup.h"
-#include "core/base/plain.h"
+#include "core/base/plain_text.h"
 #include "core/base/secret.h"
 #include "core/base/util.h"
-#include "core/log/fabric.h"
-#include "core/log/info.h"
-#include "core/log/read.h"
-#include "core/log/rules.h"
+#include "analysis/log/fabric_read.h"
+#include "analysis/log/info_read.h"
+#include "analysis/log/log_read.h"
+#include "analysis/log/rules_read.h"
 #include "core/log/unfinished.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "profiles/machine/topology.h"
-#include "profiles/plan/machine.h"
-#include "profiles/plan/job.h"
+#include "profiles/plan/plan_machine.h"
+#include "profiles/plan/plan_job.h"
 #include "tests/fuzz/fuzz.h"
 
 static void look(struct capo_topology *t)

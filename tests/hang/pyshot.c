@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/hang/python.h"
+#include "cli/hang/python_stack.h"
 #include "core/base/util.h"
 
 static FILE *shot;

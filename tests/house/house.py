@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the sources against the house's own rules: house.py SOURCE_ROOT [BUILD_ROOT].
+"""Checks the sources against the project's own rules: house.py SOURCE_ROOT [BUILD_ROOT].
 
-rooms.txt says which folder may use which, lists.txt which words stand in one list only. What is wrong today and allowed
-until it is mended stands in known.txt, one finding a line, in the words that this program prints; a line that is no longer
-so must go, so that the list only shrinks (--shrink does it). --table prints HACKING.md's table of rooms.
+modules.txt lists the directories and what each one includes, lists.txt the words that stand in one list only. known.txt
+holds the findings that are allowed until somebody mends them, one per line, as this program prints them. A line that is
+no longer true must go, so the list only shrinks (--shrink does it). --table prints HACKING.md's table of modules.
 """
 import collections
-import fnmatch
-import itertools
 import os
 import re
 import subprocess
 import sys
 
 LONGEST = 500
-ROOMS = ("include", "core", "shim", "tuner", "profiles", "cli")
+ROOMS = ("include", "core", "shim", "tuner", "analysis", "profiles", "cli")
+# Every directory may use these two; the table does not repeat them.
+BASE = ("include/capo", "core/base")
 # What must have a unit test, file by file.
-TESTED = ("core", "tuner", "profiles/job")
+TESTED = ("core", "tuner", "analysis/job", "analysis/log", "analysis/network", "analysis/report")
 # Core's files that only the offline half uses: none of them in a library that is loaded into a job.
-OFFLINE_CORE = ("log/fabric_read.c", "log/find.c", "log/info_read.c", "log/read.c", "log/rules_read.c", "profile/check.c")
+OFFLINE_CORE = ("profile/profile_check.c",)
 JOB_LIBRARIES = ("shim/libcapo.so", "tuner/libnccl-tuner-capo.so")
 
 
@@ -27,14 +27,6 @@ def words(root, name):
     """The rows of a table of this folder, without comments and empty lines."""
     with open(os.path.join(root, "tests/house", name)) as text:
         return [line.rstrip("\n") for line in text if line.strip() and not line.startswith("#")]
-
-
-def spread(pattern):
-    """a/{b,c} as a/b and a/c."""
-    m = re.search(r"\{([^}]*)\}", pattern)
-    if not m:
-        return [pattern]
-    return list(itertools.chain(*(spread(pattern[: m.start()] + w + pattern[m.end():]) for w in m[1].split(","))))
 
 
 class House:
@@ -50,7 +42,7 @@ class House:
                         with open(os.path.join(folder, name)) as f:
                             self.text[path] = f.read()
         self.uses = {f: self.includes(f) for f in self.text}
-        self.rows = [[cell.strip() for cell in row.split(" | ")] for row in words(root, "rooms.txt")]
+        self.rows = [[cell.strip() for cell in row.split(" | ")] for row in words(root, "modules.txt")]
 
     def find(self, *said):
         self.findings.append(" ".join(said))
@@ -68,41 +60,41 @@ class House:
                     self.find("include", path, "of", name + ": no such file")
         return found
 
-    # Who may use whom.
-
-    def row_of(self, folder):
-        for i, row in enumerate(self.rows):
-            if any(fnmatch.fnmatchcase(folder, p) for p in spread(row[0].replace(" ", ""))):
-                return i
-        return None
+    # Which directory includes which.
 
     def arrows(self):
-        may = []  # per row the rows it may use
-        for i, (names, allowed, _) in enumerate(self.rows):
-            reach = set()
-            for word in allowed.split() if allowed != "-" else []:
-                for folder in spread(word):
-                    j = self.row_of(folder)
-                    if j is None or j >= i:
-                        self.find("rooms.txt:", names, "may use", folder + ", which is no row above it")
-                    else:
-                        reach |= {folder} | may[j]
-            may.append(reach)
-        seen = set()
-        for path in sorted(self.text):
-            folder = os.path.dirname(path)
-            i = self.row_of(folder)
-            if i is None:
-                self.find("room", folder, "has no row in rooms.txt")
-                continue
-            seen.add(i)
-            for used in sorted(self.uses[path]):
-                there = os.path.dirname(used)
-                if there != folder and there not in may[i]:
-                    self.find("arrow", path, "->", used)
-        for i, row in enumerate(self.rows):
-            if i not in seen:
-                self.find("rooms.txt:", row[0], "is no folder")
+        """modules.txt is the real picture: every row lists what its files include, no more and no less, and only rows above it."""
+        real = collections.defaultdict(set)
+        for path, used in self.uses.items():
+            here = os.path.dirname(path)
+            real[here] |= {os.path.dirname(u) for u in used} - {here, *BASE}
+        place = {}
+        for i, (folder, allowed, _) in enumerate(self.rows):
+            place[folder] = i
+            listed = set(allowed.split()) - {"-"}
+            for used in sorted(listed - real[folder]):
+                self.find("modules.txt:", folder, "may use", used + ", and no file of it does")
+            for used in sorted(real[folder] - listed):
+                self.find("modules.txt:", folder, "includes", used + ", which its row does not list")
+            for used in sorted(listed):
+                if place.get(used, i) >= i:
+                    self.find("modules.txt:", folder, "may use", used + ", which is no row above it")
+        folders = {os.path.dirname(path) for path in self.text}
+        for folder in sorted(folders - set(place)):
+            self.find("modules.txt has no row for", folder)
+        for folder in sorted(set(place) - folders):
+            self.find("modules.txt:", folder, "is no directory with sources")
+
+    def base_names(self):
+        """x.c and x.h are one unit; two units of one name are what grep stumbles over."""
+        units = collections.defaultdict(set)
+        for path in self.text:
+            unit = os.path.splitext(path)[0]
+            if not unit.startswith("include/"):
+                units[os.path.basename(unit)].add(unit)
+        for name, found in sorted(units.items()):
+            if len(found) > 1:
+                self.find("one name:", *sorted(found))
 
     def circles(self):
         """Units (x.c with x.h) that reach themselves."""
@@ -186,6 +178,8 @@ class House:
             said = subprocess.run(["nm", "-A", "--defined-only", *files], text=True, capture_output=True, check=True).stdout
             got = collections.defaultdict(set)
             for line in said.splitlines():
+                if " " not in line:
+                    continue
                 where, kind, name = line.rsplit(" ", 2)
                 got[where.rsplit(":", 1)[0]].add((kind, name))
             return got
@@ -195,7 +189,8 @@ class House:
 
         objects = [os.path.join(folder, n)
                    for folder, _, names in os.walk(os.path.join(build, "cli/capo.p")) for n in names if n.endswith(".o")]
-        offline = symbols(os.path.join(build, "profiles/libcapo-profiles.a"))
+        offline = symbols(os.path.join(build, "profiles/libcapo-profiles.a"),
+                          os.path.join(build, "analysis/libcapo-analysis.a"))
         offline.update((o, s) for o, s in symbols(*objects).items() if "_tuner_" not in o)
         for member, names in symbols(os.path.join(build, "core/libcapo-core.a")).items():
             if member.endswith(tuple(name.replace("/", "_") + ".o" for name in OFFLINE_CORE)):
@@ -210,13 +205,13 @@ class House:
     # The picture.
 
     def table(self):
-        rows = ["| room | may use | what lives there |", "|---|---|---|"]
+        rows = ["| directory | includes | contents |", "|---|---|---|"]
         return rows + ["| " + " | ".join(row) + " |" for row in self.rows]
 
     def picture(self):
         with open(os.path.join(self.root, "HACKING.md")) as f:
             if "\n".join(self.table()) not in f.read():
-                self.find("HACKING.md does not show the table of rooms.txt (house.py --table)")
+                self.find("HACKING.md does not show the table of modules.txt (house.py --table)")
 
 
 def main(arguments):
@@ -227,6 +222,7 @@ def main(arguments):
         print("\n".join(house.table()))
         return 0
     house.arrows()
+    house.base_names()
     house.circles()
     house.long_files()
     house.headers()

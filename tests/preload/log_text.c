@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "core/base/calls.h"
-#include "core/log/info.h"
-#include "core/log/read.h"
-#include "core/log/recover.h"
+#include "analysis/log/info_read.h"
+#include "analysis/log/log_read.h"
+#include "analysis/log/recover.h"
 
 static struct {
         struct capo_log_cell cell;

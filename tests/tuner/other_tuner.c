@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Somebody else's plugin, built once per version of the interface (OTHER_VERSION), to be chained to: the version's own adapter
- * (tuner/abi/vN.c) with these bodies behind it.
+ * (tuner/abi/tuner_vN.c) with these bodies behind it.
  */
 #include <pthread.h>
 #include <stdlib.h>

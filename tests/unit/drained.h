@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/log/drain.h"
-#include "core/log/read.h"
+#include "analysis/log/log_read.h"
 
 static char dir[] = "/tmp/capo-drain-XXXXXX";
 static struct capo_segment seg;

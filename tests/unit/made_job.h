@@ -8,7 +8,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/job.h"
+#include "analysis/job/job.h"
 
 /* @n ranks on one node "n0", all with a log that ended well, in one communicator "dp"; the job lasted 1 s. */
 static inline struct capo_job *made_job(uint32_t n)

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "profiles/plan/answer.h"
+#include "profiles/plan/plan_answer.h"
 
 static void write_file(const char *folder, const char *name, const char *text)
 {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/asked.h"
+#include "analysis/job/asked.h"
 #include "tests/golden/gen_log.h"
 
 static char path[] = "/tmp/capo-test-asked-XXXXXX";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why the rank that others wait for is late: host, GPU or network. */
-#include "profiles/job/cause.h"
-#include "profiles/job/judge.h"
+#include "analysis/report/late_cause.h"
+#include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
 #define HOT  "looks 12 busy 11 sm 345 least 345 max 1980 celsius 91 hw_slowdown 2 hw_thermal 11"

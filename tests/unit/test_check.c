@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "core/profile/check.h"
+#include "core/profile/profile_check.h"
 
 #define DOC(rest)        "{\"capo_profile\": 1, \"provenance\": {\"by\": 1}, " rest "}"
 #define RULES(rules)     DOC("\"rules\": [\n" rules "\n]")

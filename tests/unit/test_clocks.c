@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "profiles/job/clocks.h"
+#include "analysis/job/clocks.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_job_process processes[3] = {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "core/profile/check.h"
+#include "core/profile/profile_check.h"
 
 static struct capo_fault fault;
 

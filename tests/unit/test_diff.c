@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/base/util.h"
-#include "profiles/job/diff.h"
-#include "profiles/job/spread.h"
+#include "analysis/report/job_diff.h"
+#include "analysis/job/spread.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_diff diff;

@@ -8,8 +8,8 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "profiles/doctor/doctor.h"
-#include "profiles/doctor/elf_file.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/elf_file.h"
 
 static char home[] = "/tmp/capo-doctor-XXXXXX";
 

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "profiles/job/stats.h"
+#include "analysis/job/stats.h"
 #include "tests/unit/drained.h"
 
 static void setup(void)

@@ -5,8 +5,8 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "profiles/job/judge.h"
-#include "profiles/job/stats.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/stats.h"
 #include "tests/golden/gen_log.h"
 
 static char path[] = "/tmp/capo-test-exposed-XXXXXX";

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/fabric.h"
+#include "analysis/network/network.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

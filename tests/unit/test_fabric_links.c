@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "profiles/job/fabric_parts.h"
+#include "analysis/network/network_parts.h"
 
 static struct capo_job_info info[][2] = {
         {{(char *)CAPO_INFO_RANK, (char *)"0"}, {(char *)"gpu.numa.0", (char *)"1"}},

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log/fabric.h"
-#include "profiles/job/fabric_sums.h"
+#include "analysis/log/fabric_read.h"
+#include "analysis/network/network_sums.h"
 #include "core/base/util.h"
 
 #define LINES(n)                                                                                                      \

@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/util.h"
-#include "profiles/job/fabric_parts.h"
+#include "analysis/network/network_parts.h"
 #include "tests/golden/gen_log.h"
 
 #define T0 1000000000ull /* of gen_log_open(): CLOCK_MONOTONIC at the log's epoch */

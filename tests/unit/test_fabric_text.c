@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "core/log/fabric.h"
+#include "analysis/log/fabric_read.h"
 
 static struct capo_fabric_text t;
 static char said[1 << 22];

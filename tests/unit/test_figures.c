@@ -3,7 +3,7 @@
 #include <math.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/figures.h"
+#include "analysis/job/figures.h"
 
 static char text[32];
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/base/calls.h"
-#include "profiles/fit/links.h"
+#include "profiles/fit/fit_links.h"
 #include "profiles/import/import.h"
 #include "core/base/util.h"
 #include "profiles/machine/topology.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "profiles/job/gpu_spans.h"
+#include "analysis/job/gpu_spans.h"
 
 /* Timed on the GPU unless @ns is 0. */
 #define CALL(at, ns, on, what, ...)                                                               \

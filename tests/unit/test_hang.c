@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiles/hang/hang.h"
+#include "analysis/hang/hang_verdict.h"
 
 enum { S = 1000000000, MOST = 64 };
 

@@ -11,8 +11,8 @@
 
 #include "core/base/calls.h"
 #include "core/base/util.h"
-#include "profiles/hang/foreign.h"
-#include "profiles/hang/read.h"
+#include "analysis/hang/foreign.h"
+#include "analysis/hang/hang_load.h"
 
 enum { MOST = 8, S = 1000000000 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "profiles/hang/network.h"
+#include "analysis/hang/hang_network.h"
 
 #define LOOKED                   "looked\ttaken=9\tlate=0\tslit=50000\tat=7000\n"
 #define DOMAIN(id, more)         "domain\tid=" #id "\tdomain=0\tname=efa_" #id "-rdm\tnic=0000:1" #id ":00.0" more "\n"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "profiles/hang/ras.h"
-#include "profiles/hang/read.h"
+#include "analysis/hang/ras.h"
+#include "analysis/hang/hang_load.h"
 
 static struct ras_look look;
 static char why[512];

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/log/hang_text.h"
-#include "core/log/read.h"
+#include "analysis/log/hang_frame_read.h"
+#include "analysis/log/log_read.h"
 
 static struct capo_segment seg = {.fd = -1};
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/hist.h"
+#include "analysis/job/hist.h"
 
 static struct capo_hist h;
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/judge.h"
-#include "profiles/job/stats.h"
-#include "profiles/job/stats_private.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/stats.h"
+#include "analysis/job/stats_private.h"
 
 static void members(struct capo_job_comm *c, const struct capo_job_member *list)
 {

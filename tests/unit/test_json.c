@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "core/profile/json.h"
+#include "core/profile/profile_json.h"
 
 static struct capo_fault fault;
 static struct capo_json r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is named as coming last, and in what words. */
-#include "profiles/job/judge.h"
+#include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_page page;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is noted beside a rank's use of a NIC. */
-#include "profiles/job/judge.h"
+#include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_fabric_domain domain;

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "profiles/job/log_calls.h"
+#include "analysis/job/log_calls.h"
 #include "tests/golden/gen_log.h"
 
 static char path[] = "/tmp/capo-test-calls-XXXXXX";

@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/log/read.h"
+#include "analysis/log/log_read.h"
 #include "tests/golden/gen_log.h"
 
 static char path[] = "/tmp/capo-log-damage-XXXXXX", why[256];

@@ -10,7 +10,7 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
-#include "core/log/find.h"
+#include "analysis/log/log_find.h"
 #include "tests/golden/gen_log.h"
 
 static char top[] = "/tmp/capo-test-find-XXXXXX", why[512];

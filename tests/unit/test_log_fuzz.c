@@ -13,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "profiles/job/stats.h"
+#include "analysis/job/stats.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

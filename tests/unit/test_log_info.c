@@ -5,8 +5,8 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "core/log/info.h"
-#include "core/log/read.h"
+#include "analysis/log/info_read.h"
+#include "analysis/log/log_read.h"
 
 static char text[4096];
 static size_t n_text;

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "core/log/jobs.h"
+#include "analysis/log/live_jobs.h"
 #include "tests/golden/gen_log.h"
 
 #define SECOND 1000000000ull

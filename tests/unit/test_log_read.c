@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "core/log/read.h"
+#include "analysis/log/log_read.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "core/log/rules.h"
+#include "analysis/log/rules_read.h"
 
 static char text[4096];
 

@@ -7,7 +7,7 @@
 #include "capo/log.h"
 #include "core/base/util.h"
 #include "core/log/fabric_keys.h"
-#include "core/log/read.h"
+#include "analysis/log/log_read.h"
 
 static char doc[65536];
 
@@ -114,7 +114,7 @@ Test(log_words, fabric_lines)
 {
         static const char *const meanings[] = {
 #define FABRIC_KEY(line, key, value, field, meaning) meaning,
-#include "core/log/fabric.def"
+#include "core/log/fabric_frame.def"
         };
         char table[16384];
         int n = sprintf(table, "| line | keys |\n|---|---|\n");

@@ -13,8 +13,8 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
-#include "core/log/read.h"
-#include "core/log/write.h"
+#include "analysis/log/log_read.h"
+#include "core/log/log_write.h"
 
 static char folder[] = "/tmp/capo-test-write-XXXXXX", path[64], other[64], why[128];
 static char buffer[CAPO_LOG_BUFFER], payload[CAPO_LOG_BUFFER];

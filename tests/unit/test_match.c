@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/base/layout.h"
-#include "core/profile/file.h"
-#include "core/profile/table.h"
+#include "core/profile/profile_file.h"
+#include "core/profile/profile_table.h"
 #include "core/base/util.h"
 
 static struct capo_profile *parse(const char *text)

@@ -2,7 +2,7 @@
 /* The sample of calls that ranks are compared in: what is kept, what is not, and that it stays even when it is halved. */
 #include <criterion/criterion.h>
 
-#include "profiles/job/meet.h"
+#include "analysis/job/meet.h"
 
 static struct capo_record call(uint32_t seq)
 {

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/nccl.h"
+#include "core/base/nccl_release.h"
 #include "core/base/util.h"
 
 Test(nccl, reads_a_release_or_all_of_one)

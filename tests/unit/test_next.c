@@ -2,7 +2,7 @@
 /* What is advised, at the borders of what asks for it. */
 #include <stdarg.h>
 
-#include "profiles/job/judge.h"
+#include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_page page;

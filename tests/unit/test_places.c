@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where calls were made: one line per place that reads alike, by time; and which rules decided. */
-#include "profiles/job/judge.h"
+#include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_page page;

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "core/base/plain.h"
+#include "core/base/plain_text.h"
 #include "core/base/util.h"
 
 Test(plain, what_a_terminal_obeys_becomes_a_question_mark)

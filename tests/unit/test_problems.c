@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "profiles/job/judge.h"
+#include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_page page;

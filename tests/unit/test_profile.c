@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "capo/profile.h"
-#include "core/profile/json.h"
+#include "core/profile/profile_json.h"
 #include "core/base/util.h"
 #include "tests/unit/comma.h"
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <criterion/criterion.h>
 
-#include "profiles/launch/profile_auto.h"
+#include "cli/run/profile_auto.h"
 
 static char root[64];
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "core/profile/find.h"
+#include "core/profile/profile_find.h"
 
 static char top[] = "/tmp/capo-find-XXXXXX";
 static char user[PATH_MAX], shipped[PATH_MAX];

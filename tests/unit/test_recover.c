@@ -17,8 +17,8 @@
 
 #include "core/log/alive.h"
 #include "core/log/drain.h"
-#include "core/log/read.h"
-#include "core/log/recover.h"
+#include "analysis/log/log_read.h"
+#include "analysis/log/recover.h"
 
 #define CALLS 200
 

@@ -2,7 +2,7 @@
 /* Which rows a page has, what is put together, in which order, and the numbers in them. */
 #include <math.h>
 
-#include "profiles/job/judge.h"
+#include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_page page;

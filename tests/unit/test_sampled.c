@@ -3,8 +3,8 @@
 #include <math.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/sampled.h"
-#include "profiles/job/spread.h"
+#include "analysis/job/sampled.h"
+#include "analysis/job/spread.h"
 
 static struct capo_hist timed, chosen;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/skew.h"
+#include "analysis/job/skew.h"
 
 enum { RANKS = 3, MS = 1000000 };
 

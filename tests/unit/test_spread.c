@@ -3,7 +3,7 @@
 #include <math.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/spread.h"
+#include "analysis/job/spread.h"
 
 Test(spread, median)
 {

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/hist.h"
-#include "profiles/job/skew.h"
-#include "profiles/job/stats.h"
+#include "analysis/job/hist.h"
+#include "analysis/job/skew.h"
+#include "analysis/job/stats.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/skew.h"
-#include "profiles/job/stats.h"
+#include "analysis/job/skew.h"
+#include "analysis/job/stats.h"
 #include "tests/golden/gen_log.h"
 
 enum { CALLS = 20000, BLOCK = 4000, US = 1000 };

@@ -7,9 +7,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/util.h"
-#include "profiles/job/judge.h"
-#include "profiles/job/stats.h"
-#include "profiles/job/stats_private.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/stats.h"
+#include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
 #include "tests/unit/made_job.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "profiles/job/stats_private.h"
+#include "analysis/job/stats_private.h"
 
 static const struct capo_job_row key = {.comm = 1,
                                         .bytes = 4096,

@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "profiles/job/stats_private.h"
+#include "analysis/job/stats_private.h"
 
 static struct capo_job *job;
 static struct capo_job_process *p;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
-#include "profiles/job/stats_private.h"
+#include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
 
 static char path[] = "/tmp/capo-test-trace-XXXXXX";

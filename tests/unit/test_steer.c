@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are turned into their Config twins (shim/nccl/steer.c): what NCCL is given. */
+/* Calls that are turned into their Config twins (shim/nccl/call_override.c): what NCCL is given. */
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <string.h>
 
 #include "capo/seam.h"
 #include "core/base/util.h"
-#include "core/profile/table.h"
-#include "shim/nccl/steer.h"
+#include "core/profile/profile_table.h"
+#include "shim/nccl/call_override.h"
 #include "shim/nccl/tag.h"
 
 /* ---- an NCCL that notes what it is asked ---- */

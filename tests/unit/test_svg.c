@@ -5,7 +5,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "cli/base/svg.h"
+#include "cli/base/svg_draw.h"
 
 static char *page;
 static size_t size;

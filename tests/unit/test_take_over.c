@@ -14,7 +14,7 @@
 
 #include "capo/msg.h"
 #include "core/log/alive.h"
-#include "core/log/recover.h"
+#include "analysis/log/recover.h"
 #include "tests/unit/drained.h"
 
 static struct capo_segment_info info;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "cli/trace.h"
+#include "cli/cmd_trace.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
-#include "profiles/hang/hang.h"
+#include "analysis/hang/hang_verdict.h"
 
 enum { RANKS = 4, CALLS = 3, S = 1000000000, RING_LL = 0x21, RING_SIMPLE = 0x23, TREE_LL = 0x11 };
 

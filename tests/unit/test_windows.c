@@ -4,7 +4,8 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
-#include "shim/fabric/fabric.h"
+#include "analysis/log/fabric_read.h"
+#include "shim/fabric/shim_fabric.h"
 
 struct fi_object *_Atomic capo_fi_objects;
 static struct fi_ep ep;

@@ -5,7 +5,7 @@
  * that one made of it; the other plugin is looked up as NCCL would do it, newest ABI first, down from the one NCCL
  * itself asked us for.
  *
- * The adapters are those of the tuner plugin (tuner/abi/vN.c), with the bodies here behind them: no communicator is "plain",
+ * The adapters are those of the tuner plugin (tuner/abi/tuner_vN.c), with the bodies here behind them: no communicator is "plain",
  * so every question comes to capo_mark_considered() or capo_name_considered().
  */
 #include <dlfcn.h>

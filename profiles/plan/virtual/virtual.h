@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "profiles/plan/job.h"
+#include "profiles/plan/plan_job.h"
 
 extern struct plan_job *plan_job;               /* the mapped job */
 extern const struct plan_machine *plan_machine; /* of the node this worker plays */

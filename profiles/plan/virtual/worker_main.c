@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
-#include "profiles/plan/job.h"
+#include "profiles/plan/plan_job.h"
 
 static struct plan_job *job;
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nobody waits for another, as far as the calls say: what processes and GPUs say beside them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "analysis/hang/hang_judge.h"
+
+int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
+                const struct capo_hang_call *call)
+{
+        if (v->accused[process])
+                return 0;
+        if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
+                return -ENOMEM;
+        v->culprits[v->n_culprits++] = (struct capo_hang_culprit){.process = process, .why = why, .call = call};
+        v->accused[process] = true;
+        return 0;
+}
+
+void hang_acquit(struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++)
+                v->accused[v->culprits[i].process] = false;
+        v->n_culprits = 0;
+        free(steal(&v->culprits));
+}
+
+const struct capo_hang_call *hang_last(const struct capo_hang_process *p)
+{
+        return p->n_calls ? &p->calls[p->n_calls - 1] : NULL;
+}
+
+const struct capo_hang_call *hang_running(const struct capo_hang_process *p)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (p->calls[i].gpu == CAPO_HANG_GPU_RUNNING)
+                        return &p->calls[i];
+        }
+        return NULL;
+}
+
+/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was seen to end. */
+static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
+{
+        const struct capo_hang_comm *c = &job->comms[comm];
+        uint32_t standing = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const struct capo_hang_process *p = &job->processes[c->members[i].process];
+                const struct capo_hang_call *last = hang_last(p);
+
+                if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED || c->members[i].dead)
+                        continue;
+                if (!last || last->gpu == CAPO_HANG_GPU_ENDED ||
+                    capo_hang_active_ns(p) > job->processes[process].end_ns + job->after_ns / HANG_SHORT)
+                        return false;
+                standing++;
+        }
+        return standing > 0;
+}
+
+int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
+                        const struct capo_hang_member *m = &job->comms[i].members[k];
+                        const struct capo_hang_process *p = &job->processes[m->process];
+
+                        /* who stood before it was killed, as the others did, is none of the cause: somebody ended a
+                         * job that hung, and that takes its time */
+                        if (p->life != CAPO_HANG_KILLED || m->dead || !capo_hang_gone(job, m->process) ||
+                            !lost_in(job, i, m->process))
+                                continue;
+                        v->kind = CAPO_HANG_MISSING;
+                        v->sure = CAPO_HANG_LIKELY;
+                        v->comm = i;
+                        v->seq = m->issued;
+                        v->n_ranks = job->comms[i].n_members;
+                        v->n_waiting = v->n_ranks - 1;
+                        v->since_ns = p->end_ns;
+                        return hang_accuse(v, m->process, CAPO_HANG_WHY_GONE, hang_last(p));
+                }
+        }
+        return 0;
+}
+
+/* All are in it: hosts that do not come back, or GPUs. */
+int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        int r = 0;
+
+        for (int host = 1; host >= 0 && !v->n_culprits; host--) {
+                for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
+                        const struct capo_hang_process *p = &job->processes[i];
+                        const struct capo_hang_call *c = host ? capo_hang_inside(p) : hang_running(p);
+
+                        if (!c || p->life > CAPO_HANG_STOPPED)
+                                continue;
+                        if (!v->n_culprits) {
+                                v->call = c;
+                                v->comm = c->comm;
+                                v->seq = c->seq;
+                                v->kind = host ? CAPO_HANG_INSIDE : CAPO_HANG_RUNNING;
+                                v->sure = CAPO_HANG_LIKELY;
+                        }
+                        v->n_waiting++;
+                        r = hang_accuse(v, i,
+                                        p->life == CAPO_HANG_STOPPED ? CAPO_HANG_WHY_STOPPED
+                                        : host                       ? CAPO_HANG_WHY_CALL
+                                                                     : CAPO_HANG_WHY_GPU,
+                                        c);
+                        if (c->begin_ns > v->since_ns)
+                                v->since_ns = c->begin_ns;
+                }
+        }
+        if (v->n_culprits)
+                v->n_ranks = v->comm != CAPO_HANG_NONE ? job->comms[v->comm].n_members : job->n_processes;
+        if (v->n_culprits && v->comm != CAPO_HANG_NONE && job->comms[v->comm].n_ranks > (int32_t)v->n_ranks) {
+                v->unseen = (uint32_t)job->comms[v->comm].n_ranks - v->n_ranks; /* one of these may not have entered */
+                v->kind = CAPO_HANG_UNDECIDED;
+                v->sure = CAPO_HANG_UNSURE;
+                hang_acquit(v);
+        }
+        return r;
+}

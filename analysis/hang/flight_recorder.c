@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PyTorch's flight recorder: one dump per rank, of the calls that PyTorch made (torch/csrc/distributed/c10d/FlightRecorder.hpp;
+ * versions 2.x of the dump). JSON as _dump_nccl_trace_json() makes it, or the pickle that is dumped on a timeout put into
+ * JSON, which has the call sites, too.
+ *
+ *      entry        a call: its group, its number there (collective_seq_id), sizes, "scheduled", "started" or "completed"
+ *      "coalesced"  closes a group of calls: those just before it with the same numbers; these are never completed themselves
+ *
+ * Operators, roots and streams are not in it: a group's collectives are taken to be one queue, a lone send or receive one
+ * per peer.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "analysis/hang/foreign.h"
+
+enum {
+        MOST_BYTES = 1 << 28, /* of a file; 20,000 calls with their sites are 40 MB */
+        FRAMES = 8,
+        SETTLED_NS = 2000000000, /* the recorder looks for calls that have ended once in a while */
+};
+
+/* Calls of one group that stand together, until the entry that closes them comes. */
+struct run {
+        uint32_t comm, first;
+        json_int_t number;
+};
+
+/* A communicator: of one name and of the same ranks in all dumps. */
+struct group {
+        char *name, *ranks;
+        uint32_t member; /* of the dump that is read; CAPO_HANG_NONE */
+};
+
+struct flight {
+        struct capo_hang_foreign to;
+        struct group *groups; /* by communicator */
+        struct run run;
+        uint32_t process;
+        uint64_t last_ns;
+};
+
+static void json_freep(json_t **j)
+{
+        json_decref(*j);
+}
+
+static const char *string_or_empty(const json_t *o)
+{
+        const char *s = json_string_value(o);
+
+        return s ? s : "";
+}
+
+static json_int_t get_integer(const json_t *o, const char *key)
+{
+        const json_t *v = json_object_get(o, key);
+
+        return json_is_string(v) ? strtoll(json_string_value(v), NULL, 10) : json_integer_value(v);
+}
+
+/* ---- words ---- */
+
+static const struct {
+        const char *word; /* how the name begins, "_" left out */
+        uint8_t call;
+} names[] = {
+        {"all_reduce", CAPO_CALL_ALLREDUCE},
+        {"allreduce", CAPO_CALL_ALLREDUCE},
+        {"barrier", CAPO_CALL_ALLREDUCE},
+        {"all_gather", CAPO_CALL_ALLGATHER},
+        {"allgather", CAPO_CALL_ALLGATHER},
+        {"all_to_all", CAPO_CALL_ALLTOALL},
+        {"reduce_scatter", CAPO_CALL_REDUCESCATTER},
+        {"reduce", CAPO_CALL_REDUCE},
+        {"broadcast", CAPO_CALL_BROADCAST},
+        {"gather", CAPO_CALL_GATHER},
+        {"scatter", CAPO_CALL_SCATTER},
+        {"send", CAPO_CALL_SEND},
+        {"recv", CAPO_CALL_RECV},
+};
+
+/* "nccl:all_reduce". Return: CAPO_CALL_GROUP: the end of a group, or nothing known. */
+static uint8_t call_of(const char *name)
+{
+        const char *colon = strrchr(name, ':');
+
+        name = colon ? colon + 1 : name;
+        name += *name == '_';
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (!strncasecmp(name, names[i].word, strlen(names[i].word)))
+                        return names[i].call;
+        }
+        return CAPO_CALL_GROUP;
+}
+
+/* c10::ScalarType's names. */
+static uint8_t type_of(const json_t *types, unsigned *size)
+{
+        static const struct {
+                const char *word;
+                uint8_t type, size;
+        } known[] = {{"Float8_e4m3", 10, 1}, {"Float8_e5m2", 11, 1}, {"Float", 7, 4}, {"BFloat16", 9, 2},
+                     {"Half", 6, 2},         {"Double", 8, 8},       {"Long", 4, 8},  {"Int", 2, 4},
+                     {"Byte", 1, 1},         {"Char", 0, 1},         {"Bool", 1, 1}};
+        const char *word = string_or_empty(json_array_get(types, 0));
+
+        for (size_t i = 0; i < N_ELEMENTS(known); i++) {
+                if (!strncmp(word, known[i].word, strlen(known[i].word))) {
+                        *size = known[i].size;
+                        return known[i].type;
+                }
+        }
+        *size = 1;
+        return UINT8_MAX;
+}
+
+static uint64_t count_elements(const json_t *sizes)
+{
+        uint64_t sum = 0;
+        size_t i, k;
+        json_t *one, *dim;
+
+        json_array_foreach(sizes, i, one)
+        {
+                uint64_t n = 1;
+
+                json_array_foreach(one, k, dim)
+                {
+                        if (__builtin_mul_overflow(n, (uint64_t)json_integer_value(dim), &n))
+                                n = 0;
+                }
+                sum += n;
+        }
+        return sum;
+}
+
+/* What all ranks must have alike; 0 where PyTorch lets them differ. */
+static uint64_t bytes_of(const json_t *e, uint8_t call, unsigned size)
+{
+        uint64_t n;
+
+        switch (capo_call_kind(call)) {
+        case CAPO_KIND_ALLREDUCE:
+        case CAPO_KIND_BROADCAST:
+        case CAPO_KIND_REDUCE:
+        case CAPO_KIND_ALLGATHER:
+        case CAPO_KIND_P2P: break;
+        case CAPO_KIND_REDUCESCATTER: return count_elements(json_object_get(e, "output_sizes")) * size;
+        default: return 0;
+        }
+        if (strstr(string_or_empty(json_object_get(e, "profiling_name")), "_v"))
+                return 0;
+        n = count_elements(json_object_get(e, "input_sizes"));
+        return (n ? n : count_elements(json_object_get(e, "output_sizes"))) * size;
+}
+
+/* "send 0->3", "recv 1<-?": the other one; -1 not known. */
+static int32_t peer_of(const char *name)
+{
+        const char *p = strrchr(name, strstr(name, "->") ? '>' : '-');
+        char *end;
+        long n = p ? strtol(p + 1, &end, 10) : -1;
+
+        return p && end != p + 1 && n >= 0 && n < 1 << 24 ? (int32_t)n : -1;
+}
+
+static uint16_t site_of(struct flight *f, const json_t *frames)
+{
+        char line[512], *site = NULL;
+        json_t *frame;
+        size_t i, size = 0;
+        FILE *out = json_array_size(frames) ? open_memstream(&site, &size) : NULL;
+
+        if (!out)
+                return 0;
+        json_array_foreach(frames, i, frame)
+        {
+                const char *file = capo_base_name(string_or_empty(json_object_get(frame, "filename")));
+
+                if (i == FRAMES)
+                        break;
+                snprintf(line, sizeof line, "%s:%lld %s", file, (long long)get_integer(frame, "line"),
+                         string_or_empty(json_object_get(frame, "name")));
+                fprintf(out, "%s%s", i ? "\n" : "", line);
+        }
+        if (fclose(out) != 0) {
+                free(site);
+                return 0;
+        }
+        return capo_hang_foreign_site(&f->to, site);
+}
+
+/* ---- groups ---- */
+
+/* "[0, 2, 5]", or the same as an array. */
+static json_t *ranks_of(const json_t *config)
+{
+        json_t *ranks = json_object_get(config, "ranks");
+
+        return json_is_array(ranks) ? json_incref(ranks) : json_loads(string_or_empty(ranks), 0, NULL);
+}
+
+static int32_t place_of(const json_t *ranks, int32_t rank)
+{
+        for (size_t i = 0; i < json_array_size(ranks); i++) {
+                if (json_integer_value(json_array_get(ranks, i)) == rank)
+                        return (int32_t)i;
+        }
+        return -1;
+}
+
+static int join_group(struct flight *f, const char *name, const json_t *config)
+{
+        int32_t me = f->to.hang->processes[f->process].rank;
+        _cleanup_(json_freep) json_t *ranks = ranks_of(config);
+        _cleanup_free_ char *list = json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : strdup("");
+        const char *desc = string_or_empty(json_object_get(config, "desc"));
+        uint32_t comm = 0, n = f->to.hang->n_comms;
+        int32_t size = (int32_t)json_array_size(ranks);
+        int64_t r;
+
+        if (!list)
+                return -ENOMEM;
+        while (comm < n && (strcmp(f->groups[comm].name, name) != 0 || strcmp(f->groups[comm].ranks, list) != 0))
+                comm++;
+        if (comm == n) {
+                struct group *g;
+
+                if (capo_array_room(&f->groups, n, sizeof *f->groups) < 0)
+                        return -ENOMEM;
+                r = capo_hang_foreign_comm(&f->to, *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
+                                           size ? size : -1);
+                if (r < 0)
+                        return (int)r;
+                g = &f->groups[comm];
+                *g = (struct group){.name = strdup(name), .ranks = steal(&list)};
+                if (!g->name)
+                        return -ENOMEM;
+        }
+        r = capo_hang_foreign_member(&f->to, comm, f->process, size ? place_of(ranks, me) : me);
+        if (r < 0)
+                return (int)r;
+        f->groups[comm].member = (uint32_t)r;
+        return 0;
+}
+
+static uint32_t group_of(const struct flight *f, const char *name)
+{
+        for (uint32_t i = 0; i < f->to.hang->n_comms; i++) {
+                if (f->groups[i].member != CAPO_HANG_NONE && !strcmp(f->groups[i].name, name))
+                        return i;
+        }
+        return CAPO_HANG_NONE;
+}
+
+/* ---- calls ---- */
+
+static uint8_t gpu_of(const json_t *e)
+{
+        return !strcmp(string_or_empty(json_object_get(e, "state")), "completed") ? CAPO_HANG_GPU_ENDED
+                                                                                  : CAPO_HANG_GPU_RUNNING;
+}
+
+/* The end of a group: what it says holds of its calls, which are just before it. */
+static void close_group(struct flight *f, const json_t *e, uint32_t comm)
+{
+        struct capo_hang_process *p = &f->to.hang->processes[f->process];
+        json_int_t collective = get_integer(e, "collective_seq_id");
+        uint32_t first = p->n_calls;
+
+        if (f->run.comm == comm && f->run.number == get_integer(e, "p2p_seq_id"))
+                first = f->run.first;
+        else if (p->n_calls && p->calls[p->n_calls - 1].comm == comm && p->calls[p->n_calls - 1].seq == collective)
+                first = p->n_calls - 1;
+        for (uint32_t i = first; i < p->n_calls; i++) {
+                p->calls[i].gpu = gpu_of(e);
+                p->calls[i].stream = comm;
+                p->calls[i].group = first + 1;
+        }
+        f->run.comm = CAPO_HANG_NONE;
+}
+
+static int take_entry(struct flight *f, const json_t *e)
+{
+        const char *group = string_or_empty(json_array_get(json_object_get(e, "process_group"), 0));
+        const char *name = string_or_empty(json_object_get(e, "profiling_name"));
+        struct capo_hang_process *p = &f->to.hang->processes[f->process];
+        uint32_t comm = group_of(f, group);
+        struct capo_hang_call c = {.call = call_of(name), .peer = -1, .gpu = gpu_of(e), .op = UINT8_MAX}, *last;
+        json_int_t seq = get_integer(e, "collective_seq_id"), ended = get_integer(e, "time_discovered_completed_ns");
+        struct capo_hang_member *m;
+        unsigned size;
+
+        if (comm == CAPO_HANG_NONE) { /* a group that the dump does not describe */
+                int r = join_group(f, group, NULL);
+
+                if (r < 0)
+                        return r;
+                comm = group_of(f, group);
+        }
+        m = &f->to.hang->comms[comm].members[f->groups[comm].member];
+        c.comm = comm;
+        c.member = f->groups[comm].member;
+        c.begin_ns = (uint64_t)get_integer(e, "time_created_ns");
+        c.end_ns = c.begin_ns; /* the host's call: the dump has it behind it */
+        c.type = type_of(json_object_get(e, "input_dtypes"), &size);
+        c.bytes = bytes_of(e, c.call, size);
+        f->last_ns = c.begin_ns > f->last_ns ? c.begin_ns : f->last_ns;
+        f->last_ns = ended > 0 && (uint64_t)ended > f->last_ns ? (uint64_t)ended : f->last_ns;
+        if (capo_call_kind(c.call) == CAPO_KIND_P2P) {
+                json_int_t run = get_integer(e, "p2p_seq_id");
+
+                c.peer = peer_of(name);
+                c.stream = 1u << 31 | ((comm * 2 + (c.call == CAPO_CALL_SEND)) * 0x9e3779b1u ^ (uint32_t)c.peer);
+                if (f->run.comm != comm || f->run.number != run)
+                        f->run = (struct run){.comm = comm, .first = p->n_calls, .number = run};
+        } else {
+                if (seq < 0 || seq >= UINT32_MAX)
+                        return 0;
+                m->issued = (uint32_t)seq > m->issued ? (uint32_t)seq : m->issued;
+                if (c.call == CAPO_CALL_GROUP) {
+                        close_group(f, e, comm);
+                        return 0;
+                }
+                f->run.comm = CAPO_HANG_NONE;
+                c.seq = (uint32_t)seq;
+                c.stream = comm;
+                last = p->n_calls ? &p->calls[p->n_calls - 1] : NULL;
+                if (last && last->comm == comm && last->seq == c.seq) { /* another one of a group */
+                        last->bytes += c.bytes;
+                        return 0;
+                }
+        }
+        c.site = site_of(f, json_object_get(e, "frames"));
+        return capo_hang_foreign_call(&f->to, f->process, &c) ? 0 : -ENOMEM;
+}
+
+/* ---- dumps ---- */
+
+static int take_dump(struct flight *f, const json_t *dump)
+{
+        const json_t *config = json_object_get(dump, "pg_config"), *entries = json_object_get(dump, "entries");
+        struct capo_hang_process *p = &f->to.hang->processes[f->process];
+        const char *name;
+        bool whole;
+        json_t *v;
+        size_t i;
+        int r = 0;
+
+        f->run.comm = CAPO_HANG_NONE;
+        for (i = 0; i < f->to.hang->n_comms; i++)
+                f->groups[i].member = CAPO_HANG_NONE;
+        json_object_foreach((json_t *)config, name, v)
+        {
+                if (r == 0)
+                        r = join_group(f, name, v);
+        }
+        json_array_foreach(entries, i, v)
+        {
+                if (r == 0)
+                        r = take_entry(f, v);
+        }
+        if (r < 0)
+                return r;
+        whole = get_integer(json_array_get(entries, 0), "record_id") == 0; /* else the oldest were overwritten */
+        for (i = 0; i < f->to.hang->n_comms; i++) {
+                if (f->groups[i].member != CAPO_HANG_NONE)
+                        f->to.hang->comms[i].members[f->groups[i].member].whole_p2p = whole;
+        }
+        p->gpu_timed = true;
+        return 0;
+}
+
+/* The last number in the file's name. */
+static int32_t rank_in(const char *path)
+{
+        const char *name = capo_base_name(path), *end = name + strlen(name), *begin;
+        long n;
+
+        while (end > name && (end[-1] < '0' || end[-1] > '9'))
+                end--;
+        for (begin = end; begin > name && begin[-1] >= '0' && begin[-1] <= '9';)
+                begin--;
+        n = end > begin && end - begin < 9 ? strtol(begin, NULL, 10) : -1;
+        return (int32_t)n;
+}
+
+static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char *why, size_t room)
+{
+        _cleanup_fclose_ FILE *file = fopen(path, "r");
+        struct stat st;
+        json_error_t error;
+        int first;
+
+        if (!file || fstat(fileno(file), &st) < 0) {
+                snprintf(why, room, "%s: %s", path, strerror(errno));
+                return -errno;
+        }
+        *written_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+        first = fgetc(file);
+        if (first == 0x80) {
+                snprintf(why, room,
+                         "%s is a pickle, which can run programs when it is read; of a file that you trust make JSON: "
+                         "python3 -c 'import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], \"rb\")), "
+                         "open(sys.argv[1] + \".json\", \"w\"))' %s",
+                         path, path);
+                return -EINVAL;
+        }
+        rewind(file);
+        *out = st.st_size <= MOST_BYTES ? json_loadf(file, JSON_REJECT_DUPLICATES, &error) : NULL;
+        if (json_is_array(json_object_get(*out, "entries")) || json_is_object(json_object_get(*out, "pg_config")))
+                return 0;
+        snprintf(why, room, "%s: %s", path,
+                 st.st_size > MOST_BYTES ? "larger than 256 MiB"
+                 : *out                  ? "no dump of PyTorch's flight recorder: it has no entries"
+                                         : error.text);
+        return -EINVAL;
+}
+
+static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, char *why, size_t room)
+{
+        _cleanup_(json_freep) json_t *dump = NULL;
+        int32_t rank = rank_in(path);
+        int64_t process;
+        int r = load_dump(path, &dump, written_ns, why, room);
+
+        if (r < 0)
+                return r;
+        if (rank < 0) {
+                snprintf(why, room, "%s: its name has no number at its end, which would be the rank", path);
+                return -EINVAL;
+        }
+        for (uint32_t i = 0; i < f->to.hang->n_processes; i++) {
+                if (f->to.hang->processes[i].rank == rank) {
+                        snprintf(why, room, "%s and %s are both of rank %d", f->to.job->processes[i].host, path, rank);
+                        return -EINVAL;
+                }
+        }
+        process = capo_hang_foreign_process(&f->to, rank, capo_base_name(path), 0);
+        if (process < 0)
+                return (int)process;
+        f->process = (uint32_t)process;
+        return take_dump(f, dump);
+}
+
+int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct capo_hang_job *out, char *why,
+                     size_t room)
+{
+        struct flight f = {.to = {.job = job, .hang = out}};
+        uint64_t first_ns = UINT64_MAX;
+        int r = 0;
+
+        for (size_t i = 0; i < n && r == 0; i++) {
+                uint64_t written_ns = 0;
+
+                r = read_dump(&f, paths[i], &written_ns, why, room);
+                first_ns = written_ns < first_ns ? written_ns : first_ns;
+        }
+        for (uint32_t i = 0; i < out->n_comms && f.groups; i++) {
+                free(f.groups[i].name);
+                free(f.groups[i].ranks);
+        }
+        free(f.groups);
+        out->now_ns = first_ns > f.last_ns && first_ns != UINT64_MAX ? first_ns : f.last_ns;
+        for (uint32_t i = 0; i < out->n_processes; i++) {
+                struct capo_hang_process *p = &out->processes[i];
+
+                p->end_ns = out->now_ns;
+                for (uint32_t k = 0; k < p->n_calls; k++) { /* too young to tell */
+                        if (p->calls[k].gpu == CAPO_HANG_GPU_RUNNING && p->calls[k].begin_ns + SETTLED_NS > out->now_ns)
+                                p->calls[k].gpu = CAPO_HANG_GPU_UNKNOWN;
+                }
+        }
+        return capo_hang_foreign_finish(&f.to, r);
+}

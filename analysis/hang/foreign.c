@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "analysis/hang/foreign.h"
+
+int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host, uint32_t pid)
+{
+        struct capo_job *job = f->job;
+        char *copy = strdup(host), *path = strdup("");
+
+        if (!copy || !path || capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0 ||
+            capo_array_room(&f->hang->processes, f->hang->n_processes, sizeof *f->hang->processes) < 0) {
+                free(copy);
+                free(path);
+                return -ENOMEM;
+        }
+        job->processes[job->n_processes] =
+                (struct capo_job_process){.path = path, .host = copy, .header.pid = pid, .rank = rank};
+        f->hang->processes[f->hang->n_processes++] = (struct capo_hang_process){.rank = rank};
+        return job->n_processes++;
+}
+
+static int by_name(const void *a, const void *b)
+{
+        return strcmp(a, b);
+}
+
+int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid, int32_t n_ranks)
+{
+        struct capo_job *job = f->job;
+        struct capo_hang_job *hang = f->hang;
+        char *copy = NULL;
+        int64_t taken = -1;
+
+        if (capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0 ||
+            capo_array_room(&hang->comms, hang->n_comms, sizeof *hang->comms) < 0)
+                return -ENOMEM;
+        for (unsigned i = 0; taken != job->n_comms; i++) { /* by another, so far */
+                free(steal(&copy));
+                if ((i ? asprintf(&copy, "%s/%u", name, i) : asprintf(&copy, "%s", name)) < 0)
+                        return -ENOMEM;
+                taken = capo_index_number(&f->names, copy, by_name, job->n_comms);
+                if (taken < 0) {
+                        free(copy);
+                        return -ENOMEM;
+                }
+        }
+        job->comms[job->n_comms] = (struct capo_job_comm){.uid = uid, .name = copy, .n_ranks = n_ranks};
+        hang->comms[hang->n_comms++] = (struct capo_hang_comm){.name = copy, .uid = uid, .n_ranks = n_ranks};
+        return job->n_comms++;
+}
+
+int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process, int32_t rank)
+{
+        struct capo_hang_comm *c = &f->hang->comms[comm];
+
+        if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0)
+                return -ENOMEM;
+        c->members[c->n_members] = (struct capo_hang_member){.process = process, .rank = rank, .whole_p2p = true};
+        return c->n_members++;
+}
+
+struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
+                                              const struct capo_hang_call *call)
+{
+        struct capo_hang_process *p = &f->hang->processes[process];
+
+        if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
+                return NULL;
+        p->calls[p->n_calls] = *call;
+        return &p->calls[p->n_calls++];
+}
+
+uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
+{
+        struct capo_hang_job *hang = f->hang;
+
+        for (uint32_t i = 0; i < hang->n_sites; i++) {
+                if (!strcmp(hang->sites[i], text)) {
+                        free(text);
+                        return (uint16_t)(i + 1);
+                }
+        }
+        if (hang->n_sites == UINT16_MAX || capo_array_room(&hang->sites, hang->n_sites, sizeof *hang->sites) < 0) {
+                free(text);
+                return 0;
+        }
+        hang->sites[hang->n_sites++] = text;
+        return (uint16_t)hang->n_sites;
+}
+
+/* Nodes by the names of their hosts, in the order of the processes. */
+static int find_nodes(struct capo_job *job, struct capo_index *hosts)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                struct capo_job_process *p = &job->processes[i];
+                int64_t node;
+                char *name;
+
+                if (!p->header.pid) /* what stands for its host is a file */
+                        continue;
+                node = capo_index_number(hosts, p->host, by_name, job->n_nodes);
+                if (node < 0)
+                        return -ENOMEM;
+                p->node = (uint32_t)node;
+                if (node != job->n_nodes)
+                        continue;
+                name = strdup(p->host);
+                if (!name || capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0) {
+                        free(name);
+                        return -ENOMEM;
+                }
+                job->nodes[job->n_nodes++] = (struct capo_job_node){.name = name};
+        }
+        return 0;
+}
+
+int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r)
+{
+        struct capo_job *job = f->job;
+        struct capo_index hosts = {0};
+        int32_t most = (int32_t)job->n_processes;
+
+        capo_index_finish(&f->names);
+        if (r < 0)
+                return r;
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                most = job->comms[i].n_ranks > most ? job->comms[i].n_ranks : most;
+        job->n_ranks = f->hang->n_ranks = most;
+        r = find_nodes(job, &hosts);
+        capo_index_finish(&hosts);
+        return r;
+}

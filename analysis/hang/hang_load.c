@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A second reading of each log, for what the report has no use for: the last calls in their order, and how far each
+ * process came on each communicator, which its cells say exactly however long ago that was.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/log/hang_frame_read.h"
+#include "core/log/unfinished.h"
+#include "analysis/hang/hang_load.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/log_calls.h"
+
+#define TOGETHER_NS  500000000 /* processes that end so close together were ended by one cause */
+#define HEARTBEAT_NS 100000000 /* how old the word on a GPU may be */
+
+#define OPEN_GROUP 0xf0000000u /* plus the thread: a group without a number yet */
+
+/* What a process calls a communicator. */
+struct known_comm {
+        uint32_t process, id, comm, member;
+        uint64_t collectives, p2p, splits;
+};
+
+struct cell {
+        uint64_t count;
+        uint16_t comm;
+        uint8_t call;
+        int8_t result;
+};
+
+/* The last HANG frame of a log that is not final, where the process recorded no call after it. */
+struct frame {
+        uint64_t at_ns; /* since 1970; 0: there is none */
+        uint64_t offset;
+};
+
+struct reader {
+        const struct capo_job *job;
+        struct capo_hang_job *out;
+        struct known_comm *comms; /* by process and id */
+        uint32_t n_comms;
+        uint64_t t0;              /* of the log being read, ns since 1970 */
+        struct capo_record *last; /* the last ones, around */
+        uint64_t n_last;
+        struct cell *cells;            /* by their number */
+        struct capo_log_calls *shapes; /* one for all logs: each says its own before it uses them */
+        struct frame *frames;          /* by process */
+        uint32_t n_cells;
+};
+
+static int by_process(const void *a, const void *b)
+{
+        const struct known_comm *x = a, *y = b;
+
+        return CAPO_ORDER(x->process, y->process) ?: CAPO_ORDER(x->id, y->id);
+}
+
+static struct known_comm *comm_of(const struct reader *rd, uint32_t process, uint32_t id)
+{
+        struct known_comm key = {.process = process, .id = id};
+
+        return rd->n_comms ? bsearch(&key, rd->comms, rd->n_comms, sizeof key, by_process) : NULL;
+}
+
+/* ---- one log ---- */
+
+static int take_call(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct reader *rd = arg;
+
+        rd->last[rd->n_last % CAPO_HANG_CALLS] = *r;
+        rd->last[rd->n_last++ % CAPO_HANG_CALLS].thread = (uint16_t)thread;
+        return 0;
+}
+
+/* The newest edition of each stands. */
+static int take_cell(struct reader *rd, const struct capo_log_frame *f)
+{
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_cell cell;
+
+        if (capo_log_cell(f, &cell, &host, &gpu) < 0)
+                return 0;
+        while (rd->n_cells <= cell.id) {
+                if (capo_array_room(&rd->cells, rd->n_cells, sizeof *rd->cells) < 0)
+                        return -ENOMEM;
+                rd->cells[rd->n_cells++] = (struct cell){0};
+        }
+        rd->cells[cell.id] = (struct cell){cell.count, cell.comm, cell.call, cell.result};
+        return 0;
+}
+
+static void count_cell(struct reader *rd, uint32_t process, struct cell c)
+{
+        struct known_comm *k = c.count ? comm_of(rd, process, c.comm) : NULL;
+        enum capo_call_kind kind = capo_call_kind(c.call);
+
+        if (!k || !capo_hang_taken(c.result))
+                return;
+        if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
+                k->p2p += c.count;
+        else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP)
+                k->collectives += c.count;
+        else if (c.call == CAPO_CALL_COMMSPLIT || c.call == CAPO_CALL_COMMSHRINK || c.call == CAPO_CALL_COMMGROW)
+                k->splits += c.count;
+}
+
+static struct capo_hang_call call_of(const struct reader *rd, uint32_t process, const struct capo_record *r)
+{
+        const struct known_comm *k = comm_of(rd, process, r->comm);
+
+        return (struct capo_hang_call){
+                .begin_ns = rd->t0 + r->t_begin,
+                .end_ns = rd->t0 + r->t_end,
+                .bytes = r->bytes,
+                .seq = r->seq,
+                .group =
+                        r->flags & CAPO_RECORD_MEMBER ? r->group : 0, /* of others it may be when it began on the GPU */
+                .stream = r->stream,
+                .peer = r->peer,
+                .comm = k ? k->comm : CAPO_HANG_NONE,
+                .member = k ? k->member : CAPO_HANG_NONE,
+                .thread = r->thread,
+                .site = r->site,
+                .call = r->call,
+                .type = r->type,
+                .op = r->op,
+                .result = r->result,
+                .gpu = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL ? CAPO_HANG_GPU_ENDED
+                                                                                     : CAPO_HANG_GPU_UNKNOWN,
+                .algo_proto = r->algo_proto,
+                .channels = r->channels,
+                .captured = r->flags & CAPO_RECORD_CAPTURED,
+        };
+}
+
+static bool is_of(const struct capo_hang_call *c, const struct capo_hang_call *said)
+{
+        if (said->call == CAPO_CALL_GROUP)
+                return c->group && c->group == said->seq;
+        return c->call == said->call && c->seq == said->seq && c->comm == said->comm && c->thread == said->thread;
+}
+
+/* What the GPU has not ended. A group's time is that of its members. */
+static void take_running(struct capo_hang_process *p, const struct capo_hang_call *said)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (is_of(&p->calls[i], said) && p->calls[i].gpu == CAPO_HANG_GPU_UNKNOWN)
+                        p->calls[i].gpu = CAPO_HANG_GPU_RUNNING;
+        }
+        p->gpu_timed = true;
+}
+
+static int take_one(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
+{
+        struct capo_hang_process *p = &rd->out->processes[process];
+        struct capo_hang_call c = call_of(rd, process, &u->record);
+
+        c.end_ns = 0;
+        if (u->where == CAPO_UNFINISHED_RUNNING && p->life != CAPO_HANG_STOPPED &&
+            c.begin_ns + HEARTBEAT_NS <= p->end_ns) {
+                take_running(p, &c);
+        } else if (u->where == CAPO_UNFINISHED_HOST || u->where == CAPO_UNFINISHED_MEMBER) {
+                c.where = u->where == CAPO_UNFINISHED_HOST ? CAPO_HANG_HOST : CAPO_HANG_OPEN;
+                c.group = u->where == CAPO_UNFINISHED_HOST ? 0 : OPEN_GROUP + u->record.thread;
+                if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
+                        return -ENOMEM;
+                p->calls[p->n_calls++] = c;
+        }
+        for (uint32_t i = 0; u->where == CAPO_UNFINISHED_ENDS && i < p->n_calls; i++) {
+                if (p->calls[i].group == OPEN_GROUP + u->record.thread)
+                        p->calls[i].where = CAPO_HANG_ENDING;
+        }
+        return 0;
+}
+
+/* What it was in, as its HANG frame has it or, when it was killed, whoever recovered it. */
+static int take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
+{
+        const char *line = hang ? NULL : capo_job_info(&rd->job->processes[process], CAPO_INFO_UNFINISHED);
+        struct capo_unfinished_call u;
+        size_t at = 0;
+        int r = 0;
+
+        while (r == 0 && hang && capo_hang_text_next(hang, &at, &u))
+                r = u.record.t_end ? 0 : take_one(rd, process, &u);
+        for (; r == 0 && line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+                if (capo_unfinished_read(line, &u))
+                        r = take_one(rd, process, &u);
+        }
+        return r;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+        const struct capo_hang_call *x = a, *y = b;
+
+        return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->seq, y->seq);
+}
+
+static int take_calls(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
+{
+        struct capo_hang_process *p = &rd->out->processes[process];
+        uint64_t first = rd->n_last > CAPO_HANG_CALLS ? rd->n_last - CAPO_HANG_CALLS : 0;
+        uint32_t n = 0;
+        int r;
+
+        for (uint64_t i = first; i < rd->n_last; i++) {
+                const struct capo_record *c = &rd->last[i % CAPO_HANG_CALLS];
+
+                p->gpu_timed |= c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL;
+                if (c->call == CAPO_CALL_GROUP)
+                        continue;
+                if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
+                        return -ENOMEM;
+                p->calls[p->n_calls++] = call_of(rd, process, c);
+        }
+        for (uint64_t i = first; i < rd->n_last; i++) { /* of groups the time, for their members */
+                const struct capo_record *g = &rd->last[i % CAPO_HANG_CALLS];
+
+                for (n = 0; g->call == CAPO_CALL_GROUP && g->clock == CAPO_CLOCK_EVENT && n < p->n_calls; n++) {
+                        if (p->calls[n].group == g->seq)
+                                p->calls[n].gpu = CAPO_HANG_GPU_ENDED;
+                }
+        }
+        r = take_unfinished(rd, process, hang);
+        if (p->n_calls)
+                qsort(p->calls, p->n_calls, sizeof *p->calls, by_begin);
+        return r;
+}
+
+static int read_log(struct reader *rd, uint32_t process)
+{
+        const struct capo_job_process *jp = &rd->job->processes[process];
+        const struct frame *framed = &rd->frames[process];
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_unfinished_call u;
+        struct capo_log_frame f;
+        char why[512];
+        size_t at = 0;
+        int r = capo_log_open(jp->path, &log, why, sizeof why);
+
+        rd->t0 = jp->header.t0_real_ns;
+        rd->n_last = 0;
+        rd->n_cells = 0;
+        free(steal(&rd->cells));
+        while (r == 0 && capo_log_next(log, &f) > 0)
+                r = f.type == CAPO_FRAME_CELL ? take_cell(rd, &f) : capo_log_calls_take(rd->shapes, &f, take_call, rd);
+        if (r == 0 && framed->at_ns)
+                r = capo_log_frame_at(log, framed->offset, &f);
+        if (r < 0)
+                return r;
+        for (bool traced = rd->n_last; framed->at_ns && capo_hang_text_next(&f, &at, &u);) {
+                const struct capo_record *c = &u.record;
+
+                if (u.where == CAPO_UNFINISHED_GPU && c->t_end)
+                        count_cell(rd, process, (struct cell){1, c->comm, c->call, c->result});
+                else if (u.where != CAPO_UNFINISHED_WHERES || traced) /* then the log has it as any other */
+                        continue;
+                take_call(c, c->thread, rd);
+        }
+        for (uint32_t i = 0; i < rd->n_cells; i++)
+                count_cell(rd, process, rd->cells[i]);
+        return take_calls(rd, process, framed->at_ns ? &f : NULL);
+}
+
+/* ---- the job ---- */
+
+static bool is_final(const struct capo_job_process *p, uint8_t known)
+{
+        return known != CAPO_HANG_BY_LOG || (p->has_end && p->end.clean);
+}
+
+static bool is_stale(const struct reader *rd, uint32_t process, uint8_t known)
+{
+        return !is_final(&rd->job->processes[process], known) && !rd->frames[process].at_ns;
+}
+
+/* By what NCCL chooses there, but for profiles; always in the same order. */
+static char *settings_of(const struct capo_job_process *p)
+{
+        static const char *const names[] = {"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
+                                            "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"};
+        const char *all = capo_job_info(p, CAPO_INFO_NCCL_SETTINGS);
+        char text[512] = "";
+
+        for (size_t i = 0; all && i < N_ELEMENTS(names); i++) {
+                for (const char *at = all; *at; at += strcspn(at, " "), at += *at == ' ') {
+                        size_t n = strlen(names[i]);
+
+                        if (!strncmp(at, names[i], n) && at[n] == '=')
+                                capo_append(text, sizeof text, "%s%.*s", *text ? " " : "", (int)strcspn(at, " "), at);
+                }
+        }
+        return strdup(text);
+}
+
+/* The moment that a log which is not final tells all of. */
+static void find_frame(const struct capo_job_process *jp, struct frame *out)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_hang_text t = {0}, read;
+        struct capo_log_frame f;
+        struct capo_log_end end;
+        char why[512];
+
+        if (capo_log_open(jp->path, &log, why, sizeof why) < 0)
+                return;
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_HANG && capo_hang_text_read(&f, &read) == 0) {
+                        t = read;
+                        out->offset = f.offset;
+                } else if (f.type == CAPO_FRAME_END && t.at_ns && capo_log_end(&f, &end) == 0 && end.calls != t.calls) {
+                        t.at_ns = 0; /* it went on */
+                }
+        }
+        out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
+}
+
+static void set_life(struct reader *rd, const uint8_t *known, uint64_t now_ns)
+{
+        bool alive = false;
+        uint64_t last = 0;
+
+        for (uint32_t i = 0; i < rd->out->n_processes; i++) {
+                const struct capo_job_process *jp = &rd->job->processes[i];
+                struct capo_hang_process *p = &rd->out->processes[i];
+
+                p->rank = jp->rank;
+                p->stale = is_stale(rd, i, known[i]);
+                p->end_ns = jp->header.t0_real_ns + jp->last_ns;
+                p->life = known[i] == CAPO_HANG_IS_ALIVE     ? CAPO_HANG_ALIVE
+                          : known[i] == CAPO_HANG_IS_STOPPED ? CAPO_HANG_STOPPED
+                          : capo_process_ended(rd->job, jp)  ? CAPO_HANG_EXITED
+                                                             : CAPO_HANG_KILLED;
+                p->clean = p->life == CAPO_HANG_EXITED;
+                if (p->life <= CAPO_HANG_STOPPED) {
+                        p->end_ns = now_ns;
+                        alive = true;
+                }
+                if (rd->frames[i].at_ns) { /* on another node perhaps; nothing newer is known */
+                        p->life = CAPO_HANG_ALIVE;
+                        p->end_ns = rd->frames[i].at_ns;
+                }
+                if (!is_stale(rd, i, known[i]) && p->end_ns > last)
+                        last = p->end_ns;
+        }
+        rd->out->now_ns = alive ? now_ns : last;
+        for (uint32_t i = 0; i < rd->out->n_processes && !alive; i++) {
+                struct capo_hang_process *p = &rd->out->processes[i];
+
+                if (p->life >= CAPO_HANG_EXITED && p->end_ns + TOGETHER_NS >= last)
+                        p->life = CAPO_HANG_ALIVE;
+        }
+}
+
+static int make_comms(struct reader *rd, const uint8_t *known)
+{
+        rd->out->comms = calloc(rd->job->n_comms + 1, sizeof *rd->out->comms);
+        if (!rd->out->comms)
+                return -ENOMEM;
+        rd->out->n_comms = rd->job->n_comms;
+        for (uint32_t i = 0; i < rd->job->n_comms; i++) {
+                const struct capo_job_comm *jc = &rd->job->comms[i];
+                struct capo_hang_comm *c = &rd->out->comms[i];
+
+                *c = (struct capo_hang_comm){.name = jc->name, .uid = jc->uid, .n_ranks = jc->n_ranks};
+                for (uint32_t k = 0; k < jc->n_members; k++) {
+                        const struct capo_job_member *m = &jc->members[k];
+
+                        if (is_stale(rd, m->process, known[m->process]))
+                                continue;
+                        if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0 ||
+                            capo_array_room(&rd->comms, rd->n_comms, sizeof *rd->comms) < 0)
+                                return -ENOMEM;
+                        rd->comms[rd->n_comms++] = (struct known_comm){
+                                .process = m->process, .id = m->id, .comm = i, .member = c->n_members};
+                        c->members[c->n_members++] = (struct capo_hang_member){.process = m->process,
+                                                                               .rank = m->rank,
+                                                                               .dead = m->t_death_ns != 0,
+                                                                               .aborted = m->flags & CAPO_COMM_ABORTED};
+                }
+        }
+        if (rd->n_comms)
+                qsort(rd->comms, rd->n_comms, sizeof *rd->comms, by_process);
+        return 0;
+}
+
+/* What the cells counted; communicators that were made of others; whether all sends and receives are at hand. */
+static void tell_members(struct reader *rd)
+{
+        for (uint32_t i = 0; i < rd->n_comms; i++) {
+                const struct known_comm *k = &rd->comms[i];
+                struct capo_hang_member *m = &rd->out->comms[k->comm].members[k->member];
+                const struct capo_hang_process *p = &rd->out->processes[k->process];
+                uint32_t parent = rd->job->comms[k->comm].parent;
+                uint64_t p2p = 0;
+
+                m->issued = (uint32_t)k->collectives;
+                m->splits += (uint32_t)k->splits;
+                for (uint32_t n = 0; n < p->n_calls; n++) {
+                        const struct capo_hang_call *c = &p->calls[n];
+                        enum capo_call_kind kind = capo_call_kind(c->call);
+
+                        p2p += (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA) && c->comm == k->comm &&
+                               c->member == k->member && c->where == CAPO_HANG_RETURNED && capo_hang_taken(c->result);
+                }
+                m->whole_p2p = p2p == k->p2p;
+                for (uint32_t n = 0; parent != CAPO_NO_COMM && n < rd->out->comms[parent].n_members; n++) {
+                        if (rd->out->comms[parent].members[n].process == k->process)
+                                rd->out->comms[parent].members[n].splits++;
+                }
+        }
+}
+
+int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t now_ns, struct capo_hang_job *out,
+                   uint32_t *n_stale)
+{
+        struct reader rd = {.job = job, .out = out};
+        int r;
+
+        out->processes = calloc(job->n_processes + 1, sizeof *out->processes);
+        rd.last = calloc(CAPO_HANG_CALLS, sizeof *rd.last);
+        rd.shapes = capo_log_calls_new();
+        rd.frames = calloc(job->n_processes + 1, sizeof *rd.frames);
+        if (!out->processes || !rd.last || !rd.shapes || !rd.frames) {
+                capo_log_calls_free(rd.shapes);
+                free(rd.last);
+                free(rd.frames);
+                return -ENOMEM;
+        }
+        out->n_processes = job->n_processes;
+        out->n_ranks = job->n_ranks;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (!is_final(&job->processes[i], known[i]))
+                        find_frame(&job->processes[i], &rd.frames[i]);
+        }
+        set_life(&rd, known, now_ns);
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                char text[700], id[160];
+
+                capo_process_tuned_by(&job->processes[i], text, sizeof text, id);
+                out->processes[i].tuned = strdup(id);
+                out->processes[i].settings = settings_of(&job->processes[i]);
+        }
+        r = make_comms(&rd, known);
+        for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
+                if (!is_stale(&rd, i, known[i]))
+                        r = read_log(&rd, i);
+                else if (n_stale)
+                        ++*n_stale;
+        }
+        if (r == 0)
+                tell_members(&rd);
+        capo_log_calls_free(rd.shapes);
+        free(rd.cells);
+        free(rd.last);
+        free(rd.comms);
+        free(rd.frames);
+        return r;
+}
+
+void capo_hang_job_finish(struct capo_hang_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                free(job->processes[i].calls);
+                free(job->processes[i].tuned);
+                free(job->processes[i].settings);
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                free(job->comms[i].members);
+        for (uint32_t i = 0; i < job->n_sites; i++)
+                free(job->sites[i]);
+        free(job->sites);
+        free(job->processes);
+        free(job->comms);
+        *job = (struct capo_hang_job){0};
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/order.h"
+#include "core/base/plain_text.h"
+#include "core/base/util.h"
+#include "analysis/log/fabric_read.h"
+#include "analysis/hang/hang_network.h"
+
+static bool is_domain_object(const struct capo_fabric_object *o, const char *kind, const struct capo_fabric_domain *d)
+{
+        return !o->closed && o->domain == d->id && !strcmp(o->kind, kind);
+}
+
+/* What was posted to receive into queue @cq, by endpoints that are open. */
+static uint64_t receives_to(const struct capo_fabric *f, uint32_t cq, bool *whole)
+{
+        uint64_t n = 0;
+
+        for (size_t i = 0; i < f->n_objects; i++) {
+                const struct capo_fabric_object *o = &f->objects[i];
+
+                if (strcmp(o->kind, "ep") != 0 || o->rx_cq != cq)
+                        continue;
+                *whole &= !o->closed;
+                n += o->n.kind[CAPO_FI_RECV].count + o->n.kind[CAPO_FI_TRECV].count;
+        }
+        return n;
+}
+
+static void copy_plain(char *to, const char *from, size_t room)
+{
+        snprintf(to, room, "%.*s", (int)room - 1, from);
+        capo_plain(to, strlen(to), false, true);
+}
+
+static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f, const struct capo_fabric_domain *d,
+                     uint64_t epoch_ns)
+{
+        uint64_t completed_ns = 0;
+
+        copy_plain(nic->name, d->name, sizeof nic->name);
+        copy_plain(nic->device, d->device, sizeof nic->device);
+        copy_plain(nic->pci, d->nic, sizeof nic->pci);
+        for (size_t i = 0; i < f->n_objects; i++) {
+                const struct capo_fabric_object *o = &f->objects[i];
+                bool whole = !d->folded;
+                uint64_t posted;
+
+                if (!is_domain_object(o, "cq", d))
+                        continue;
+                nic->outstanding += o->outstanding;
+                nic->unsure |= o->unsure;
+                completed_ns = o->completed_ns > completed_ns ? o->completed_ns : completed_ns;
+                posted = receives_to(f, o->id, &whole);
+                /* of a queue that does not say which entries are receives none is known to have come */
+                if (whole && o->n.received && posted > o->n.received)
+                        nic->receives += posted - o->n.received;
+        }
+        nic->completed_ns = completed_ns ? epoch_ns + completed_ns : 0;
+        nic->refused = d->n.eagain;
+        nic->errors = d->n.errors;
+        if (d->n.n_errors)
+                copy_plain(nic->error, d->n.error[0].text, sizeof nic->error);
+}
+
+static int by_outstanding(const void *a_, const void *b_)
+{
+        const struct capo_hang_nic *a = a_, *b = b_;
+
+        return CAPO_ORDER(b->outstanding, a->outstanding) ?: CAPO_ORDER(a->completed_ns, b->completed_ns) ?: strcmp(a->name, b->name);
+}
+
+int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out)
+{
+        uint64_t epoch_ns = p->header.t0_real_ns - p->header.t0_mono_ns; /* modulo 2^64, as what is added to it */
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+        int r;
+
+        *out = (struct capo_hang_network){0};
+        if (!p->fabric)
+                return 0;
+        r = capo_fabric_parse(p->fabric, &f);
+        if (r < 0 || !f->looked.at_ns)
+                return r;
+        out->nics = calloc(f->n_domains + 1, sizeof *out->nics);
+        if (!out->nics)
+                return -ENOMEM;
+        out->at_ns = epoch_ns + f->looked.at_ns;
+        for (size_t i = 0; i < f->n_domains; i++) {
+                const struct capo_fabric_domain *d = &f->domains[i];
+                uint64_t posted = 0;
+
+                for (int k = 0; k < CAPO_FI_KINDS; k++)
+                        posted += d->n.kind[k].count;
+                if (!d->closed && posted)
+                        fill_nic(&out->nics[out->n_nics++], f, d, epoch_ns);
+        }
+        if (out->n_nics)
+                qsort(out->nics, out->n_nics, sizeof *out->nics, by_outstanding);
+        return 0;
+}
+
+void capo_hang_network_finish(struct capo_hang_network *n)
+{
+        free(n->nics);
+        *n = (struct capo_hang_network){0};
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of all ranks as queues: what hang_prepare.c lines up and waits.c plays. Private to these two. */
+#ifndef CAPO_HANG_PLAY_H
+#define CAPO_HANG_PLAY_H
+
+#include "core/base/calls.h"
+#include "analysis/hang/hang_verdict.h"
+
+enum play_state {
+        IDLE,
+        ACTIVE,    /* at the head */
+        DONE,      /* as far as its own rank goes */
+        STATE = 3, /* the bits of these */
+        ENDED = 4, /* on the GPU: it, or one behind it on its stream */
+        HELD = 8,  /* it, or one before it on its stream, was seen to be running */
+};
+
+struct play_queue {
+        uint32_t process, stream;
+        uint32_t at, n;
+        uint32_t *call; /* numbers over all processes */
+};
+
+/* Not a table by number: one damaged number would make it as long as the job. */
+struct play_number {
+        uint32_t seq;
+        uint32_t at; /* in call */
+        const struct capo_hang_call *call;
+};
+
+struct play_member {
+        uint32_t reached; /* the newest that was at a head */
+        uint32_t through; /* the newest that is done */
+        uint32_t entered, opened;
+        uint32_t n;
+        struct play_number *of; /* those among its last calls, by number; a number once */
+};
+
+struct play_comm {
+        uint32_t retired, newest;
+        struct play_member *members;
+        uint32_t differed; /* the newest that ended although its callers disagreed; 0 none */
+        bool whole_p2p;
+};
+
+struct play {
+        const struct capo_hang_job *job;
+        bool lenient;
+        uint32_t n_calls;
+        const struct capo_hang_call **call;
+        uint32_t *process, *offset; /* whose call it is; the number of the first one of a process */
+        uint32_t *mate;             /* the other half of a send or receive */
+        uint8_t *state;
+        struct play_comm *comms;
+        struct play_queue *queues;
+        uint32_t n_queues;
+};
+
+static inline bool is_p2p(const struct capo_hang_call *c)
+{
+        return capo_call_kind(c->call) == CAPO_KIND_P2P;
+}
+
+static inline bool is_collective(const struct capo_hang_call *c)
+{
+        enum capo_call_kind kind = capo_call_kind(c->call);
+
+        return c->seq && kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
+}
+
+/* NCCL took it, or is about to. */
+static inline bool call_is_taken(const struct capo_hang_call *c)
+{
+        return c->comm != CAPO_HANG_NONE && c->member != CAPO_HANG_NONE && capo_hang_taken(c->result);
+}
+
+static inline struct play_member *member_of(const struct play *p, const struct capo_hang_call *c)
+{
+        return &p->comms[c->comm].members[c->member];
+}
+
+/* The place of @seq, or of the next number that is there. */
+static inline uint32_t place_of(const struct play_member *m, uint32_t seq)
+{
+        uint32_t low = 0, high = m->n;
+
+        if (m->n && seq >= m->of->seq && seq - m->of->seq < m->n && m->of[seq - m->of->seq].seq == seq)
+                return seq - m->of->seq; /* none is missing between, as a rule */
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (m->of[middle].seq < seq)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+static inline const struct capo_hang_call *call_at(const struct play_member *m, uint32_t seq)
+{
+        uint32_t i = place_of(m, seq);
+
+        return i < m->n && m->of[i].seq == seq ? m->of[i].call : NULL;
+}
+
+static inline bool call_is_played(const struct play *p, const struct capo_hang_call *c)
+{
+        if (!call_is_taken(c) || c->where == CAPO_HANG_OPEN)
+                return false;
+        return is_collective(c) || (is_p2p(c) && p->comms[c->comm].whole_p2p);
+}
+
+/** capo_play_mismatch() - do those who have entered call @seq of @comm disagree on what it is? *@ended: on the GPUs of all. */
+bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool *ended);
+
+/** capo_play_next() - the least number from @seq on under which any member's last calls have one; UINT32_MAX none. */
+uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq);
+
+/** capo_play_set_up() - @p->job and @p->lenient are set. Return: 0; -ENOMEM. capo_play_tear_down() in any case. */
+int capo_play_set_up(struct play *p);
+void capo_play_tear_down(struct play *p);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is played: each process's last calls by stream, each member's by number, each send beside its receive. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/hang/hang_play.h"
+
+/* Whoever ends it knows that all have entered it. */
+static bool binds_all(const struct capo_hang_call *c)
+{
+        enum capo_call_kind kind = capo_call_kind(c->call);
+
+        return kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER ||
+               kind == CAPO_KIND_ALLTOALL;
+}
+
+/* ---- what there is ---- */
+
+/* What each member has begun, and where its last calls begin. */
+static void count_member_calls(struct play *p)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                const struct capo_hang_call *c = p->call[i];
+                struct play_member *m;
+
+                if (!call_is_taken(c) || !is_collective(c))
+                        continue;
+                m = member_of(p, c);
+                if (c->where == CAPO_HANG_OPEN) {
+                        m->opened = m->opened && m->opened < c->seq ? m->opened : c->seq;
+                        continue;
+                }
+                m->entered = c->seq > m->entered ? c->seq : m->entered;
+                m->n++;
+        }
+}
+
+static int by_number(const void *a, const void *b)
+{
+        const struct play_number *x = a, *y = b;
+
+        return CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->at, y->at);
+}
+
+static int index_member_calls(struct play *p)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                const struct capo_hang_call *c = p->call[i];
+                struct play_member *m;
+
+                if (!call_is_taken(c) || !is_collective(c) || c->where == CAPO_HANG_OPEN)
+                        continue;
+                m = member_of(p, c);
+                if (!m->of) {
+                        m->of = calloc(m->n, sizeof *m->of);
+                        if (!m->of)
+                                return -ENOMEM;
+                        m->n = 0;
+                }
+                m->of[m->n++] = (struct play_number){c->seq, i, c};
+        }
+        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                for (uint32_t k = 0; k < p->job->comms[i].n_members; k++) {
+                        struct play_member *m = &p->comms[i].members[k];
+                        uint32_t n = 0;
+
+                        if (m->n)
+                                qsort(m->of, m->n, sizeof *m->of, by_number);
+                        for (uint32_t of = 0; of < m->n; of++) { /* the last one of a number */
+                                n -= n && m->of[n - 1].seq == m->of[of].seq;
+                                m->of[n++] = m->of[of];
+                        }
+                        m->n = n;
+                }
+        }
+        return 0;
+}
+
+bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool *ended)
+{
+        const struct capo_hang_call *first = NULL;
+        bool differs = false;
+
+        *ended = true;
+        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
+                const struct capo_hang_call *c = call_at(&p->comms[comm].members[i], seq);
+
+                *ended &= c && c->gpu == CAPO_HANG_GPU_ENDED;
+                differs |= c && first && capo_hang_differs(first, c);
+                first = first ? first : c;
+        }
+        return differs;
+}
+
+uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq)
+{
+        uint32_t next = UINT32_MAX;
+
+        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
+                const struct play_member *m = &p->comms[comm].members[i];
+                uint32_t at = place_of(m, seq);
+
+                if (at < m->n && m->of[at].seq < next)
+                        next = m->of[at].seq;
+        }
+        return next;
+}
+
+/* One rank's GPU has ended @seq, so all have entered it and what is before; but where they disagreed it says nothing. */
+static uint32_t ended_up_to(const struct play *p, uint32_t comm, uint32_t from, uint32_t seq)
+{
+        bool ended;
+
+        while (from < seq) { /* nobody disagrees on those of which nothing is known */
+                uint32_t next = capo_play_next(p, comm, from + 1);
+
+                if (next > seq)
+                        return seq;
+                if (capo_play_mismatch(p, comm, next, &ended))
+                        return next - 1;
+                from = next;
+        }
+        return from;
+}
+
+/* Where the play begins: what is older has ended, or nobody could tell. */
+static void begin_at(struct play *p, uint32_t comm)
+{
+        const struct capo_hang_comm *jc = &p->job->comms[comm];
+        struct play_comm *c = &p->comms[comm];
+        uint32_t all = UINT32_MAX, known = 0, ended = 0;
+
+        c->whole_p2p = true;
+        for (uint32_t i = 0; i < jc->n_members; i++) {
+                struct play_member *m = &c->members[i];
+                uint32_t before;
+
+                m->entered = jc->members[i].issued > m->entered ? jc->members[i].issued : m->entered;
+                all = m->entered < all ? m->entered : all;
+                c->newest = m->entered > c->newest ? m->entered : c->newest;
+                before = m->n ? m->of->seq - 1 : m->entered;
+                known = before > known ? before : known;
+                c->whole_p2p &= jc->members[i].whole_p2p;
+        }
+        for (uint32_t i = 0; i < jc->n_members; i++) {
+                const struct play_member *m = &c->members[i];
+
+                for (uint32_t k = 0; k < m->n; k++) {
+                        if (m->of[k].call->gpu == CAPO_HANG_GPU_ENDED && binds_all(m->of[k].call) &&
+                            m->of[k].seq > ended)
+                                ended = m->of[k].seq;
+                }
+        }
+        known = ended_up_to(p, comm, known, ended);
+        c->retired = all == UINT32_MAX ? 0 : known < all ? known : all;
+}
+
+/* The host is in it: whatever its stream does. What was captured is not on the stream, where other calls do not wait for it. */
+static uint32_t stream_of(const struct capo_hang_call *c)
+{
+        if (c->captured)
+                return ~c->stream;
+        return c->where == CAPO_HANG_RETURNED ? c->stream : UINT32_MAX - c->thread;
+}
+
+static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t process, uint32_t stream)
+{
+        for (uint32_t i = first; i < p->n_queues; i++) {
+                if (p->queues[i].stream == stream)
+                        return &p->queues[i];
+        }
+        if (capo_array_room(&p->queues, p->n_queues, sizeof *p->queues) < 0)
+                return NULL;
+        p->queues[p->n_queues] = (struct play_queue){.process = process, .stream = stream};
+        return &p->queues[p->n_queues++];
+}
+
+static int line_up(struct play *p)
+{
+        uint32_t first = 0;
+
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                struct play_queue *q;
+
+                if (i && p->process[i] != p->process[i - 1])
+                        first = p->n_queues;
+                if (!call_is_played(p, p->call[i]))
+                        continue;
+                q = queue_of(p, first, p->process[i], stream_of(p->call[i]));
+                if (!q || capo_array_room(&q->call, q->n, sizeof *q->call) < 0)
+                        return -ENOMEM;
+                q->call[q->n++] = i;
+        }
+        for (uint32_t k = 0; k < p->n_queues; k++) {
+                const struct play_queue *q = &p->queues[k];
+                bool ended = false, held = false;
+
+                for (uint32_t i = q->n; i-- > 0;) {
+                        const struct capo_hang_call *c = p->call[q->call[i]];
+
+                        ended |= c->gpu == CAPO_HANG_GPU_ENDED && !c->captured;
+                        if (ended || c->captured)
+                                p->state[q->call[i]] |= ENDED;
+                }
+                for (uint32_t i = 0; i < q->n; i++) {
+                        held |= p->call[q->call[i]]->gpu == CAPO_HANG_GPU_RUNNING;
+                        if (held)
+                                p->state[q->call[i]] |= HELD;
+                }
+        }
+        return 0;
+}
+
+/* ---- sends and receives ---- */
+
+struct half {
+        uint32_t comm, from, to; /* ranks */
+        bool receives;
+        uint32_t call;
+};
+
+static int by_pair(const void *a, const void *b)
+{
+        const struct half *x = a, *y = b;
+
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->from, y->from) ?: CAPO_ORDER(x->to, y->to) ?:
+               x->receives - y->receives ?: CAPO_ORDER(x->call, y->call);
+}
+
+static uint64_t bytes_of(const struct play *p, const struct half *h)
+{
+        return p->call[h->call]->bytes;
+}
+
+/* The nth send of one rank to another and the nth receive there are one; by their sizes where one too many can be told. */
+static int pair_up(struct play *p)
+{
+        _cleanup_free_ struct half *half = NULL;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                const struct capo_hang_call *c = p->call[i];
+                int32_t me;
+
+                p->mate[i] = CAPO_HANG_NONE;
+                if (!call_is_taken(c) || !is_p2p(c) || !p->comms[c->comm].whole_p2p)
+                        continue;
+                me = p->job->comms[c->comm].members[c->member].rank;
+                if (capo_array_room(&half, n, sizeof *half) < 0)
+                        return -ENOMEM;
+                half[n++] = (struct half){.comm = c->comm,
+                                          .from = (uint32_t)(c->call == CAPO_CALL_SEND ? me : c->peer),
+                                          .to = (uint32_t)(c->call == CAPO_CALL_SEND ? c->peer : me),
+                                          .receives = c->call == CAPO_CALL_RECV,
+                                          .call = i};
+        }
+        if (n)
+                qsort(half, n, sizeof *half, by_pair);
+        for (uint32_t i = 0; i < n;) {
+                uint32_t s = i, r, end;
+
+                for (r = s; r < n && half[r].comm == half[s].comm && half[r].from == half[s].from &&
+                            half[r].to == half[s].to && !half[r].receives;)
+                        r++;
+                for (end = r; end < n && half[end].comm == half[i].comm && half[end].from == half[i].from &&
+                              half[end].to == half[i].to;)
+                        end++;
+                for (uint32_t to = r; s < r && to < end;) {
+                        if (bytes_of(p, &half[s]) != bytes_of(p, &half[to])) { /* one of them is too much? */
+                                if (s + 1 < r && bytes_of(p, &half[s + 1]) == bytes_of(p, &half[to])) {
+                                        s++;
+                                        continue;
+                                }
+                                if (to + 1 < end && bytes_of(p, &half[s]) == bytes_of(p, &half[to + 1])) {
+                                        to++;
+                                        continue;
+                                }
+                        }
+                        p->mate[half[s].call] = half[to].call;
+                        p->mate[half[to++].call] = half[s++].call;
+                }
+                i = end;
+        }
+        return 0;
+}
+
+/* ---- memory ---- */
+
+static int make_room(struct play *p)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < p->job->n_processes; i++)
+                p->n_calls += p->job->processes[i].n_calls;
+        p->call = calloc(p->n_calls + 1, sizeof(const struct capo_hang_call *));
+        p->process = calloc(p->n_calls + 1, sizeof *p->process);
+        p->mate = calloc(p->n_calls + 1, sizeof *p->mate);
+        p->state = calloc(p->n_calls + 1, sizeof *p->state);
+        p->offset = calloc(p->job->n_processes + 1, sizeof *p->offset);
+        p->comms = calloc(p->job->n_comms + 1, sizeof *p->comms);
+        if (!p->call || !p->process || !p->mate || !p->state || !p->offset || !p->comms)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < p->job->n_processes; i++) {
+                p->offset[i] = n;
+                for (uint32_t k = 0; k < p->job->processes[i].n_calls; k++, n++) {
+                        p->call[n] = &p->job->processes[i].calls[k];
+                        p->process[n] = i;
+                }
+        }
+        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                p->comms[i].members = calloc(p->job->comms[i].n_members + 1, sizeof(struct play_member));
+                if (!p->comms[i].members)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+void capo_play_tear_down(struct play *p)
+{
+        for (uint32_t i = 0; p->comms && i < p->job->n_comms; i++) {
+                for (uint32_t k = 0; p->comms[i].members && k < p->job->comms[i].n_members; k++)
+                        free(p->comms[i].members[k].of);
+                free(p->comms[i].members);
+        }
+        for (uint32_t i = 0; i < p->n_queues; i++)
+                free(p->queues[i].call);
+        free(p->queues);
+        free(p->comms);
+        free(p->offset);
+        free(p->state);
+        free(p->mate);
+        free(p->process);
+        free(p->call);
+}
+
+int capo_play_set_up(struct play *p)
+{
+        int r = make_room(p);
+
+        if (r < 0)
+                return r;
+        count_member_calls(p);
+        r = index_member_calls(p);
+        for (uint32_t i = 0; i < p->job->n_comms && r == 0; i++)
+                begin_at(p, i);
+        r = r < 0 ? r : line_up(p);
+        return r < 0 ? r : pair_up(p);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+
+#include "analysis/hang/rank_index.h"
+
+struct numbered {
+        const void *key;
+        int (*order)(const void *, const void *); /* here, since tsearch() hands on nothing but entries */
+        uint32_t number;
+};
+
+static int by_key(const void *a, const void *b)
+{
+        const struct numbered *x = a, *y = b;
+
+        return x->order(x->key, y->key);
+}
+
+int64_t capo_index_number(struct capo_index *index, const void *key, int (*order)(const void *, const void *),
+                          uint32_t number)
+{
+        struct numbered *mine = malloc(sizeof *mine), **found;
+
+        if (!mine)
+                return -ENOMEM;
+        *mine = (struct numbered){.key = key, .order = order, .number = number};
+        found = tsearch(mine, &index->root, by_key);
+        number = found ? (*found)->number : 0;
+        if (!found || *found != mine)
+                free(mine);
+        return found ? (int64_t)number : -ENOMEM;
+}
+
+void capo_index_finish(struct capo_index *index)
+{
+        tdestroy(index->root, free);
+        index->root = NULL;
+}

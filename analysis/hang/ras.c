@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/clock.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/hang/ras.h"
+
+enum { MAKING = 7 /* ncclInProgress */ };
+
+static const struct {
+        const char *name;
+        uint8_t call;
+} calls[RAS_CALLS] = {
+        {"AllReduce", CAPO_CALL_ALLREDUCE}, {"Broadcast", CAPO_CALL_BROADCAST},
+        {"Reduce", CAPO_CALL_REDUCE},       {"AllGather", CAPO_CALL_ALLGATHER},
+        {"AlltoAll", CAPO_CALL_ALLTOALL},   {"ReduceScatter", CAPO_CALL_REDUCESCATTER},
+        {"Gather", CAPO_CALL_GATHER},       {"Scatter", CAPO_CALL_SCATTER},
+};
+
+int ras_call_of(const char *name)
+{
+        for (int i = 0; i < RAS_CALLS; i++) {
+                if (!strcasecmp(name, calls[i].name))
+                        return i;
+        }
+        return RAS_UNKNOWN;
+}
+
+struct ras_comm *ras_comm_new(struct ras_look *look, const char *id, uint64_t hash, int32_t size)
+{
+        if (capo_array_room(&look->comms, look->n_comms, sizeof *look->comms) < 0)
+                return NULL;
+        look->comms[look->n_comms] = (struct ras_comm){.hash = hash, .size = size};
+        snprintf(look->comms[look->n_comms].id, sizeof look->comms->id, "%s", id);
+        return &look->comms[look->n_comms++];
+}
+
+struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank)
+{
+        if (capo_array_room(&comm->ranks, comm->n_ranks, sizeof *comm->ranks) < 0)
+                return NULL;
+        comm->ranks[comm->n_ranks] = (struct ras_rank){.rank = rank, .device = -1};
+        return &comm->ranks[comm->n_ranks++];
+}
+
+void ras_look_finish(struct ras_look *look)
+{
+        for (uint32_t i = 0; i < look->n_comms; i++)
+                free(look->comms[i].ranks);
+        free(look->comms);
+        *look = (struct ras_look){0};
+}
+
+/* ---- JSON ---- */
+
+static void json_freep(json_t **j)
+{
+        json_decref(*j);
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+        const char *s = json_string_value(json_object_get(o, key));
+
+        return s ? s : "";
+}
+
+static int32_t int_of(const json_t *o, const char *key, int32_t otherwise)
+{
+        const json_t *v = json_object_get(o, key);
+
+        json_int_t n = json_integer_value(v);
+
+        return json_is_integer(v) && n > INT32_MIN && n < INT32_MAX ? (int32_t)n : otherwise;
+}
+
+static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)
+{
+        const json_t *status = json_object_get(o, "status"), *counts = json_object_get(o, "collective_counts");
+        struct ras_rank *r = ras_rank_new(comm, int_of(o, "rank", -1));
+        int32_t state = int_of(status, "init_state", 0), pid = int_of(o, "pid", 0);
+        const char *name;
+        json_t *n;
+
+        if (!r)
+                return -ENOMEM;
+        r->device = int_of(o, "nvml_dev", -1);
+        r->pid = pid > 0 ? (uint32_t)pid : 0;
+        snprintf(r->host, sizeof r->host, "%s", text_of(o, "host"));
+        r->making = state == MAKING;
+        r->error = state && state != MAKING ? state : int_of(status, "async_error", 0);
+        r->error = r->error == MAKING ? 0 : r->error;
+        r->aborted = json_is_true(json_object_get(status, "abort_flag"));
+        r->ended = r->aborted || json_is_true(json_object_get(status, "destroy_flag")) ||
+                   json_is_true(json_object_get(status, "finalize_called"));
+        r->dead = json_is_true(json_object_get(status, "considered_dead"));
+        r->absent = r->dead || json_is_true(json_object_get(status, "unresponsive"));
+        if (absent && !r->absent) /* it answered, and has no such communicator any more */
+                r->ended = true;
+        json_object_foreach((json_t *)counts, name, n)
+        {
+                int at = ras_call_of(name);
+
+                if (at >= 0 && json_integer_value(n) > 0)
+                        r->count[at] = (uint64_t)json_integer_value(n);
+        }
+        return 0;
+}
+
+static int read_json(const json_t *doc, struct ras_look *out)
+{
+        size_t i, k;
+        json_t *c, *rank;
+        int r = 0;
+
+        json_array_foreach(json_object_get(doc, "communicators"), i, c)
+        {
+                const char *hash = text_of(c, "hash");
+                struct ras_comm *comm = ras_comm_new(out, hash, strtoull(hash, NULL, 16), int_of(c, "size", -1));
+
+                if (!comm)
+                        return -ENOMEM;
+                json_array_foreach(json_object_get(c, "ranks"), k, rank)
+                {
+                        r = r < 0 ? r : read_rank(comm, rank, false);
+                }
+                json_array_foreach(json_object_get(c, "missing_ranks"), k, rank)
+                {
+                        r = r < 0 ? r : read_rank(comm, rank, true);
+                }
+        }
+        return r;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+        const struct ras_rank *x = a, *y = b;
+
+        return CAPO_ORDER(x->rank, y->rank);
+}
+
+static int by_size(const void *a, const void *b)
+{
+        const struct ras_comm *x = a, *y = b;
+
+        return CAPO_ORDER(y->size, x->size) ?: strcmp(x->id, y->id);
+}
+
+int ras_read(char *text, struct ras_look *out, char *why, size_t room)
+{
+        _cleanup_(json_freep) json_t *doc = NULL;
+        int line = (int)strcspn(text, "\r\n"), r = -EINVAL;
+        json_error_t error;
+
+        *out = (struct ras_look){.at_ns = capo_clock_of(CLOCK_REALTIME)};
+        if (text[strspn(text, " \r\n")] == '{') {
+                doc = json_loads(text, 0, &error);
+                if (!json_is_array(json_object_get(doc, "communicators")))
+                        snprintf(why, room, "what NCCL's RAS answered cannot be read: %s",
+                                 doc ? "it has no communicators" : error.text);
+                else
+                        r = read_json(doc, out);
+        } else if (strstr(text, "NCCL version ")) {
+                r = ras_read_text(text, out);
+        } else {
+                snprintf(why, room, "what answered is no RAS of NCCL: %.*s", line < 60 ? line : 60, text);
+        }
+        for (uint32_t i = 0; i < out->n_comms; i++) {
+                if (out->comms[i].n_ranks)
+                        qsort(out->comms[i].ranks, out->comms[i].n_ranks, sizeof *out->comms[i].ranks, by_rank);
+        }
+        if (out->n_comms)
+                qsort(out->comms, out->n_comms, sizeof *out->comms, by_size);
+        return r;
+}
+
+/* ---- the job ---- */
+
+/* The ranks of one communicator, next to each other. */
+struct counted {
+        uint64_t least[RAS_CALLS], most; /* by call; over all ranks their sums */
+        bool moved;
+};
+
+static uint64_t sum_calls(const struct ras_rank *r)
+{
+        uint64_t n = 0;
+
+        for (int i = 0; i < RAS_CALLS; i++)
+                n += r->count[i];
+        return n;
+}
+
+static bool rank_has_counts(const struct ras_rank *r)
+{
+        return !r->absent && !r->making;
+}
+
+static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
+{
+        if (!a || a->n_ranks != b->n_ranks)
+                return false;
+        for (uint32_t i = 0; i < a->n_ranks; i++) {
+                if (memcmp(a->ranks[i].count, b->ranks[i].count, sizeof a->ranks[i].count) != 0 ||
+                    a->ranks[i].making != b->ranks[i].making)
+                        return false;
+        }
+        return true;
+}
+
+static struct counted compare_counts(const struct ras_look *before, const struct ras_comm *c)
+{
+        const struct ras_comm *comms = before->comms;
+        struct counted n = {.most = 0};
+
+        n.moved = !same_counts(comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
+        for (int k = 0; k < RAS_CALLS; k++)
+                n.least[k] = UINT64_MAX;
+        for (uint32_t i = 0; i < c->n_ranks; i++) {
+                if (!rank_has_counts(&c->ranks[i]))
+                        continue;
+                n.most = sum_calls(&c->ranks[i]) > n.most ? sum_calls(&c->ranks[i]) : n.most;
+                for (int k = 0; k < RAS_CALLS; k++)
+                        n.least[k] = c->ranks[i].count[k] < n.least[k] ? c->ranks[i].count[k] : n.least[k];
+        }
+        return n;
+}
+
+/* Of what the last call was, as far as counts tell: one that others have made less often; else any that all have made. */
+static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
+{
+        for (int above = 1; above >= 0; above--) {
+                for (int k = 0; k < RAS_CALLS; k++) {
+                        if (r->count[k] > (above ? n->least[k] : 0))
+                                return calls[k].call;
+                }
+        }
+        return CAPO_CALL_GROUP;
+}
+
+/* A rank is a process with a GPU; of the same one in another communicator it is told by these. */
+static int by_process(const void *a, const void *b)
+{
+        const struct ras_rank *x = a, *y = b;
+
+        return CAPO_ORDER(x->pid, y->pid) ?: CAPO_ORDER(x->device, y->device) ?: strcmp(x->host, y->host);
+}
+
+static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known, const struct ras_rank *r, int32_t rank)
+{
+        int64_t process = r->pid ? capo_index_number(known, r, by_process, f->job->n_processes) : f->job->n_processes;
+
+        return process != f->job->n_processes
+                       ? process
+                       : capo_hang_foreign_process(f, rank, *r->host ? r->host : "not told", r->pid);
+}
+
+static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const struct ras_rank *r,
+                    const struct counted *n, int64_t comm, uint32_t process, uint64_t at_ns)
+{
+        struct capo_hang_process *p = &f->hang->processes[process];
+        struct capo_hang_call call = {.begin_ns = at_ns, .end_ns = at_ns, .comm = (uint32_t)comm, .peer = -1};
+        struct capo_hang_member *m;
+        int64_t member;
+
+        p->end_ns = f->hang->now_ns;
+        p->life = r->dead ? CAPO_HANG_KILLED : r->absent ? CAPO_HANG_STOPPED : p->life;
+        if (r->making) { /* of no communicator yet: in the call that makes it */
+                call.call = CAPO_CALL_COMMINIT;
+                call.comm = call.member = CAPO_HANG_NONE;
+                call.bytes = (uint64_t)c->size;
+                call.stream = (uint32_t)(c->hash ^ c->hash >> 32);
+                call.where = CAPO_HANG_HOST;
+                call.end_ns = 0;
+                return capo_hang_foreign_call(f, process, &call) ? 0 : -ENOMEM;
+        }
+        member = capo_hang_foreign_member(f, (uint32_t)comm, process, r->rank);
+        if (member < 0)
+                return (int)member;
+        m = &f->hang->comms[comm].members[member];
+        call.member = (uint32_t)member;
+        m->dead = r->ended;
+        m->aborted = r->aborted;
+        m->issued = (uint32_t)(r->absent || (r->ended && !sum_calls(r)) ? n->most : sum_calls(r));
+        if (m->issued == n->most && m->issued && (r->absent || r->error)) /* it does not come through the last one */
+                m->issued--;
+        call.seq = m->issued;
+        call.call = last_call(r, n);
+        if (r->error) {
+                call.result = (int8_t)r->error;
+                call.seq++;
+        }
+        return r->absent || !call.seq || capo_hang_foreign_call(f, process, &call) ? 0 : -ENOMEM;
+}
+
+static int add_comms(struct capo_hang_foreign *f, struct capo_index *known, const struct ras_look *first,
+                     const struct ras_look *second)
+{
+        for (uint32_t i = 0; i < second->n_comms; i++) {
+                const struct ras_comm *c = &second->comms[i];
+                struct counted n = compare_counts(first, c);
+                int64_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
+
+                if (comm < 0)
+                        return (int)comm;
+                for (uint32_t k = 0; k < c->n_ranks; k++) {
+                        const struct ras_rank *rank = &c->ranks[k];
+                        bool in_job = c->size > 0 && (i == 0 || rank->pid);
+                        int64_t process = process_of(f, known, rank, in_job ? rank->rank : -1);
+                        int r = process < 0 ? (int)process
+                                            : add_rank(f, c, rank, &n, comm, (uint32_t)process,
+                                                       n.moved ? second->at_ns : first->at_ns);
+
+                        if (r < 0)
+                                return r;
+                }
+        }
+        return 0;
+}
+
+int ras_job(const struct ras_look *first, const struct ras_look *second, struct capo_job *job,
+            struct capo_hang_job *out)
+{
+        struct capo_hang_foreign f = {.job = job, .hang = out};
+        struct capo_index known = {0};
+        int r;
+
+        out->now_ns = second->at_ns;
+        out->counted = true;
+        out->partial = first->partial || second->partial;
+        r = add_comms(&f, &known, first, second);
+        capo_index_finish(&known);
+        return capo_hang_foreign_finish(&f, r);
+}

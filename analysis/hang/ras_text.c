@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RAS as it speaks to people. Of a communicator all of whose ranks have launched the same it tells nothing, and of one whose
+ * ranks differ it names those that are few:
+ *
+ *      #0-0 (f3532dd4dcf57853) MISMATCH
+ *        Communicator ranks have different AllGather operation counts
+ *        3 ranks have launched up to operation 2
+ *        Rank 2 has launched up to operation 1 -- GPU 0 managed by process 16397 on node 10.0.0.7
+ *
+ * So the ranks that are not named have the count of the line that names none. The size of a communicator stands in the table
+ * above, in the row of its group (the 0 before the dash).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "analysis/hang/ras.h"
+
+/* Ranks, of all communicators together. A fuzzer finds the most within a second, and then does nothing but make ranks. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { LARGEST = 1 << 10 };
+#else
+enum { LARGEST = 1 << 20 };
+#endif
+
+enum { GROUPS = 4096 };
+
+/* What "N ranks ..." said: holds of the ranks named below it, or of all that are not named. */
+enum said { NOTHING, COUNT, STATUS, ERROR, MISSING };
+
+struct reading {
+        struct ras_look *look;
+        struct ras_comm *comm;
+        bool in_table, all_dead, silent; /* a section of processes: DEAD; of those that gave no answer */
+        int32_t size[GROUPS], n_ranks;
+        /* of the section of the communicator */
+        bool *named;
+        int call; /* of ras_calls[] */
+        enum said said;
+        uint64_t count, rest;
+        bool has_rest, pending; /* the last "N ranks" has not named any */
+        char status[16];
+};
+
+static struct ras_rank *rank_at(struct reading *rd, int64_t rank)
+{
+        return rd->comm && rank >= 0 && rank < rd->comm->n_ranks ? &rd->comm->ranks[rank] : NULL;
+}
+
+/* " -- GPU 0 managed by process 16397 on node 10.0.0.7" */
+static void take_who(struct ras_rank *r, const char *line)
+{
+        const char *gpu = strstr(line, "-- GPU "), *process = strstr(line, "managed by process ");
+        const char *node = process ? strstr(process, " on node ") : NULL;
+
+        if (!gpu || !node)
+                return;
+        r->device = atoi(gpu + 7);
+        r->pid = (uint32_t)strtoul(process + 19, NULL, 10);
+        snprintf(r->host, sizeof r->host, "%.*s", (int)strcspn(node + 9, " \r\n"), node + 9);
+}
+
+static void apply_field(struct reading *rd, struct ras_rank *r, enum said said)
+{
+        switch (said) {
+        case COUNT:
+                r->count[rd->call] = rd->count;
+                rd->named[r->rank] = true;
+                break;
+        case STATUS:
+                r->making = !strcmp(rd->status, "INIT");
+                r->aborted = !strcmp(rd->status, "ABORT");
+                r->ended = r->aborted || !strcmp(rd->status, "FINALIZE") || !strcmp(rd->status, "NOCOMM");
+                break;
+        case ERROR: r->error = 1; break;
+        case MISSING:
+                r->absent = true;
+                r->dead = rd->all_dead && !rd->silent;
+                break;
+        default: break;
+        }
+}
+
+/* A line of counts below which nobody was named is about the rest; of two such lines it is not known whose is which. */
+static void end_line(struct reading *rd)
+{
+        if (!rd->pending)
+                return;
+        rd->look->partial |= rd->has_rest;
+        rd->rest = rd->has_rest && rd->rest > rd->count ? rd->rest : rd->count;
+        rd->has_rest = true;
+        rd->pending = false;
+}
+
+/* The counts of one collective are told: who was not named has what the line without names says. */
+static void end_counts(struct reading *rd)
+{
+        end_line(rd);
+        for (uint32_t i = 0; rd->has_rest && rd->comm && i < rd->comm->n_ranks; i++) {
+                if (!rd->named[i])
+                        rd->comm->ranks[i].count[rd->call] = rd->rest;
+        }
+        rd->has_rest = false;
+        rd->said = NOTHING;
+        if (rd->comm)
+                memset(rd->named, 0, rd->comm->n_ranks * sizeof *rd->named);
+}
+
+/* "#0-1 (f3532dd4dcf57853) MISMATCH". The same one may have several sections. */
+static int begin_comm(struct reading *rd, const char *line)
+{
+        unsigned group, place;
+        uint64_t hash;
+        char id[24];
+        int at = 0;
+
+        end_counts(rd);
+        rd->comm = NULL;
+        if (sscanf(line, "#%u-%u (%16[0-9a-fA-F]) %n", &group, &place, id, &at) < 3 || group >= GROUPS)
+                return 0;
+        hash = strtoull(id, NULL, 16);
+        rd->said = !strncmp(line + at, "INCOMPLETE", 10) ? MISSING : NOTHING;
+        for (uint32_t i = 0; i < rd->look->n_comms; i++) {
+                if (rd->look->comms[i].hash == hash)
+                        rd->comm = &rd->look->comms[i];
+        }
+        if (!rd->comm && rd->size[group] > LARGEST - rd->n_ranks) {
+                rd->look->partial = true;
+                return 0;
+        }
+        if (!rd->comm && rd->size[group] > 0) {
+                rd->n_ranks += rd->size[group];
+                rd->comm = ras_comm_new(rd->look, id, hash, rd->size[group]);
+                for (int32_t i = 0; rd->comm && i < rd->size[group]; i++) {
+                        if (!ras_rank_new(rd->comm, i))
+                                return -ENOMEM;
+                }
+        }
+        if (!rd->comm)
+                return rd->size[group] > 0 ? -ENOMEM : 0;
+        free(rd->named);
+        rd->named = calloc(rd->comm->n_ranks + 1, sizeof *rd->named);
+        return rd->named ? 0 : -ENOMEM;
+}
+
+/* "The missing ranks: 2,3": up to 2.25. */
+static void missing_list(struct reading *rd, const char *list)
+{
+        char *end;
+
+        for (long rank = strtol(list, &end, 10); end != list;
+             list = end + (*end == ','), rank = strtol(list, &end, 10)) {
+                if (rank_at(rd, rank))
+                        apply_field(rd, rank_at(rd, rank), MISSING);
+        }
+}
+
+static void take_line(struct reading *rd, const char *line)
+{
+        unsigned long rank, n;
+        char word[32];
+        int at = 0;
+
+        if (sscanf(line, "Communicator ranks have different %31s", word) == 1) {
+                end_counts(rd);
+                rd->call = ras_call_of(word);
+                if (rd->call < 0) /* up to 2.25 "collective": all together */
+                        rd->call = 0;
+        } else if (sscanf(line, "%lu ranks have launched up to operation %lu", &n, &rank) == 2 ||
+                   (sscanf(line, "%lu ranks have not launched %n", &n, &at) == 1 && at)) {
+                end_line(rd);
+                rd->said = COUNT;
+                rd->count = at ? 0 : rank;
+                rd->pending = true;
+        } else if (sscanf(line, "%lu ranks have status %15s", &n, rd->status) == 2) {
+                rd->said = STATUS;
+        } else if (sscanf(line, "%lu ranks reported %31s", &n, word) == 2) {
+                rd->said = ERROR;
+        } else if (!strncmp(line, "The missing rank", 16) && strchr(line, ':')) {
+                missing_list(rd, strchr(line, ':') + 1);
+        } else if (sscanf(line, "Rank %lu %n", &rank, &at) == 1 && at && rank_at(rd, (int64_t)rank)) {
+                struct ras_rank *r = rank_at(rd, (int64_t)rank);
+                enum said said = rd->said;
+
+                take_who(r, line);
+                if (sscanf(line + at, "has launched up to operation %lu", &n) == 1 ||
+                    !strncmp(line + at, "has not launched", 16)) {
+                        uint64_t kept = rd->count;
+
+                        rd->count = line[at + 4] == 'n' ? 0 : n;
+                        apply_field(rd, r, COUNT);
+                        rd->count = kept;
+                } else if (sscanf(line + at, "has status %15s", rd->status) == 1) {
+                        apply_field(rd, r, STATUS);
+                } else if (!strncmp(line + at, "reported ", 9)) {
+                        apply_field(rd, r, ERROR);
+                } else {
+                        rd->pending &= said != COUNT;
+                        apply_field(rd, r, said);
+                }
+        }
+}
+
+static int parse_line(struct reading *rd, const char *line)
+{
+        int group, comms, nodes, size;
+        char per_node[16];
+
+        if (*line == '#')
+                return begin_comm(rd, line);
+        if (strstr(line, "#  in group"))
+                rd->in_table = true;
+        else if (rd->in_table && sscanf(line, "%d %d %d %15s %d", &group, &comms, &nodes, per_node, &size) == 5 &&
+                 group >= 0 && group < GROUPS && size > 0 && size <= LARGEST)
+                rd->size[group] = size;
+        else if (!strncmp(line, "DEAD", 4))
+                rd->all_dead = true;
+        else if (!strncmp(line, "INCOMPLETE", 10))
+                rd->silent = true;
+        else if (rd->comm)
+                take_line(rd, line + strspn(line, " "));
+        return 0;
+}
+
+static bool tells_counts(const struct ras_comm *c)
+{
+        for (uint32_t i = 0; i < c->n_ranks; i++) {
+                for (int k = 0; k < RAS_CALLS; k++) {
+                        if (c->ranks[i].count[k])
+                                return true;
+                }
+        }
+        return false;
+}
+
+int ras_read_text(char *text, struct ras_look *out)
+{
+        _cleanup_free_ struct reading *rd = calloc(1, sizeof *rd);
+        char *rest = text;
+        int r = rd ? 0 : -ENOMEM;
+
+        if (rd)
+                rd->look = out;
+        for (char *line = strsep(&rest, "\n"); line && r == 0; line = strsep(&rest, "\n"))
+                r = parse_line(rd, line);
+        if (rd) {
+                end_counts(rd);
+                free(rd->named);
+                out->partial |= !out->n_comms;
+                for (uint32_t i = 0; i < out->n_comms; i++)
+                        out->partial |= !tells_counts(&out->comms[i]);
+        }
+        return r;
+}

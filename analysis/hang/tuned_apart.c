@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All have entered a call and it does not end: was it run alike everywhere? NCCL chooses algorithm, protocol and channels
+ * on each rank by itself, by the word of that rank's tuner and settings, and never compares: ranks that chose differently
+ * send what nobody receives.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "analysis/hang/hang_judge.h"
+#include "analysis/hang/hang_play.h"
+
+/* In what two choices differ; NULL: in nothing that is known. */
+static const char *choice_difference(const struct capo_hang_call *a, const struct capo_hang_call *b)
+{
+        if (!a || !b || !a->algo_proto || !b->algo_proto)
+                return NULL;
+        if (a->algo_proto != b->algo_proto)
+                return a->algo_proto >> 4 != b->algo_proto >> 4 ? "algorithm" : "protocol";
+        return a->channels && b->channels && a->channels != b->channels ? "channels" : NULL;
+}
+
+/* Of one communicator the members' calls of one number, and what decided them. */
+struct choices {
+        const struct capo_hang_job *job;
+        const struct capo_hang_comm *comm;
+        const struct capo_hang_call **call; /* by member; NULL not known */
+        bool profiles;                      /* compared are these and the settings, not what ran */
+};
+
+static const char *members_differ(const struct choices *c, uint32_t a, uint32_t b)
+{
+        const struct capo_hang_process *pa = &c->job->processes[c->comm->members[a].process],
+                                       *pb = &c->job->processes[c->comm->members[b].process];
+
+        if (!c->profiles)
+                return choice_difference(c->call[a], c->call[b]);
+        if (pa->tuned && pb->tuned && strcmp(pa->tuned, pb->tuned) != 0)
+                return "profile";
+        return pa->settings && pb->settings && strcmp(pa->settings, pb->settings) != 0 ? "settings" : NULL;
+}
+
+static bool member_counts(const struct choices *c, uint32_t i)
+{
+        const struct capo_hang_process *p = &c->job->processes[c->comm->members[i].process];
+
+        return c->profiles ? p->tuned || p->settings : c->call[i] && c->call[i]->algo_proto;
+}
+
+/* Those whose choice most others did not make; all where no side is larger. Return: 1; 0: they agree; -ENOMEM. */
+static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
+{
+        uint32_t most = 0, best = 0, known = 0, n = c->comm->n_members;
+        int r = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t same = 0;
+
+                for (uint32_t k = 0; k < n && member_counts(c, i); k++)
+                        same += member_counts(c, k) && !members_differ(c, i, k);
+                known += same > 0;
+                if (same > best) {
+                        best = same;
+                        most = i;
+                }
+        }
+        if (best == known)
+                return 0;
+        hang_acquit(v);
+        v->kind = CAPO_HANG_TUNED;
+        v->most = c->comm->members[most].process;
+        for (uint32_t i = 0; i < n && r == 0; i++) {
+                const char *what = member_counts(c, i) ? members_differ(c, most, i) : NULL;
+
+                if (!member_counts(c, i) || (!what && 2 * best > known))
+                        continue;
+                r = hang_accuse(v, c->comm->members[i].process, CAPO_HANG_WHY_TUNED, c->call[i]);
+                if (r == 0)
+                        v->culprits[v->n_culprits - 1].differs = what;
+        }
+        if (r < 0)
+                return r;
+        if (c->call[most])
+                v->call = c->call[most];
+        v->n_ranks = n;
+        v->n_waiting = best;
+        return 1;
+}
+
+/* The newest that was seen to have ended on the GPUs of all: with it those before it. A rank may well be through with one
+ * that stands on the others. */
+static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
+{
+        const struct capo_hang_comm *c = &job->comms[comm];
+        uint32_t least = c->n_members ? UINT32_MAX : 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const struct capo_hang_process *p = &job->processes[c->members[i].process];
+                uint32_t seq = 0;
+
+                for (uint32_t k = 0; k < p->n_calls; k++) {
+                        const struct capo_hang_call *call = &p->calls[k];
+
+                        if (call->comm == comm && call->gpu == CAPO_HANG_GPU_ENDED && is_collective(call) &&
+                            call->seq > seq)
+                                seq = call->seq;
+                }
+                least = seq < least ? seq : least;
+        }
+        return least;
+}
+
+/* The first call of @comm that may stand and that was not run alike. Return: as accuse_few(). */
+static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_hang_verdict *v)
+{
+        struct choices c = {.job = job, .comm = &job->comms[comm]};
+        const uint32_t n = c.comm->n_members, after = newest_ended_seq(job, comm);
+        _cleanup_free_ const struct capo_hang_call **calls = calloc(n + 1, sizeof(*calls));
+        const struct capo_hang_process *first = n ? &job->processes[c.comm->members[0].process] : NULL;
+        int r = 0;
+
+        if (!calls)
+                return -ENOMEM;
+        c.call = calls;
+        for (uint32_t i = 0; first && i < first->n_calls && r == 0; i++) {
+                const struct capo_hang_call *call = &first->calls[i];
+
+                if (call->comm != comm || !is_collective(call) || call->captured || call->seq <= after)
+                        continue;
+                for (uint32_t k = 0; k < n; k++)
+                        calls[k] = hang_made_as(&job->processes[c.comm->members[k].process], comm, call->seq);
+                r = accuse_few(&c, v);
+                if (r > 0) {
+                        v->comm = comm;
+                        v->seq = call->seq;
+                        v->sure = CAPO_HANG_CERTAIN;
+                }
+        }
+        return r;
+}
+
+/* Of the call that stands nobody knows how it was run: the profiles, and what is set. */
+static int by_profile(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        struct choices c = {.job = job, .comm = &job->comms[v->comm], .profiles = true};
+        const uint32_t n = c.comm->n_members;
+        _cleanup_free_ const struct capo_hang_call **calls = calloc(n + 1, sizeof(*calls));
+        bool known = n > 0;
+        int r;
+
+        if (!calls)
+                return -ENOMEM;
+        c.call = calls;
+        for (uint32_t k = 0; k < n; k++) {
+                calls[k] = hang_made_as(&job->processes[c.comm->members[k].process], v->comm, v->seq);
+                known &= calls[k] && calls[k]->algo_proto;
+        }
+        r = known ? 0 : accuse_few(&c, v);
+        if (r > 0)
+                v->sure = CAPO_HANG_LIKELY;
+        return r;
+}
+
+int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        const bool runs = v->kind == CAPO_HANG_RUNNING;
+        int r = 0;
+
+        for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
+                if (!runs || i == v->comm)
+                        r = first_of(job, i, v);
+        }
+        if (r > 0 && !runs)
+                v->sure = CAPO_HANG_LIKELY;
+        if (r == 0 && runs && v->comm != CAPO_HANG_NONE)
+                r = by_profile(job, v);
+        return r < 0 ? r : 0;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph of waiting, read. Everybody waits for somebody; whoever is waited for and waits for nobody is the cause; where
+ * there is no such process it is a circle. It is read twice: once as if a root and a small send waited like everybody
+ * else, once as if they never did, because NCCL may have taken their data away. What both readings say is said; where
+ * they differ nobody is accused.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "analysis/hang/hang_judge.h"
+
+/* Of its last calls on @comm the latest that NCCL refused, with nothing taken behind it. */
+static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p, uint32_t comm)
+{
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                const struct capo_hang_call *c = &p->calls[i];
+
+                if (c->comm == comm)
+                        return capo_hang_taken(c->result) ? NULL : c;
+        }
+        return NULL;
+}
+
+static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n,
+                         uint32_t place)
+{
+        uint32_t process = n->on[place].process;
+        const struct capo_hang_process *p = &job->processes[process];
+        const struct capo_hang_call *last = hang_last(p), *in = capo_hang_inside(p),
+                                    *error = find_refused_call(p, n->comm);
+
+        if (p->life == CAPO_HANG_EXITED)
+                return hang_accuse(v, process, CAPO_HANG_WHY_EXITED, last);
+        if (p->life == CAPO_HANG_KILLED)
+                return hang_accuse(v, process, CAPO_HANG_WHY_GONE, in ? in : last);
+        if (p->life == CAPO_HANG_STOPPED)
+                return hang_accuse(v, process, CAPO_HANG_WHY_STOPPED, in ? in : last);
+        if (n->on[place].left)
+                return hang_accuse(v, process, CAPO_HANG_WHY_ABORTED, last);
+        if (error)
+                return hang_accuse(v, process, CAPO_HANG_WHY_ERROR, error);
+        if (in)
+                return hang_accuse(v, process, CAPO_HANG_WHY_CALL, in);
+        if (n->on[place].stand == CAPO_STAND_OPENED)
+                return hang_accuse(v, process, CAPO_HANG_WHY_GROUP, last);
+        if (hang_running(p))
+                return hang_accuse(v, process, CAPO_HANG_WHY_GPU, hang_running(p));
+        return hang_accuse(v, process, CAPO_HANG_WHY_HOST, last);
+}
+
+/* The node that most wait in: what the page is about. */
+static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n)
+{
+        v->comm = n->comm;
+        v->seq = n->seq;
+        v->call = n->call;
+        v->n_waiting = n->n_in;
+        v->n_ranks = n->comm != CAPO_HANG_NONE && job->comms[n->comm].n_ranks > 0
+                             ? (uint32_t)job->comms[n->comm].n_ranks
+                     : n->comm == CAPO_HANG_NONE && n->call ? (uint32_t)n->call->bytes
+                                                            : n->n_in + n->n_on;
+        v->unseen = n->unseen;
+        v->since_ns = n->last_ns;
+}
+
+/* ---- calls that differ ---- */
+
+const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (p->calls[i].comm == comm && p->calls[i].seq == seq &&
+                    capo_call_kind(p->calls[i].call) != CAPO_KIND_P2P)
+                        return &p->calls[i];
+        }
+        return NULL;
+}
+
+/* Those whose call most others did not make. Where no side is larger nobody can say who is wrong: both are named. */
+static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n, struct capo_hang_verdict *v)
+{
+        const struct capo_hang_front *f = &g->waits.fronts[n->comm];
+        const struct capo_hang_comm *c = &g->job->comms[n->comm];
+        const struct capo_hang_call *most = NULL, *next = NULL;
+        uint32_t best = 0, others = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                uint32_t same = 0, rest = 0;
+
+                if (!f->call[i] || (most && !capo_hang_differs(most, f->call[i])))
+                        continue;
+                for (uint32_t k = 0; k < c->n_members; k++) {
+                        same += f->call[k] && !capo_hang_differs(f->call[i], f->call[k]);
+                        rest += f->call[k] && capo_hang_differs(f->call[i], f->call[k]);
+                }
+                if (same > best) {
+                        best = same;
+                        others = rest;
+                        most = f->call[i];
+                }
+        }
+        set_subject(v, g->job, n);
+        v->kind = CAPO_HANG_MISMATCH;
+        v->sure = CAPO_HANG_CERTAIN;
+        v->call = most;
+        v->n_waiting = best;
+        for (uint32_t i = 0; i < c->n_members && !next; i++) {
+                if (f->call[i] && !capo_hang_differs(most, f->call[i]))
+                        next = hang_made_as(&g->job->processes[c->members[i].process], n->comm, n->seq + 1);
+        }
+        for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
+                if (!f->call[i] || (best > others && !capo_hang_differs(most, f->call[i])))
+                        continue;
+                r = hang_accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, f->call[i]);
+                if (r == 0) {
+                        struct capo_hang_culprit *who = &v->culprits[v->n_culprits - 1];
+
+                        who->differs = capo_hang_differs(most, f->call[i]);
+                        who->skipped = who->differs && next && !capo_hang_differs(next, f->call[i]);
+                }
+        }
+        return r;
+}
+
+/* ---- circles ---- */
+
+static const struct hang_node *next_of(const struct hang_graph *g, uint32_t process, uint32_t *on)
+{
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                const struct hang_node *n = &g->nodes[k];
+                bool is_in = false;
+
+                for (uint32_t i = 0; i < n->n_in && !is_in; i++)
+                        is_in = n->in[i] == process;
+                for (uint32_t i = 0; i < n->n_on && is_in; i++) {
+                        if (g->waits_for[n->on[i].process] && !g->leads_out[n->on[i].process]) {
+                                *on = n->on[i].process;
+                                return n;
+                        }
+                }
+        }
+        return NULL;
+}
+
+/* One send or receive in the circle has no other half: whoever owes it is the cause, the others only wait. */
+static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verdict *v)
+{
+        const struct hang_node *owing = NULL;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < v->n_steps; i++) {
+                uint32_t on;
+                const struct hang_node *node = next_of(g, v->steps[i].process, &on);
+
+                if (node && node->kind == CAPO_HANG_P2P && node->on[0].stand == CAPO_STAND_MISSING) {
+                        owing = node;
+                        n++;
+                }
+        }
+        if (n != 1)
+                return 0;
+        hang_acquit(v);
+        set_subject(v, g->job, owing);
+        v->kind = CAPO_HANG_P2P;
+        return accuse_absent(v, g->job, owing, 0);
+}
+
+static int judge_circle(const struct hang_graph *g, uint32_t process, struct capo_hang_verdict *v)
+{
+        _cleanup_free_ bool *seen = calloc(g->job->n_processes + 1, sizeof *seen);
+        const struct hang_node *n, *main = NULL;
+        uint32_t on;
+        int r = seen ? 0 : -ENOMEM;
+
+        while (r == 0 && !seen[process] && next_of(g, process, &on)) { /* into it */
+                seen[process] = true;
+                process = on;
+        }
+        for (uint32_t first = process, more = 1; r == 0 && more && (n = next_of(g, process, &on)); more = on != first) {
+                r = capo_array_room(&v->steps, v->n_steps, sizeof *v->steps);
+                if (r < 0)
+                        break;
+                v->steps[v->n_steps++] = (struct capo_hang_step){
+                        .process = process, .comm = n->comm, .seq = n->seq, .call = n->call ? n->call->call : 0};
+                main = main && main->n_in >= n->n_in ? main : n;
+                r = hang_accuse(v, process, CAPO_HANG_WHY_WAITS, n->call);
+                if (v->n_steps > 1 && n->last_ns > v->since_ns)
+                        v->since_ns = n->last_ns;
+                process = on;
+        }
+        if (r < 0 || !main)
+                return r;
+        set_subject(v, g->job, main);
+        v->kind = CAPO_HANG_ORDER;
+        v->sure = CAPO_HANG_LIKELY;
+        return accuse_missing_half(g, v);
+}
+
+/* ---- who is not there ---- */
+
+static const struct hang_node *node_about(const struct hang_graph *g)
+{
+        const struct hang_node *best = NULL;
+
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                const struct hang_node *n = &g->nodes[k];
+
+                for (uint32_t i = 0; i < n->n_on; i++) {
+                        if (capo_hang_ends(g, n->on[i].process) && n->n_in && (!best || n->n_in > best->n_in))
+                                best = n;
+                }
+        }
+        return best;
+}
+
+static void waited_elsewhere(struct capo_hang_culprit *who, const struct hang_node *n)
+{
+        who->elsewhere = true;
+        who->comm = n->comm;
+        who->seq = n->seq;
+        who->missing = n->call ? n->call->call : 0;
+        who->n_waiting = n->n_in;
+}
+
+static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
+{
+        const struct hang_node *n = node_about(g);
+        int r = 0;
+
+        set_subject(v, g->job, n);
+        v->kind = n->kind;
+        v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
+        for (uint32_t i = 0; i < n->n_on && r == 0; i++) {
+                if (capo_hang_ends(g, n->on[i].process))
+                        r = accuse_absent(v, g->job, n, i);
+        }
+        /* who keeps the others away from it, or holds up others */
+        for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) {
+                const struct hang_node *other = &g->nodes[k];
+
+                for (uint32_t i = 0; i < other->n_on && r == 0; i++) {
+                        uint32_t before = v->n_culprits;
+
+                        if (other != n && other->n_in && capo_hang_ends(g, other->on[i].process))
+                                r = accuse_absent(v, g->job, other, i);
+                        if (v->n_culprits > before)
+                                waited_elsewhere(&v->culprits[before], other);
+                }
+        }
+        return r;
+}
+
+/* Does nothing say whether the GPUs have ended what they were given? */
+static bool gpus_unknown(const struct capo_hang_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if (p->life <= CAPO_HANG_STOPPED && p->n_calls && !p->gpu_timed)
+                        return true;
+        }
+        return false;
+}
+
+static bool has_captured_calls(const struct capo_hang_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                for (uint32_t k = 0; k < p->n_calls; k++) {
+                        if (p->calls[k].captured)
+                                return true;
+                }
+        }
+        return false;
+}
+
+/* ---- the verdict ---- */
+
+static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        bool gone = v->n_culprits > 0, told = v->n_culprits > 0;
+
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                enum capo_hang_why why = v->culprits[i].why;
+
+                gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED;
+                told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL && why != CAPO_HANG_WHY_GPU;
+        }
+        if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_birth(v->call))
+                return job->after_ns * HANG_LONG;
+        return gone ? 0 : told ? job->after_ns / HANG_SHORT : job->after_ns;
+}
+
+static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v, bool *stands)
+{
+        _cleanup_(capo_hang_graph_finish) struct hang_graph g = {0};
+        const struct hang_node *differ = NULL, *unseen = NULL;
+        uint32_t circle = CAPO_HANG_NONE;
+        bool absent = false;
+        int r = capo_hang_graph(job, lenient, &g);
+
+        *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY,
+                                        .comm = CAPO_HANG_NONE,
+                                        .accused = calloc(job->n_processes + 1, sizeof(bool))};
+        if (r < 0 || !v->accused)
+                return -ENOMEM;
+        *stands = g.n_nodes > 0;
+        v->p2p_unknown = g.waits.p2p_unknown;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (g.waits.fronts[i].differed) {
+                        v->differed = g.waits.fronts[i].differed;
+                        v->differed_comm = i;
+                }
+        }
+        for (uint32_t k = 0; k < g.n_nodes; k++) {
+                if (g.nodes[k].mismatch && g.nodes[k].n_in && (!differ || g.nodes[k].n_in > differ->n_in))
+                        differ = &g.nodes[k];
+                if (g.nodes[k].unseen && !g.nodes[k].n_on && g.nodes[k].n_in)
+                        unseen = &g.nodes[k];
+        }
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (g.waits_for[i] && !g.leads_out[i] && circle == CAPO_HANG_NONE)
+                        circle = i;
+                absent |= capo_hang_ends(&g, i);
+        }
+        if (differ)
+                r = judge_mismatch(&g, differ, v);
+        else if (circle != CAPO_HANG_NONE)
+                r = judge_circle(&g, circle, v);
+        else if (absent)
+                r = judge_absent(&g, v);
+        else if (unseen)
+                set_subject(v, job, unseen), v->kind = CAPO_HANG_UNDECIDED;
+        else
+                r = hang_judge_lost(job, v);
+        if (r == 0 && v->kind == CAPO_HANG_HEALTHY)
+                r = hang_judge_inside(job, v);
+        return r;
+}
+
+/* The strict reading stands when the lenient one says no other thing. */
+static void compare_readings(struct capo_hang_verdict *strict, const struct capo_hang_verdict *lenient)
+{
+        bool within = strict->kind == lenient->kind;
+
+        for (uint32_t i = 0; i < strict->n_culprits && within; i++)
+                within = lenient->accused[strict->culprits[i].process];
+        if (within && strict->n_culprits == lenient->n_culprits)
+                return;
+        if (within || lenient->kind == CAPO_HANG_HEALTHY) {
+                strict->sure = CAPO_HANG_LIKELY;
+                return;
+        }
+        strict->kind = CAPO_HANG_UNDECIDED;
+        strict->sure = CAPO_HANG_UNSURE;
+}
+
+int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        struct capo_hang_verdict lenient;
+        uint64_t active = 0;
+        bool alive = false, unknown, stands;
+        int r = read_graph(job, false, v, &stands);
+
+        if (r == 0 && stands) { /* else nothing stands where less waits, either */
+                r = read_graph(job, true, &lenient, &stands);
+                if (r == 0)
+                        compare_readings(v, &lenient);
+                capo_hang_verdict_finish(&lenient);
+        }
+        if (r < 0)
+                return r;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                uint64_t t = capo_hang_active_ns(&job->processes[i]);
+
+                alive |= job->processes[i].life <= CAPO_HANG_STOPPED && !job->processes[i].clean;
+                active = t > active ? t : active;
+                if (v->accused[i] && t > v->since_ns)
+                        v->since_ns = t;
+        }
+        if (!v->since_ns)
+                v->since_ns = active;
+        v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
+        v->gpu_unknown = gpus_unknown(job);
+        v->graphs_unknown = has_captured_calls(job);
+        unknown = v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns &&
+                  (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial);
+        if (unknown)
+                v->kind = CAPO_HANG_UNDECIDED;
+        else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
+                v->kind = CAPO_HANG_SLOW;
+        if (v->kind == CAPO_HANG_RUNNING || unknown)
+                r = hang_judge_tuned(job, v);
+        if (job->counted && v->sure == CAPO_HANG_CERTAIN)
+                v->sure = CAPO_HANG_LIKELY;
+        return r;
+}
+
+void capo_hang_verdict_finish(struct capo_hang_verdict *v)
+{
+        free(v->culprits);
+        free(v->accused);
+        free(v->steps);
+        *v = (struct capo_hang_verdict){0};
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/hang/wait_graph.h"
+
+uint64_t capo_hang_active_ns(const struct capo_hang_process *p)
+{
+        uint64_t t = 0;
+
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                uint64_t at = p->calls[i].end_ns > p->calls[i].begin_ns ? p->calls[i].end_ns : p->calls[i].begin_ns;
+
+                t = at > t ? at : t;
+        }
+        return t;
+}
+
+const struct capo_hang_call *capo_hang_inside(const struct capo_hang_process *p)
+{
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                if (p->calls[i].where == CAPO_HANG_HOST || p->calls[i].where == CAPO_HANG_ENDING)
+                        return &p->calls[i];
+        }
+        return NULL;
+}
+
+bool capo_hang_gone(const struct capo_hang_job *job, uint32_t process)
+{
+        const struct capo_hang_process *p = &job->processes[process];
+
+        if (p->life == CAPO_HANG_EXITED)
+                return true;
+        return p->life == CAPO_HANG_KILLED && p->end_ns < capo_hang_active_ns(p) + job->after_ns;
+}
+
+/* ---- nodes ---- */
+
+static struct hang_node *node_new(struct hang_graph *g)
+{
+        if (capo_array_room(&g->nodes, g->n_nodes, sizeof *g->nodes) < 0)
+                return NULL;
+        g->nodes[g->n_nodes] = (struct hang_node){.comm = CAPO_HANG_NONE};
+        return &g->nodes[g->n_nodes++];
+}
+
+/* A process with several ranks of a communicator is there once. */
+static int node_in(struct hang_node *n, uint32_t process, const struct capo_hang_call *call)
+{
+        if (call && call->begin_ns > n->last_ns)
+                n->last_ns = call->begin_ns;
+        if (!n->call)
+                n->call = call;
+        if (n->n_in && n->in[n->n_in - 1] == process)
+                return 0;
+        if (capo_array_room(&n->in, n->n_in, sizeof *n->in) < 0)
+                return -ENOMEM;
+        n->in[n->n_in++] = process;
+        return 0;
+}
+
+static int node_on(struct hang_node *n, uint32_t process, enum capo_hang_stand stand, bool left)
+{
+        if (capo_array_room(&n->on, n->n_on, sizeof *n->on) < 0)
+                return -ENOMEM;
+        n->on[n->n_on++] = (struct hang_missed){process, stand, left};
+        return 0;
+}
+
+static int add_front(struct hang_graph *g, uint32_t comm)
+{
+        const struct capo_hang_front *f = &g->waits.fronts[comm];
+        const struct capo_hang_comm *c = &g->job->comms[comm];
+        struct hang_node *n;
+        int r = 0;
+
+        if (!f->seq || !f->n[CAPO_STAND_IN])
+                return 0;
+        n = node_new(g);
+        if (!n)
+                return -ENOMEM;
+        n->kind = CAPO_HANG_MISSING;
+        n->comm = comm;
+        n->seq = f->seq;
+        n->unseen = f->unseen;
+        n->mismatch = f->mismatch;
+        for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
+                uint32_t process = c->members[i].process;
+
+                if (f->stand[i] == CAPO_STAND_IN && !capo_hang_gone(g->job, process))
+                        r = node_in(n, process, f->call[i]);
+                else if (f->stand[i] < CAPO_STAND_IN)
+                        r = node_on(n, process, f->stand[i], c->members[i].dead);
+        }
+        return r;
+}
+
+static bool has_left(const struct capo_hang_comm *c, uint32_t process)
+{
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                if (c->members[i].process == process)
+                        return c->members[i].dead;
+        }
+        return false;
+}
+
+static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
+{
+        struct hang_node *n;
+        int r;
+
+        if (capo_hang_gone(g->job, pair->process))
+                return 0;
+        n = node_new(g);
+        if (!n)
+                return -ENOMEM;
+        n->kind = CAPO_HANG_P2P;
+        n->comm = pair->call->comm;
+        n->seq = pair->call->seq;
+        n->unseen = pair->peer == CAPO_HANG_NONE;
+        r = node_in(n, pair->process, pair->call);
+        if (r < 0 || pair->peer == CAPO_HANG_NONE)
+                return r;
+        return node_on(n, pair->peer, pair->stand, has_left(&g->job->comms[n->comm], pair->peer));
+}
+
+/* Which thing is made or ended: the same call on the same communicator, or by the same id. */
+static bool same_birth(const struct capo_hang_call *a, const struct capo_hang_call *b)
+{
+        if (a->comm != b->comm || a->call != b->call)
+                return false;
+        return a->comm != CAPO_HANG_NONE || (a->stream && a->stream == b->stream);
+}
+
+bool capo_hang_is_birth(const struct capo_hang_call *c)
+{
+        switch (c->call) {
+        case CAPO_CALL_COMMINIT:
+        case CAPO_CALL_COMMSPLIT:
+        case CAPO_CALL_COMMSHRINK:
+        case CAPO_CALL_COMMGROW:
+        case CAPO_CALL_COMMFINALIZE:
+        case CAPO_CALL_COMMDESTROY: return true;
+        default: return false;
+        }
+}
+
+/* By process: is it through with the making of what has the folded id @key? Return: owned by the caller; NULL no memory. */
+static bool *who_has(const struct capo_hang_job *job, uint32_t key)
+{
+        bool *has = calloc(job->n_processes + 1, sizeof *has);
+
+        for (uint32_t c = 0; has && c < job->n_comms; c++) {
+                if ((uint32_t)(job->comms[c].uid ^ job->comms[c].uid >> 32) != key)
+                        continue;
+                for (uint32_t k = 0; k < job->comms[c].n_members; k++)
+                        has[job->comms[c].members[k].process] = true;
+        }
+        return has;
+}
+
+/*
+ * The making of a communicator that one of the others left by its death: NCCL has told it, nothing was done since but
+ * to clean up, so this is where the job stood.
+ */
+static const struct capo_hang_call *find_failed_init(const struct capo_hang_process *p)
+{
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                const struct capo_hang_call *c = &p->calls[i];
+                bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY ||
+                            c->call == CAPO_CALL_COMMABORT;
+
+                if (!ends)
+                        return capo_hang_is_birth(c) && c->result == CAPO_NCCL_REMOTE_ERROR ? c : NULL;
+        }
+        return NULL;
+}
+
+static const struct capo_hang_call *birth_of(const struct capo_hang_job *job, uint32_t process)
+{
+        const struct capo_hang_call *c = capo_hang_inside(&job->processes[process]);
+
+        if (!c && (c = find_failed_init(&job->processes[process])))
+                return c;
+        return c && capo_hang_is_birth(c) && !capo_hang_gone(job, process) ? c : NULL;
+}
+
+static int by_process(const void *a, const void *b)
+{
+        const uint32_t *x = a, *y = b;
+
+        return CAPO_ORDER(*x, *y);
+}
+
+static bool in_birth(const struct hang_node *n, uint32_t process)
+{
+        return bsearch(&process, n->in, n->n_in, sizeof *n->in, by_process) != NULL;
+}
+
+/* Everybody who ought to be there and is not. */
+static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo_hang_call *c)
+{
+        const struct capo_hang_job *job = g->job;
+        _cleanup_free_ bool *has = NULL;
+        const struct capo_hang_comm *comm = c->comm != CAPO_HANG_NONE ? &job->comms[c->comm] : NULL;
+        bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY;
+        int r = 0;
+
+        if (!comm && c->bytes != job->n_processes) { /* which of them, nobody can tell */
+                n->unseen = c->bytes > n->n_in ? (uint32_t)c->bytes - n->n_in : 0;
+                return 0;
+        }
+        if (!comm && !(has = who_has(job, c->stream)))
+                return -ENOMEM;
+        for (uint32_t i = 0; !comm && i < job->n_processes && r == 0; i++) {
+                if (job->processes[i].stale)
+                        n->unseen++;
+                else if (!in_birth(n, i) && !has[i])
+                        r = node_on(n, i, CAPO_STAND_MISSING, false);
+        }
+        for (uint32_t i = 0; comm && i < comm->n_members && r == 0; i++) {
+                const struct capo_hang_member *m = &comm->members[i];
+
+                if (!in_birth(n, m->process) && !m->dead && (ends || m->splits <= comm->members[c->member].splits))
+                        r = node_on(n, m->process, CAPO_STAND_MISSING, false);
+        }
+        if (comm && comm->n_ranks > 0 && (uint32_t)comm->n_ranks > comm->n_members)
+                n->unseen = (uint32_t)comm->n_ranks - comm->n_members;
+        return r;
+}
+
+static int add_births(struct hang_graph *g)
+{
+        uint32_t first = g->n_nodes;
+        int r = 0;
+
+        for (uint32_t i = 0; i < g->job->n_processes && r == 0; i++) {
+                const struct capo_hang_call *c = birth_of(g->job, i);
+                struct hang_node *n = NULL;
+
+                for (uint32_t k = first; c && k < g->n_nodes && !n; k++)
+                        n = same_birth(c, g->nodes[k].call) ? &g->nodes[k] : NULL;
+                if (c && !n) {
+                        n = node_new(g);
+                        if (!n)
+                                return -ENOMEM;
+                        n->kind = CAPO_HANG_BIRTH;
+                        n->comm = c->comm;
+                }
+                if (c)
+                        r = node_in(n, i, c);
+        }
+        for (uint32_t k = first; k < g->n_nodes && r == 0; k++)
+                r = birth_on(g, &g->nodes[k], g->nodes[k].call);
+        return r;
+}
+
+/* ---- the graph ---- */
+
+static void mark_waits(struct hang_graph *g)
+{
+        bool changed = true;
+
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                for (uint32_t i = 0; i < g->nodes[k].n_in && g->nodes[k].n_on; i++)
+                        g->waits_for[g->nodes[k].in[i]] = true;
+                for (uint32_t i = 0; i < g->nodes[k].n_on && g->nodes[k].n_in; i++)
+                        g->wanted[g->nodes[k].on[i].process] = true;
+        }
+        while (changed) {
+                changed = false;
+                for (uint32_t k = 0; k < g->n_nodes; k++) {
+                        const struct hang_node *n = &g->nodes[k];
+                        bool out = false;
+
+                        for (uint32_t i = 0; i < n->n_on && !out; i++)
+                                out = !g->waits_for[n->on[i].process] || g->leads_out[n->on[i].process];
+                        for (uint32_t i = 0; i < n->n_in && out; i++) {
+                                changed |= !g->leads_out[n->in[i]];
+                                g->leads_out[n->in[i]] = true;
+                        }
+                }
+        }
+}
+
+int capo_hang_graph(const struct capo_hang_job *job, bool lenient, struct hang_graph *g)
+{
+        int r;
+
+        *g = (struct hang_graph){.job = job,
+                                 .waits_for = calloc(job->n_processes + 1, sizeof(bool)),
+                                 .wanted = calloc(job->n_processes + 1, sizeof(bool)),
+                                 .leads_out = calloc(job->n_processes + 1, sizeof(bool))};
+        r = capo_hang_play(job, lenient, &g->waits);
+        if (!g->waits_for || !g->wanted || !g->leads_out)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_comms && r == 0; i++)
+                r = add_front(g, i);
+        for (uint32_t i = 0; i < g->waits.n_pairs && r == 0; i++)
+                r = add_pair(g, &g->waits.pairs[i]);
+        if (r == 0)
+                r = add_births(g);
+        if (r == 0)
+                mark_waits(g);
+        return r;
+}
+
+void capo_hang_graph_finish(struct hang_graph *g)
+{
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                free(g->nodes[k].in);
+                free(g->nodes[k].on);
+        }
+        free(g->nodes);
+        free(g->waits_for);
+        free(g->wanted);
+        free(g->leads_out);
+        capo_hang_waits_finish(&g->waits);
+        *g = (struct hang_graph){0};
+}

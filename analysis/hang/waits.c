@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All calls that are known, played: each stream of each process is a queue, the call at its head runs, and a collective
+ * ends when every member of its communicator has it at a head. What is left when nothing goes on any more stands still,
+ * whatever it is that the ranks were made to wait by: a rank that never came, an order that differs, a call that differs.
+ * The hosts' own waiting is not looked at: a rank that waits is one whose stream waits.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/array.h"
+#include "analysis/hang/hang_play.h"
+
+enum { LENIENT_BYTES = 16 << 20 };
+
+const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b)
+{
+        enum capo_call_kind kind = capo_call_kind(a->call);
+        bool reduces = kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_REDUCE || kind == CAPO_KIND_REDUCESCATTER;
+
+        if (kind != capo_call_kind(b->call))
+                return "collective";
+        if (a->bytes != b->bytes)
+                return "count";
+        if (reduces && a->type != b->type)
+                return "type";
+        if (reduces && a->op != b->op)
+                return "operator";
+        if (a->peer != b->peer)
+                return "root";
+        return NULL;
+}
+
+/* ---- the play ---- */
+
+/* Its rank may be through with it although others have not come: data went into buffers on the way. */
+static bool may_be_through(const struct play *p, uint32_t i)
+{
+        const struct capo_hang_call *c = p->call[i];
+        bool root = c->comm != CAPO_HANG_NONE && p->job->comms[c->comm].members[c->member].rank == c->peer;
+
+        if (!p->lenient || p->state[i] & HELD || c->where != CAPO_HANG_RETURNED || c->bytes > LENIENT_BYTES)
+                return false;
+        switch (capo_call_kind(c->call)) {
+        case CAPO_KIND_BROADCAST:
+        case CAPO_KIND_SCATTER: return root;
+        case CAPO_KIND_REDUCE:
+        case CAPO_KIND_GATHER: return !root;
+        case CAPO_KIND_P2P: return c->call == CAPO_CALL_SEND;
+        default: return false;
+        }
+}
+
+static void set_state(struct play *p, uint32_t i, enum play_state state)
+{
+        p->state[i] = (uint8_t)((p->state[i] & ~STATE) | state);
+}
+
+/* The call at a head goes on as far as it can. Return: it is done. */
+static bool step_call(struct play *p, uint32_t i, bool *changed)
+{
+        const struct capo_hang_call *c = p->call[i];
+        bool through = p->state[i] & ENDED || may_be_through(p, i);
+        struct play_member *m = member_of(p, c);
+        uint32_t retired = p->comms[c->comm].retired, done = m->through > retired ? m->through : retired;
+
+        if ((p->state[i] & STATE) == DONE)
+                return true;
+        if (is_p2p(c)) {
+                uint32_t mate = p->mate[i];
+
+                if (through || (mate != CAPO_HANG_NONE && (p->state[mate] & STATE) != IDLE))
+                        set_state(p, i, DONE);
+                else if ((p->state[i] & STATE) == IDLE)
+                        set_state(p, i, ACTIVE);
+                else
+                        return false;
+                *changed = true;
+                return (p->state[i] & STATE) == DONE;
+        }
+        /* calls of one communicator are one after the other, whatever their streams; that one was captured says nothing of those before it */
+        if (c->seq <= retired || (through && ((p->state[i] & ENDED && !c->captured) || c->seq <= done + 1))) {
+                m->reached = c->seq > m->reached ? c->seq : m->reached;
+                m->through = c->seq > m->through ? c->seq : m->through;
+                set_state(p, i, DONE);
+                *changed = true;
+                return true;
+        }
+        if (c->seq == retired + 1 && (p->state[i] & STATE) == IDLE) {
+                m->reached = c->seq > m->reached ? c->seq : m->reached;
+                set_state(p, i, ACTIVE);
+                *changed = true;
+        }
+        return false;
+}
+
+/* One launch after the other: a call, or all of a group that went to this stream. */
+static void advance_queue(struct play *p, struct play_queue *q, bool *changed)
+{
+        while (q->at < q->n) {
+                uint32_t group = p->call[q->call[q->at]]->group, end = q->at + 1;
+                bool done = true;
+
+                while (group && end < q->n && p->call[q->call[end]]->group == group)
+                        end++;
+                for (uint32_t i = q->at; i < end; i++)
+                        done &= step_call(p, q->call[i], changed);
+                if (!done)
+                        return;
+                q->at = end;
+        }
+}
+
+static bool is_at(const struct play_member *m, uint32_t seq)
+{
+        return m->reached >= seq || (m->entered >= seq && !call_at(m, seq) /* not among its last calls */);
+}
+
+static bool retire_seq(struct play *p, uint32_t comm)
+{
+        struct play_comm *c = &p->comms[comm];
+        uint32_t all = c->newest;
+        bool ended, known = false;
+
+        if (c->retired >= c->newest)
+                return false;
+        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
+                const struct play_member *m = &c->members[i];
+                uint32_t at = m->reached > m->entered ? m->reached : m->entered;
+
+                if (!is_at(m, c->retired + 1))
+                        return false;
+                known |= call_at(m, c->retired + 1) != NULL;
+                all = at < all ? at : all;
+        }
+        if (!known) { /* counted and no more: all of these at once, however many a log says there were */
+                uint32_t next = capo_play_next(p, comm, c->retired + 1);
+
+                c->retired = next - 1 < all ? next - 1 : all;
+                return true;
+        }
+        if (capo_play_mismatch(p, comm, c->retired + 1, &ended)) {
+                if (!ended)
+                        return false;
+                c->differed = c->retired + 1;
+        }
+        c->retired++;
+        return true;
+}
+
+static void play_queues(struct play *p)
+{
+        bool changed = true;
+
+        while (changed) {
+                changed = false;
+                for (uint32_t i = 0; i < p->n_queues; i++)
+                        advance_queue(p, &p->queues[i], &changed);
+                for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                        while (retire_seq(p, i))
+                                changed = true;
+                }
+        }
+}
+
+/* ---- what is left ---- */
+
+static uint32_t number_of(const struct play *p, uint32_t process, const struct capo_hang_call *c)
+{
+        return p->offset[process] + (uint32_t)(c - p->job->processes[process].calls);
+}
+
+static enum capo_hang_stand stand_of(const struct play *p, uint32_t comm, uint32_t i, uint32_t seq)
+{
+        const struct capo_hang_member *jm = &p->job->comms[comm].members[i];
+        const struct play_member *m = &p->comms[comm].members[i];
+        const struct capo_hang_call *c = call_at(m, seq);
+
+        if (m->entered < seq)
+                return m->opened && m->opened <= seq ? CAPO_STAND_OPENED : CAPO_STAND_MISSING;
+        if (jm->dead || m->reached > seq)
+                return CAPO_STAND_THROUGH;
+        if (!is_at(m, seq))
+                return CAPO_STAND_BEHIND;
+        return c && (p->state[number_of(p, jm->process, c)] & STATE) == DONE ? CAPO_STAND_THROUGH : CAPO_STAND_IN;
+}
+
+static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front *f)
+{
+        const struct capo_hang_comm *jc = &p->job->comms[comm];
+        const struct play_comm *c = &p->comms[comm];
+        bool ended;
+
+        f->differed = c->differed;
+        if (c->retired >= c->newest)
+                return 0;
+        f->stand = calloc(jc->n_members + 1, sizeof *f->stand);
+        f->call = calloc(jc->n_members + 1, sizeof(const struct capo_hang_call *));
+        if (!f->stand || !f->call)
+                return -ENOMEM;
+        f->seq = c->retired + 1;
+        f->mismatch = capo_play_mismatch(p, comm, f->seq, &ended);
+        f->unseen =
+                jc->n_ranks > 0 && (uint32_t)jc->n_ranks > jc->n_members ? (uint32_t)jc->n_ranks - jc->n_members : 0;
+        f->first_ns = UINT64_MAX;
+        for (uint32_t i = 0; i < jc->n_members; i++) {
+                f->stand[i] = (uint8_t)stand_of(p, comm, i, f->seq);
+                f->call[i] = call_at(&c->members[i], f->seq);
+                f->n[f->stand[i]]++;
+                if (f->stand[i] == CAPO_STAND_IN && f->call[i] && f->call[i]->begin_ns < f->first_ns)
+                        f->first_ns = f->call[i]->begin_ns;
+        }
+        return 0;
+}
+
+/* What a call of another process makes of a half that waits for it. */
+static enum capo_hang_stand half_stand(const struct play *p, uint32_t i)
+{
+        return i == CAPO_HANG_NONE                   ? CAPO_STAND_MISSING
+               : p->call[i]->where == CAPO_HANG_OPEN ? CAPO_STAND_OPENED
+                                                     : CAPO_STAND_BEHIND;
+}
+
+static uint32_t process_at(const struct play *p, uint32_t comm, int32_t rank)
+{
+        const struct capo_hang_comm *c = &p->job->comms[comm];
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                if (c->members[i].rank == rank)
+                        return c->members[i].process;
+        }
+        return CAPO_HANG_NONE;
+}
+
+static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                const struct capo_hang_call *c = p->call[i];
+
+                if (call_is_taken(c) && is_p2p(c) && !p->comms[c->comm].whole_p2p)
+                        w->p2p_unknown = true;
+                if (!call_is_played(p, c) || !is_p2p(c) || (p->state[i] & STATE) != ACTIVE)
+                        continue;
+                if (capo_array_room(&w->pairs, w->n_pairs, sizeof *w->pairs) < 0)
+                        return -ENOMEM;
+                w->pairs[w->n_pairs++] = (struct capo_hang_pair){.process = p->process[i],
+                                                                 .peer = process_at(p, c->comm, c->peer),
+                                                                 .call = c,
+                                                                 .stand = half_stand(p, p->mate[i])};
+        }
+        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                int r = front_of(p, i, &w->fronts[i]);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out)
+{
+        struct play p = {.job = job, .lenient = lenient};
+        int r = capo_play_set_up(&p);
+
+        *out = (struct capo_hang_waits){.fronts = calloc(job->n_comms + 1, sizeof *out->fronts),
+                                        .n_comms = job->n_comms};
+        if (!out->fronts)
+                r = -ENOMEM;
+        if (r == 0) {
+                play_queues(&p);
+                r = collect_leftovers(&p, out);
+        }
+        capo_play_tear_down(&p);
+        return r;
+}
+
+void capo_hang_waits_finish(struct capo_hang_waits *w)
+{
+        for (uint32_t i = 0; w->fronts && i < w->n_comms; i++) {
+                free(w->fronts[i].stand);
+                free(w->fronts[i].call);
+        }
+        free(w->fronts);
+        free(w->pairs);
+        *w = (struct capo_hang_waits){0};
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log says it with the place (shim/record/config.c): calls that ask for something come from a place of their own, whose
+ * text begins with a line "config: ...". So single calls tell by their place, and a place may be written behind its calls.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/job/asked.h"
+#include "analysis/job/log_calls.h"
+
+const char *capo_asked_text(const char *site, size_t n, size_t *length)
+{
+        static const char begin[] = "config: ";
+        const char *end;
+
+        if (n < sizeof begin || strncmp(site, begin, sizeof begin - 1) != 0)
+                return NULL;
+        end = memchr(site, '\n', n);
+        *length = (size_t)((end ? end : site + n) - site) - (sizeof begin - 1);
+        return site + sizeof begin - 1;
+}
+
+enum { IDS = 65536 };
+
+struct look {
+        unsigned call;
+        uint64_t bytes, most;
+        bool comms[IDS];     /* by id: is it asked for? */
+        uint64_t calls[IDS]; /* by place */
+};
+
+static int count_site(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct look *l = arg;
+
+        (void)thread;
+        if (r->call == l->call && r->bytes >= l->bytes && r->bytes <= l->most && l->comms[r->comm])
+                l->calls[r->site]++;
+        return 0;
+}
+
+static int add_asked(struct capo_asked **list, size_t *n, const char *text, size_t length, uint64_t calls)
+{
+        for (size_t i = 0; i < *n; i++) {
+                if (strlen((*list)[i].text) == length && !memcmp((*list)[i].text, text, length)) {
+                        (*list)[i].calls += calls;
+                        return 0;
+                }
+        }
+        if (capo_array_room(list, *n, sizeof **list) < 0)
+                return -ENOMEM;
+        (*list)[*n] = (struct capo_asked){.text = strndup(text, length), .calls = calls};
+        if (!(*list)[*n].text)
+                return -ENOMEM;
+        (*n)++;
+        return 0;
+}
+
+/* The calls of one log, then the places that they name. */
+static int look_into(const char *path, struct look *l, struct capo_asked **list, size_t *n)
+{
+        for (int round = 0; round < 2; round++) {
+                _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+                struct capo_log_frame f;
+                char why[128];
+
+                if (capo_log_open(path, &log, why, sizeof why) < 0)
+                        return 0;
+                if (round == 0 && capo_log_calls_each(log, count_site, l) == -ENOMEM)
+                        return -ENOMEM;
+                while (round == 1 && capo_log_next(log, &f) > 0) {
+                        struct capo_log_site site;
+                        const char *text;
+                        size_t length;
+
+                        if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 || !l->calls[site.id] ||
+                            !(text = capo_asked_text(text, site.text_size, &length)))
+                                continue;
+                        if (add_asked(list, n, text, length, l->calls[site.id]) < 0)
+                                return -ENOMEM;
+                        l->calls[site.id] = 0;
+                }
+        }
+        return 0;
+}
+
+static int by_calls(const void *a, const void *b)
+{
+        const struct capo_asked *x = a, *y = b;
+
+        return CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->text, y->text);
+}
+
+void capo_asked_free(struct capo_asked *list, long n)
+{
+        for (long i = 0; i < n; i++)
+                free(list[i].text);
+        free(list);
+}
+
+long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most, const char *comm,
+                    struct capo_asked **out)
+{
+        _cleanup_free_ struct look *l = calloc(1, sizeof *l);
+        struct capo_asked *list = NULL;
+        uint64_t rest = 0;
+        size_t n = 0;
+        int r = l ? 0 : -ENOMEM;
+
+        for (uint32_t p = 0; p < job->n_processes && r == 0; p++) {
+                memset(l, 0, sizeof *l);
+                l->call = call;
+                l->bytes = bytes;
+                l->most = most;
+                for (uint32_t c = 0; c < job->n_comms; c++) {
+                        for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
+                                if (job->comms[c].members[m].process == p)
+                                        l->comms[job->comms[c].members[m].id] =
+                                                !comm || fnmatch(comm, job->comms[c].name, 0) == 0;
+                        }
+                }
+                r = look_into(job->processes[p].path, l, &list, &n);
+                for (size_t i = 0; i < IDS; i++)
+                        rest += l->calls[i];
+        }
+        if (r == 0 && n && rest)
+                r = add_asked(&list, &n, "", 0, rest);
+        if (r < 0) {
+                capo_asked_free(list, (long)n);
+                return r;
+        }
+        if (n)
+                qsort(list, n, sizeof *list, by_calls);
+        *out = list;
+        return (long)n;
+}

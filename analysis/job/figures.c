@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/job/figures.h"
+
+char *capo_text_count(uint64_t n, char *text)
+{
+        char digits[24];
+        int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n), at = 0;
+
+        for (int i = 0; i < length; i++) {
+                if (i && (length - i) % 3 == 0)
+                        text[at++] = ',';
+                text[at++] = digits[i];
+        }
+        text[at] = 0;
+        return text;
+}
+
+/* Three digits that count, thousands separated. */
+static char *three_digits(double v, char *text)
+{
+        if (!isfinite(v) || v < 0)
+                return strcpy(text, "-");
+        if (v < 9.995)
+                snprintf(text, 32, "%.2f", v);
+        else if (v < 99.95)
+                snprintf(text, 32, "%.1f", v);
+        else if (v < 1e18)
+                capo_text_count((uint64_t)llround(v), text);
+        else
+                snprintf(text, 32, "%.3g", v);
+        return text;
+}
+
+char *capo_text_us(double ns, char *text)
+{
+        return three_digits(ns / 1000, text);
+}
+
+char *capo_text_gbs(double gbs, char *text)
+{
+        if (gbs > 0 && gbs < 0.095) { /* two digits that count: never 0.00 for what is not nothing */
+                int n = snprintf(text, 32, "%.*f", (int)fmin(1 - floor(log10(gbs)), 15), gbs);
+
+                while (text[n - 1] == '0')
+                        text[--n] = 0;
+                return text;
+        }
+        return three_digits(gbs, text);
+}
+
+char *capo_text_time(double ns, char *text)
+{
+        double s = ns / 1e9;
+
+        if (!isfinite(ns) || ns < 0)
+                return strcpy(text, "-");
+        if (ns < 999.5)
+                snprintf(text, 32, "%.0f ns", ns);
+        else if (ns < 9950)
+                snprintf(text, 32, "%.1f us", ns / 1e3);
+        else if (ns < 999.5e3)
+                snprintf(text, 32, "%.0f us", ns / 1e3);
+        else if (ns < 999.5e6)
+                snprintf(text, 32, ns < 99.5e6 ? "%.1f ms" : "%.0f ms", ns / 1e6);
+        else if (s < 119.5)
+                snprintf(text, 32, "%.1f s", s);
+        else if (s < 7199.5)
+                snprintf(text, 32, "%d min %02d s", (int)(s + 0.5) / 60, (int)(s + 0.5) % 60);
+        else if (s < 1e9)
+                snprintf(text, 32, "%d h %02d min", (int)(s / 60 + 0.5) / 60, (int)(s / 60 + 0.5) % 60);
+        else
+                snprintf(text, 32, "%.3g s", s);
+        return text;
+}
+
+char *capo_text_percent(double share, char *text)
+{
+        double p = 100 * share;
+
+        if (!isfinite(p) || p < 0)
+                return strcpy(text, "-");
+        if (p >= 1 || p < 1e-9)
+                snprintf(text, 32, "%.1f %%", p);
+        else
+                snprintf(text, 32, "%.*f %%", (int)-floor(log10(p)), p);
+        return text;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "analysis/job/job.h"
+#include "analysis/job/scratch.h"
+
+struct capo_job *capo_job_new(void)
+{
+        struct capo_job *job = calloc(1, sizeof *job);
+
+        if (job)
+                job->scratch = calloc(1, sizeof *job->scratch);
+        if (!job || !job->scratch) {
+                capo_job_free(job);
+                return NULL;
+        }
+        return job;
+}
+
+static void free_process(struct capo_job_process *p)
+{
+        for (uint32_t i = 0; i < p->n_info; i++) {
+                free(p->info[i].key);
+                free(p->info[i].value);
+        }
+        free(p->info);
+        free(p->path);
+        free(p->host);
+        free(p->fabric);
+        free(p->rules);
+}
+
+void capo_job_free(struct capo_job *job)
+{
+        if (!job)
+                return;
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                free_process(&job->processes[i]);
+        for (uint32_t i = 0; i < job->n_nodes; i++) {
+                free(job->nodes[i].key);
+                free(job->nodes[i].name);
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                free(job->comms[i].name);
+                free(job->comms[i].layout);
+                free(job->comms[i].members);
+                capo_skew_free(job->comms[i].skew);
+                if (job->scratch && job->scratch->meets)
+                        capo_meet_free(job->scratch->meets[i]);
+        }
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                for (unsigned c = 0; c < CAPO_TIMES; c++)
+                        capo_hist_finish(&job->rows[i].time[c]);
+        }
+        for (uint32_t i = 0; i < job->n_sites; i++)
+                free(job->sites[i].text);
+        if (job->scratch) {
+                free(job->scratch->rows.slots);
+                free(job->scratch->sites.slots);
+                free(job->scratch->comms.slots);
+                free(job->scratch->failures.slots);
+                free(job->scratch->meets);
+                job_reading_free(job->scratch->spare);
+        }
+        free(job->scratch);
+        free(job->failures);
+        free(job->processes);
+        free(job->nodes);
+        free(job->comms);
+        free(job->rows);
+        free(job->sites);
+        free(job);
+}
+
+const char *capo_job_info(const struct capo_job_process *process, const char *key)
+{
+        for (uint32_t i = 0; i < process->n_info; i++) {
+                if (!strcmp(process->info[i].key, key))
+                        return process->info[i].value;
+        }
+        return NULL;
+}
+
+uint32_t capo_job_gpus(const struct capo_job *job)
+{
+        uint64_t *devices = calloc(job->n_processes + 1, sizeof *devices);
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; devices && i < job->n_comms; i++) {
+                for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
+                        const struct capo_job_member *m = &job->comms[i].members[k];
+
+                        if (m->device >= 0)
+                                devices[m->process] |= UINT64_C(1) << m->device % 64;
+                }
+        }
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                n += devices && devices[i] ? (uint32_t)__builtin_popcountll(devices[i]) : 1;
+        free(devices);
+        return n;
+}
+
+uint64_t capo_job_duration_ns(const struct capo_job *job)
+{
+        return job->t_end_ns > job->t_begin_ns ? job->t_end_ns - job->t_begin_ns : 0;
+}
+
+enum capo_clock capo_job_row_clock(const struct capo_job_row *row)
+{
+        for (enum capo_clock c = CAPO_CLOCK_KERNEL; c > CAPO_CLOCK_NONE; c--) {
+                if (row->time[c].count)
+                        return c;
+        }
+        return CAPO_CLOCK_NONE;
+}
+
+struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock, uint64_t calls)
+{
+        return (struct capo_sampled){
+                .timed = &time[clock],
+                .chosen = &time[clock == CAPO_CLOCK_EVENT ? CAPO_TIMES_CHOSEN : CAPO_CLOCK_NONE /* empty */],
+                .calls = calls};
+}
+
+struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row)
+{
+        struct capo_sampled s = capo_job_times_sampled(row->time, capo_job_row_clock(row), row->calls);
+
+        s.told_calls = row->told_calls;
+        s.told_ns = row->told_ns;
+        return s;
+}
+
+double capo_job_row_total_ns(const struct capo_job_row *row)
+{
+        struct capo_sampled s = capo_job_row_sampled(row);
+
+        return capo_sampled_mean(&s) * (double)row->calls;
+}
+
+bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row, double *algbw, double *busbw)
+{
+        enum capo_clock clock = capo_job_row_clock(row);
+        enum capo_call_kind kind = capo_call_kind(row->call);
+        int32_t n_ranks = row->comm != CAPO_NO_COMM ? job->comms[row->comm].n_ranks : -1;
+        struct capo_sampled s = capo_job_row_sampled(row);
+        double ns;
+
+        *algbw = *busbw = 0;
+        if ((clock != CAPO_CLOCK_EVENT && clock != CAPO_CLOCK_KERNEL) || !row->bytes || n_ranks < 1 ||
+            kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER)
+                return false;
+        ns = capo_sampled_quantile(&s, 0.5);
+        if (ns <= 0)
+                return false;
+        *algbw = (double)row->bytes / ns; /* bytes per ns are GB/s */
+        *busbw = *algbw * capo_busbw_factor(kind, (unsigned)n_ranks);
+        return true;
+}
+
+int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
+{
+        to->calls += from->calls;
+        to->count += from->count;
+        to->failed += from->failed;
+        to->told_calls += from->told_calls;
+        to->told_ns += from->told_ns;
+        for (unsigned c = 0; c < CAPO_TIMES; c++) {
+                if (capo_hist_merge(&to->time[c], &from->time[c]) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}

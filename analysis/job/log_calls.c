@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "analysis/job/log_calls.h"
+
+enum { SHARE = 256 };
+
+/* By id, in shares: ids are given one after another, but a damaged one would cost a table of all. */
+struct capo_log_calls {
+        struct capo_log_shape *shapes[65536 / SHARE];
+};
+
+struct capo_log_calls *capo_log_calls_new(void)
+{
+        return calloc(1, sizeof(struct capo_log_calls));
+}
+
+void capo_log_calls_free(struct capo_log_calls *c)
+{
+        for (unsigned i = 0; c && i < N_ELEMENTS(c->shapes); i++)
+                free(c->shapes[i]);
+        free(c);
+}
+
+static int take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
+{
+        const struct capo_log_shape *s;
+        unsigned n = capo_log_shapes(f, &s);
+
+        for (; n--; s++) {
+                struct capo_log_shape **share = &c->shapes[s->id / SHARE];
+
+                if (!*share && !(*share = calloc(SHARE, sizeof **share)))
+                        return -ENOMEM;
+                (*share)[s->id % SHARE] = *s;
+        }
+        return 0;
+}
+
+static int take_block(const struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
+{
+        static const struct capo_log_shape unknown;
+        struct capo_log_columns columns;
+        int r = 0;
+
+        if (capo_log_block(f, &columns) < 0)
+                return 0;
+        for (uint32_t i = 0; i < columns.n && r == 0; i++) {
+                uint16_t id = columns.shape[i];
+                const struct capo_log_shape *share = c->shapes[id / SHARE];
+                struct capo_record record;
+
+                capo_log_record(&columns, i, share ? &share[id % SHARE] : &unknown, &record);
+                r = each(&record, columns.thread, arg);
+        }
+        return r;
+}
+
+static int take_wide(const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
+{
+        struct capo_record record;
+        int r = 0;
+
+        for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &record); i++)
+                r = each(&record, record.thread, arg);
+        return r;
+}
+
+int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
+{
+        if (f->type == CAPO_FRAME_SHAPE)
+                return take_shapes(c, f);
+        if (f->type == CAPO_FRAME_BLOCK && each)
+                return take_block(c, f, each, arg);
+        if (f->type == CAPO_FRAME_WIDE && each)
+                return take_wide(f, each, arg);
+        return 0;
+}
+
+int capo_log_calls_each(struct capo_log *log, capo_log_call_fn each, void *arg)
+{
+        _cleanup_(capo_log_calls_freep) struct capo_log_calls *c = capo_log_calls_new();
+        struct capo_log_frame f;
+        int r = c ? 0 : -ENOMEM, more = 1;
+
+        while (r == 0 && (more = capo_log_next(log, &f)) > 0)
+                r = capo_log_calls_take(c, &f, each, arg);
+        return r ? r : more < 0 ? more : 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "analysis/job/meet.h"
+
+static uint32_t most_rows(uint32_t n_ranks)
+{
+        uint32_t n = (1u << 18) / n_ranks;
+
+        return n > 2048 ? 2048 : n < 64 ? 64 : n;
+}
+
+uint64_t capo_meet_bytes(uint32_t n_ranks)
+{
+        return (most_rows(n_ranks) + CAPO_MEET_LONG) * (uint64_t)n_ranks * sizeof(struct capo_meet_arrival);
+}
+
+struct capo_meet *capo_meet_new(uint32_t n_ranks)
+{
+        struct capo_meet *m = calloc(1, sizeof *m);
+
+        if (!m)
+                return NULL;
+        m->n_ranks = n_ranks;
+        m->limit = UINT32_MAX;
+        m->max_rows = most_rows(n_ranks);
+        m->n_slots = 8192;
+        m->rows = malloc((m->max_rows + CAPO_MEET_LONG) * sizeof *m->rows);
+        m->arrivals = malloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
+        m->slots = calloc(m->n_slots, sizeof *m->slots);
+        if (!m->rows || !m->arrivals || !m->slots) {
+                capo_meet_free(m);
+                return NULL;
+        }
+        return m;
+}
+
+void capo_meet_free(struct capo_meet *m)
+{
+        if (!m)
+                return;
+        free(m->rows);
+        free(m->arrivals);
+        free(m->slots);
+        free(m);
+}
+
+uint32_t capo_meet_limit(const struct capo_meet *m)
+{
+        return m->limit;
+}
+
+/* The slot that names @seq's row, or the empty one where it would be named. */
+static uint32_t *slot_of(struct capo_meet *m, uint32_t seq)
+{
+        uint32_t i = (seq ^ seq >> 13) * 0x85ebca6bu >> 19; /* 13 bits: 8192 slots */
+
+        while (m->slots[i] && m->rows[m->slots[i] - 1].seq != seq)
+                i = (i + 1) % m->n_slots;
+        return &m->slots[i];
+}
+
+/* Halve the sample until there is room; keeps the order of rows. */
+static void thin_rows(struct capo_meet *m)
+{
+        while (m->n_rows == m->max_rows && m->limit) {
+                uint32_t kept = 0;
+
+                m->limit >>= 1;
+                memset(m->slots, 0, m->n_slots * sizeof *m->slots);
+                for (uint32_t i = 0; i < m->n_rows; i++) {
+                        if (capo_meet_hash(m->rows[i].seq) > m->limit)
+                                continue;
+                        if (kept != i) {
+                                m->rows[kept] = m->rows[i];
+                                memcpy(m->arrivals + (size_t)kept * m->n_ranks, m->arrivals + (size_t)i * m->n_ranks,
+                                       m->n_ranks * sizeof *m->arrivals);
+                        }
+                        kept++;
+                        *slot_of(m, m->rows[kept - 1].seq) = kept;
+                }
+                m->n_rows = kept;
+        }
+}
+
+static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_record *r)
+{
+        uint64_t waited;
+
+        if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
+                m->arrivals[handle].gpu_ns = r->gpu_ns;
+        if (capo_record_waited(r, &waited))
+                m->arrivals[handle].waited = 1 + waited;
+        m->rows[handle / m->n_ranks].chosen |= !!(r->flags & CAPO_RECORD_CHOSEN);
+}
+
+/* Into @slot's row, which is made when it is empty: there is room for it. */
+static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank, const struct capo_record *r, bool extra)
+{
+        struct capo_meet_arrival *a;
+        struct capo_meet_row *row;
+
+        if (!*slot) {
+                m->rows[m->n_rows] =
+                        (struct capo_meet_row){.seq = r->seq, .bytes = r->bytes, .call = r->call, .extra = extra};
+                a = m->arrivals + (size_t)m->n_rows * m->n_ranks;
+                for (uint32_t i = 0; i < m->n_ranks; i++)
+                        a[i] = (struct capo_meet_arrival){.begin = CAPO_MEET_ABSENT};
+                *slot = ++m->n_rows;
+        }
+        row = &m->rows[*slot - 1];
+        a = m->arrivals + (size_t)(*slot - 1) * m->n_ranks + rank;
+        if (a->begin != CAPO_MEET_ABSENT)
+                return -1;
+        if (row->call != r->call || row->bytes != r->bytes)
+                row->mismatch = true;
+        *a = (struct capo_meet_arrival){.begin = r->t_begin};
+        set_gpu(m, a - m->arrivals, r);
+        row->n_seen++;
+        return a - m->arrivals;
+}
+
+int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
+{
+        uint32_t *slot;
+
+        if (!r->seq || rank >= m->n_ranks || capo_meet_hash(r->seq) > m->limit)
+                return -1;
+        slot = slot_of(m, r->seq);
+        if (!*slot && m->n_rows == m->max_rows) {
+                thin_rows(m);
+                if (m->n_rows == m->max_rows || capo_meet_hash(r->seq) > m->limit)
+                        return -1;
+                slot = slot_of(m, r->seq);
+        }
+        return add_arrival(m, slot, rank, r, false);
+}
+
+int64_t capo_meet_add_long(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
+{
+        uint32_t *slot = slot_of(m, r->seq);
+
+        if (rank >= m->n_ranks || !capo_meet_is_long(m, r->seq))
+                return -1;
+        return add_arrival(m, slot, rank, r, !*slot);
+}
+
+bool capo_meet_is_long(const struct capo_meet *m, uint32_t seq)
+{
+        for (uint32_t i = 0; i < m->n_gaps; i++) {
+                if (m->gaps[i].seq == seq)
+                        return true;
+        }
+        return false;
+}
+
+void capo_meet_gap(struct capo_meet *m, uint32_t seq, uint64_t ns)
+{
+        uint32_t i = 0;
+
+        while (i < m->n_gaps && m->gaps[i].seq != seq)
+                i++;
+        if (!seq || (i < m->n_gaps ? ns <= m->gaps[i].ns : i == CAPO_MEET_LONG && ns <= m->gaps[i - 1].ns))
+                return;
+        if (i == CAPO_MEET_LONG) /* the shortest goes */
+                i--;
+        else if (i == m->n_gaps)
+                m->n_gaps++;
+        for (; i > 0 && m->gaps[i - 1].ns < ns; i--)
+                m->gaps[i] = m->gaps[i - 1];
+        m->gaps[i] = (struct capo_meet_gap){.ns = ns, .seq = seq};
+}
+
+uint32_t capo_meet_close_gaps(struct capo_meet *m, uint64_t least)
+{
+        uint32_t missing = 0;
+
+        while (m->n_gaps && m->gaps[m->n_gaps - 1].ns < least)
+                m->n_gaps--;
+        for (uint32_t i = 0; i < m->n_gaps; i++)
+                missing += !*slot_of(m, m->gaps[i].seq);
+        return missing;
+}
+
+void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq, const struct capo_record *group)
+{
+        if (handle < 0 || handle / m->n_ranks >= m->n_rows || m->rows[handle / m->n_ranks].seq != seq)
+                return; /* thinned away in between */
+        set_gpu(m, handle, group);
+}
+
+bool capo_meet_is_barrier(const struct capo_meet_row *row)
+{
+        enum capo_call_kind kind = capo_call_kind(row->call);
+
+        return row->bytes && !row->mismatch &&
+               (kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER ||
+                kind == CAPO_KIND_ALLTOALL);
+}
+
+bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row)
+{
+        const struct capo_meet_arrival *at = meet->arrivals + (size_t)(row - meet->rows) * meet->n_ranks;
+        bool timed = false;
+
+        for (uint32_t k = 0; k < meet->n_ranks; k++)
+                timed |= at[k].gpu_ns > 0;
+        return timed;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* While one log is read: what stats.c (frames) and stats_calls.c (single calls) share. */
+#ifndef CAPO_JOB_READING_H
+#define CAPO_JOB_READING_H
+
+#include "analysis/job/stats_private.h"
+
+/* A sampled group member that waits for its group's times; the group's record follows soon. */
+struct pending {
+        struct capo_meet *meet;
+        int64_t handle;
+        uint32_t seq, group;
+};
+enum { N_PENDING = 64, JOB_GAP_THREADS = 64 };
+
+/* How the calls of one shape are met: those above the limit are not wanted. */
+struct wanted {
+        uint32_t limit; /* 0: none (the hash of no seq but 0 is 0) */
+        bool grouped;   /* a group's own record: may complete pending members */
+};
+
+/* While one log is read. */
+struct reading {
+        struct capo_job *job;
+        struct capo_log *log;
+        uint32_t process;
+        uint32_t *comms; /* id in this process -> 1 + index in job->comms */
+        int32_t *ranks;  /* id in this process -> rank */
+        struct capo_log_shape *shapes;
+        struct wanted *wanted;
+        uint32_t n_ids,
+                n_shapes; /* one past the highest number so far: tables are for 65536, and most logs use a few */
+        struct job_places cells, sites;
+        struct pending pending[N_PENDING];
+        uint32_t n_pending;
+        bool blocks; /* calls have been seen */
+        bool missed; /* calls of a communicator came before it was described, and were not sampled */
+        bool again;  /* the log is read once more for those */
+        bool longs;  /* it is read once more for calls behind long silences */
+        uint64_t silent_from[JOB_GAP_THREADS]; /* by thread: when its latest call began; 0: none yet */
+        bool silent_untimed[JOB_GAP_THREADS];  /* a call behind its last silence was on the GPU and not timed */
+        uint64_t n_calls[JOB_GAP_THREADS];     /* by thread */
+        struct capo_silences silent[JOB_GAP_THREADS];
+};
+
+/** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end(); NULL: no memory. */
+struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log);
+
+/** job_reading_end() - the log is read. The job keeps the tables for the next one. */
+void job_reading_end(struct reading *rd);
+
+/** job_reading_comm() - the process's communicator @id is job->comms[@comm], and its rank there @rank. */
+void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank);
+
+/** job_read_shapes(), job_read_block(), job_read_wide() - a frame of the type. */
+void job_read_shapes(struct reading *rd, const struct capo_log_frame *f);
+void job_read_block(struct reading *rd, const struct capo_log_frame *f);
+void job_read_wide(struct reading *rd, const struct capo_log_frame *f);
+
+/** job_read_silences() - behind the last frame: the longest silences of the process. */
+void job_read_silences(struct reading *rd);
+
+/** job_want_again() - a communicator is known now, or its limit has fallen. */
+void job_want_again(struct reading *rd, uint16_t comm);
+
+/** job_seen_until() - the log reaches to @t. */
+void job_seen_until(struct reading *rd, uint64_t t);
+
+/** job_read_again() - shapes and calls once more. Return: 0, what capo_log_open() says. */
+int job_read_again(struct reading *rd, const char *path);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job needs while logs are added to it, and no longer. */
+#ifndef CAPO_JOB_SCRATCH_H
+#define CAPO_JOB_SCRATCH_H
+
+#include "analysis/job/meet.h"
+
+/* Open addressing: hash -> 1 + index in the job's array. */
+struct job_index {
+        uint32_t *slots;
+        uint32_t n_slots; /* power of two, at most half full */
+};
+
+struct job_scratch {
+        struct job_index rows, sites, comms, failures;
+        struct capo_meet **meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
+        uint64_t meet_bytes;      /* that they take */
+        struct reading *spare;    /* of the log before: its tables are large and nearly empty. analysis/job/reading.h */
+};
+
+/** job_reading_free() - of the spare one, with the job. @rd may be NULL. */
+void job_reading_free(struct reading *rd);
+
+#endif

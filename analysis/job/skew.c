@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/job/clocks.h"
+#include "analysis/job/skew.h"
+
+#define FEW 8
+
+/* Sorts @v. */
+static double find_quantile(double *v, size_t n, double q)
+{
+        if (!n)
+                return 0;
+        qsort(v, n, sizeof *v, capo_order_double);
+        return v[(size_t)(q * (double)(n - 1) + 0.5)];
+}
+
+/* Start of member @k in row @i, by @from; NAN when it is not in, or that is not known of it. */
+static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k, enum capo_skew_from from)
+{
+        const struct capo_job_member *member = &s->job->comms[comm].members[k];
+        const struct capo_meet *m = s->meets[comm];
+        const struct capo_meet_arrival *at;
+
+        if ((uint32_t)member->rank >= m->n_ranks)
+                return NAN;
+        at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
+        if (at->begin == CAPO_MEET_ABSENT)
+                return NAN;
+        if (from == CAPO_SKEW_KERNEL_WAIT)
+                return at->waited ? -(double)(at->waited - 1) : NAN;
+        if (from == CAPO_SKEW_HOST_START)
+                return capo_clocks_ns(s, member->process, at->begin);
+        return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
+}
+
+struct laid_call {
+        const struct capo_meet_row *row;
+        uint32_t nth;  /* of the rows */
+        bool by_host;  /* where others have GPU times */
+        uint32_t last; /* who started last */
+        double waited; /* how long the others waited for that one, summed over them */
+        double spread; /* from the first start to the last */
+};
+
+/* Calls laid side by side: start[i * n + k] of member k in call[i]. */
+struct laid {
+        uint32_t n; /* members */
+        uint32_t n_rows;
+        double *start;
+        struct laid_call *call;
+        double *charges; /* three values per member, 0; then scratch */
+        double *column;  /* scratch: one value per row */
+};
+
+/* Does the row say by @from when each member started? Then @to has it. */
+static bool row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
+{
+        uint32_t n = s->job->comms[comm].n_members, k = 0;
+
+        while (k < n && !isnan(to[k] = start_of(s, comm, i, k, from)))
+                k++;
+        return k == n && !s->meets[comm]->rows[i].mismatch;
+}
+
+/* The same; what a kernel itself says of its waiting is better than how long it took, which has the moving in it. */
+static bool row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
+{
+        return (from == CAPO_SKEW_GPU_DURATION && row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
+               row_tells(s, comm, i, from, to);
+}
+
+static double mean_of(const double *t, uint32_t n)
+{
+        double sum = 0;
+
+        for (uint32_t k = 0; k < n; k++)
+                sum += t[k] / n;
+        return sum;
+}
+
+/*
+ * How far the host's starts are from what the GPU says, over the calls that have both. Returns whether they tell the
+ * same: they differ by less than half of what there is to tell. @error: what they hardly ever differ by.
+ */
+static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, const struct laid *l,
+                        double *error)
+{
+        double *gpu = l->start, *host = l->start + l->n; /* not filled yet; there are FEW rows at least */
+        double differ = 0, told = 0;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
+                double worst = 0, mg, mh;
+
+                if (!row_starts(s, comm, i, from, gpu) || !row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
+                        continue;
+                mg = mean_of(gpu, l->n);
+                mh = mean_of(host, l->n);
+                for (uint32_t k = 0; k < l->n; k++) {
+                        double d = fabs((gpu[k] - mg) - (host[k] - mh));
+
+                        worst = fmax(worst, d);
+                        differ += d;
+                        told += fabs(gpu[k] - mg);
+                }
+                l->column[n++] = worst;
+        }
+        *error = find_quantile(l->column, n, 0.9);
+        return differ < told / 2;
+}
+
+static uint32_t last_of(const double *t, uint32_t n)
+{
+        uint32_t last = 0;
+
+        for (uint32_t k = 1; k < n; k++)
+                last = t[k] > t[last] ? k : last;
+        return last;
+}
+
+static double spread_of(const double *t, uint32_t n)
+{
+        double first = t[0], last = t[0];
+
+        for (uint32_t k = 1; k < n; k++) {
+                first = fmin(first, t[k]);
+                last = fmax(last, t[k]);
+        }
+        return last - first;
+}
+
+/*
+ * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were not timed are taken by
+ * the host's start where that tells the same; where it does not (work is enqueued ahead), only those behind a long
+ * silence and further apart than a host's start has been seen to err.
+ */
+static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, struct laid *l)
+{
+        const struct capo_meet *m = s->meets[comm];
+        double error = 0;
+        bool agrees = from != CAPO_SKEW_HOST_START && host_agrees(s, comm, from, l, &error);
+
+        for (uint32_t i = 0; i < m->n_rows; i++) {
+                double *to = l->start + (size_t)l->n_rows * l->n;
+                struct laid_call *at = &l->call[l->n_rows];
+
+                *at = (struct laid_call){.row = &m->rows[i], .nth = i};
+                if (!row_starts(s, comm, i, from, to)) {
+                        if (from == CAPO_SKEW_HOST_START || !row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
+                                continue;
+                        if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) && spread_of(to, l->n) > 10 * error))
+                                continue;
+                        at->by_host = true;
+                }
+                at->last = last_of(to, l->n);
+                at->waited = l->n * (to[at->last] - mean_of(to, l->n));
+                at->spread = spread_of(to, l->n);
+                l->n_rows++;
+        }
+}
+
+static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, double *scratch)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++)
+                n += row_starts(s, comm, i, from, scratch);
+        return n;
+}
+
+static bool on_one_clock(const struct capo_job *job, const struct capo_job_comm *c)
+{
+        for (uint32_t k = 1; k < c->n_members; k++) {
+                if (job->processes[c->members[k].process].clock != job->processes[c->members[0].process].clock)
+                        return false;
+        }
+        return true;
+}
+
+enum among { EVERYBODY, OTHERS };
+
+/*
+ * Over the calls in which skew->worst was last, the median of: how far it was behind the first; how far the last of the
+ * others was.
+ */
+static double when_last(const struct capo_job_comm *c, const struct capo_skew *skew, const double *starts,
+                        double *column, enum among among)
+{
+        uint32_t n = c->n_members, n_last = 0;
+
+        for (uint32_t i = 0; i < skew->n_calls; i++) {
+                const double *t = starts + (size_t)i * n;
+                double first = INFINITY, last = -INFINITY;
+                bool is_last = true;
+
+                for (uint32_t k = 0; k < n; k++) {
+                        is_last &= t[k] <= t[skew->worst];
+                        if (k == skew->worst && among == OTHERS)
+                                continue;
+                        first = fmin(first, t[k]);
+                        last = fmax(last, t[k]);
+                }
+                if (is_last)
+                        column[n_last++] = last - first;
+        }
+        return find_quantile(column, n_last, 0.5);
+}
+
+/*
+ * The waiting that each rank caused, for the whole job. Calls behind a long silence and those timed for what they are (the
+ * first of a kind is like no other) stand for themselves; the others are an even sample of all others, so their mean
+ * stands for those, with the interval of a mean of a finite population.
+ */
+static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew, const struct laid *l,
+                         const struct capo_meet *m)
+{
+        double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n, all;
+
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                uint32_t last = l->call[i].last;
+
+                if ((skew->from != CAPO_SKEW_HOST_START && l->call[i].row->chosen) ||
+                    capo_meet_is_long(m, l->call[i].row->seq)) {
+                        own[last] += l->call[i].waited;
+                        skew->n_own++;
+                } else {
+                        sum[last] += l->call[i].waited;
+                        sq[last] += l->call[i].waited * l->call[i].waited;
+                }
+        }
+        n = l->n_rows - skew->n_own;
+        all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_own) : n;
+        for (uint32_t k = 0; k < l->n; k++) {
+                struct capo_skew_rank *rank = &skew->ranks[k];
+
+                rank->caused_ns = own[k] + (n > 0 ? sum[k] * (all / n) : 0);
+                if (n > 1 && all > n)
+                        rank->caused_pm_ns =
+                                1.96 * all * sqrt(fmax(0, sq[k] - sum[k] * sum[k] / n) / (n - 1) / n * (1 - n / all));
+                if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
+                        skew->worst = k;
+        }
+}
+
+/* The median start of all members but @except; of an even number the earlier one. */
+static double middle_of(const double *t, uint32_t n, uint32_t except, double *scratch)
+{
+        uint32_t m = 0;
+
+        for (uint32_t k = 0; k < n; k++) {
+                if (k != except)
+                        scratch[m++] = t[k];
+        }
+        return capo_middle(scratch, m);
+}
+
+/* The call that each rank kept the others waiting in longest: behind the median of all. That ranks come to their first
+ * call one after the other is how jobs begin. */
+static void find_holes(struct capo_skew *skew, const struct laid *l)
+{
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const double *t = l->start + (size_t)i * l->n;
+                double middle;
+
+                if (l->call[i].row->seq < 2)
+                        continue;
+                middle = middle_of(t, l->n, l->n, l->charges);
+                for (uint32_t k = 0; k < l->n; k++) {
+                        struct capo_skew_rank *rank = &skew->ranks[k];
+
+                        if (t[k] - middle <= rank->hole_ns)
+                                continue;
+                        rank->hole_ns = t[k] - middle;
+                        rank->hole_seq = l->call[i].row->seq;
+                        rank->hole_call = l->call[i].row->call;
+                }
+        }
+}
+
+struct turn {
+        uint32_t seq, row;
+        double worth;
+};
+
+static int by_seq(const void *a, const void *b)
+{
+        const struct turn *x = a, *y = b;
+
+        return CAPO_ORDER(x->seq, y->seq);
+}
+
+/*
+ * From which call on skew->worst was last in most: the one behind which calls in which it was last outweigh the others most, where
+ * it takes half way from its chance to all of them to weigh nothing. What is not clear of that is from the beginning.
+ */
+static void find_turn(const struct capo_job *job, const struct capo_job_comm *c, struct capo_skew *skew,
+                      const struct laid *l, const struct capo_meet *m)
+{
+        _cleanup_free_ struct turn *turn = malloc((l->n_rows + 1) * sizeof *turn);
+        double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
+        uint32_t from = l->n_rows;
+        const struct capo_job_member *worst = &c->members[skew->worst]; /* by rank; of those that left a log */
+        const struct capo_meet_row *row;
+
+        for (uint32_t i = 0; turn && i < l->n_rows; i++)
+                turn[i] = (struct turn){l->call[i].row->seq, i, (l->call[i].last == skew->worst) - level};
+        if (turn)
+                qsort(turn, l->n_rows, sizeof *turn, by_seq);
+        for (uint32_t i = l->n_rows; turn && i-- > 0;) {
+                sum += turn[i].worth;
+                if (sum > best) {
+                        best = sum;
+                        from = i;
+                }
+        }
+        if (!turn || from < FEW || from + FEW > l->n_rows)
+                return;
+        row = l->call[turn[from].row].row;
+        skew->worst_from_seq = row->seq;
+        skew->worst_from_ns = job->processes[worst->process].header.t0_real_ns +
+                              m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)worst->rank].begin;
+}
+
+/* What the rows say. */
+static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
+                      const struct laid *l, const struct capo_meet *m)
+{
+        uint32_t n = l->n, n_even = 0;
+        const double *starts = l->start;
+        double waited = 0, *column = l->column;
+
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const double *t = starts + (size_t)i * n;
+
+                skew->max_ns = fmax(skew->max_ns, l->call[i].spread);
+                skew->ranks[l->call[i].last].last++;
+                for (uint32_t k = 0; k < n; k++)
+                        skew->ranks[k].wait_ns += (t[l->call[i].last] - t[k]) / l->n_rows;
+                if (!l->call[i].row->extra)
+                        column[n_even++] = l->call[i].spread;
+        }
+        skew->p50_ns = find_quantile(column, n_even, 0.5);
+        skew->p95_ns = find_quantile(column, n_even, 0.95);
+        charge_ranks(c, skew, l, m);
+        find_holes(skew, l);
+        find_turn(s->job, c, skew, l, m);
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                if (l->call[i].last == skew->worst)
+                        skew->worst_max_ns = fmax(skew->worst_max_ns, l->call[i].spread);
+        }
+        for (uint32_t k = 0; k < n; k++) {
+                skew->ranks[k].seen = l->n_rows;
+                for (uint32_t i = 0; i < l->n_rows; i++) {
+                        const double *t = starts + (size_t)i * n;
+
+                        column[i] = t[k] - t[l->call[i].last] + l->call[i].spread;
+                }
+                skew->ranks[k].late_p50_ns = find_quantile(column, l->n_rows, 0.5);
+                waited += skew->ranks[k].caused_ns / n;
+        }
+        skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);
+        skew->others_p50_ns = when_last(c, skew, starts, column, OTHERS);
+        skew->wait_share = -1;
+        if (skew->from != CAPO_SKEW_HOST_START && capo_job_duration_ns(s->job))
+                skew->wait_share = waited / (double)capo_job_duration_ns(s->job);
+}
+
+/*
+ * Do the calls of skew->worst come late on its host, too? A call does where that is half of how late its GPU is; so must half of the
+ * waiting that it caused. What the host says of others does not count: on a busy machine each of them is late now and then.
+ */
+static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm, const struct capo_skew *skew,
+                            const struct laid *l)
+{
+        double *host = l->start + (size_t)l->n_rows * l->n; /* there is one row more than calls */
+        double all = 0, hosts = 0;
+        uint32_t k = skew->worst;
+
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const double *gpu = l->start + (size_t)i * l->n;
+
+                if (l->call[i].last != k || !row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
+                        continue;
+                all += l->call[i].waited;
+                if (host[k] - middle_of(host, l->n, k, l->charges) >=
+                    (gpu[k] - middle_of(gpu, l->n, k, l->charges)) / 2)
+                        hosts += l->call[i].waited;
+        }
+        return hosts >= all / 2;
+}
+
+/*
+ * A rank that stood still for seconds is in one call, which hardly ever is one of those timed on the GPU; but what the others
+ * waited in it is time on their GPUs, and known: the row of that call is told, beside the shortest that such a call takes.
+ */
+static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call, double spread,
+                     double waited)
+{
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                struct capo_job_row *row = &job->rows[i];
+                const struct capo_hist *timed = &row->time[CAPO_CLOCK_EVENT];
+
+                if (row->comm != comm || row->call != call->call || row->bytes != call->bytes || !timed->count)
+                        continue;
+                if (spread > (double)timed->max_ns) {
+                        row->told_calls += job->comms[comm].n_members;
+                        row->told_ns += waited + (double)job->comms[comm].n_members * (double)timed->min_ns;
+                }
+                return;
+        }
+}
+
+static void laid_finish(struct laid *l)
+{
+        free(l->start);
+        free(l->call);
+        free(l->column);
+        free(l->charges);
+}
+
+static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_t comm)
+{
+        struct capo_job_comm *c = &job->comms[comm];
+        const struct capo_meet *m = s->meets[comm];
+        _cleanup_(laid_finish) struct laid l = {.n = c->n_members};
+        struct capo_skew *skew;
+        enum capo_skew_from from;
+
+        c->no_skew = c->n_members < 2                        ? CAPO_SKEW_ONE_LOG
+                     : !m && c->no_skew == CAPO_SKEW_NO_ROOM ? CAPO_SKEW_NO_ROOM
+                     : !m || !m->n_rows                      ? CAPO_SKEW_NO_CALLS
+                                                             : CAPO_SKEW_COMPARED;
+        if (c->no_skew != CAPO_SKEW_COMPARED)
+                return 0;
+        l.start = malloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
+        l.call = malloc(m->n_rows * sizeof *l.call);
+        l.column = malloc(m->n_rows * sizeof *l.column);
+        l.charges = calloc(3 * (size_t)c->n_members, sizeof *l.charges);
+        skew = calloc(1, sizeof *skew);
+        if (skew)
+                skew->ranks = calloc(c->n_members, sizeof *skew->ranks);
+        if (!l.start || !l.call || !l.column || !l.charges || !skew || !skew->ranks) {
+                capo_skew_free(skew);
+                return -ENOMEM;
+        }
+        for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START; from++) { /* the best that a few calls have */
+                if (rows_by(s, comm, from, l.start) >= FEW)
+                        break;
+        }
+        lay_out(s, comm, from, &l);
+        for (uint32_t i = 0; i < m->n_rows; i++) {
+                if (!m->rows[i].mismatch)
+                        continue;
+                skew->mismatched++;
+                if (!skew->mismatch_seq || m->rows[i].seq < skew->mismatch_seq)
+                        skew->mismatch_seq = m->rows[i].seq;
+        }
+        if (!l.n_rows)
+                c->no_skew = CAPO_SKEW_NO_COMMON;
+        if (!l.n_rows && !skew->mismatched) {
+                capo_skew_free(skew);
+                return 0;
+        }
+        skew->n_calls = l.n_rows;
+        for (uint32_t i = 0; i < l.n_rows; i++) {
+                skew->n_host += l.call[i].by_host;
+                skew->n_kernel += from == CAPO_SKEW_GPU_DURATION && !l.call[i].by_host &&
+                                  row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
+        }
+        skew->from = from;
+        skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);
+        if (l.n_rows) {
+                read_rows(s, c, skew, &l, m);
+                skew->host_late = is_late_on_host(s, comm, skew, &l);
+        }
+        for (uint32_t i = 0; i < l.n_rows; i++) {
+                if (l.call[i].by_host && capo_meet_is_long(m, l.call[i].row->seq) &&
+                    !capo_meet_is_timed(m, l.call[i].row))
+                        tell_row(job, comm, l.call[i].row, l.call[i].spread, l.call[i].waited);
+        }
+        c->skew = skew;
+        return 0;
+}
+
+int capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets)
+{
+        _cleanup_(capo_clocks_finish) struct capo_clocks clocks;
+        int r = capo_clocks_make(&clocks, job, meets);
+
+        for (uint32_t i = 0; r == 0 && i < job->n_comms; i++)
+                r = solve_comm(job, &clocks, i);
+        return r;
+}

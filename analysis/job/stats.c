@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adding a log. Frames are read once, in order. Descriptions (communicators, shapes) are taken up at once; of CELLs and
+ * SITEs, which replace their earlier selves, only the last place is remembered and read again at the end; single calls
+ * are stats_calls.c's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "analysis/job/reading.h"
+#include "analysis/job/stats.h"
+#include "analysis/job/stats_private.h"
+
+/* ---- communicators ---- */
+
+/* Communicators without a uid are nobody else's: name them by process and id. */
+static uint64_t uid_of(const struct reading *rd, const struct capo_log_comm *c)
+{
+        return c->uid ? c->uid : ~(((uint64_t)rd->process << 16) | c->id);
+}
+
+/* Have calls on it been described? */
+static bool has_shapes(const struct reading *rd, uint16_t comm)
+{
+        for (uint32_t i = 0; i < rd->n_shapes; i++) {
+                if (rd->shapes[i].call && rd->shapes[i].comm == comm)
+                        return true;
+        }
+        return false;
+}
+
+static int add_comm(struct reading *rd, const struct capo_log_frame *f)
+{
+        struct capo_job_process *p = &rd->job->processes[rd->process];
+        struct capo_job_member *m = NULL;
+        struct capo_job_comm *comm;
+        struct capo_log_comm c;
+        const char *name;
+        uint32_t index;
+
+        if (capo_log_comm(f, &c, &name) < 0)
+                return 0;
+        index = job_comm_of(rd->job, uid_of(rd, &c));
+        if (index == CAPO_NO_COMM)
+                return -ENOMEM;
+        comm = &rd->job->comms[index];
+        if (c.name_size && !comm->named) {
+                free(comm->name);
+                comm->name = job_text_copy(name, c.name_size);
+                if (!comm->name)
+                        return -ENOMEM;
+                comm->named = true;
+        }
+        if (c.n_ranks > comm->n_ranks)
+                comm->n_ranks = c.n_ranks;
+        if (c.comm_hash)
+                comm->comm_hash = c.comm_hash;
+        if (c.parent && rd->comms[c.parent])
+                comm->parent = rd->comms[c.parent] - 1;
+        if (c.color >= 0)
+                comm->color = c.color;
+        for (uint32_t i = comm->n_members; i-- > 0 && !m;) {
+                if (comm->members[i].process == rd->process && comm->members[i].id == c.id)
+                        m = &comm->members[i];
+        }
+        if (!m) {
+                if (capo_array_room(&comm->members, comm->n_members, sizeof *m) < 0)
+                        return -ENOMEM;
+                m = &comm->members[comm->n_members++];
+        }
+        *m = (struct capo_job_member){.rank = c.rank,
+                                      .process = rd->process,
+                                      .id = c.id,
+                                      .device = c.device,
+                                      .flags = c.flags,
+                                      .t_birth_ns = p->header.t0_real_ns + c.t_birth,
+                                      .t_death_ns = c.t_death ? p->header.t0_real_ns + c.t_death : 0};
+        if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
+                return 0;
+        rd->missed |= rd->blocks && has_shapes(rd, c.id);
+        job_reading_comm(rd, c.id, index, c.rank);
+        job_want_again(rd, c.id);
+        return 0;
+}
+
+/* ---- a whole log ---- */
+
+static int add_frame(struct reading *rd, const struct capo_log_frame *f)
+{
+        struct capo_job_process *p = &rd->job->processes[rd->process];
+        struct capo_log_site site;
+        struct capo_log_cell cell;
+        struct capo_log_hist_view host, gpu;
+        const char *text;
+
+        switch (f->type) {
+        case CAPO_FRAME_INFO:
+        case CAPO_FRAME_FABRIC:
+        case CAPO_FRAME_RULES: return job_add_text_frame(p, f);
+        case CAPO_FRAME_COMM: return add_comm(rd, f);
+        case CAPO_FRAME_SHAPE: job_read_shapes(rd, f); return 0;
+        case CAPO_FRAME_BLOCK: job_read_block(rd, f); return 0;
+        case CAPO_FRAME_WIDE: job_read_wide(rd, f); return 0;
+        case CAPO_FRAME_CELL:
+                if (capo_log_cell(f, &cell, &host, &gpu) < 0)
+                        return 0;
+                return job_place(&rd->cells, cell.id, f->offset);
+        case CAPO_FRAME_SITE:
+                if (capo_log_site(f, &site, &text) < 0)
+                        return 0;
+                return job_place(&rd->sites, site.id, f->offset);
+        case CAPO_FRAME_END:
+                if (capo_log_end(f, &p->end) == 0) {
+                        p->has_end = true;
+                        job_seen_until(rd, p->end.t_ns);
+                }
+                return 0;
+        default: return 0;
+        }
+}
+
+static char *host_from_path(const char *path)
+{
+        const char *name = capo_base_name(path);
+
+        return job_text_copy(name, strcspn(name, "."));
+}
+
+/* A killed process that kept every call: the log has calls that its last checkpoint had not counted. */
+static bool cells_are_stale(struct capo_job_process *p)
+{
+        const char *trace = capo_job_info(p, CAPO_INFO_TRACE);
+
+        if (p->end.clean || p->n_records <= p->end.calls || !trace || strcmp(trace, "all") != 0)
+                return false;
+        p->end.calls = p->n_records;
+        return true;
+}
+
+static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void *arg), void *arg)
+{
+        struct capo_log_frame f;
+        uint64_t told = 0;
+        int r, read;
+
+        while ((read = capo_log_next(rd->log, &f)) > 0) {
+                r = add_frame(rd, &f);
+                if (r < 0)
+                        return r;
+                if (progress && capo_log_position(rd->log) - told >= 16u << 20) {
+                        told = capo_log_position(rd->log);
+                        progress(told, arg);
+                }
+        }
+        rd->job->processes[rd->process].read_error = read;
+        job_read_silences(rd);
+        r = rd->missed ? job_read_again(rd, capo_log_path(rd->log)) : 0;
+        if (r < 0)
+                return r;
+        r = cells_are_stale(&rd->job->processes[rd->process])
+                    ? job_add_traced_cells(rd->job, capo_log_path(rd->log), rd->process, rd->comms)
+                    : job_add_cells(rd->job, rd->log, &rd->cells, rd->process, rd->comms);
+        return r < 0 ? r : job_add_sites(rd->job, rd->log, &rd->sites);
+}
+
+int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
+                     void (*progress)(uint64_t bytes, void *arg), void *arg)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct reading *rd;
+        struct capo_job_process *p;
+        const char *host;
+        int r = capo_log_open(path, &log, why, why_size);
+
+        if (r < 0)
+                return r;
+        if (capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0)
+                return -ENOMEM;
+        rd = job_reading_new(job, job->n_processes, log);
+        if (!rd)
+                return -ENOMEM;
+        p = &job->processes[job->n_processes++];
+        *p = (struct capo_job_process){.rank = -1, .header = *capo_log_header(log), .path = strdup(path)};
+        r = p->path ? read_frames(rd, progress, arg) : -ENOMEM;
+        p->health = *capo_log_health(log);
+        host = capo_job_info(p, CAPO_INFO_HOST);
+        p->host = host ? job_text_copy(host, strlen(host)) : host_from_path(path);
+        if (!p->host)
+                r = -ENOMEM;
+        job_reading_end(rd);
+        return r;
+}

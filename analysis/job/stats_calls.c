@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Single calls. Those in BLOCKs are looked at just long enough to see whether they are in the sample of
+ * analysis/job/meet.h, and that loop is the one that decides how fast a report is. Calls behind long silences that the
+ * sample lacks are fetched in a second reading, when there are any.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "analysis/job/reading.h"
+
+/* Communicators that are compared: of at most so many ranks; in so many bytes for all, 28 of 65,536 ranks or 10,000 of 8, and so
+ * many more for each log, where five of eight ranks are shared by so many. */
+enum { MEET_RANKS = 1 << 16 };
+#define MEET_BYTES  ((uint64_t)4 << 30)
+#define MEET_OF_LOG ((uint64_t)256 << 10)
+
+/* Silences of a thread that are looked at: of what the job has lasted so far. Shorter ones matter only when there are
+ * many, and then the sample has them. */
+enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 8 };
+
+/* A rank takes room in each call, whether it left a log or not: a stranger's word may be that there are very many. */
+static bool new_meet(struct capo_job *job, const struct capo_job_comm *c, struct capo_meet **meet)
+{
+        uint64_t bytes = capo_meet_bytes((uint32_t)c->n_ranks);
+
+        if (c->n_ranks > MEET_RANKS || job->scratch->meet_bytes + bytes > MEET_BYTES + job->n_processes * MEET_OF_LOG)
+                return false;
+        *meet = capo_meet_new((uint32_t)c->n_ranks);
+        job->scratch->meet_bytes += *meet ? bytes : 0;
+        return *meet != NULL;
+}
+
+static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
+{
+        uint32_t index = rd->comms[comm];
+        struct capo_meet **meet;
+
+        if (!index || rd->job->comms[index - 1].n_ranks < 2 || rd->ranks[comm] < 0)
+                return NULL;
+        meet = &rd->job->scratch->meets[index - 1];
+        if (!*meet && !new_meet(rd->job, &rd->job->comms[index - 1], meet))
+                rd->job->comms[index - 1].no_skew = CAPO_SKEW_NO_ROOM;
+        return *meet;
+}
+
+static bool is_collective(unsigned call)
+{
+        enum capo_call_kind kind = capo_call_kind(call);
+
+        return kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
+}
+
+/* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so ask again then. */
+static struct wanted wanted_of_call(const struct reading *rd, unsigned call, unsigned flags, uint16_t comm)
+{
+        struct capo_meet *meet;
+
+        if (flags & CAPO_RECORD_GROUP)
+                return (struct wanted){.limit = UINT32_MAX, .grouped = true};
+        if (!is_collective(call) || flags & CAPO_RECORD_CAPTURED || !(meet = meet_of(rd, comm)))
+                return (struct wanted){0};
+        return (struct wanted){.limit = capo_meet_limit(meet)};
+}
+
+void job_want_again(struct reading *rd, uint16_t comm)
+{
+        for (uint32_t i = 0; i < rd->n_shapes; i++) {
+                if (rd->shapes[i].call && rd->shapes[i].comm == comm)
+                        rd->wanted[i] = wanted_of_call(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
+        }
+}
+
+static void group_done(struct reading *rd, const struct capo_record *group)
+{
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < rd->n_pending; i++) {
+                struct pending *p = &rd->pending[i];
+
+                if (p->group == group->seq)
+                        capo_meet_set_gpu(p->meet, p->handle, p->seq, group);
+                else
+                        rd->pending[kept++] = *p;
+        }
+        rd->n_pending = kept;
+}
+
+static void meet_call(struct reading *rd, const struct capo_record *r)
+{
+        struct capo_meet *meet;
+        uint32_t limit;
+        int64_t handle;
+
+        if (r->flags & CAPO_RECORD_GROUP) {
+                group_done(rd, r);
+                return;
+        }
+        meet = meet_of(rd, r->comm);
+        if (!meet)
+                return;
+        limit = capo_meet_limit(meet);
+        handle = rd->longs ? capo_meet_add_long(meet, (uint32_t)rd->ranks[r->comm], r)
+                           : capo_meet_add(meet, (uint32_t)rd->ranks[r->comm], r);
+        if (capo_meet_limit(meet) != limit)
+                job_want_again(rd, r->comm);
+        if (handle >= 0 && r->flags & CAPO_RECORD_MEMBER) {
+                if (rd->n_pending == N_PENDING) /* their groups never came: forget the oldest */
+                        memmove(rd->pending, rd->pending + 1, --rd->n_pending * sizeof *rd->pending);
+                rd->pending[rd->n_pending++] =
+                        (struct pending){.meet = meet, .handle = handle, .seq = r->seq, .group = r->group};
+        }
+}
+
+void job_seen_until(struct reading *rd, uint64_t t)
+{
+        if (t > rd->job->processes[rd->process].last_ns)
+                rd->job->processes[rd->process].last_ns = t;
+}
+
+/* Was one of the calls @from .. @to - 1 on the GPU without being timed? */
+static bool any_untimed(const struct reading *rd, const struct capo_log_columns *c, uint32_t from, uint32_t to)
+{
+        while (to-- > from) {
+                const struct capo_log_shape *s = &rd->shapes[c->shape[to]];
+
+                if (s->clock == CAPO_CLOCK_HOST && s->bytes && capo_call_kind(s->call) != CAPO_KIND_OTHER)
+                        return true;
+        }
+        return false;
+}
+
+/* The first collective from call @i on came after a silence of @ns. If a call between the silence before and this one was
+ * not timed, and so can have been on the GPU all the time, the silence is one of the process (sampled.h): the program waits
+ * for all that it enqueued, whichever call came last. */
+static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, bool untimed, uint64_t ns)
+{
+        if (!rd->again && untimed)
+                capo_silences_add(&rd->silent[c->thread % JOB_GAP_THREADS], ns);
+        for (uint32_t k = i; k < c->n && k < i + GAP_AHEAD; k++) {
+                const struct wanted *w = &rd->wanted[c->shape[k]];
+
+                if (w->limit && !w->grouped) {
+                        capo_meet_gap(meet_of(rd, rd->shapes[c->shape[k]].comm), c->seq[k], ns);
+                        return;
+                }
+        }
+}
+
+/* Calls that are timed stand in the log when they are done, so behind later ones: a silence begins with the latest call yet. */
+static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
+{
+        uint64_t *last = &rd->silent_from[c->thread % JOB_GAP_THREADS];
+        bool *untimed = &rd->silent_untimed[c->thread % JOB_GAP_THREADS];
+        uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
+        uint32_t since = 0; /* calls from it on came behind the last silence; @untimed has those of earlier blocks */
+
+        least = least < GAP_LEAST_NS ? GAP_LEAST_NS : least;
+        if (!*last)
+                *last = c->base + c->t_begin[0];
+        for (uint32_t i = 0; i < c->n; i++) {
+                uint64_t begin = c->base + c->t_begin[i];
+
+                if (unlikely(begin > *last && begin - *last > least)) {
+                        note_gap(rd, c, i, *untimed || any_untimed(rd, c, since, i), begin - *last);
+                        *untimed = false;
+                        since = i;
+                }
+                *last = begin > *last ? begin : *last;
+        }
+        *untimed = *untimed || any_untimed(rd, c, since, c->n);
+        rd->n_calls[c->thread % JOB_GAP_THREADS] += c->n;
+}
+
+void job_read_silences(struct reading *rd)
+{
+        size_t most = 0;
+
+        for (size_t i = 1; i < JOB_GAP_THREADS; i++)
+                most = rd->n_calls[i] > rd->n_calls[most] ? i : most;
+        rd->job->processes[rd->process].silent = rd->silent[most];
+}
+
+/* In the second reading only the noted calls are taken, and the groups that they are in. */
+static void read_long(struct reading *rd, const struct capo_log_columns *c)
+{
+        struct capo_record r;
+
+        for (uint32_t i = 0; i < c->n; i++) {
+                const struct wanted *w = &rd->wanted[c->shape[i]];
+
+                if (!w->limit || (w->grouped && !rd->n_pending) ||
+                    (!w->grouped && !capo_meet_is_long(meet_of(rd, rd->shapes[c->shape[i]].comm), c->seq[i])))
+                        continue;
+                capo_log_record(c, i, &rd->shapes[c->shape[i]], &r);
+                meet_call(rd, &r);
+        }
+}
+
+/* Calls are in the order in which they were finished: one that was timed on the GPU comes late, a group behind its
+ * members. */
+static uint32_t find_latest(const struct capo_log_columns *c)
+{
+        uint32_t begin = 0, i = c->n - 1;
+
+        for (uint32_t k = 0; k < c->n; k++)
+                begin = c->t_begin[k] > begin ? c->t_begin[k] : begin;
+        while (i && c->t_begin[i] != begin)
+                i--;
+        return i;
+}
+
+void job_read_block(struct reading *rd, const struct capo_log_frame *f)
+{
+        struct capo_job_process *p = &rd->job->processes[rd->process];
+        struct capo_log_columns c;
+        uint32_t last;
+        struct capo_record r;
+
+        if (capo_log_block(f, &c) < 0 || !c.n)
+                return;
+        if (rd->longs) {
+                read_long(rd, &c);
+                return;
+        }
+        find_gaps(rd, &c);
+        rd->blocks = true;
+        rd->job->processes[rd->process].n_records += rd->again ? 0 : c.n;
+        for (uint32_t i = 0; i < c.n; i++) {
+                const struct wanted *w = &rd->wanted[c.shape[i]];
+
+                if (likely(capo_meet_hash(c.seq[i]) > w->limit) || (w->grouped && !rd->n_pending) || !w->limit)
+                        continue;
+                capo_log_record(&c, i, &rd->shapes[c.shape[i]], &r);
+                meet_call(rd, &r);
+        }
+        last = find_latest(&c);
+        job_seen_until(rd, c.base + c.t_begin[last] + c.host_ns[last]);
+        if (c.base + c.t_begin[last] >= p->last_call.t_begin)
+                capo_log_record(&c, last, &rd->shapes[c.shape[last]], &p->last_call);
+}
+
+void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
+{
+        struct capo_job_process *p = &rd->job->processes[rd->process];
+        struct capo_record r;
+
+        rd->blocks = true;
+        for (unsigned i = 0; capo_log_wide(f, i, &r); i++) {
+                struct wanted w = wanted_of_call(rd, r.call, r.flags, r.comm);
+
+                p->n_records += !rd->again;
+                if (w.limit && (rd->longs || capo_meet_hash(r.seq) <= w.limit) && r.t_begin <= r.t_end)
+                        meet_call(rd, &r);
+                job_seen_until(rd, r.t_end);
+                if (r.t_begin >= p->last_call.t_begin)
+                        p->last_call = r;
+        }
+}
+
+void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
+{
+        struct capo_job_process *p = &rd->job->processes[rd->process];
+        const struct capo_log_shape *s;
+        unsigned n = capo_log_shapes(f, &s);
+
+        for (; n--; s++) {
+                if (capo_call_kind(s->call) != CAPO_KIND_OTHER) {
+                        p->many_streams |= p->has_stream && p->stream != s->stream;
+                        p->stream = s->stream;
+                        p->has_stream = true;
+                }
+                rd->shapes[s->id] = *s;
+                rd->n_shapes = s->id >= rd->n_shapes ? s->id + 1u : rd->n_shapes;
+                rd->wanted[s->id] = wanted_of_call(rd, s->call, s->flags, s->comm);
+        }
+}
+
+/*
+ * The recorder writes what it knows when it knows it: a log may describe a communicator, and then even the shapes of its
+ * calls, behind the calls themselves. Those are looked at once more, now that all is known; calls that are in the sample
+ * already are not taken twice.
+ */
+int job_read_again(struct reading *rd, const char *path)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log_frame f;
+        char why[256];
+        int r = capo_log_open(path, &log, why, sizeof why);
+
+        rd->again = true;
+        rd->n_pending = 0;
+        memset(rd->silent_from, 0, sizeof rd->silent_from);
+        memset(rd->silent_untimed, 0, sizeof rd->silent_untimed);
+        while (r == 0 && capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_SHAPE)
+                        job_read_shapes(rd, &f);
+                else if (f.type == CAPO_FRAME_BLOCK)
+                        job_read_block(rd, &f);
+                else if (f.type == CAPO_FRAME_WIDE)
+                        job_read_wide(rd, &f);
+        }
+        return r;
+}
+
+/* What is zero in a new one. */
+static void clear_reading(struct reading *rd)
+{
+        memset(rd->comms, 0, rd->n_ids * sizeof *rd->comms);
+        memset(rd->ranks, 0, rd->n_ids * sizeof *rd->ranks);
+        memset(rd->shapes, 0, rd->n_shapes * sizeof *rd->shapes);
+        memset(rd->wanted, 0, rd->n_shapes * sizeof *rd->wanted);
+}
+
+struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log)
+{
+        struct reading *rd = steal(&job->scratch->spare);
+
+        if (!rd) {
+                rd = calloc(1, sizeof *rd);
+                if (!rd)
+                        return NULL;
+                rd->comms = calloc(65536, sizeof *rd->comms);
+                rd->ranks = calloc(65536, sizeof *rd->ranks);
+                rd->shapes = calloc(65536, sizeof *rd->shapes);
+                rd->wanted = calloc(65536, sizeof *rd->wanted);
+                if (!rd->comms || !rd->ranks || !rd->shapes || !rd->wanted) {
+                        job_reading_free(rd);
+                        return NULL;
+                }
+        }
+        clear_reading(rd);
+        *rd = (struct reading){.job = job,
+                               .log = log,
+                               .process = process,
+                               .comms = rd->comms,
+                               .ranks = rd->ranks,
+                               .shapes = rd->shapes,
+                               .wanted = rd->wanted};
+        return rd;
+}
+
+void job_reading_end(struct reading *rd)
+{
+        free(steal(&rd->cells.at));
+        free(steal(&rd->sites.at));
+        rd->job->scratch->spare = rd;
+}
+
+void job_reading_free(struct reading *rd)
+{
+        if (!rd)
+                return;
+        free(rd->comms);
+        free(rd->ranks);
+        free(rd->shapes);
+        free(rd->wanted);
+        free(rd);
+}
+
+void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank)
+{
+        rd->comms[id] = comm + 1;
+        rd->ranks[id] = rank;
+        rd->n_ids = id >= rd->n_ids ? id + 1u : rd->n_ids;
+}
+
+static int fetch_long(struct capo_job *job, uint32_t process)
+{
+        struct reading *rd = job_reading_new(job, process, NULL);
+        int r;
+
+        if (!rd)
+                return -ENOMEM;
+        rd->longs = true;
+        for (uint32_t k = 0; k < job->n_comms; k++) {
+                for (uint32_t i = 0; i < job->comms[k].n_members; i++) {
+                        const struct capo_job_member *m = &job->comms[k].members[i];
+
+                        if (m->process != process)
+                                continue;
+                        job_reading_comm(rd, m->id, k, m->rank);
+                }
+        }
+        r = job_read_again(rd, job->processes[process].path);
+        job_reading_end(rd);
+        return r;
+}
+
+/* A log that cannot be read a second time leaves these calls incomplete: they are not compared. */
+int job_meet_long(struct capo_job *job)
+{
+        uint64_t least = capo_job_duration_ns(job) / GAP_PARTS;
+        uint32_t missing = 0;
+
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (job->scratch->meets[i])
+                        missing += capo_meet_close_gaps(job->scratch->meets[i], least);
+        }
+        for (uint32_t i = 0; missing && i < job->n_processes; i++) {
+                if (fetch_long(job, i) == -ENOMEM)
+                        return -ENOMEM;
+        }
+        return 0;
+}

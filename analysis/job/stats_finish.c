@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After the last log: who is on which node, what communicators are called, what all the counts come to. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/job/skew.h"
+#include "analysis/job/stats.h"
+#include "analysis/job/stats_private.h"
+
+static bool same_string(const char *a, const char *b)
+{
+        return a == b || (a && b && !strcmp(a, b));
+}
+
+/* What a process says of where it runs. */
+struct place {
+        const char *id, *boot, *host;
+};
+
+static struct place place_of(const struct capo_job_process *p)
+{
+        return (struct place){capo_job_info(p, CAPO_INFO_NCCL_HOSTID), capo_job_info(p, CAPO_INFO_BOOT_ID), p->host};
+}
+
+static bool same_place(const struct place *a, const struct place *b)
+{
+        return same_string(a->boot, b->boot) && same_string(a->host, b->host) && same_string(a->id, b->id);
+}
+
+static int find_node(struct capo_job *job, const struct place *at, uint32_t *node)
+{
+        bool given = at->id && *at->id;
+        _cleanup_free_ char *key = NULL;
+        uint32_t k;
+
+        if (asprintf(&key, "%s\n%s", given ? at->id : at->host, given ? "" : at->boot ? at->boot : "") < 0)
+                return -ENOMEM;
+        for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
+                ;
+        if (k == job->n_nodes) {
+                if (capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0)
+                        return -ENOMEM;
+                job->nodes[k] = (struct capo_job_node){.key = strdup(key), .name = strdup(given ? at->id : at->host)};
+                job->n_nodes++;
+                if (!job->nodes[k].key || !job->nodes[k].name)
+                        return -ENOMEM;
+        }
+        *node = k;
+        return 0;
+}
+
+/* Nodes as NCCL sees them, and clocks: one per booted kernel. Logs of one place mostly come one after the other. */
+static int place_processes(struct capo_job *job)
+{
+        _cleanup_free_ struct place *places = calloc(job->n_processes + 1, sizeof *places);
+        _cleanup_free_ uint32_t *first = calloc(job->n_processes + 1, sizeof *first); /* processes of other places */
+        uint32_t n = 0, k;
+
+        if (!places || !first)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                struct capo_job_process *p = &job->processes[i];
+                const char *rank = capo_job_info(p, CAPO_INFO_RANK);
+
+                if (rank)
+                        p->rank = atoi(rank);
+                places[i] = place_of(p);
+                for (k = n; k > 0 && !same_place(&places[first[k - 1]], &places[i]);)
+                        k--;
+                if (k) {
+                        p->node = job->processes[first[k - 1]].node;
+                        p->clock = job->processes[first[k - 1]].clock;
+                        job->nodes[p->node].n_processes++;
+                        continue;
+                }
+                if (find_node(job, &places[i], &p->node) < 0)
+                        return -ENOMEM;
+                job->nodes[p->node].n_processes++;
+                p->clock = job->n_clocks;
+                for (k = 0; k < n; k++) {
+                        const struct place *other = &places[first[k]];
+
+                        if (places[i].boot && other->boot ? same_string(places[i].boot, other->boot)
+                                                          : same_string(p->host, other->host)) {
+                                p->clock = job->processes[first[k]].clock;
+                                break;
+                        }
+                }
+                job->n_clocks += p->clock == job->n_clocks;
+                first[n++] = i;
+        }
+        return 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+        const struct capo_job_member *x = a, *y = b;
+
+        return CAPO_ORDER(x->rank, y->rank) ?: CAPO_ORDER(x->process, y->process) ?: x->id - y->id;
+}
+
+static uint64_t first_init_time(const struct capo_job_comm *c)
+{
+        uint64_t t = UINT64_MAX;
+
+        for (uint32_t i = 0; i < c->n_members; i++)
+                t = c->members[i].t_birth_ns < t ? c->members[i].t_birth_ns : t;
+        return t;
+}
+
+/* The same numbers in another order: `moved` tells where each index went. */
+struct order {
+        struct capo_job_comm comm;
+        struct capo_meet *meet;
+        uint64_t birth;
+        uint32_t was;
+};
+
+static int by_size_and_age(const void *a, const void *b)
+{
+        const struct order *x = a, *y = b;
+
+        if (x->comm.n_ranks != y->comm.n_ranks)
+                return x->comm.n_ranks > y->comm.n_ranks ? -1 : 1;
+        if (x->comm.n_members && y->comm.n_members && x->comm.members[0].process != y->comm.members[0].process)
+                return x->comm.members[0].process < y->comm.members[0].process ? -1 : 1;
+        return CAPO_ORDER(x->birth, y->birth) ?: CAPO_ORDER(x->comm.uid, y->comm.uid);
+}
+
+static int sort_comms(struct capo_job *job)
+{
+        _cleanup_free_ struct order *order = calloc(job->n_comms + 1, sizeof *order);
+        _cleanup_free_ uint32_t *moved = calloc(job->n_comms + 1, sizeof *moved);
+
+        if (!order || !moved)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (job->comms[i].n_members)
+                        qsort(job->comms[i].members, job->comms[i].n_members, sizeof *job->comms[i].members, by_rank);
+                order[i] = (struct order){.comm = job->comms[i],
+                                          .meet = job->scratch->meets[i],
+                                          .birth = first_init_time(&job->comms[i]),
+                                          .was = i};
+        }
+        if (job->n_comms)
+                qsort(order, job->n_comms, sizeof *order, by_size_and_age);
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                moved[order[i].was] = i;
+                job->comms[i] = order[i].comm;
+                job->scratch->meets[i] = order[i].meet;
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (job->comms[i].parent != CAPO_NO_COMM)
+                        job->comms[i].parent = moved[job->comms[i].parent];
+        }
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (job->rows[i].comm != CAPO_NO_COMM)
+                        job->rows[i].comm = moved[job->rows[i].comm];
+        }
+        for (uint32_t i = 0; i < job->n_failures; i++) {
+                if (job->failures[i].comm != CAPO_NO_COMM)
+                        job->failures[i].comm = moved[job->failures[i].comm];
+        }
+        return 0;
+}
+
+/* Ranks per node of the members seen; "" when there are more different node sizes than a layout can tell. */
+static int lay_out(struct capo_job *job, struct capo_job_comm *c)
+{
+        _cleanup_free_ uint32_t *counts = calloc(job->n_nodes + 1, sizeof *counts);
+        struct capo_layout layout = {0};
+        char text[CAPO_LAYOUT_TEXT];
+
+        if (!counts)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < c->n_members; i++)
+                counts[job->processes[c->members[i].process].node]++;
+        for (uint32_t i = 0; i < job->n_nodes; i++) {
+                c->n_nodes += counts[i] != 0;
+                if (counts[i] && capo_layout_add(&layout, counts[i], 1) < 0)
+                        layout.n_nodes = 0;
+        }
+        c->layout = strdup(capo_layout_print(&layout, text, sizeof text));
+        return c->layout ? 0 : -ENOMEM;
+}
+
+/* The names given so far, by hash: each, and how many begin with what stands before a "#", or are that. */
+struct names {
+        struct counted_name {
+                uint64_t hash;
+                uint32_t n;
+        } * v;
+        uint32_t n;
+        struct job_index index;
+};
+
+static void names_finish(struct names *names)
+{
+        free(names->v);
+        free(names->index.slots);
+}
+
+static struct counted_name *names_find(const struct names *names, uint64_t hash)
+{
+        for (uint32_t at = 0, i; names->n && (i = job_index_next(&names->index, hash, &at)) != JOB_INDEX_END;) {
+                if (names->v[i].hash == hash)
+                        return &names->v[i];
+        }
+        return NULL;
+}
+
+static int names_count(struct names *names, uint64_t hash)
+{
+        struct counted_name *known = names_find(names, hash);
+        int r;
+
+        if (known) {
+                known->n++;
+                return 0;
+        }
+        r = job_index_grow(&names->index, names->n);
+        if (r < 0 || capo_array_room(&names->v, names->n, sizeof *names->v) < 0)
+                return -ENOMEM;
+        for (uint32_t i = 0; r && i < names->n; i++)
+                job_index_enter(&names->index, names->v[i].hash, i);
+        job_index_enter(&names->index, hash, names->n);
+        names->v[names->n++] = (struct counted_name){hash, 1};
+        return 0;
+}
+
+enum { WHOLE = 1, BEGINNING = 2 }; /* what a hash is of */
+
+static uint64_t name_hash(const char *name, size_t n, uint64_t of)
+{
+        return XXH3_64bits_withSeed(name, n, of);
+}
+
+static int names_add(struct names *names, const char *name)
+{
+        size_t n = strcspn(name, "#"), whole = strlen(name);
+        int r = names_count(names, name_hash(name, whole, WHOLE));
+
+        for (unsigned parts = 0; r == 0 && name[n] && parts < 16; parts++) {
+                r = names_count(names, name_hash(name, n, BEGINNING));
+                n += 1 + strcspn(name + n + 1, "#");
+        }
+        return r < 0 ? r : names_count(names, name_hash(name, whole, BEGINNING));
+}
+
+static uint32_t names_have(const struct names *names, const char *name, uint64_t of)
+{
+        const struct counted_name *known = names_find(names, name_hash(name, strlen(name), of));
+
+        return known ? known->n : 0;
+}
+
+enum { PARENT = 200 }; /* a longer name of a parent is in none of its children's */
+
+/* Given names stay; the others are told apart by where they come from. Doubles get "#2", "#3", ... */
+static int name_comm(struct capo_job *job, uint32_t i, struct names *names)
+{
+        struct capo_job_comm *c = &job->comms[i];
+        _cleanup_free_ char *base = c->name;
+        char number[16];
+        int r;
+
+        c->name = NULL;
+        snprintf(number, sizeof number, "%d", c->color);
+        if (base)
+                r = 0;
+        else if (c->parent < i && strlen(job->comms[c->parent].name) < PARENT)
+                r = asprintf(&base, "%s/%s", job->comms[c->parent].name, c->color >= 0 ? number : "split");
+        else if (c->n_ranks == 1)
+                r = asprintf(&base, "self");
+        else if (c->n_ranks == job->n_ranks)
+                r = asprintf(&base, "world");
+        else
+                r = asprintf(&base, "comm%u", i);
+        if (r < 0)
+                return -ENOMEM;
+        for (uint32_t k = names_have(names, base, BEGINNING) + 1; !c->name; k++) {
+                char *name = NULL;
+
+                if ((k == 1 ? asprintf(&name, "%s", base) : asprintf(&name, "%s#%u", base, k)) < 0)
+                        return -ENOMEM;
+                if (names_have(names, name, WHOLE))
+                        free(name);
+                else
+                        c->name = name;
+        }
+        return names_add(names, c->name);
+}
+
+static int by_key(const void *a, const void *b)
+{
+        const struct capo_job_row *x = a, *y = b;
+
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
+               CAPO_ORDER(x->algo_proto, y->algo_proto) ?: CAPO_ORDER(x->channels, y->channels) ?:
+               CAPO_ORDER(x->rule, y->rule) ?: CAPO_ORDER(x->flags, y->flags);
+}
+
+static int by_host_time(const void *a, const void *b)
+{
+        const struct capo_job_site *x = a, *y = b;
+
+        return CAPO_ORDER(y->host_ns, x->host_ns) ?: strcmp(x->text, y->text);
+}
+
+static void add_up(struct capo_job *job)
+{
+        double cost = 0;
+        uint32_t n_cost = 0;
+
+        job->t_begin_ns = UINT64_MAX;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+                uint64_t end = p->header.t0_real_ns + p->last_ns;
+
+                job->t_begin_ns = p->header.t0_real_ns < job->t_begin_ns ? p->header.t0_real_ns : job->t_begin_ns;
+                job->t_end_ns = end > job->t_end_ns ? end : job->t_end_ns;
+                job->n_records += p->n_records;
+                job->calls += p->end.calls;
+                job->dropped += p->end.dropped;
+                job->gpu_dropped += p->end.gpu_dropped;
+                job->shape_overflow += p->end.shape_overflow;
+                job->bytes_lost += p->end.bytes_lost;
+                if (p->end.cost_ns > 0) {
+                        cost += p->end.cost_ns;
+                        n_cost++;
+                }
+        }
+        if (!job->n_processes)
+                job->t_begin_ns = 0;
+        job->cost_ns = n_cost ? cost / n_cost : 0;
+}
+
+/* How many ranks the job has, as far as anything in the logs tells. A launcher that counts processes of several GPUs
+ * counts something else than NCCL: then a process goes by its first rank in the communicator of them all. */
+static void count_ranks(struct capo_job *job)
+{
+        int32_t largest = 0, launched = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const char *world = capo_job_info(&job->processes[i], CAPO_INFO_WORLD_SIZE);
+
+                if (world && atoi(world) > launched)
+                        launched = atoi(world);
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                largest = job->comms[i].n_ranks > largest ? job->comms[i].n_ranks : largest;
+        job->n_ranks = launched > largest ? launched : largest > 0 ? largest : (int32_t)job->n_processes;
+        for (uint32_t i = 0; i < job->n_processes && launched > 0 && launched < largest; i++)
+                job->processes[i].rank = -1;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *c = &job->comms[i];
+
+                for (uint32_t k = 0; k < c->n_members && c->n_ranks == job->n_ranks; k++) {
+                        if (job->processes[c->members[k].process].rank < 0)
+                                job->processes[c->members[k].process].rank = c->members[k].rank;
+                }
+        }
+}
+
+int capo_job_finish(struct capo_job *job)
+{
+        _cleanup_(names_finish) struct names names = {0};
+        int r = place_processes(job);
+
+        if (r == 0)
+                r = job_set_clocks(job);
+        if (r == 0)
+                r = sort_comms(job);
+        if (r < 0)
+                return r;
+        count_ranks(job);
+        add_up(job);
+        for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
+                r = name_comm(job, i, &names);
+                if (r == 0)
+                        r = lay_out(job, &job->comms[i]);
+        }
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                struct capo_job_row *row = &job->rows[i];
+                enum capo_call_kind kind = capo_call_kind(row->call);
+
+                job_tally(row);
+                if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
+                        row->count = row->calls;
+                else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP && row->comm != CAPO_NO_COMM)
+                        job->comms[row->comm].n_calls += row->count;
+        }
+        if (r < 0)
+                return r;
+        if (job->n_rows)
+                qsort(job->rows, job->n_rows, sizeof *job->rows, by_key);
+        if (job->n_sites)
+                qsort(job->sites, job->n_sites, sizeof *job->sites, by_host_time);
+        r = job_meet_long(job);
+        return r < 0 ? r : capo_skew_solve(job, job->scratch->meets);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows, call sites and communicators of a job, found by what they are of. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "analysis/job/stats_private.h"
+
+uint64_t job_hash(const void *bytes, size_t size)
+{
+        return XXH3_64bits(bytes, size);
+}
+
+int job_index_grow(struct job_index *ix, uint32_t n)
+{
+        uint32_t more;
+
+        if (2 * (n + 1) <= ix->n_slots)
+                return 0;
+        more = ix->n_slots ? 2 * ix->n_slots : 256;
+        free(ix->slots);
+        ix->slots = calloc(more, sizeof *ix->slots);
+        ix->n_slots = ix->slots ? more : 0;
+        return ix->slots ? 1 : -ENOMEM;
+}
+
+void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry)
+{
+        uint32_t i = (uint32_t)hash & (ix->n_slots - 1);
+
+        while (ix->slots[i])
+                i = (i + 1) & (ix->n_slots - 1);
+        ix->slots[i] = entry + 1;
+}
+
+uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
+{
+        struct job_index *ix = &job->scratch->comms;
+        uint64_t hash = job_hash(&uid, sizeof uid);
+        int r = job_index_grow(ix, job->n_comms);
+
+        if (r < 0)
+                return CAPO_NO_COMM;
+        for (uint32_t i = 0; r && i < job->n_comms; i++)
+                job_index_enter(ix, job_hash(&job->comms[i].uid, sizeof uid), i);
+        for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
+                if (job->comms[i].uid == uid)
+                        return i;
+        }
+        if (capo_array_room(&job->scratch->meets, job->n_comms, sizeof(struct capo_meet *)) < 0 ||
+            capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0)
+                return CAPO_NO_COMM;
+        job->scratch->meets[job->n_comms] = NULL;
+        job->comms[job->n_comms] =
+                (struct capo_job_comm){.uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
+        job_index_enter(ix, hash, job->n_comms);
+        return job->n_comms++;
+}
+
+/* The row of this key, made if need be. NULL: no memory. */
+static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_row *key)
+{
+        struct job_index *ix = &job->scratch->rows;
+        int r = job_index_grow(ix, job->n_rows);
+
+        if (r < 0)
+                return NULL;
+        for (uint32_t i = 0; r && i < job->n_rows; i++)
+                job_index_enter(ix, job->rows[i].hash_, i);
+        for (uint32_t at = 0, i; (i = job_index_next(ix, key->hash_, &at)) != JOB_INDEX_END;) {
+                struct capo_job_row *row = &job->rows[i];
+
+                if (row->hash_ == key->hash_ && row->comm == key->comm && row->bytes == key->bytes &&
+                    row->call == key->call && row->algo_proto == key->algo_proto && row->channels == key->channels &&
+                    row->rule == key->rule && row->flags == key->flags)
+                        return row;
+        }
+        if (capo_array_room(&job->rows, job->n_rows, sizeof *job->rows) < 0)
+                return NULL;
+        job->rows[job->n_rows] = *key;
+        job_index_enter(ix, key->hash_, job->n_rows);
+        return &job->rows[job->n_rows++];
+}
+
+void job_tally(struct capo_job_row *row)
+{
+        row->count = row->tally_ > row->count ? row->tally_ : row->count;
+        row->tally_ = 0;
+}
+
+struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key, uint64_t tally_of)
+{
+        struct {
+                uint64_t comm, bytes, rest;
+        } hashed = {key->comm, key->bytes,
+                    (uint64_t)key->rule << 32 | (uint32_t)key->call << 24 | key->algo_proto << 16 | key->channels << 8 |
+                            key->flags};
+        struct capo_job_row empty = *key, *row;
+
+        empty.hash_ = job_hash(&hashed, sizeof hashed);
+        empty.calls = empty.failed = 0;
+        row = row_of(job, &empty);
+        if (!row)
+                return NULL;
+        if (row->tally_of_ != tally_of)
+                job_tally(row);
+        row->tally_of_ = tally_of;
+        row->tally_ += key->calls;
+        row->calls += key->calls;
+        row->failed += key->failed;
+        return row;
+}
+
+int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct capo_log_site_chosen chosen,
+                 const char *text)
+{
+        struct job_index *ix = &job->scratch->sites;
+        uint64_t hash = job_hash(text, s->text_size);
+        struct capo_job_site *site = NULL;
+        int r = job_index_grow(ix, job->n_sites);
+
+        if (r < 0)
+                return r;
+        for (uint32_t i = 0; r && i < job->n_sites; i++)
+                job_index_enter(ix, job->sites[i].hash_, i);
+        for (uint32_t nth = 0, i; !site && (i = job_index_next(ix, hash, &nth)) != JOB_INDEX_END;) {
+                struct capo_job_site *at = &job->sites[i];
+
+                if (at->hash_ == hash && strlen(at->text) == s->text_size)
+                        site = at;
+        }
+        if (!site) {
+                if (capo_array_room(&job->sites, job->n_sites, sizeof *job->sites) < 0)
+                        return -ENOMEM;
+                site = &job->sites[job->n_sites];
+                *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size), .hash_ = hash};
+                if (!site->text)
+                        return -ENOMEM;
+                job_index_enter(ix, hash, job->n_sites++);
+        }
+        site->count += s->count;
+        site->host_ns += s->host_ns;
+        site->gpu_ns += s->gpu_ns;
+        site->gpu_count += s->gpu_count;
+        site->chosen.gpu_ns += chosen.gpu_ns;
+        site->chosen.gpu_count += chosen.gpu_count;
+        return 0;
+}
+
+static uint64_t failure_hash(uint32_t process, uint32_t comm, uint8_t call, int8_t result)
+{
+        uint32_t key[3] = {process, comm, (uint32_t)call << 8 | (uint8_t)result};
+
+        return job_hash(key, sizeof key);
+}
+
+int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call, int8_t result, uint64_t calls)
+{
+        struct job_index *ix = &job->scratch->failures;
+        uint64_t hash = failure_hash(process, comm, call, result);
+        int r;
+
+        if (!job_failed(result) || !calls)
+                return 0;
+        r = job_index_grow(ix, job->n_failures);
+        if (r < 0)
+                return r;
+        for (uint32_t i = 0; r && i < job->n_failures; i++) {
+                const struct capo_job_failure *f = &job->failures[i];
+
+                job_index_enter(ix, failure_hash(f->process, f->comm, f->call, f->result), i);
+        }
+        for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
+                struct capo_job_failure *f = &job->failures[i];
+
+                if (f->process == process && f->comm == comm && f->call == call && f->result == result) {
+                        f->calls += calls;
+                        return 0;
+                }
+        }
+        if (capo_array_room(&job->failures, job->n_failures, sizeof *job->failures) < 0)
+                return -ENOMEM;
+        job->failures[job->n_failures] = (struct capo_job_failure){calls, process, comm, call, result};
+        job_index_enter(ix, hash, job->n_failures++);
+        return 0;
+}

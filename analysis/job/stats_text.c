@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The frames of a log that are text: INFO, FABRIC, RULES. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/plain_text.h"
+#include "analysis/job/stats_private.h"
+#include "analysis/log/info_read.h"
+
+static void put_text(char *to, const void *bytes, size_t size)
+{
+        if (size)
+                memcpy(to, bytes, size);
+        to[capo_plain(to, size, false, true)] = 0;
+}
+
+char *job_text_copy(const void *bytes, size_t size)
+{
+        char *copy = malloc(size + 1);
+
+        if (copy)
+                put_text(copy, bytes, size);
+        return copy;
+}
+
+/* @length: of *@text; becomes what it is then: a 0 in @more ends it. */
+static int append_text(char **text, size_t *length, const void *more, size_t size, bool newline)
+{
+        size_t old = *length;
+        char *larger = realloc(*text, old + size + 2);
+
+        if (!larger)
+                return -ENOMEM;
+        if (old && newline)
+                larger[old++] = '\n';
+        put_text(larger + old, more, size);
+        *length = old + strlen(larger + old);
+        *text = larger;
+        return 0;
+}
+
+enum { KEYS = 1024 }; /* of a process; capo writes some dozens. What a stranger has beyond that is left out */
+
+static int add_info(struct capo_job_process *p, const struct capo_info_line *line)
+{
+        for (uint32_t i = 0; i < p->n_info; i++) {
+                struct capo_job_info *info = &p->info[i];
+
+                if (!capo_info_is(line, info->key))
+                        continue;
+                info->size_ = !line->more ? 0 : info->size_ ? info->size_ : strlen(info->value);
+                return append_text(&info->value, &info->size_, line->value, line->n_value, line->more);
+        }
+        if (p->n_info == KEYS)
+                return 0;
+        if (capo_array_room(&p->info, p->n_info, sizeof *p->info) < 0)
+                return -ENOMEM;
+        p->info[p->n_info] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
+                                                    job_text_copy(line->value, line->n_value), 0};
+        if (!p->info[p->n_info].key || !p->info[p->n_info].value) {
+                free(p->info[p->n_info].key);
+                free(p->info[p->n_info].value);
+                return -ENOMEM;
+        }
+        p->n_info++;
+        return 0;
+}
+
+int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f)
+{
+        struct capo_info_line info;
+        const char *line;
+        size_t at = 0, n;
+        int r = 0;
+
+        if (f->type == CAPO_FRAME_FABRIC) {
+                /* Each piece begins with the number of its snapshot. The last two are kept: a kill may cut the last. */
+                char *now = p->fabric ? p->fabric + p->fabric_last_ : NULL;
+
+                line = capo_log_next_line(f, &at, &n);
+                /* a line may have a 0 in it, and be longer than all that is kept */
+                if (line && now &&
+                    (p->fabric_size_ - p->fabric_last_ <= n || memcmp(now, line, n) != 0 || now[n] != '\n')) {
+                        p->fabric_last_ = p->fabric_size_ -= p->fabric_last_;
+                        memmove(p->fabric, now, p->fabric_size_ + 1);
+                }
+                return append_text(&p->fabric, &p->fabric_size_, f->payload, f->size, false);
+        }
+        if (f->type == CAPO_FRAME_RULES) {
+                size_t had = 0;
+
+                free(p->rules);
+                p->rules = NULL;
+                return append_text(&p->rules, &had, f->payload, f->size, false);
+        }
+        while (r == 0 && capo_info_next(f, &at, &info))
+                r = add_info(p, &info);
+        return r;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cells from single calls. The calls of one shape count in one cell, so a cell is looked for when a shape is described
+ * and not when a call comes; several shapes (streams, peers, call sites) share one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "analysis/job/stats_private.h"
+
+struct traced {
+        struct capo_log_cell key; /* count, result and clock are not part of it */
+        uint64_t count, failed;
+        struct capo_hist time[CAPO_TIMES];
+};
+
+struct tracing {
+        struct capo_log_shape *shapes;
+        uint32_t *cell_of; /* shape -> 1 + index of its cell; 0: not described */
+        struct traced *cells;
+        uint32_t n_cells;
+        struct job_index index; /* of them, by key */
+};
+
+/* 1 + index of the cell; 0: no memory. */
+static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_t bytes, uint8_t call,
+                        uint8_t algo_proto, uint8_t channels, uint8_t flags)
+{
+        struct capo_log_cell key = {.bytes = bytes,
+                                    .comm = comm,
+                                    .rule = rule,
+                                    .call = call,
+                                    .algo_proto = algo_proto,
+                                    .channels = channels,
+                                    .flags = flags & JOB_ROW_FLAGS};
+        uint64_t hash = job_hash(&key, sizeof key);
+        int r = job_index_grow(&t->index, t->n_cells);
+
+        if (r < 0)
+                return 0;
+        for (uint32_t i = 0; r && i < t->n_cells; i++)
+                job_index_enter(&t->index, job_hash(&t->cells[i].key, sizeof key), i);
+        for (uint32_t at = 0, i; (i = job_index_next(&t->index, hash, &at)) != JOB_INDEX_END;) {
+                if (!memcmp(&t->cells[i].key, &key, sizeof key))
+                        return i + 1;
+        }
+        if (capo_array_room(&t->cells, t->n_cells, sizeof *t->cells) < 0)
+                return 0;
+        job_index_enter(&t->index, hash, t->n_cells);
+        t->cells[t->n_cells] = (struct traced){.key = key};
+        return ++t->n_cells;
+}
+
+static int count_call(struct traced *cell, uint64_t host_ns, const struct capo_record *r)
+{
+        uint64_t waited;
+
+        cell->count++;
+        cell->failed += job_failed(r->result);
+        if (r->clock != CAPO_CLOCK_NONE && capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1) < 0)
+                return -ENOMEM;
+        if (r->clock == CAPO_CLOCK_EVENT && r->flags & CAPO_RECORD_CHOSEN &&
+            capo_hist_add(&cell->time[CAPO_TIMES_CHOSEN], r->gpu_ns, 1) < 0)
+                return -ENOMEM;
+        if (capo_record_waited(r, &waited) && capo_hist_add(&cell->time[CAPO_TIMES_WAITED], waited, 1) < 0)
+                return -ENOMEM;
+        if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
+                return capo_hist_add(&cell->time[r->clock], r->gpu_ns, 1);
+        return 0;
+}
+
+static int trace_shapes(struct tracing *t, const struct capo_log_frame *f)
+{
+        const struct capo_log_shape *s;
+        unsigned n = capo_log_shapes(f, &s);
+
+        for (; n--; s++) {
+                t->shapes[s->id] = *s;
+                t->cell_of[s->id] =
+                        cell_of(t, s->comm, s->rule, s->bytes, s->call, s->algo_proto, s->channels, s->flags);
+                if (!t->cell_of[s->id])
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int trace_block(struct tracing *t, const struct capo_log_frame *f)
+{
+        struct capo_log_columns c;
+        int r = 0;
+
+        if (capo_log_block(f, &c) < 0)
+                return 0;
+        for (uint32_t i = 0; i < c.n && r == 0; i++) {
+                const struct capo_log_shape *s = &t->shapes[c.shape[i]];
+
+                if (t->cell_of[c.shape[i]])
+                        r = count_call(&t->cells[t->cell_of[c.shape[i]] - 1], c.host_ns[i],
+                                       &(struct capo_record){.gpu_ns = c.gpu_ns ? c.gpu_ns[i] : 0,
+                                                             .group = c.aux ? c.aux[i] : 0,
+                                                             .clock = s->clock,
+                                                             .flags = s->flags,
+                                                             .result = s->result});
+        }
+        return r;
+}
+
+static int trace_wide(struct tracing *t, const struct capo_log_frame *f)
+{
+        struct capo_record w;
+        int r = 0;
+
+        for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &w); i++) {
+                uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto, w.channels, w.flags);
+
+                r = cell ? count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, &w) : -ENOMEM;
+        }
+        return r;
+}
+
+static int by_comm(const void *a, const void *b)
+{
+        return ((const struct traced *)a)->key.comm - ((const struct traced *)b)->key.comm;
+}
+
+static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process, const uint32_t *comms)
+{
+        if (t->n_cells)
+                qsort(t->cells, t->n_cells, sizeof *t->cells, by_comm);
+        for (uint32_t i = 0; i < t->n_cells; i++) {
+                const struct capo_log_cell *c = &t->cells[i].key;
+                struct capo_job_row key = {.comm = comms[c->comm] ? comms[c->comm] - 1 : CAPO_NO_COMM,
+                                           .bytes = c->bytes,
+                                           .calls = t->cells[i].count,
+                                           .failed = t->cells[i].failed,
+                                           .rule = c->rule,
+                                           .call = c->call,
+                                           .algo_proto = c->algo_proto,
+                                           .channels = c->channels,
+                                           .flags = c->flags};
+                struct capo_job_row *row;
+
+                if (!key.calls)
+                        continue;
+                row = job_add_to_row(job, &key, (uint64_t)process << 16 | c->comm);
+                for (unsigned k = 0; k < CAPO_TIMES; k++) {
+                        if (!row || capo_hist_merge(&row->time[k], &t->cells[i].time[k]) < 0)
+                                return -ENOMEM;
+                }
+        }
+        return 0;
+}
+
+int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process, const uint32_t *comms)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct tracing t = {.shapes = calloc(65536, sizeof *t.shapes), .cell_of = calloc(65536, sizeof *t.cell_of)};
+        struct capo_log_frame f;
+        char why[256];
+        int r = t.shapes && t.cell_of ? capo_log_open(path, &log, why, sizeof why) : -ENOMEM;
+
+        while (r == 0 && capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_SHAPE)
+                        r = trace_shapes(&t, &f);
+                else if (f.type == CAPO_FRAME_BLOCK)
+                        r = trace_block(&t, &f);
+                else if (f.type == CAPO_FRAME_WIDE)
+                        r = trace_wide(&t, &f);
+        }
+        if (r == 0)
+                r = hand_over(&t, job, process, comms);
+        for (uint32_t i = 0; i < t.n_cells; i++) {
+                for (unsigned k = 0; k < CAPO_TIMES; k++)
+                        capo_hist_finish(&t.cells[i].time[k]);
+        }
+        free(t.index.slots);
+        free(t.cells);
+        free(t.cell_of);
+        free(t.shapes);
+        return r;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A line is a word and tab-separated key=value pairs. Snapshots replace one another: a first pass finds the last one
+ * that was written to its end (a killed process may have been writing), a second takes its lines apart.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/log/fabric_read.h"
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "core/log/fabric_keys.h"
+
+const char *const capo_fabric_kind_names[CAPO_FI_KINDS] = {
+#define FABRIC_KIND(id, key, transmits) key,
+#include "core/log/fabric_frame.def"
+};
+
+const bool capo_fabric_kind_sends[CAPO_FI_KINDS] = {
+#define FABRIC_KIND(id, key, transmits) transmits,
+#include "core/log/fabric_frame.def"
+};
+
+enum { OVERRUN = 268 }; /* FI_EOVERRUN (rdma/fi_errno.h) */
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+/* A number, and @after behind it (0: the value's end); *@at moves behind both. */
+static bool number_read(const char **at, char after, uint64_t *out)
+{
+        char *end;
+
+        if (**at < '0' || **at > '9')
+                return false;
+        errno = 0;
+        *out = strtoull(*at, &end, 10);
+        if (errno || *end != after)
+                return false;
+        *at = end + !!after;
+        return true;
+}
+
+static void number_store(void *field, size_t size, uint64_t v)
+{
+        if (size == 1)
+                *(uint8_t *)field = (uint8_t)v;
+        else if (size == 4)
+                *(uint32_t *)field = (uint32_t)v;
+        else
+                *(uint64_t *)field = v;
+}
+
+/* "place:n,place:n": added to @n counters of @size bytes. */
+static bool places_read(const char *at, void *counters, size_t n, size_t size)
+{
+        while (*at) {
+                uint64_t place, count;
+
+                if (!number_read(&at, ':', &place) || place >= n)
+                        return false;
+                if (!number_read(&at, strchr(at, ',') ? ',' : 0, &count))
+                        return false;
+                if (size == 4)
+                        ((uint32_t *)counters)[place] += (uint32_t)count;
+                else
+                        ((uint64_t *)counters)[place] += count;
+        }
+        return true;
+}
+
+static bool times_read(const char *at, struct capo_fabric_hist *h)
+{
+        return number_read(&at, ',', &h->count) && number_read(&at, ',', &h->sum_ns) &&
+               number_read(&at, ';', &h->max_ns) && places_read(at, h->bucket, CAPO_HIST_BUCKETS, sizeof h->bucket[0]);
+}
+
+static bool kind_read(const char *at, struct capo_fabric_counts *n, unsigned k)
+{
+        return number_read(&at, ',', &n->kind[k].count) && number_read(&at, ';', &n->kind[k].bytes) &&
+               places_read(at, n->kind[k].sizes, CAPO_FI_SIZES, sizeof n->kind[k].sizes[0]);
+}
+
+static void error_add(struct capo_fabric_counts *n, int code, uint64_t count, const char *text)
+{
+        n->errors += count;
+        if (code == OVERRUN)
+                n->overruns += count;
+        for (unsigned i = 0; i < CAPO_FABRIC_ERRORS; i++) {
+                if (i == n->n_errors) {
+                        n->error[n->n_errors++].code = code;
+                        snprintf(n->error[i].text, sizeof n->error[i].text, "%s", text);
+                }
+                if (n->error[i].code == code) {
+                        n->error[i].count += count;
+                        return;
+                }
+        }
+}
+
+static bool error_read(const char *at, struct capo_fabric_counts *n)
+{
+        uint64_t code, count;
+
+        if (!number_read(&at, ',', &code) || !number_read(&at, ',', &count))
+                return false;
+        error_add(n, (int)code, count, at);
+        return true;
+}
+
+static bool value_read(const struct fabric_key *k, const char *at, void *what)
+{
+        void *field = (char *)what + k->at;
+        uint64_t v[2];
+
+        switch ((enum capo_fabric_value)k->value) {
+        case FABRIC_COUNT:
+        case FABRIC_NUMBER:
+        case FABRIC_NODE:
+        case FABRIC_FLAG:
+                if (!number_read(&at, 0, &v[0]))
+                        return false;
+                number_store(field, k->size, k->value == FABRIC_FLAG ? !!v[0] : v[0]);
+                return true;
+        case FABRIC_NAME: snprintf(field, k->size, "%s", at); return true;
+        case FABRIC_TEXT: *(const char **)field = at; return true;
+        case FABRIC_VERSION:
+                if (!number_read(&at, '.', &v[0]) || !number_read(&at, 0, &v[1]) || v[0] > 0xffff || v[1] > 0xffff)
+                        return false;
+                *(uint32_t *)field = (uint32_t)(v[0] << 16 | v[1]);
+                return true;
+        case FABRIC_PAIR:
+                if (!number_read(&at, ',', &v[0]) || !number_read(&at, 0, &v[1]))
+                        return false;
+                memcpy(field, v, sizeof v);
+                return true;
+        case FABRIC_TIMES: return times_read(at, field);
+        case FABRIC_KINDS: return true; /* by their own names, in pair_read() */
+        case FABRIC_ERRORS:
+                return error_read(
+                        at, (struct capo_fabric_counts *)((char *)field - offsetof(struct capo_fabric_counts, error)));
+        }
+        return false;
+}
+
+/* False: it is a key of this line, and its value is none. */
+static bool pair_read(enum capo_fabric_line line, const char *key, const char *value, void *what)
+{
+        for (const struct fabric_key *k = fabric_keys_of(line); k->line == line; k++) {
+                for (unsigned i = 0; k->value == FABRIC_KINDS && i < CAPO_FI_KINDS; i++) {
+                        if (!strcmp(key, fabric_kinds[i]))
+                                return kind_read(value, (struct capo_fabric_counts *)((char *)what + k->at), i);
+                }
+                if (!strcmp(key, k->key))
+                        return value_read(k, value, what);
+        }
+        return true;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+/* The next key=value of a line that is cut into strings as it is walked; false at its end. */
+static bool next_pair(char **at, char **key, char **value)
+{
+        char *pair = *at, *end;
+
+        if (!pair)
+                return false;
+        end = strchr(pair, '\t');
+        if (end)
+                *end = 0;
+        *at = end ? end + 1 : NULL;
+        *key = pair;
+        *value = strchr(pair, '=');
+        if (*value)
+                *(*value)++ = 0;
+        else
+                *value = pair + strlen(pair);
+        return true;
+}
+
+static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
+{
+        char *key, *value;
+        bool good = true;
+
+        while (next_pair(&at, &key, &value))
+                good &= pair_read(line, key, value, what);
+        return good;
+}
+
+/*
+ * More than a recorder ever writes of one kind of line, or of looks (a few hundred and a few thousand, docs/log-format.md): a line of
+ * three bytes becomes kilobytes here, and what reads them compares some with each other.
+ */
+enum { MOST_ITEMS = 16384, MOST_LOOKS = 16384 };
+
+static int looks_read(struct capo_fabric *f, const struct capo_fabric_looks *line)
+{
+        const char *at = line->seen ? line->seen : "", *letter;
+        uint64_t t = line->begin_ns;
+
+        while (*at) {
+                size_t digits = strspn(at, "0123456789");
+                uint64_t gap_us;
+
+                if (!at[digits] || !(letter = strchr(fabric_letters, at[digits])) ||
+                    !number_read(&at, *letter, &gap_us))
+                        return 1;
+                if (f->n_looks == MOST_LOOKS)
+                        return 1;
+                if (capo_array_room(&f->looks, f->n_looks, sizeof *f->looks) < 0)
+                        return -ENOMEM;
+                t += 1000 * gap_us;
+                f->looks[f->n_looks++] =
+                        (struct capo_fabric_look){.t_ns = t,
+                                                  .every_s = (float)line->every_ns / 1e9f,
+                                                  .moving = (letter - fabric_letters) & CAPO_FABRIC_MOVING,
+                                                  .waiting = (letter - fabric_letters) & CAPO_FABRIC_WAITING,
+                                                  .unsure = (letter - fabric_letters) & CAPO_FABRIC_UNSURE};
+        }
+        return 0;
+}
+
+/* Where the items of @line go: the list, its length, and an item's size. NULL: not into a list. */
+static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t **n, size_t *size)
+{
+        switch (line) {
+#define LIST(id, list) \
+        case CAPO_FABRIC_##id: *n = &f->n_##list, *size = sizeof *f->list; return &f->list
+                LIST(FABRIC, fabrics);
+                LIST(DOMAIN, domains);
+                LIST(EP, objects);
+                LIST(CQ, objects);
+                LIST(CNTR, objects);
+                LIST(EQ, objects);
+                LIST(PEP, objects);
+                LIST(WINDOW, windows);
+                LIST(INSIDE, inside);
+#undef LIST
+        default: return NULL;
+        }
+}
+
+/* Return: 0; 1 when something of the line was not understood, or there are too many of them; -ENOMEM. */
+static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
+{
+        struct capo_fabric_looks looks = {0};
+        void *list, *item;
+        size_t *n, size;
+        bool good;
+
+        if (line == CAPO_FABRIC_MACHINE)
+                return !pairs_read(line, at, &f->machine);
+        if (line == CAPO_FABRIC_LOOKED)
+                return !pairs_read(line, at, &f->looked);
+        if (line == CAPO_FABRIC_LOOKS)
+                return pairs_read(line, at, &looks) ? looks_read(f, &looks) : 1;
+        list = list_of(f, line, &n, &size);
+        if (!list)
+                return 0;
+        if (*n == MOST_ITEMS)
+                return 1;
+        if (capo_array_room(list, *n, size) < 0)
+                return -ENOMEM;
+        item = *(char **)list + *n * size;
+        memset(item, 0, size);
+        if (line == CAPO_FABRIC_DOMAIN)
+                ((struct capo_fabric_domain *)item)->numa = -1;
+        else if (list == &f->objects)
+                strncpy(f->objects[*n].kind, fabric_words[line], sizeof f->objects[*n].kind - 1);
+        good = pairs_read(line, at, item);
+        if (list == &f->windows && f->windows[*n].end_ns < f->windows[*n].begin_ns)
+                return 1; /* left out: it is not counted */
+        ++*n;
+        return !good;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* N of a line of @word, tab and N; 0 when it is none. */
+static uint64_t snapshot_of(const char *line, const char *word)
+{
+        size_t n = strlen(word);
+
+        return !strncmp(line, word, n) && line[n] == '\t' ? strtoull(line + n + 1, NULL, 10) : 0;
+}
+
+static uint64_t choose_snapshot(const char *text)
+{
+        uint64_t complete = 0, last = 0, v;
+
+        for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+                if ((v = snapshot_of(line, FABRIC_SNAPSHOT)))
+                        last = v;
+                else if ((v = snapshot_of(line, FABRIC_COMPLETE)) > complete) /* a recovered one may come late */
+                        complete = v;
+        }
+        return complete ? complete : last;
+}
+
+static enum capo_fabric_line line_of(const char *word)
+{
+        enum capo_fabric_line line = 0;
+
+        while (line < CAPO_FABRIC_LINES && strcmp(word, fabric_words[line]) != 0)
+                line++;
+        return line;
+}
+
+static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
+{
+        uint64_t now = 0;
+
+        /* a line without its end was cut */
+        for (char *line = text, *next; (next = strchr(line, '\n')); line = next + 1) {
+                enum capo_fabric_line which;
+                char *rest;
+                int r;
+
+                *next = 0;
+                if (!strncmp(line, FABRIC_SNAPSHOT "\t", sizeof FABRIC_SNAPSHOT))
+                        now = snapshot_of(line, FABRIC_SNAPSHOT);
+                rest = strchr(line, '\t');
+                if (rest)
+                        *rest++ = 0;
+                which = line_of(line);
+                /* the machine stays what it is, whichever snapshot says so */
+                if (which == CAPO_FABRIC_LINES || (now != wanted && which != CAPO_FABRIC_MACHINE))
+                        continue;
+                r = line_read(f, which, rest);
+                if (r < 0)
+                        return r;
+                f->bad_lines += (unsigned)r;
+        }
+        return 0;
+}
+
+static void counts_add(struct capo_fabric_counts *to, const struct capo_fabric_counts *from)
+{
+        uint64_t known = 0;
+
+        for (int k = 0; k < CAPO_FI_KINDS; k++) {
+                to->kind[k].count += from->kind[k].count;
+                to->kind[k].bytes += from->kind[k].bytes;
+                for (int b = 0; b < CAPO_FI_SIZES; b++)
+                        to->kind[k].sizes[b] += from->kind[k].sizes[b];
+        }
+        to->blind += from->blind;
+        to->blind_bytes += from->blind_bytes;
+        to->eagain += from->eagain;
+        to->empty += from->empty;
+        to->reads += from->reads;
+        to->completions += from->completions;
+        to->received += from->received;
+        to->received_bytes += from->received_bytes;
+        for (unsigned i = 0; i < from->n_errors; i++) {
+                error_add(to, from->error[i].code, from->error[i].count, from->error[i].text);
+                known += from->error[i].count;
+        }
+        to->errors += from->errors - known;
+}
+
+/* What objects counted, to their domains. */
+static void sum_up(struct capo_fabric *f)
+{
+        for (size_t d = 0; d < f->n_domains; d++) {
+                f->domains[d].endpoints = (unsigned)f->domains[d].folded;
+                f->domains[d].n.errors += f->domains[d].n.errors_other;
+        }
+        for (size_t i = 0; i < f->n_objects; i++) {
+                struct capo_fabric_object *o = &f->objects[i];
+                struct capo_fabric_domain *d;
+                size_t k = 0; /* there may be no domain, and no list of them */
+
+                o->n.errors += o->n.errors_other;
+                while (k < f->n_domains && f->domains[k].id != o->domain)
+                        k++;
+                if (k == f->n_domains)
+                        continue;
+                d = &f->domains[k];
+                d->endpoints += !strcmp(o->kind, fabric_words[CAPO_FABRIC_EP]);
+                d->queues += !strcmp(o->kind, fabric_words[CAPO_FABRIC_CQ]);
+                if (strcmp(o->kind, fabric_words[CAPO_FABRIC_CNTR]) != 0) /* reads of a counter are none of a queue */
+                        counts_add(&d->n, &o->n);
+        }
+}
+
+int capo_fabric_parse(const char *text, struct capo_fabric **out)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = calloc(1, sizeof *f);
+        _cleanup_free_ char *copy = strdup(text);
+        int r;
+
+        if (!f || !copy)
+                return -ENOMEM;
+        r = lines_read(f, copy, choose_snapshot(text));
+        if (r < 0)
+                return r;
+        sum_up(f);
+        *out = steal(&f);
+        return 0;
+}
+
+void capo_fabric_free(struct capo_fabric *f)
+{
+        if (!f)
+                return;
+        free(f->fabrics);
+        free(f->domains);
+        free(f->objects);
+        free(f->windows);
+        free(f->looks);
+        free(f->inside);
+        free(f);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the text of FABRIC frames. core/log/fabric_frame.h describes the lines. */
+#ifndef CAPO_FABRIC_READ_H
+#define CAPO_FABRIC_READ_H
+
+#include "core/log/fabric_frame.h"
+
+/* A look at the network at a moment chosen by chance (shim/fabric/look.c). */
+struct capo_fabric_look {
+        uint64_t t_ns;                /* CLOCK_MONOTONIC, to a microsecond */
+        float every_s;                /* the time it stands for */
+        bool moving, waiting, unsure; /* enum capo_fabric_seen */
+};
+
+/* One process. */
+struct capo_fabric {
+        struct capo_fabric_machine machine;
+        struct capo_fabric_looked looked;
+        struct capo_fabric_root *fabrics;
+        size_t n_fabrics;
+        struct capo_fabric_domain *domains;
+        size_t n_domains;
+        struct capo_fabric_object *objects;
+        size_t n_objects;
+        struct capo_fabric_window *windows;
+        size_t n_windows;
+        struct capo_fabric_look *looks; /* by time */
+        size_t n_looks;
+        struct capo_fabric_inside *inside;
+        size_t n_inside;
+        unsigned bad_lines; /* of the snapshot used: not understood, wholly or in part */
+};
+
+extern const char *const capo_fabric_kind_names[CAPO_FI_KINDS];
+extern const bool capo_fabric_kind_sends[CAPO_FI_KINDS]; /* the bytes leave, or are fetched by, this side */
+
+/**
+ * capo_fabric_parse() - the joined text of a log's FABRIC frames
+ * @text: lines; the complete snapshot of the highest number is used, or the last one when none is complete
+ * @out:  set only on success; capo_fabric_free() it. Counts of objects are in their domain's too.
+ *
+ * Return: 0; -ENOMEM. Lines and keys this version does not know are left out.
+ */
+int capo_fabric_parse(const char *text, struct capo_fabric **out);
+void capo_fabric_free(struct capo_fabric *f);
+static inline void capo_fabric_freep(struct capo_fabric **f)
+{
+        capo_fabric_free(*f);
+}
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A look at the first part of each log is mostly enough: its communicators are there. Only where that leaves more than
+ * one job are the logs read to the end, for communicators made late and for the time of the end.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/log/info_read.h"
+#include "analysis/log/live_jobs.h"
+#include "analysis/log/log_read.h"
+
+#define HEAD       ((uint64_t)256 << 10)
+#define NEAR_BY_NS 60000000000u /* clocks of hosts differ, and a rank that is killed has no end */
+
+/* What a log says of its job. */
+struct said {
+        const char *path;
+        size_t n_folder;     /* bytes of the path that name its folder */
+        bool readable, many; /* many: it has a communicator of several ranks */
+        int rank, n_ranks;   /* as the launcher told; -1 */
+        char job[64];
+        uint64_t begin_ns, end_ns;
+        uint32_t group; /* the first log of its group */
+        uint32_t next;  /* the next log of its group, CAPO_LOG_NO_JOB the last */
+};
+
+struct use {
+        uint64_t uid;
+        uint32_t log;
+};
+
+struct all {
+        struct said *log;
+        uint32_t n;
+        struct use *use;
+        size_t n_uses;
+};
+
+static void all_finish(struct all *all)
+{
+        free(all->log);
+        free(all->use);
+}
+
+static long parse_info_number(const struct capo_info_line *line)
+{
+        char text[24];
+        size_t n = line->n_value < sizeof text - 1 ? line->n_value : sizeof text - 1;
+
+        memcpy(text, line->value, n);
+        text[n] = 0;
+        return strtol(text, NULL, 10);
+}
+
+static void take_info(struct said *s, const struct capo_log_frame *f)
+{
+        struct capo_info_line line;
+        size_t at = 0;
+
+        while (capo_info_next(f, &at, &line)) {
+                if (capo_info_is(&line, CAPO_INFO_RANK)) {
+                        s->rank = (int)parse_info_number(&line);
+                } else if (capo_info_is(&line, CAPO_INFO_WORLD_SIZE)) {
+                        s->n_ranks = (int)parse_info_number(&line);
+                } else if (capo_info_is(&line, CAPO_INFO_JOB)) {
+                        size_t n = line.n_value < sizeof s->job - 1 ? line.n_value : sizeof s->job - 1;
+
+                        memcpy(s->job, line.value, n);
+                        s->job[n] = 0;
+                }
+        }
+}
+
+static void extend_end(struct said *s, uint64_t ns)
+{
+        s->end_ns = ns > s->end_ns ? ns : s->end_ns;
+}
+
+/* Read the first @most bytes of a log. 0 or -ENOMEM; a log that cannot be read is marked so. */
+static int scan_log(struct all *all, uint32_t i, uint64_t most)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct said *s = &all->log[i];
+        struct capo_log_frame f;
+        char why[512];
+        int r = capo_log_open(s->path, &log, why, sizeof why);
+
+        if (r < 0)
+                return r == -ENOMEM ? r : 0;
+        s->readable = true;
+        s->rank = s->n_ranks = -1;
+        s->begin_ns = s->end_ns = capo_log_header(log)->t0_real_ns;
+        while (capo_log_position(log) < most && capo_log_next(log, &f) > 0) {
+                struct capo_log_columns columns;
+                struct capo_log_comm comm;
+                struct capo_log_end end;
+                const char *name;
+
+                if (f.type == CAPO_FRAME_INFO) {
+                        take_info(s, &f);
+                } else if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0) {
+                        extend_end(s, s->begin_ns + columns.base);
+                } else if (f.type == CAPO_FRAME_END && capo_log_end(&f, &end) == 0 && end.clean != 2) {
+                        extend_end(s, s->begin_ns + end.t_ns);
+                } else if (f.type == CAPO_FRAME_COMM && capo_log_comm(&f, &comm, &name) == 0) {
+                        s->many |= comm.n_ranks > 1;
+                        if (!comm.uid)
+                                continue;
+                        if (capo_array_room(&all->use, all->n_uses, sizeof *all->use) < 0)
+                                return -ENOMEM;
+                        all->use[all->n_uses++] = (struct use){comm.uid, i};
+                }
+        }
+        return 0;
+}
+
+/* The first log of a group stands for it. */
+static uint32_t group_of(struct all *all, uint32_t i)
+{
+        while (all->log[i].group != i)
+                i = all->log[i].group = all->log[all->log[i].group].group;
+        return i;
+}
+
+static void join_groups(struct all *all, uint32_t a, uint32_t b)
+{
+        a = group_of(all, a);
+        b = group_of(all, b);
+        all->log[a > b ? a : b].group = a > b ? b : a;
+}
+
+static int by_uid(const void *a, const void *b)
+{
+        const struct use *x = a, *y = b;
+
+        return CAPO_ORDER(x->uid, y->uid) ?: CAPO_ORDER(x->log, y->log);
+}
+
+static int read_all(struct all *all, uint64_t most)
+{
+        all->n_uses = 0;
+        free(all->use);
+        all->use = NULL;
+        for (uint32_t i = 0; i < all->n; i++) {
+                if (scan_log(all, i, most) < 0)
+                        return -ENOMEM;
+        }
+        if (all->n_uses)
+                qsort(all->use, all->n_uses, sizeof *all->use, by_uid);
+        for (size_t i = 1; i < all->n_uses; i++) {
+                if (all->use[i].uid == all->use[i - 1].uid)
+                        join_groups(all, all->use[i].log, all->use[i - 1].log);
+        }
+        return 0;
+}
+
+static bool has_several_groups(struct all *all)
+{
+        uint32_t first = UINT32_MAX;
+
+        for (uint32_t i = 0; i < all->n; i++) {
+                if (!all->log[i].readable)
+                        continue;
+                if (first == UINT32_MAX)
+                        first = group_of(all, i);
+                else if (group_of(all, i) != first)
+                        return true;
+        }
+        return false;
+}
+
+static bool same_folder(const struct said *a, const struct said *b)
+{
+        return a->n_folder == b->n_folder && !memcmp(a->path, b->path, a->n_folder);
+}
+
+struct group {
+        uint32_t first, last, n; /* logs, by said.next */
+        uint64_t begin_ns, end_ns;
+};
+
+/* Can two logs that share no communicator be of one job, whose groups are @a and @b? Of two with one rank one may be a
+ * helper of the other: then it is in no communicator of several ranks. */
+static bool may_be_one(const struct group *a, const struct said *x, const struct group *b, const struct said *y)
+{
+        bool told = x->rank >= 0 && y->rank >= 0, together = same_folder(x, y);
+        uint64_t slack = told && x->rank != y->rank ? NEAR_BY_NS : 0;
+
+        if (a->begin_ns > b->end_ns + slack || b->begin_ns > a->end_ns + slack || strcmp(x->job, y->job) != 0)
+                return false;
+        if (told && (x->n_ranks != y->n_ranks || (x->rank == y->rank && (x->many == y->many || !together))))
+                return false;
+        return together || (told && x->n_ranks > 1);
+}
+
+static bool groups_are_one(const struct said *log, const struct group *a, const struct group *b)
+{
+        for (uint32_t i = a->first; i != CAPO_LOG_NO_JOB; i = log[i].next) {
+                for (uint32_t k = b->first; k != CAPO_LOG_NO_JOB; k = log[k].next) {
+                        if (!may_be_one(a, &log[i], b, &log[k]))
+                                return false;
+                }
+        }
+        return true;
+}
+
+static void take_over(struct said *log, struct group *to, struct group *from)
+{
+        log[to->last].next = from->first;
+        to->last = from->last;
+        to->n += from->n;
+        to->begin_ns = from->begin_ns < to->begin_ns ? from->begin_ns : to->begin_ns;
+        to->end_ns = from->end_ns > to->end_ns ? from->end_ns : to->end_ns;
+        from->n = 0;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+        const struct group *x = a, *y = b;
+
+        return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->first, y->first);
+}
+
+/* Those with logs to the front, oldest first. Return: how many. */
+static uint32_t in_order(struct group *group, uint32_t n)
+{
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                if (group[i].n)
+                        group[kept++] = group[i];
+        }
+        qsort(group, kept, sizeof *group, by_begin);
+        return kept;
+}
+
+/* group[i] has the logs whose communicators lead to log i; then what else can be of one job. Return: how many. */
+static uint32_t make_groups(struct all *all, struct group *group)
+{
+        uint32_t n;
+
+        for (uint32_t i = 0; i < all->n; i++) {
+                struct said *s = &all->log[i];
+                struct group own = {i, i, s->readable, s->begin_ns, s->end_ns}, *of = &group[group_of(all, i)];
+
+                s->next = CAPO_LOG_NO_JOB;
+                if (of->n)
+                        take_over(all->log, of, &own);
+                else if (s->readable)
+                        *of = own;
+        }
+        n = in_order(group, all->n);
+        for (bool joined = true; joined;) { /* until nothing is near another */
+                joined = false;
+                for (uint32_t a = 0; a < n; a++) {
+                        for (uint32_t b = a + 1; b < n; b++) {
+                                if (!group[a].n || !group[b].n || !groups_are_one(all->log, &group[a], &group[b]))
+                                        continue;
+                                take_over(all->log, &group[a], &group[b]);
+                                joined = true;
+                        }
+                }
+        }
+        return in_order(group, n);
+}
+
+int capo_log_jobs(char *const *path, size_t n, uint32_t *job, struct capo_log_job **jobs)
+{
+        _cleanup_(all_finish) struct all all = {.log = calloc(n + 1, sizeof *all.log), .n = (uint32_t)n};
+        _cleanup_free_ struct group *group = calloc(n + 1, sizeof *group);
+        uint32_t n_groups;
+
+        if (!all.log || !group)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < n; i++) {
+                const char *slash = strrchr(path[i], '/');
+
+                all.log[i] = (struct said){.path = path[i], .group = i};
+                all.log[i].n_folder = slash ? (size_t)(slash - path[i]) : 0;
+                job[i] = CAPO_LOG_NO_JOB;
+        }
+        if (read_all(&all, HEAD) < 0 || (has_several_groups(&all) && read_all(&all, UINT64_MAX) < 0))
+                return -ENOMEM;
+        n_groups = make_groups(&all, group);
+        *jobs = calloc(n_groups + 1, sizeof **jobs);
+        if (!*jobs)
+                return -ENOMEM;
+        for (uint32_t g = 0; g < n_groups; g++) {
+                (*jobs)[g] = (struct capo_log_job){group[g].begin_ns, group[g].end_ns, group[g].n};
+                for (uint32_t i = group[g].first; i != CAPO_LOG_NO_JOB; i = all.log[i].next)
+                        job[i] = g;
+        }
+        return (int)n_groups;
+}

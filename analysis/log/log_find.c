@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "capo/log.h"
+#include "capo/msg.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/log/log_find.h"
+#include "analysis/log/live_jobs.h"
+
+/* Takes @path over; NULL is a want of memory. */
+static int add_path(char ***list, size_t *n, char *path)
+{
+        if (!path || capo_array_room(list, *n, sizeof **list) < 0) {
+                free(path);
+                return -ENOMEM;
+        }
+        (*list)[(*n)++] = path;
+        return 0;
+}
+
+static int is_log(const struct dirent *e)
+{
+        size_t n = strlen(e->d_name);
+
+        return n > 5 && e->d_name[0] != '.' && !strcmp(e->d_name + n - 5, ".capo");
+}
+
+static int is_visible(const struct dirent *e)
+{
+        return e->d_name[0] != '.';
+}
+
+static void free_names(struct dirent **names, int n)
+{
+        while (n-- > 0)
+                free(names[n]);
+        free(names);
+}
+
+static char *join_path(const char *folder, const char *name)
+{
+        size_t n = strlen(folder);
+        char *path;
+
+        return asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0 ? NULL : path;
+}
+
+/* The newest log of @folder, ns since 1970; -1 when it has none. */
+static int64_t newest_in(const char *folder)
+{
+        struct dirent **names = NULL;
+        int n = scandir(folder, &names, is_log, NULL);
+        int64_t newest = -1;
+
+        for (int i = 0; i < n; i++) {
+                _cleanup_free_ char *path = join_path(folder, names[i]->d_name);
+                struct stat st;
+
+                if (path && stat(path, &st) == 0) {
+                        int64_t t = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+
+                        newest = t > newest ? t : newest;
+                }
+        }
+        free_names(names, n);
+        return newest;
+}
+
+/* A folder below the one that was named. */
+struct sub {
+        char *path;
+        int64_t newest_ns; /* its newest log was written */
+};
+
+struct subs {
+        struct sub *v;
+        size_t n;
+};
+
+static void subs_finish(struct subs *subs)
+{
+        for (size_t i = 0; i < subs->n; i++)
+                free(subs->v[i].path);
+        free(subs->v);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+        const struct sub *x = a, *y = b;
+
+        return CAPO_ORDER(y->newest_ns, x->newest_ns) ?: -strcmp(x->path, y->path);
+}
+
+/* The folders in @parent that have logs, the newest first. */
+static int find_subs(const char *parent, struct subs *subs)
+{
+        struct dirent **names = NULL;
+        int n = scandir(parent, &names, is_visible, alphasort), r = 0;
+
+        for (int i = 0; i < n && r == 0; i++) {
+                char *path = join_path(parent, names[i]->d_name);
+                int64_t t = path ? newest_in(path) : -1;
+
+                if (t >= 0)
+                        r = capo_array_room(&subs->v, subs->n, sizeof *subs->v);
+                if (t >= 0 && r == 0)
+                        subs->v[subs->n++] = (struct sub){steal(&path), t};
+                free(path);
+        }
+        free_names(names, n);
+        if (subs->n)
+                qsort(subs->v, subs->n, sizeof *subs->v, newest_first);
+        return r;
+}
+
+/* All logs directly in @folder. */
+static int list_logs(const char *folder, struct capo_log_paths *out)
+{
+        struct dirent **names = NULL;
+        int n = scandir(folder, &names, is_log, alphasort), r = 0;
+
+        if (n < 0)
+                return -errno;
+        for (int i = 0; i < n && r == 0; i++)
+                r = add_path(&out->path, &out->n, join_path(folder, names[i]->d_name));
+        free_names(names, n);
+        return r;
+}
+
+/* What lies in one folder that was named, and whose jobs they are. */
+struct found {
+        struct capo_log_paths all;
+        uint32_t *job;
+        struct capo_log_job *jobs;
+        int n_jobs;
+        size_t n_older; /* folders of logs that were not looked into: written before the newest job began */
+        bool below;     /* in folders below the one that was named */
+};
+
+static void found_finish(struct found *f)
+{
+        capo_log_paths_finish(&f->all);
+        free(f->job);
+        free(f->jobs);
+}
+
+static int who_is_who(struct found *f)
+{
+        free(f->job);
+        free(f->jobs);
+        f->jobs = NULL;
+        f->job = malloc((f->all.n + 1) * sizeof *f->job);
+        f->n_jobs = f->job ? capo_log_jobs(f->all.path, f->all.n, f->job, &f->jobs) : -ENOMEM;
+        return f->n_jobs < 0 ? f->n_jobs : 0;
+}
+
+/* @every: also jobs that are over when the newest begins. */
+static int look_into(const char *folder, bool every, struct found *f)
+{
+        _cleanup_(subs_finish) struct subs subs = {0};
+        int r = list_logs(folder, &f->all);
+
+        if (r < 0)
+                return r;
+        if (f->all.n)
+                return who_is_who(f);
+        r = find_subs(folder, &subs);
+        f->below = true;
+        for (size_t i = 0; i < subs.n && r == 0; i++) {
+                /* a folder that was last written before the newest job began has nothing of it */
+                if (i == 1 && !every)
+                        r = who_is_who(f);
+                if (i && r == 0 && !every &&
+                    (!f->n_jobs || subs.v[i].newest_ns < (int64_t)f->jobs[f->n_jobs - 1].begin_ns)) {
+                        f->n_older = subs.n - i;
+                        break;
+                }
+                if (r == 0)
+                        r = list_logs(subs.v[i].path, &f->all);
+        }
+        return r < 0 ? r : who_is_who(f);
+}
+
+static char *folder_of(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
+}
+
+/* One line about what is not shown. */
+static void say_others(const char *name, const struct found *f, uint32_t job)
+{
+        const struct capo_log_job *j = &f->jobs[job];
+        char text[32];
+
+        if (f->n_jobs > 1 && !f->n_older)
+                capo_info("%s holds %d jobs; this is job %u, the newest (%u log%s, from %s); %s@1 asks for the oldest",
+                          name, f->n_jobs, job + 1, j->n_logs, j->n_logs == 1 ? "" : "s",
+                          capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
+        else if (f->n_older)
+                capo_info(
+                        "%s holds older jobs too (%zu folders); this is the newest (%u log%s, from %s); name a folder, "
+                        "or %s@1 for the oldest",
+                        name, f->n_older + (size_t)f->n_jobs - 1, j->n_logs, j->n_logs == 1 ? "" : "s",
+                        capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
+}
+
+/* Is log @i in a folder of @job's, or is there no job at all? */
+static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
+{
+        _cleanup_free_ char *of = folder_of(f->all.path[i]);
+
+        for (size_t k = 0; of && f->n_jobs && k < f->all.n; k++) {
+                _cleanup_free_ char *other = f->job[k] == job ? folder_of(f->all.path[k]) : NULL;
+
+                if (other && !strcmp(of, other))
+                        return true;
+        }
+        return !f->n_jobs;
+}
+
+/* The logs of @job, and those that cannot be read: nobody knows whose they are, and a page is to say so. */
+static int take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
+{
+        int r = f->below ? 0 : add_path(&out->folder, &out->n_folders, strdup(folder));
+
+        for (size_t i = 0; i < f->all.n && r == 0; i++) {
+                if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !is_beside_job(f, i, job)))
+                        continue;
+                if (f->below) {
+                        char *of = folder_of(f->all.path[i]);
+                        bool known = of && out->n_folders && !strcmp(out->folder[out->n_folders - 1], of);
+
+                        if (known)
+                                free(of);
+                        else
+                                r = add_path(&out->folder, &out->n_folders, of);
+                }
+                if (r == 0)
+                        r = add_path(&out->path, &out->n, strdup(f->all.path[i]));
+        }
+        return r;
+}
+
+/* @number: 0 the newest job, else which, from the oldest. */
+static int add_folder(const char *folder, unsigned long number, struct capo_log_paths *out)
+{
+        _cleanup_(found_finish) struct found f = {0};
+        int r = look_into(folder, number != 0, &f);
+        uint32_t job;
+
+        if (r < 0)
+                return r;
+        if (!f.all.n)
+                return number ? -ENOENT : add_path(&out->folder, &out->n_folders, strdup(folder));
+        if (number > (unsigned long)f.n_jobs)
+                return -ENOENT;
+        job = number ? (uint32_t)number - 1 : f.n_jobs ? (uint32_t)f.n_jobs - 1 : 0;
+        if (!number && f.n_jobs)
+                say_others(folder, &f, job);
+        return take_job(&f, folder, job, out);
+}
+
+/* A log by its beginning, which has the time of its process to the ns, and its size. */
+struct face {
+        struct capo_log_header header;
+        uint64_t size;
+        size_t at; /* in the list of paths */
+};
+
+static int by_face(const void *a, const void *b)
+{
+        const struct face *x = a, *y = b;
+
+        return memcmp(&x->header, &y->header, sizeof x->header) ?: CAPO_ORDER(x->size, y->size) ?:
+               CAPO_ORDER(x->at, y->at);
+}
+
+/* Does @b begin with all of @a, or is it that? */
+static bool begins_with(const char *b, const char *a)
+{
+        _cleanup_fclose_ FILE *x = fopen(a, "re"), *y = fopen(b, "re");
+        char at_x[16384], at_y[16384];
+        size_t n = 1;
+
+        while (x && y && n) {
+                n = fread(at_x, 1, sizeof at_x, x);
+                if (fread(at_y, 1, n, y) != n || memcmp(at_x, at_y, n) != 0)
+                        return false;
+        }
+        return x && y;
+}
+
+/* Of faces [@first, @end), which are of one process, the longest stays, and what is none of its beginnings. */
+static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first, size_t end)
+{
+        size_t longest = end - 1;
+
+        while (longest > first && face[longest - 1].size == face[end - 1].size)
+                longest--;
+        for (size_t i = first; i < end; i++) {
+                const char *kept = out->path[face[longest].at];
+
+                if (i == longest || !begins_with(kept, out->path[face[i].at]))
+                        continue;
+                capo_warn("%s is %s %s: counted once", out->path[face[i].at],
+                          face[i].size == face[longest].size ? "the same log as" : "an earlier copy of", kept);
+                free(steal(&out->path[face[i].at]));
+        }
+}
+
+/* A log that is there twice, under two names or as a copy, also one that was made while it grew, is counted once. */
+static int drop_copies(struct capo_log_paths *out)
+{
+        _cleanup_free_ struct face *face = calloc(out->n + 1, sizeof *face);
+        size_t n = 0, kept = 0;
+
+        if (!face)
+                return -ENOMEM;
+        for (size_t i = 0; i < out->n; i++) {
+                _cleanup_close_ int fd = open(out->path[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+                struct stat st;
+
+                if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+                    read(fd, &face[n].header, sizeof face[n].header) != (ssize_t)sizeof face[n].header)
+                        continue;
+                face[n].size = (uint64_t)st.st_size;
+                face[n++].at = i;
+        }
+        if (n)
+                qsort(face, n, sizeof *face, by_face);
+        for (size_t first = 0, end; first < n; first = end) {
+                end = first + 1;
+                while (end < n && !memcmp(&face[end].header, &face[first].header, sizeof face[first].header))
+                        end++;
+                drop_copies_of(out, face, first, end);
+        }
+        for (size_t i = 0; i < out->n; i++) {
+                if (out->path[i])
+                        out->path[kept++] = out->path[i];
+        }
+        out->n = kept;
+        return 0;
+}
+
+/* "DIR@N": *number, and DIR, to be freed; NULL when @arg is none. */
+static char *parse_job_number(const char *arg, unsigned long *number)
+{
+        const char *at = strrchr(arg, '@');
+        struct stat st;
+        char *folder, *end;
+
+        if (!at || at == arg || at[1] < '1' || at[1] > '9')
+                return NULL;
+        *number = strtoul(at + 1, &end, 10);
+        folder = *end ? NULL : strndup(arg, (size_t)(at - arg));
+        if (folder && (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode))) {
+                free(folder);
+                return NULL;
+        }
+        return folder;
+}
+
+int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, char *why, size_t why_size)
+{
+        for (size_t i = 0; i < n_args; i++) {
+                _cleanup_free_ char *folder = NULL;
+                unsigned long number = 0;
+                struct stat st;
+                int r;
+
+                if (stat(args[i], &st) < 0) {
+                        r = -errno;
+                        folder = parse_job_number(args[i], &number);
+                        if (folder && (r = add_folder(folder, number, out)) == -ENOENT)
+                                return capo_why(r, why, why_size, "%s: there is no job %lu in that folder", args[i],
+                                                number);
+                } else if (S_ISDIR(st.st_mode)) {
+                        r = add_folder(args[i], 0, out);
+                } else {
+                        r = add_path(&out->path, &out->n, strdup(args[i]));
+                }
+                if (r < 0)
+                        return capo_why(r, why, why_size, "%s: %s", args[i], strerror(-r));
+        }
+        return drop_copies(out);
+}
+
+int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t *n_jobs)
+{
+        _cleanup_(found_finish) struct found f = {0};
+        struct stat st;
+        int r;
+
+        *n_jobs = 0;
+        *jobs = NULL;
+        if (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode))
+                return 0;
+        r = look_into(folder, true, &f);
+        if (r < 0 || !f.n_jobs)
+                return r;
+        *jobs = calloc((size_t)f.n_jobs, sizeof **jobs);
+        if (!*jobs)
+                return -ENOMEM;
+        *n_jobs = (size_t)f.n_jobs;
+        for (size_t i = 0; i < *n_jobs && r == 0; i++) {
+                r = take_job(&f, folder, (uint32_t)i, &(*jobs)[i]);
+                r = r < 0 ? r : drop_copies(&(*jobs)[i]);
+        }
+        return r;
+}
+
+void capo_log_paths_finish(struct capo_log_paths *paths)
+{
+        for (size_t i = 0; i < paths->n; i++)
+                free(paths->path[i]);
+        for (size_t i = 0; i < paths->n_folders; i++)
+                free(paths->folder[i]);
+        free(paths->path);
+        free(paths->folder);
+        *paths = (struct capo_log_paths){0};
+}

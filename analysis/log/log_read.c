@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reader sees the file through a window that moves forward with read(2). A mapping would save the copy, but a log
+ * on a network file system that vanishes under a mapping kills the reader with SIGBUS, and a window that stays in the
+ * cache is checked and scanned at about the same speed.
+ *
+ * A frame is believed when its checksum is right, and nothing else is. Where it is not, the next frame is first looked
+ * for where this one says it ends (one bad frame, the common case), then at every multiple of 8 behind. Looking costs a
+ * checksum per place that could be a frame header, so the bytes spent on it are bounded by a multiple of the file: no
+ * file can make the reader slow.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "capo/msg.h"
+#include "analysis/log/log_read.h"
+#include "core/base/util.h"
+
+#define WINDOW ((size_t)1 << 20)
+
+struct capo_log {
+        char *path;
+        int fd;
+        uint64_t size;
+        uint64_t next; /* offset of the next frame */
+        uint64_t search_left;
+        struct capo_log_header header;
+        struct capo_log_health health;
+        unsigned char *window;
+        size_t room;
+        uint64_t start; /* the window holds bytes [start, start + held) of the file */
+        size_t held;
+};
+
+static uint64_t pad_size(uint64_t n)
+{
+        return (n + 7) & ~(uint64_t)7;
+}
+
+/* Bytes [offset, offset + n) of the file, which has them: NULL and *error when it cannot be read or memory is short. */
+static const unsigned char *read_window(struct capo_log *log, uint64_t offset, size_t n, int *error)
+{
+        size_t keep = 0;
+
+        if (offset >= log->start && offset + n <= log->start + log->held)
+                return log->window + (offset - log->start);
+        if (n > log->room) {
+                size_t room = (n + WINDOW) & ~(size_t)4095;
+                void *larger = aligned_alloc(4096, room);
+
+                if (!larger) {
+                        *error = -ENOMEM;
+                        return NULL;
+                }
+                memcpy(larger, log->window, log->held);
+                free(log->window);
+                log->window = larger;
+                log->room = room;
+        }
+        if (offset >= log->start && offset < log->start + log->held) {
+                keep = log->start + log->held - offset;
+                memmove(log->window, log->window + (offset - log->start), keep);
+        }
+        log->start = offset;
+        log->held = keep;
+        while (log->held < n) {
+                ssize_t got =
+                        pread(log->fd, log->window + log->held, log->room - log->held, (off_t)(log->start + log->held));
+
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0) { /* shorter than it was: somebody truncates it under us */
+                        *error = got < 0 ? -errno : -EIO;
+                        return NULL;
+                }
+                log->held += (size_t)got;
+        }
+        return log->window;
+}
+
+static int check_header(const struct capo_log_header *h, uint64_t file_size, char *why, size_t why_size)
+{
+        if (memcmp(h->magic, CAPO_LOG_MAGIC, sizeof h->magic) != 0)
+                return capo_why(-EBADMSG, why, why_size, "is not a capo log");
+        if (h->order == __builtin_bswap32(CAPO_LOG_ORDER))
+                return capo_why(-EPROTO, why, why_size,
+                                "was written on a machine of the other byte order; read it there");
+        if (h->order != CAPO_LOG_ORDER)
+                return capo_why(-EBADMSG, why, why_size,
+                                "damaged at byte 8: expected the byte order mark, found 0x%08x", h->order);
+        if (h->min_reader > CAPO_LOG_VERSION)
+                return capo_why(
+                        -EPROTO, why, why_size,
+                        "is of log version %u, which needs a capo that reads version %u; this one reads up to %u",
+                        h->version, h->min_reader, CAPO_LOG_VERSION);
+        if (h->header_size < sizeof *h || h->header_size > 65536 || h->header_size % 8 || h->header_size > file_size ||
+            h->version == 0)
+                return capo_why(-EBADMSG, why, why_size, "damaged at byte 12: version %u, header of %u bytes",
+                                h->version, h->header_size);
+        return 0;
+}
+
+int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = calloc(1, sizeof *log);
+        const unsigned char *bytes;
+        struct stat st;
+        int r = 0;
+
+        if (!log)
+                return -ENOMEM;
+        log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
+        if (log->fd < 0 || fstat(log->fd, &st) < 0) {
+                r = -errno;
+                return capo_why(r, why, why_size, "%s", strerror(-r));
+        }
+        if (!S_ISREG(st.st_mode))
+                return capo_why(-EBADMSG, why, why_size, "is not a regular file");
+        log->size = (uint64_t)st.st_size;
+        if (log->size < sizeof log->header)
+                return capo_why(-EBADMSG, why, why_size, log->size ? "is not a capo log (%llu bytes)" : "is empty",
+                                (unsigned long long)log->size);
+        log->path = strdup(path);
+        log->room = log->size < WINDOW ? (log->size + 4095) & ~(size_t)4095 : WINDOW;
+        log->window = aligned_alloc(4096, log->room);
+        if (!log->path || !log->window)
+                return -ENOMEM;
+        bytes = read_window(log, 0, sizeof log->header, &r);
+        if (!bytes)
+                return capo_why(r, why, why_size, "%s", strerror(-r));
+        memcpy(&log->header, bytes, sizeof log->header);
+        r = check_header(&log->header, log->size, why, why_size);
+        if (r < 0)
+                return r;
+        log->next = log->header.header_size;
+        log->search_left = 4 * log->size + (64u << 20);
+        *out = steal(&log);
+        return 0;
+}
+
+void capo_log_close(struct capo_log *log)
+{
+        if (!log)
+                return;
+        if (log->fd >= 0)
+                close(log->fd);
+        free(log->window);
+        free(log->path);
+        free(log);
+}
+
+const struct capo_log_header *capo_log_header(const struct capo_log *log)
+{
+        return &log->header;
+}
+
+const struct capo_log_health *capo_log_health(const struct capo_log *log)
+{
+        return &log->health;
+}
+
+const char *capo_log_path(const struct capo_log *log)
+{
+        return log->path;
+}
+
+uint64_t capo_log_position(const struct capo_log *log)
+{
+        return log->next;
+}
+
+const char *capo_frame_name(unsigned type)
+{
+        static const char *const names[CAPO_FRAMES] = {
+#define FRAME(id, number, since, meaning) [number] = #id,
+#include "capo/log_frames.def"
+        };
+
+        return type < CAPO_FRAMES && names[type] ? names[type] : "?";
+}
+
+enum verdict { GOOD, BAD_CHECK, NOT_A_FRAME, BEYOND_END, FAILED };
+
+/* Is there a whole, true frame at @offset? @strict: it must be of a type we know, for places that may be anything. */
+static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool strict, struct capo_log_frame *out,
+                                int *error)
+{
+        uint64_t left = log->size - offset;
+        struct capo_frame head;
+        const unsigned char *bytes;
+
+        if (left < sizeof head)
+                return BEYOND_END;
+        bytes = read_window(log, offset, sizeof head, error);
+        if (!bytes)
+                return FAILED;
+        memcpy(&head, bytes, sizeof head);
+        if (head.type == 0 || head.size > CAPO_FRAME_MAX || (strict && (head.type >= CAPO_FRAMES || head.flags)))
+                return NOT_A_FRAME;
+        if (head.size > left - sizeof head)
+                return BEYOND_END;
+        bytes = read_window(log, offset, sizeof head + head.size, error);
+        if (!bytes)
+                return FAILED;
+        if (strict)
+                log->search_left -= head.size < log->search_left ? head.size : log->search_left;
+        bytes += sizeof head;
+        if (XXH3_64bits_withSeed(bytes, head.size,
+                                 head.type | (uint64_t)head.flags << 16 | (uint64_t)head.size << 32) != head.check)
+                return BAD_CHECK;
+        *out = (struct capo_log_frame){.offset = offset,
+                                       .payload = bytes,
+                                       .size = head.size,
+                                       .type = head.type,
+                                       .flags = head.flags,
+                                       .version = log->header.version};
+        return GOOD;
+}
+
+static void note_damage(struct capo_log *log, uint64_t from, uint64_t to, const char *what)
+{
+        struct capo_log_health *h = &log->health;
+
+        if (h->n_damages < CAPO_DAMAGES_KEPT)
+                h->damages[h->n_damages] = (struct capo_log_damage){.offset = from, .bytes = to - from, .what = what};
+        h->n_damages++;
+        h->bytes_lost += to - from;
+}
+
+/* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END when there is none, or FAILED. */
+static enum verdict find_next_frame(struct capo_log *log, enum verdict why, struct capo_log_frame *out, int *error)
+{
+        uint64_t bad = log->next;
+        struct capo_frame head;
+        const unsigned char *bytes;
+        enum verdict v;
+
+        if (why == BAD_CHECK) {
+                uint64_t after;
+
+                bytes = read_window(log, bad, sizeof head, error);
+                if (!bytes)
+                        return FAILED;
+                memcpy(&head, bytes, sizeof head);
+                after = bad + sizeof head + pad_size(head.size);
+                if (after >= log->size) { /* the last frame: nothing behind it to find */
+                        note_damage(log, bad, log->size, "checksum");
+                        return BEYOND_END;
+                }
+                v = check_frame(log, after, true, out, error);
+                if (v == GOOD) {
+                        note_damage(log, bad, after, "checksum");
+                        return GOOD;
+                }
+                if (v == FAILED)
+                        return v;
+        }
+        for (uint64_t at = bad + 8; at + sizeof head <= log->size && log->search_left; at += 8) {
+                v = check_frame(log, at, true, out, error);
+                if (v == GOOD) {
+                        note_damage(log, bad, at, why == BAD_CHECK ? "checksum" : "not a frame");
+                        return GOOD;
+                }
+                if (v == FAILED)
+                        return v;
+        }
+        if (why == BEYOND_END) {
+                log->health.cut_at = bad;
+                log->health.cut_bytes = log->size - bad;
+        } else {
+                note_damage(log, bad, log->size, why == BAD_CHECK ? "checksum" : "not a frame");
+        }
+        return BEYOND_END;
+}
+
+int capo_log_next(struct capo_log *log, struct capo_log_frame *frame)
+{
+        while (log->next < log->size) {
+                int error = 0;
+                enum verdict v = check_frame(log, log->next, false, frame, &error);
+
+                if (v != GOOD && v != FAILED)
+                        v = find_next_frame(log, v, frame, &error);
+                if (v == FAILED)
+                        return error;
+                if (v != GOOD) {
+                        log->next = log->size;
+                        return 0;
+                }
+                log->next = frame->offset + sizeof(struct capo_frame) + pad_size(frame->size);
+                if (frame->type < CAPO_FRAMES)
+                        return 1;
+                log->health.unknown_frames++;
+        }
+        return 0;
+}
+
+int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_frame *frame)
+{
+        struct capo_frame head;
+        const unsigned char *bytes;
+        int error = 0;
+
+        bytes = read_window(log, offset, sizeof head, &error);
+        if (!bytes)
+                return error;
+        memcpy(&head, bytes, sizeof head);
+        bytes = read_window(log, offset, sizeof head + head.size, &error);
+        if (!bytes)
+                return error;
+        *frame = (struct capo_log_frame){.offset = offset,
+                                         .payload = bytes + sizeof head,
+                                         .size = head.size,
+                                         .type = head.type,
+                                         .flags = head.flags,
+                                         .version = log->header.version};
+        return 0;
+}
+
+/* The struct that a payload begins with. */
+static int head_of(const struct capo_log_frame *f, void *out, size_t size)
+{
+        if (f->size < size)
+                return -EBADMSG;
+        memcpy(out, f->payload, size);
+        return 0;
+}
+
+int capo_log_comm(const struct capo_log_frame *f, struct capo_log_comm *out, const char **name)
+{
+        *name = (const char *)f->payload + sizeof *out;
+        return head_of(f, out, sizeof *out) < 0 || out->name_size > f->size - sizeof *out ? -EBADMSG : 0;
+}
+
+int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, const char **text)
+{
+        *text = (const char *)f->payload + sizeof *out;
+        return head_of(f, out, sizeof *out) < 0 || out->text_size > f->size - sizeof *out ? -EBADMSG : 0;
+}
+
+struct capo_log_site_chosen capo_log_site_chosen(const struct capo_log_frame *f)
+{
+        struct capo_log_site_chosen out = {0};
+        struct capo_log_site site;
+        const char *text;
+
+        if (capo_log_site(f, &site, &text) == 0 && site.chosen && f->size - sizeof site - site.text_size >= sizeof out)
+                memcpy(&out, text + site.text_size, sizeof out);
+        return out;
+}
+
+int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out)
+{
+        int r = head_of(f, out, sizeof *out);
+
+        if (r == 0 && !isfinite(out->cost_ns))
+                out->cost_ns = 0;
+        return r;
+}
+
+unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_shape **out)
+{
+        *out = f->payload;
+        return f->size / sizeof **out;
+}
+
+bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_record *out)
+{
+        if (i >= f->size / sizeof *out)
+                return false;
+        memcpy(out, (const struct capo_record *)f->payload + i, sizeof *out);
+        if (f->version <
+            2) { /* two words then: when the call began on the GPU, never written; how long it took there */
+                uint32_t words[2];
+
+                memcpy(words, &out->gpu_ns, sizeof words);
+                out->gpu_ns = words[1];
+        }
+        return true;
+}
+
+static int hist_view(const struct capo_log_frame *f, size_t *at, struct capo_log_hist_view *out)
+{
+        if (f->size - *at < sizeof out->head)
+                return -EBADMSG;
+        memcpy(&out->head, (const char *)f->payload + *at, sizeof out->head);
+        if (!isfinite(out->head.sum_sq)) /* pages of numbers know no such */
+                out->head.sum_sq = 0;
+        *at += sizeof out->head;
+        if (out->head.n > (f->size - *at) / sizeof *out->pairs)
+                return -EBADMSG;
+        out->pairs = (const void *)((const char *)f->payload + *at);
+        *at += out->head.n * sizeof *out->pairs;
+        return 0;
+}
+
+int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out, struct capo_log_hist_view *host,
+                  struct capo_log_hist_view *gpu)
+{
+        size_t at = sizeof *out;
+        int r = head_of(f, out, sizeof *out);
+
+        if (r < 0)
+                return r;
+        *host = *gpu = (struct capo_log_hist_view){0};
+        if (out->hists & 1)
+                r = hist_view(f, &at, host);
+        if (r == 0 && out->hists & 2)
+                r = hist_view(f, &at, gpu);
+        return r;
+}
+
+int capo_log_cell_waited(const struct capo_log_frame *f, struct capo_log_hist_view *out)
+{
+        struct capo_log_cell cell;
+        size_t at = sizeof cell;
+        int r = head_of(f, &cell, sizeof cell);
+
+        for (unsigned bit = 1; r == 0 && bit <= 4; bit <<= 1) {
+                *out = (struct capo_log_hist_view){0};
+                if (cell.hists & bit)
+                        r = hist_view(f, &at, out);
+        }
+        return r;
+}
+
+int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
+{
+        const struct capo_log_block *b = f->payload;
+        const unsigned char *at = (const unsigned char *)(b + 1);
+        uint64_t words, halves;
+
+        if (f->size < sizeof *b)
+                return -EBADMSG;
+        words = pad_size(4 * (uint64_t)b->n);
+        halves = pad_size(2 * (uint64_t)b->n);
+        if (3 * words + halves + words * !!(b->columns & CAPO_COLUMN_GPU) + words * !!(b->columns & CAPO_COLUMN_AUX) >
+            f->size - sizeof *b)
+                return -EBADMSG;
+        *out = (struct capo_log_columns){.base = b->base, .n = b->n, .thread = b->thread};
+        out->t_begin = (const uint32_t *)at;
+        out->host_ns = (const uint32_t *)(at += words);
+        out->seq = (const uint32_t *)(at += words);
+        out->shape = (const uint16_t *)(at += words);
+        at += halves;
+        if (b->columns & CAPO_COLUMN_GPU) {
+                out->gpu_ns = (const uint32_t *)at;
+                at += words;
+        }
+        if (b->columns & CAPO_COLUMN_AUX)
+                out->aux = (const uint32_t *)at;
+        return 0;
+}
+
+/* Back the way each field of a record went, by the last word of its row. */
+#define KEPT_BEGIN(name)  out->name = columns->base + columns->t_begin[i];
+#define KEPT_END(name)    out->name = columns->base + columns->t_begin[i] + columns->host_ns[i];
+#define KEPT_SEQ(name)    out->name = columns->seq[i];
+#define KEPT_GPU(name)    out->name = columns->gpu_ns ? columns->gpu_ns[i] : 0;
+#define KEPT_GROUP(name)  out->name = group_of(columns, i, shape);
+#define KEPT_THREAD(name) out->name = columns->thread;
+#define KEPT_SHAPE(name)  out->name = shape->name;
+static uint32_t group_of(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape)
+{
+        if (shape->flags & CAPO_RECORD_MEMBER || shape->clock == CAPO_CLOCK_EVENT || shape->clock == CAPO_CLOCK_KERNEL)
+                return columns->aux ? columns->aux[i] : 0;
+        return shape->flags & CAPO_RECORD_GROUP ? columns->seq[i] : 0;
+}
+
+void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape,
+                     struct capo_record *out)
+{
+#define CAPO_FIELD(type, name, kept) KEPT_##kept(name)
+#include "capo/record_fields.def"
+}
+
+const char *capo_log_next_line(const struct capo_log_frame *f, size_t *at, size_t *n_line)
+{
+        const char *line = (const char *)f->payload + *at, *end;
+
+        if (*at >= f->size)
+                return NULL;
+        end = memchr(line, '\n', f->size - *at);
+        *n_line = end ? (size_t)(end - line) : f->size - *at;
+        *at += *n_line + !!end;
+        return line;
+}

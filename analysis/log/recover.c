@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding and taking over what dead processes left. Whatever a segment says is looked at as if a stranger had written
+ * it: attach_segment() checks the header's numbers, the drain's parts what lies in the areas.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/util.h"
+#include "core/log/alive.h"
+#include "core/log/drain.h"
+#include "analysis/log/recover.h"
+
+#define UNBORN_S 60
+
+/*
+ * What is in the file, in memory of our own. A file with holes (capo_area_commit()) cannot be mapped: to look at a hole of a
+ * tmpfs that is full is SIGBUS. It may also end before the layout does.
+ */
+static void *copy_in(int fd, size_t size)
+{
+        char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        off_t at = 0, hole;
+        ssize_t n;
+
+        /* a living process's file may have grown since its size was asked */
+        while (p != MAP_FAILED && (at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {
+                hole = lseek(fd, at, SEEK_HOLE);
+                hole = hole < 0 || (size_t)hole > size ? (off_t)size : hole;
+                for (n = 1; at < hole && n > 0; at += n)
+                        n = pread(fd, p + at, (size_t)(hole - at), at);
+                if (n <= 0)
+                        break;
+        }
+        return p;
+}
+
+/* Map a process's file privately, every number in it checked. @copy: also where it is written meanwhile. */
+static int attach_segment(int fd, struct capo_segment *seg, bool copy)
+{
+        struct capo_segment_header *h, plan = {0}, first;
+        struct capo_area *flight;
+        struct stat st;
+        size_t size;
+
+        if (fstat(fd, &st))
+                return -errno;
+        if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (size_t)st.st_size < sizeof *h)
+                return -EBADMSG;
+        size = (size_t)st.st_size;
+        if (pread(fd, &first, sizeof first, 0) != sizeof first)
+                return -EBADMSG;
+        capo_segment_lay_out(&plan, &(struct capo_segment_config){
+                                            .ring_bytes = first.ring_records * sizeof(struct capo_record),
+                                            .flight_records = first.flight_records,
+                                            .trace_all = first.trace_all,
+                                    });
+        if (first.went_private && size < plan.size)
+                size = plan.size;
+        h = copy || first.went_private ? copy_in(fd, size)
+                                       : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        if (h == MAP_FAILED)
+                return -errno;
+        *seg = (struct capo_segment){.header = h, .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+        if (memcmp(h->magic, CAPO_SEGMENT_MAGIC, 8) || h->version != CAPO_SEGMENT_VERSION ||
+            h->header_size != sizeof *h || !h->born || !h->ring_records || (h->ring_records & (h->ring_records - 1)) ||
+            !h->flight_records || (h->flight_records & (h->flight_records - 1)) || h->flight_keep > h->flight_records ||
+            h->commit_now > 1)
+                goto bad;
+        h->log_path[sizeof h->log_path - 1] = h->host[sizeof h->host - 1] = h->boot_id[sizeof h->boot_id - 1] = 0;
+        if (h->ring_records != plan.ring_records || h->flight_records != plan.flight_records)
+                goto bad;
+        for (int i = 0; i < CAPO_AREAS; i++) { /* the layout follows from a few numbers: any other is damage */
+                struct capo_area *a = &h->areas[i], *p = &plan.areas[i];
+
+                if (a->offset != p->offset || a->item != p->item || a->capacity != p->capacity ||
+                    a->committed > a->capacity || (a->committed && a->offset + a->committed * a->item > size))
+                        goto bad;
+                if (a->used > a->committed)
+                        a->used = a->committed;
+        }
+        if (h->kept_now > 2 || (h->kept_now && (h->kept_size[h->kept_now - 1] > CAPO_KEPT_HALF ||
+                                                (h->kept_now - 1) * CAPO_KEPT_HALF + h->kept_size[h->kept_now - 1] >
+                                                        h->areas[CAPO_AREA_KEPT].committed)))
+                goto bad;
+        flight = &h->areas[CAPO_AREA_FLIGHT];
+        if ((h->flight_head > flight->committed && flight->committed < flight->capacity) ||
+            (h->text_head && h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||
+            h->commit[h->commit_now].text_tail > h->text_head ||
+            h->text_head - h->commit[h->commit_now].text_tail > h->areas[CAPO_AREA_TEXT].capacity ||
+            h->commit[h->commit_now].flight_tail > h->flight_head)
+                goto bad;
+        h->size = size;
+        return 0;
+bad:
+        munmap(h, size);
+        seg->header = NULL;
+        return -EBADMSG;
+}
+
+enum life {
+        GONE,
+        LIVES,
+        ELSEWHERE, /* in another pid namespace or before the machine started anew; or it is this process */
+};
+
+static bool is_here(const struct capo_segment_header *h)
+{
+        char boot_id[sizeof h->boot_id] = "";
+
+        capo_alive_text("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
+        return h->pid_ns == capo_alive_namespace() && !strcmp(boot_id, h->boot_id);
+}
+
+static enum life check_owner(const struct capo_segment_header *h)
+{
+        if (!is_here(h) || h->pid == getpid())
+                return ELSEWHERE;
+        return capo_alive_since(h->pid) == h->start_time ? LIVES : GONE;
+}
+
+static bool is_removed(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) || st.st_nlink == 0;
+}
+
+/* 0 when the process is gone; -EBUSY while it lives; -EALREADY when it is gone, and another is taking it up; -ESTALE as below. */
+static int check_segment(int fd, const struct capo_segment_header *h)
+{
+        bool locked = capo_alive_locked(fd);
+
+        if (!locked && is_removed(fd))
+                return -ESTALE;
+        switch (check_owner(h)) {
+        case GONE: return locked ? -EALREADY : 0;
+        case LIVES: return -EBUSY;
+        default: return locked ? -EBUSY : 0;
+        }
+}
+
+/*
+ * -EBUSY while the process lives; -ESTALE when it ended by itself, or another took it up, since @fd was opened. On
+ * success this process holds the lock, so that nobody else recovers it meanwhile.
+ */
+static int lock_segment(int fd, const struct capo_segment_header *h)
+{
+        if (capo_alive_lock(fd))
+                return -EBUSY;
+        if (is_removed(fd))
+                return -ESTALE;
+        return check_owner(h) == LIVES ? -EBUSY : 0;
+}
+
+/*
+ * The file of a process that was killed while it made it: empty, or unborn, and not locked by anybody. The lock comes right
+ * after the file, so a minute later its maker is gone.
+ */
+static void remove_leftover(int fd, const char *path)
+{
+        struct capo_segment_header first = {0};
+        struct stat st;
+
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mtime + UNBORN_S > time(NULL) ||
+            pread(fd, &first, sizeof first, 0) < 0 || first.born || capo_alive_lock(fd))
+                return;
+        if (st.st_size == 0 || !first.magic[0] || !memcmp(first.magic, CAPO_SEGMENT_MAGIC, sizeof first.magic))
+                unlink(path);
+}
+
+static uint64_t count_left(const struct capo_segment *seg)
+{
+        const struct capo_segment_header *h = seg->header;
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++) {
+                const struct capo_ring *ring = capo_area_at(seg, CAPO_AREA_RINGS, i);
+
+                if (ring->head - ring->tail <= h->ring_records) /* else damaged */
+                        n += ring->head - ring->tail;
+        }
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++)
+                n += ((struct capo_slot *)capo_area_at(seg, CAPO_AREA_SLOTS, i))->state >= CAPO_SLOT_ARMED;
+        return n;
+}
+
+static void describe_segment(const struct capo_segment *seg, const char *path, struct capo_segment_info *info)
+{
+        const struct capo_segment_header *h = seg->header;
+
+        *info = (struct capo_segment_info){.pid = h->pid, .here = is_here(h), .records = count_left(seg)};
+        snprintf(info->path, sizeof info->path, "%s", path);
+        memcpy(info->host, h->host, sizeof info->host);
+        memcpy(info->log_path, h->log_path, sizeof info->log_path);
+}
+
+static bool in_folder(const char *file, const char *dir)
+{
+        char real[4096];
+        const char *slash = strrchr(file, '/');
+        size_t n;
+
+        if (!dir)
+                return true;
+        if (!slash || !realpath(dir, real))
+                return false;
+        n = strlen(real);
+        return n == (size_t)(slash - file) && !memcmp(real, file, n);
+}
+
+static void close_dirp(DIR **d)
+{
+        if (*d)
+                closedir(*d);
+}
+
+/* @living: those too. */
+static int find_segments(const char *shm_dir, const char *log_dir, bool living,
+                         int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+{
+        const char *folder = shm_dir ? shm_dir : CAPO_SEGMENT_DIR;
+        _cleanup_(close_dirp) DIR *dir = opendir(folder);
+        struct dirent *entry;
+        char prefix[32];
+        int n = 0;
+
+        if (!dir)
+                return -errno;
+        snprintf(prefix, sizeof prefix, "capo-%u-", (unsigned)geteuid());
+        while ((entry = readdir(dir))) {
+                struct capo_segment_info info;
+                struct capo_segment seg;
+                char path[sizeof info.path];
+                int fd, r;
+
+                if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
+                    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
+                        continue;
+                fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+                if (fd < 0)
+                        continue;
+                r = attach_segment(fd, &seg, false);
+                if (r == 0) {
+                        r = check_segment(fd, seg.header);
+                        if ((r == 0 || (living && (r == -EBUSY || r == -EALREADY))) &&
+                            in_folder(seg.header->log_path, log_dir)) {
+                                describe_segment(&seg, path, &info);
+                                info.alive = r == -EBUSY;
+                                r = 0;
+                                n++;
+                        } else {
+                                r = -EAGAIN;
+                        }
+                        munmap(seg.header, seg.header->size);
+                } else {
+                        remove_leftover(fd, path);
+                }
+                close(fd);
+                if (r == 0 && (r = found(&info, cookie)))
+                        return r;
+        }
+        return n;
+}
+
+int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
+                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+{
+        return find_segments(shm_dir, log_dir, false, found, cookie);
+}
+
+int capo_segment_find(const char *shm_dir, const char *log_dir,
+                      int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+{
+        return find_segments(shm_dir, log_dir, true, found, cookie);
+}
+
+/* All that @seg knows goes to header.log_path. @clean: of the END frame. */
+static int drain_all(struct capo_segment *seg, unsigned clean)
+{
+        struct capo_drain *drain;
+        int r = capo_drain_new(seg, &drain);
+
+        if (r < 0)
+                return r;
+        r = capo_drain_take_over(drain);
+        if (r == 0) {
+                capo_drain_round(drain);
+                r = capo_drain_finish(drain, clean);
+        }
+        capo_drain_free(drain);
+        return r;
+}
+
+int capo_segment_peek(const struct capo_segment_info *info, const char *log)
+{
+        _cleanup_close_ int fd = open(info->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        struct capo_segment seg;
+        int r = fd < 0 ? -errno : attach_segment(fd, &seg, true);
+
+        if (r < 0)
+                return r;
+        if (snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s", log) >= (int)sizeof seg.header->log_path)
+                r = -ENAMETOOLONG;
+        seg.header->commit[seg.header->commit_now].log_bytes = 0; /* a log from the beginning */
+        if (r == 0)
+                r = drain_all(&seg, info->alive ? 0 : 2);
+        munmap(seg.header, seg.header->size);
+        return r;
+}
+
+static int recover_segment(int fd, const char *path, const char *log, struct capo_segment_info *out)
+{
+        struct capo_segment seg;
+        struct capo_segment_info info;
+        int r = attach_segment(fd, &seg, false);
+
+        if (r < 0)
+                return r;
+        r = lock_segment(fd, seg.header);
+        if (r < 0)
+                goto out;
+        describe_segment(&seg, path, &info);
+        if (log) {
+                _cleanup_free_ char *absolute = realpath(log, NULL); /* NULL: not there yet */
+
+                if (snprintf(info.log_path, sizeof info.log_path, "%s", absolute ? absolute : log) >=
+                    (int)sizeof info.log_path) {
+                        r = -ENAMETOOLONG;
+                        goto out;
+                }
+                memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
+        }
+        r = seg.header->log_path[0] ? drain_all(&seg, 2) : -ENOENT;
+        if (r == 0 && unlink(path))
+                r = -errno;
+        if (r == 0 && out)
+                *out = info;
+out:
+        munmap(seg.header, seg.header->size);
+        return r;
+}
+
+int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out)
+{
+        _cleanup_close_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd < 0)
+                return errno == ENOENT ? -ESTALE : -errno;
+        return recover_segment(fd, path, log, out);
+}

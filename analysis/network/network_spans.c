@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The single calls of a log as spans of time on the host's clock: when each was on the GPU (gpu_spans.h), where it was. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/network/network_parts.h"
+#include "analysis/job/gpu_spans.h"
+#include "analysis/job/stats_private.h"
+#include "analysis/job/log_calls.h"
+
+static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t id)
+{
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
+                        if (job->comms[c].members[m].process == process && job->comms[c].members[m].id == id)
+                                return c;
+                }
+        }
+        return CAPO_NO_COMM;
+}
+
+/* What is known of calls of one kind, over all ranks and all calls. */
+struct kind {
+        uint64_t usual_ns; /* on the GPU; 0 where none was timed */
+        double weight;     /* how many of them each one stands for that was drawn */
+};
+
+/* Rows are by communicator, call, bytes. */
+static int by_kind(const struct capo_job_row *row, uint32_t comm, const struct capo_record *r)
+{
+        return CAPO_ORDER(row->comm, comm) ?: row->call - r->call ?: CAPO_ORDER(row->bytes, r->bytes);
+}
+
+static struct kind kind_of(const struct capo_job *job, uint32_t comm, const struct capo_record *r)
+{
+        struct kind kind = {.weight = 1};
+        uint32_t first = 0, end = job->n_rows;
+
+        while (first < end) {
+                uint32_t middle = first + (end - first) / 2;
+
+                if (by_kind(&job->rows[middle], comm, r) < 0)
+                        first = middle + 1;
+                else
+                        end = middle;
+        }
+        for (; first < job->n_rows && by_kind(&job->rows[first], comm, r) == 0; first++) {
+                struct capo_sampled s = capo_job_row_sampled(&job->rows[first]);
+
+                if (capo_job_row_clock(&job->rows[first]) < CAPO_CLOCK_EVENT)
+                        continue;
+                kind.usual_ns = (uint64_t)capo_sampled_quantile(&s, 0.5);
+                kind.weight = capo_sampled_weight(&s);
+        }
+        return kind;
+}
+
+/* Was any call timed on the GPU? If so, what the host saw of another is its enqueueing. */
+bool fabric_gpu_timed(const struct capo_job *job)
+{
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (job->rows[i].time[CAPO_CLOCK_EVENT].count || job->rows[i].time[CAPO_CLOCK_KERNEL].count)
+                        return true;
+        }
+        return false;
+}
+
+/*
+ * A communicator of one rank has nobody to send to: where there are others the traffic is theirs, and its calls take their turn on
+ * the stream. (Where all are of one rank it is a program that talks to itself.)
+ */
+#define SHARE_NONE UINT32_MAX
+
+/* What calls of one process have in common that are alike: a log has millions of calls, and of them a few hundred kinds. */
+struct alike {
+        uint64_t bytes;
+        uint32_t share;
+        uint16_t comm;
+        uint8_t call;
+        struct kind kind;
+};
+
+/* The calls of one log while they are gathered: when, and which share each counts in. */
+struct gathered {
+        struct capo_fabric_job *f;
+        const struct capo_job *job;
+        uint32_t process;
+        struct alike *alike;
+        uint32_t n_alike;
+        struct job_index index; /* of them */
+        struct capo_gpu_span *spans;
+        struct fabric_span *as; /* by span.nth: its share, and for how many it stands */
+        bool any_placed;        /* by events */
+        bool others;            /* there is a communicator of more than one rank */
+        size_t n;
+};
+
+static uint64_t alike_hash(uint64_t bytes, uint16_t comm, uint8_t call)
+{
+        uint64_t key[2] = {bytes, (uint64_t)comm << 8 | call};
+
+        return job_hash(key, sizeof key);
+}
+
+/* NULL: no memory. */
+static const struct alike *alike_of(struct gathered *g, const struct capo_record *r)
+{
+        uint64_t hash = alike_hash(r->bytes, r->comm, r->call);
+        int grown = job_index_grow(&g->index, g->n_alike);
+        uint32_t comm;
+        struct alike new = {.bytes = r->bytes, .comm = r->comm, .call = r->call, .share = SHARE_NONE};
+
+        if (grown < 0)
+                return NULL;
+        for (uint32_t i = 0; grown && i < g->n_alike; i++)
+                job_index_enter(&g->index, alike_hash(g->alike[i].bytes, g->alike[i].comm, g->alike[i].call), i);
+        for (uint32_t at = 0, i; (i = job_index_next(&g->index, hash, &at)) != JOB_INDEX_END;) {
+                const struct alike *a = &g->alike[i];
+
+                if (a->bytes == r->bytes && a->comm == r->comm && a->call == r->call)
+                        return a;
+        }
+        comm = comm_of(g->job, g->process, r->comm);
+        new.kind = kind_of(g->job, comm, r);
+        if ((!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1) &&
+             fabric_share_of(g->f, comm, r->call, &new.share) < 0) ||
+            capo_array_room(&g->alike, g->n_alike, sizeof *g->alike) < 0)
+                return NULL;
+        job_index_enter(&g->index, hash, g->n_alike);
+        g->alike[g->n_alike] = new;
+        return &g->alike[g->n_alike++];
+}
+
+static int add_call(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct gathered *g = arg;
+        struct capo_gpu_span span = capo_gpu_span_of(r, (uint32_t)g->n);
+        const struct alike *a;
+
+        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER ||
+            (r->flags & CAPO_RECORD_GROUP && !r->bytes)) /* such as one that makes communicators */
+                return 0;
+        if (!(a = alike_of(g, r)) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
+            capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
+                return -ENOMEM;
+        if (span.kind && !span.measured)
+                span.gpu_ns = a->kind.usual_ns;
+        g->any_placed |= span.placed;
+        g->spans[g->n] = span;
+        g->as[g->n++] = (struct fabric_span){.share = a->share,
+                                             .stands = r->flags & CAPO_RECORD_CHOSEN ? (float)(1 / a->kind.weight) : 1};
+        return 0;
+}
+
+static int add_span(struct fabric_spans *s, struct fabric_span span)
+{
+        if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
+                return -ENOMEM;
+        s->all_measured &= span.measured;
+        s->span[s->n++] = span;
+        return 0;
+}
+
+static int place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
+{
+        struct capo_fabric_job *f = g->f;
+
+        f->placed |= g->any_placed;
+        capo_gpu_spans(g->spans, g->n);
+        for (size_t i = 0; i < g->n; i++) {
+                const struct capo_gpu_span *w = &g->spans[i];
+                struct fabric_span as = g->as[w->nth];
+                uint64_t end = w->end;
+
+                if (w->by <= CAPO_SPAN_BY_HOST && w->host_end > end)
+                        end = w->host_end; /* the host was in the call, and may have moved data, longer than the GPU */
+                if (end <= w->begin || as.share == SHARE_NONE)
+                        continue;
+                f->shares[as.share].calls++;
+                f->shares[as.share].guessed += w->by == CAPO_SPAN_BY_GUESS;
+                f->shares[as.share].call_ns += (double)(end - w->begin);
+                as.begin = epoch + w->begin;
+                as.end = epoch + end;
+                as.measured = !f->gpu_timed || (w->measured && w->by != CAPO_SPAN_BY_GUESS);
+                if (add_span(&calls->were, as) < 0)
+                        return -ENOMEM;
+                if (!g->any_placed || (w->least >= w->begin && w->most <= end))
+                        continue;
+                as.begin = epoch + w->least;
+                as.end = epoch + w->most;
+                if (add_span(&calls->maybe, as) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
+                      struct fabric_calls *calls)
+{
+        const struct capo_job_process *p = &job->processes[process];
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct gathered g = {.f = f, .job = job, .process = process};
+        char why[128];
+        int r = 0;
+
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                g.others |= job->comms[i].n_ranks > 1;
+        if (!p->n_records || capo_log_open(p->path, &log, why, sizeof why) < 0)
+                return 0;
+        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place_calls(&g, p->header.t0_mono_ns, calls) < 0)
+                r = -ENOMEM;
+        free(g.alike);
+        free(g.index.slots);
+        free(g.spans);
+        free(g.as);
+        return r;
+}

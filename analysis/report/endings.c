@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a process that did not end by itself was last seen alive, and in which call. Its last sign of life is what its recorder left
+ * in memory: some 50 ms before it ended, unless it stood still before that (SIGSTOP, a machine that froze), which leaves no trace.
+ * So the page says when that was and not when it ended. Where nobody took that memory up, only the last checkpoint is known.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "core/log/unfinished.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+
+enum { ENDINGS_SHOWN = 4 };
+#define HEARTBEAT_NS 100000000 /* times less far apart are told apart by luck */
+
+struct ending {
+        const struct capo_job_process *p;
+        uint64_t end_ns; /* since its epoch */
+        uint64_t real_ns;
+        bool host, gpu;                /* there is one */
+        struct capo_record in, on_gpu; /* t_begin: ns since its epoch */
+        bool group;                    /* `in` is the last of a group that had not ended */
+        unsigned n_in;                 /* threads that were in a call */
+};
+
+static void read_unfinished(struct ending *e)
+{
+        const char *line = capo_job_info(e->p, CAPO_INFO_UNFINISHED);
+
+        for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+                struct capo_unfinished_call u;
+
+                if (!capo_unfinished_read(line, &u))
+                        continue;
+                if (u.where == CAPO_UNFINISHED_GPU) { /* looked for at the last heartbeat, unless it is that young */
+                        e->on_gpu = u.record;
+                        e->gpu = u.record.t_begin + HEARTBEAT_NS <= e->p->end.t_ns;
+                        continue;
+                }
+                if (u.where != CAPO_UNFINISHED_HOST && u.where != CAPO_UNFINISHED_GROUP)
+                        continue;
+                if (!e->host || u.record.t_begin > e->in.t_begin) {
+                        e->in = u.record;
+                        e->group = u.where == CAPO_UNFINISHED_GROUP;
+                }
+                e->host = true;
+                e->n_in++;
+                e->end_ns = u.record.t_begin > e->end_ns ? u.record.t_begin : e->end_ns;
+        }
+}
+
+/* The job's number of what the process called @id. */
+static uint32_t comm_of(const struct capo_page *r, const struct capo_job_process *p, unsigned id)
+{
+        for (uint32_t i = 0; id && i < r->job->n_comms; i++) {
+                for (uint32_t k = 0; k < r->job->comms[i].n_members; k++) {
+                        const struct capo_job_member *m = &r->job->comms[i].members[k];
+
+                        if (&r->job->processes[m->process] == p && m->id == id)
+                                return i;
+                }
+        }
+        return CAPO_NO_COMM;
+}
+
+/* "AllReduce number 12 of dp". */
+static const char *format_call(const struct capo_page *r, const struct capo_job_process *p, unsigned call, unsigned seq,
+                               unsigned comm, char text[256])
+{
+        uint32_t c = comm_of(r, p, comm);
+
+        snprintf(text, 256, "%s", capo_call_name(call));
+        if (seq)
+                capo_append(text, 256, " number %u", seq);
+        if (c != CAPO_NO_COMM)
+                capo_append(text, 256, " of %.100s", r->job->comms[c].name);
+        return text;
+}
+
+static double after_start(const struct capo_page *r, const struct ending *e)
+{
+        return e->real_ns > r->job->t_begin_ns ? (double)(e->real_ns - r->job->t_begin_ns) : 0;
+}
+
+/* "4.2 s after the start (17:12:03)". */
+static const char *format_time(const struct capo_page *r, const struct ending *e, char text[96])
+{
+        char day[32], time[32];
+
+        snprintf(text, 96, "%s after the start (%s)", capo_text_time(after_start(r, e), time),
+                 capo_text_when(e->real_ns, "%H:%M:%S", day));
+        return text;
+}
+
+static bool on_gpu(const struct capo_record *c)
+{
+        return capo_call_kind(c->call) != CAPO_KIND_OTHER;
+}
+
+/* What is known of the GPU's part of the last call. */
+static const char *gpu_part(const struct capo_page *r, const struct ending *e, char text[320])
+{
+        const struct capo_record *c = &e->p->last_call;
+        char call[256];
+
+        if (!on_gpu(c))
+                return "";
+        if (e->gpu)
+                snprintf(text, 320, "; the GPU was not seen to end %s",
+                         format_call(r, e->p, e->on_gpu.call, e->on_gpu.seq, e->on_gpu.comm, call));
+        else if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
+                snprintf(text, 320, ", on the GPU too");
+        else
+                snprintf(text, 320, "; whether the GPU had ended it is not known");
+        return text;
+}
+
+/* Its recorder worked in memory that a kill takes away, all of it or some. */
+static bool lost_memory(const struct capo_job_process *p)
+{
+        const char *memory = capo_job_info(p, CAPO_INFO_MEMORY);
+
+        return memory && strcmp(memory, "shm") != 0;
+}
+
+/* What the last problem is about. */
+static void set_problem_call(struct capo_page *r, const struct ending *e, unsigned call, unsigned seq, unsigned comm,
+                             int8_t in_call)
+{
+        struct capo_problem *problem = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        if (!problem || problem->kind != CAPO_PROBLEM_ENDED)
+                return;
+        problem->call = (uint8_t)call;
+        problem->seq = seq;
+        problem->comm = comm_of(r, e->p, comm);
+        problem->in_call = in_call;
+        problem->at_s = e->p->end.clean == 2 && !lost_memory(e->p) ? after_start(r, e) / 1e9 : -1;
+        if (e->p->rank >= 0)
+                capo_problem_rank(r, e->p->rank);
+}
+
+static void report_ending(struct capo_page *r, const struct ending *e)
+{
+        const struct capo_record *c = &e->p->last_call;
+        const char *name = capo_base_name(e->p->path);
+        char who[300], at[96], call[256], gpu[320], text[1024], since[32], more[64] = "";
+        unsigned comm = c->comm, seq = c->flags & CAPO_RECORD_GROUP ? 0 : c->seq, id = c->call;
+        int8_t in_call = -1;
+
+        if (e->p->rank >= 0)
+                snprintf(who, sizeof who, "rank %d", e->p->rank);
+        else
+                snprintf(who, sizeof who, "%.255s", name);
+        format_time(r, e, at);
+        if (e->p->end.clean != 2 || lost_memory(e->p)) {
+                snprintf(text, sizeof text, "%s: when it ended%s and in which call is not known%s", who,
+                         capo_process_away(e->p) ? ", if it did," : "",
+                         lost_memory(e->p) ? ": /dev/shm had no room for its recording memory" : "");
+                if (e->p->last_ns)
+                        capo_append(text, sizeof text, "; its log was last written %s", at);
+                if (id)
+                        capo_append(text, sizeof text, ", its last call there is %s",
+                                    format_call(r, e->p, id, seq, comm, call));
+        } else if (e->host) {
+                double ns = (double)(e->end_ns - e->in.t_begin);
+
+                id = e->in.call;
+                seq = e->in.seq;
+                comm = e->in.comm;
+                in_call = 1;
+                if (e->n_in > 1)
+                        snprintf(more, sizeof more, "; %u other thread%s in calls too", e->n_in - 1,
+                                 e->n_in > 2 ? "s were" : " was");
+                snprintf(text, sizeof text, "%s: last sign of life %s in %s%s, which had not returned%s%s%s", who, at,
+                         e->group ? "the group of " : "", format_call(r, e->p, id, seq, comm, call),
+                         ns < HEARTBEAT_NS ? "" : " after ", ns < HEARTBEAT_NS ? "" : capo_text_time(ns, since), more);
+        } else if (!id) {
+                snprintf(text, sizeof text, "%s: last sign of life %s; %s", who, at,
+                         e->p->end.calls ? "in or after which call it ended is not known: its log keeps no single calls"
+                                         : "it had made no call that capo records");
+        } else {
+                double ns = e->end_ns > c->t_end ? (double)(e->end_ns - c->t_end) : 0;
+
+                in_call = 0;
+                snprintf(text, sizeof text, "%s: last sign of life %s, %s after its last call, %s, had returned%s", who,
+                         at, ns < HEARTBEAT_NS ? "at once" : capo_text_time(ns, since),
+                         format_call(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
+        }
+        PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);
+        set_problem_call(r, e, id, seq, comm, in_call);
+}
+
+static int by_time(const void *a, const void *b)
+{
+        const struct ending *x = a, *y = b;
+
+        if (x->real_ns != y->real_ns)
+                return x->real_ns < y->real_ns ? -1 : 1;
+        return x->p < y->p ? -1 : x->p > y->p;
+}
+
+void capo_judge_endings(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_free_ struct ending *endings = calloc(job->n_processes + 1, sizeof *endings);
+        uint32_t n = 0, shown;
+
+        for (uint32_t i = 0; i < job->n_processes && endings; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                if (capo_process_ended(job, p) || capo_process_alive(p))
+                        continue;
+                endings[n] = (struct ending){.p = p, .end_ns = p->last_ns};
+                read_unfinished(&endings[n]);
+                endings[n].real_ns = p->header.t0_real_ns + endings[n].end_ns;
+                n++;
+        }
+        if (!n)
+                return;
+        qsort(endings, n, sizeof *endings, by_time);
+        shown = r->all || r->exact || n <= ENDINGS_SHOWN + 1 ? n : ENDINGS_SHOWN;
+        for (uint32_t i = 0; i < shown; i++)
+                report_ending(r, &endings[i]);
+        if (shown < n)
+                PROBLEM(r, ENDED_MORE, n - shown);
+}

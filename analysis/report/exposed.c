@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much of the job can be exposed communication: at most the part in which at least one call was on the GPU. One stream
+ * does its calls in order, so there the sum of their times is that part; calls of several streams overlap. By how much
+ * they do is seen in the single calls that the logs hold, each placed behind what went before on its stream (gpu_spans.h).
+ * What the program computed meanwhile capo does not see, so there is no least.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "analysis/job/gpu_spans.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/log_calls.h"
+
+enum { SPANS_MOST = 1 << 16, DEVICES = 64 };
+
+struct kept {
+        struct capo_gpu_span *spans; /* the last SPANS_MOST */
+        uint8_t *device;             /* by span.nth */
+        size_t n;
+        const uint8_t *device_of; /* by number of the communicator in the process */
+};
+
+static int keep_span(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct kept *k = arg;
+        size_t i = k->n % SPANS_MOST;
+
+        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
+                return 0;
+        k->spans[i] = capo_gpu_span_of(r, (uint32_t)i);
+        k->device[i] = k->device_of[r->comm];
+        k->n++;
+        return 0;
+}
+
+/* Time of one device with at least one call on it, and the sum of their times. */
+static double covered_time(const struct kept *k, size_t n, unsigned device, double *sum)
+{
+        uint64_t until = 0;
+        double ns = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_gpu_span *s = &k->spans[i];
+
+                if (!s->gpu_ns || k->device[s->nth] != device)
+                        continue;
+                *sum += (double)(s->end - s->begin);
+                ns += s->end <= until ? 0 : (double)(s->end - (s->begin > until ? s->begin : until));
+                until = s->end > until ? s->end : until;
+        }
+        return ns;
+}
+
+/* What is left of the sum of a process' GPU times where overlapping calls count once; 1 where that is not known. */
+static int overlap_of(const struct capo_job *job, uint32_t process, double *part)
+{
+        const struct capo_job_process *p = &job->processes[process];
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        _cleanup_free_ struct capo_gpu_span *spans = malloc(SPANS_MOST * sizeof *spans);
+        _cleanup_free_ uint8_t *device = malloc(SPANS_MOST), *device_of = calloc(65536, 1);
+        struct kept k = {spans, device, 0, device_of};
+        double once = 0, sum = 0;
+        char why[128];
+        size_t n;
+
+        *part = 1;
+        if (!spans || !device || !device_of)
+                return -ENOMEM;
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
+                        const struct capo_job_member *member = &job->comms[c].members[m];
+
+                        if (member->process == process && member->device > 0)
+                                device_of[member->id] = (uint8_t)(member->device % DEVICES);
+                }
+        }
+        if (capo_log_open(p->path, &log, why, sizeof why) < 0)
+                return 0;
+        if (capo_log_calls_each(log, keep_span, &k) == -ENOMEM)
+                return -ENOMEM;
+        n = k.n < SPANS_MOST ? k.n : SPANS_MOST;
+        capo_gpu_spans(k.spans, n);
+        for (unsigned d = 0; d < DEVICES; d++)
+                once += covered_time(&k, n, d, &sum);
+        if (sum > 0)
+                *part = once / sum;
+        return 0;
+}
+
+int capo_judge_exposed(struct capo_page *r)
+{
+        double part = 0;
+        int e = 0;
+
+        r->exposed_most = -1;
+        if (r->gpu_share < 0)
+                return 0;
+        for (uint32_t i = 0; i < r->job->n_processes && e == 0; i++) {
+                double of_one = 1;
+
+                if (r->job->processes[i].many_streams && r->job->processes[i].n_records)
+                        e = overlap_of(r->job, i, &of_one);
+                part += of_one;
+        }
+        r->overlapping = part < 0.995 * r->job->n_processes;
+        r->exposed_most = fmin(1, r->gpu_share * part / r->job->n_processes);
+        return e;
+}

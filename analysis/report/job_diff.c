@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a job are keyed by what ran and which rule decided; here those of one (communicator, call, size) are put
+ * together first, because what ran is what may have changed. Communicators are matched by name: uids differ from run to
+ * run.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/log/rules_read.h"
+#include "analysis/job/hist.h"
+#include "analysis/report/job_diff.h"
+#include "analysis/job/spread.h"
+
+struct side {
+        const char *comm;
+        uint64_t bytes, count, most, calls; /* calls: over all ranks */
+        struct capo_hist time[CAPO_TIMES];
+        double run[CAPO_DIFF_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
+        uint16_t rule;
+        uint8_t call, algo_proto;
+};
+
+static int compare_sides(const struct side *x, const struct side *y)
+{
+        return strcmp(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes);
+}
+
+static int by_key(const void *x, const void *y)
+{
+        return compare_sides(x, y);
+}
+
+static void free_sides(struct side *v, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                for (int c = 0; c < CAPO_TIMES; c++)
+                        capo_hist_finish(&v[i].time[c]);
+        }
+        free(v);
+}
+
+/* 0: not timed. */
+static double side_quantile(const struct side *s, int clock, double q)
+{
+        struct capo_sampled sampled = capo_job_times_sampled(s->time, (enum capo_clock)clock, s->calls);
+
+        return capo_sampled_quantile(&sampled, q);
+}
+
+/* The rows of one run put together by key, sorted. NULL: no memory. */
+static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n)
+{
+        struct side *v = calloc(job->n_rows + 1, sizeof *v);
+        size_t used = 0;
+        bool full = false;
+
+        for (uint32_t i = 0; v && i < job->n_rows; i++) {
+                const struct capo_job_row *r = &job->rows[i];
+                struct side key = {.comm = r->comm == CAPO_NO_COMM ? "" : job->comms[r->comm].name,
+                                   .bytes = r->bytes,
+                                   .call = r->call};
+                size_t k;
+
+                if (capo_call_kind(r->call) == CAPO_KIND_OTHER || (r->flags & CAPO_RECORD_MEMBER))
+                        continue;
+                for (k = used; k > 0 && compare_sides(&v[k - 1], &key); k--)
+                        ; /* rows come by communicator, call, bytes: the last is mostly it */
+                if (k == 0) {
+                        v[used] = key;
+                        k = ++used;
+                }
+                v[k - 1].count += r->count;
+                v[k - 1].calls += r->calls;
+                if (r->count > v[k - 1].most) {
+                        v[k - 1].most = r->count;
+                        v[k - 1].algo_proto = r->algo_proto;
+                        v[k - 1].rule = r->rule;
+                }
+                for (int c = 0; c < CAPO_TIMES; c++)
+                        full |= r->time[c].count && capo_hist_merge(&v[k - 1].time[c], &r->time[c]) < 0;
+        }
+        if (!v || full) {
+                free_sides(v, used);
+                return NULL;
+        }
+        for (size_t i = 0; i < used; i++) {
+                for (int c = 0; c < CAPO_CLOCKS; c++)
+                        v[i].run[run][c] = side_quantile(&v[i], c, 0.5) / 1e3;
+        }
+        qsort(v, used, sizeof *v, by_key);
+        *n = used;
+        return v;
+}
+
+/* All runs of one side. Keys that not every run has stay, with a 0 for the others. */
+static struct side *gather_side(struct capo_job *const *jobs, size_t n_jobs, size_t *n)
+{
+        struct side *all = NULL;
+        size_t used = 0;
+
+        for (size_t j = 0; j < n_jobs; j++) {
+                size_t m = 0;
+                struct side *one = gather_run(jobs[j], j, &m), *both;
+                size_t i = 0, k = 0, w = 0;
+
+                both = one ? calloc(used + m + 1, sizeof *both) : NULL;
+                if (!both) {
+                        if (one)
+                                free_sides(one, m);
+                        free_sides(all, used);
+                        return NULL;
+                }
+                while (i < used || k < m) {
+                        int c = i == used ? 1 : k == m ? -1 : compare_sides(&all[i], &one[k]);
+
+                        if (c != 0) {
+                                both[w++] = c < 0 ? all[i++] : one[k++];
+                                continue;
+                        }
+                        both[w] = all[i++];
+                        both[w].count += one[k].count;
+                        both[w].calls += one[k].calls;
+                        for (int t = 0; t < CAPO_TIMES; t++) {
+                                if (t < CAPO_CLOCKS)
+                                        both[w].run[j][t] = one[k].run[j][t];
+                                capo_hist_merge(&both[w].time[t], &one[k].time[t]);
+                                capo_hist_finish(&one[k].time[t]);
+                        }
+                        k++;
+                        w++;
+                }
+                free(all);
+                free(one);
+                all = both;
+                used = w;
+        }
+        *n = used;
+        return all;
+}
+
+/* How many calls were timed. The ranks time the same ones, which are slow or fast for all of them: a call counts once, however
+ * many ranks it has. */
+static double n_timed(const struct side *s, int clock)
+{
+        return (double)s->time[clock].count * (double)s->count / (double)(s->calls ? s->calls : s->count);
+}
+
+/* How far the extremes of 2, 3, ... normal values lie apart, in standard deviations (L. H. C. Tippett, Biometrika 17, 1925). */
+static const double normal_range[] = {1.128, 1.693, 2.059, 2.326, 2.534, 2.704};
+
+/*
+ * Standard error of ln(median), and the width of the histogram's buckets is not forgotten. From 8 calls on by the
+ * order statistics; fewer have no two with 95 % between them (two calls have half), so they are taken as normal, and all that is
+ * known of their spread is how far they lie apart. @freedom: what that knows.
+ */
+static double log_se(const struct side *s, int clock, double *freedom)
+{
+        double n = n_timed(s, clock), half = 0.98 / sqrt(fmax(n, 1)), p50 = side_quantile(s, clock, 0.5);
+        size_t few = n < 2 ? 0 : (size_t)n - 2;
+        bool normal = few < N_ELEMENTS(normal_range);
+        double lo = side_quantile(s, clock, normal ? 0 : 0.5 - half),
+               hi = side_quantile(s, clock, normal ? 1 : 0.5 + half);
+
+        *freedom = normal ? (double)few + 1 : 100;
+        if (!(p50 > 0) || !(lo > 0))
+                return INFINITY;
+        return fmax(log(hi / lo) * (normal ? 1.2533 / normal_range[few] / sqrt((double)few + 2) : 1 / (2 * 1.96)),
+                    0.005);
+}
+
+static int by_seconds(const void *x, const void *y)
+{
+        const struct capo_diff_row *a = x, *b = y;
+        double p = fabs(a->seconds), q = fabs(b->seconds);
+
+        return CAPO_ORDER(q, p) ?: CAPO_ORDER(a->bytes, b->bytes);
+}
+
+/* ln of the runs' medians; how many runs have one. */
+static size_t runs_of(const struct side *s, size_t n, int clock, double *out)
+{
+        size_t k = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                if (s->run[i][clock] > 0)
+                        out[k++] = log(s->run[i][clock]);
+        }
+        return k;
+}
+
+static double mean_value(const double *v, size_t n)
+{
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++)
+                sum += v[i];
+        return sum / (double)n;
+}
+
+static double sum_squares(const double *v, size_t n, double center)
+{
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++)
+                sum += (v[i] - center) * (v[i] - center);
+        return sum;
+}
+
+/* Change and its standard error from the runs; falls back on the histograms where a side is one run. */
+static void measure_change(struct capo_diff_row *r, const struct side *a, size_t n_a, const struct side *b, size_t n_b)
+{
+        double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS], copy[CAPO_DIFF_RUNS];
+        size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
+
+        /* of one call nothing tells how it varies; a little less, where a rank has made one more */
+        if (!ka || !kb || n_timed(a, r->clock) < 1.5 || n_timed(b, r->clock) < 1.5)
+                return;
+        memcpy(copy, va, ka * sizeof *va);
+        r->p50_a_us = exp(capo_median(copy, ka));
+        memcpy(copy, vb, kb * sizeof *vb);
+        r->p50_b_us = exp(capo_median(copy, kb));
+        r->change = exp(mean_value(vb, kb) - mean_value(va, ka)) - 1;
+        if (ka == kb && ka == n_a && kb == n_b && ka > 1) {
+                for (size_t i = 0; i < ka; i++)
+                        d[i] = vb[i] - va[i];
+                r->freedom_ = (double)ka - 1;
+                r->se_ = sqrt(sum_squares(d, ka, mean_value(d, ka)) / r->freedom_ / (double)ka);
+        } else if (ka > 1 && kb > 1) {
+                r->freedom_ = (double)(ka + kb) - 2;
+                r->se_ = sqrt((sum_squares(va, ka, mean_value(va, ka)) + sum_squares(vb, kb, mean_value(vb, kb))) /
+                              r->freedom_ * (1.0 / (double)ka + 1.0 / (double)kb));
+        } else {
+                double fa, fb, sa = pow(log_se(a, r->clock, &fa), 2), sb = pow(log_se(b, r->clock, &fb), 2);
+
+                r->se_ = sqrt(sa + sb);
+                r->calls_freedom_ = pow(sa + sb, 2) / (sa * sa / fa + sb * sb / fb); /* Welch and Satterthwaite */
+        }
+        r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 * (double)b->count / (double)n_b;
+}
+
+static void add_paired_row(const struct side *a, size_t n_a, const struct side *b, size_t n_b, struct capo_diff *d)
+{
+        struct capo_diff_row *r = &d->rows[d->n_rows++];
+        int clock = CAPO_CLOCK_KERNEL;
+
+        while (clock > CAPO_CLOCK_HOST && !(a->time[clock].count && b->time[clock].count))
+                clock--;
+        *r = (struct capo_diff_row){.comm = a->comm,
+                                    .call = a->call,
+                                    .clock = (uint8_t)clock,
+                                    .bytes = a->bytes,
+                                    .count_a = a->count,
+                                    .count_b = b->count,
+                                    .timed_a = a->time[clock].count,
+                                    .timed_b = b->time[clock].count,
+                                    .algo_proto_a = a->algo_proto,
+                                    .algo_proto_b = b->algo_proto,
+                                    .rule_b = b->rule,
+                                    .change = NAN,
+                                    .low = NAN,
+                                    .high = NAN,
+                                    .half_width = NAN};
+        d->matched += a->count + b->count;
+        measure_change(r, a, n_a, b, n_b);
+}
+
+/* The root mean square of what rows vary by: no row is believed to vary much less than is usual here. */
+static double typical_error(const struct capo_diff *d)
+{
+        double sum = 0;
+        size_t n = 0;
+
+        for (size_t i = 0; i < d->n_rows; i++) {
+                if (!isnan(d->rows[i].change) && d->rows[i].freedom_ > 0) {
+                        sum += d->rows[i].se_ * d->rows[i].se_;
+                        n++;
+                }
+        }
+        return n ? sqrt(sum / (double)n) : 0;
+}
+
+static void judge_rows(struct capo_diff *d, double min_change)
+{
+        double usual = typical_error(d);
+
+        for (size_t n = 0; n < d->n_rows; n++) {
+                struct capo_diff_row *r = &d->rows[n];
+                double width, freedom = r->freedom_ > 0 ? fmax(2 * r->freedom_, 3) : r->calls_freedom_;
+
+                r->verdict = CAPO_DIFF_NOT_TIMED;
+                if (isnan(r->change))
+                        continue;
+                r->verdict = CAPO_DIFF_NOISE;
+                d->between_runs |= r->freedom_ > 0;
+                width = capo_quantile_t(0.05 / (double)d->n_rows, freedom) *
+                        (r->freedom_ > 0 ? fmax(r->se_, usual) : r->se_);
+                r->low = (1 + r->change) * exp(-width) - 1;
+                r->high = (1 + r->change) * exp(width) - 1;
+                r->half_width = (r->high - r->low) / 2;
+                if (r->clock == CAPO_CLOCK_HOST) {
+                        r->verdict = CAPO_DIFF_HOST_TIMES;
+                        continue;
+                }
+                if ((r->low <= 0 && r->high >= 0) || fabs(r->change) < min_change)
+                        continue;
+                r->verdict = r->change < 0 ? CAPO_DIFF_FASTER : CAPO_DIFF_SLOWER;
+                d->seconds += r->seconds;
+                *(r->verdict == CAPO_DIFF_FASTER ? &d->n_faster : &d->n_slower) += 1;
+        }
+}
+
+/* The rules of all runs; NULL when they had different profiles. */
+static const char *rules_of(struct capo_job *const *jobs, size_t n)
+{
+        char first[128], digest[128];
+
+        for (size_t i = 0; i < n; i++) {
+                if (!jobs[i]->n_processes)
+                        return NULL;
+                capo_rules_value(jobs[i]->processes[0].rules, CAPO_RULES_DIGEST, i ? digest : first, sizeof digest);
+                if (i && strcmp(first, digest))
+                        return NULL;
+        }
+        return n ? jobs[0]->processes[0].rules : NULL;
+}
+
+int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *const *jb, size_t n_b, double min_change,
+                   struct capo_diff *d)
+{
+        size_t na = 0, nb = 0, i = 0, k = 0;
+        struct side *a, *b;
+
+        n_a = n_a > CAPO_DIFF_RUNS ? CAPO_DIFF_RUNS : n_a;
+        n_b = n_b > CAPO_DIFF_RUNS ? CAPO_DIFF_RUNS : n_b;
+        a = gather_side(ja, n_a, &na);
+        b = gather_side(jb, n_b, &nb);
+        *d = (struct capo_diff){.runs_a = n_a,
+                                .runs_b = n_b,
+                                .seconds_a = n_a ? (double)capo_job_duration_ns(ja[0]) / 1e9 : 0,
+                                .seconds_b = n_b ? (double)capo_job_duration_ns(jb[0]) / 1e9 : 0,
+                                .rules = rules_of(jb, n_b)};
+        d->rows = calloc((na < nb ? na : nb) + 1, sizeof *d->rows);
+        if (!a || !b || !d->rows) {
+                free_sides(a, na);
+                free_sides(b, nb);
+                free(d->rows);
+                return -ENOMEM;
+        }
+        while (i < na || k < nb) {
+                int c = i == na ? 1 : k == nb ? -1 : compare_sides(&a[i], &b[k]);
+
+                if (c < 0)
+                        d->unmatched += a[i++].count;
+                else if (c > 0)
+                        d->unmatched += b[k++].count;
+                else
+                        add_paired_row(&a[i++], n_a, &b[k++], n_b, d);
+        }
+        judge_rows(d, min_change);
+        qsort(d->rows, d->n_rows, sizeof *d->rows, by_seconds);
+        free_sides(a, na);
+        free_sides(b, nb);
+        return 0;
+}
+
+void capo_diff_finish(struct capo_diff *d)
+{
+        free(d->rows);
+        *d = (struct capo_diff){0};
+}

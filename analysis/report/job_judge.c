@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/report/job_judge.h"
+
+#include "core/base/util.h"
+
+int capo_judge(struct capo_page *page)
+{
+        static int (*const steps[])(struct capo_page *) = {
+                capo_judge_rows,  capo_judge_exposed,  capo_judge_waits, capo_judge_places,
+                capo_judge_links, capo_judge_problems, capo_judge_next,
+        };
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < N_ELEMENTS(steps); i++)
+                r = steps[i](page);
+        return r;
+}

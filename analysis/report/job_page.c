@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/report/job_page.h"
+
+static void finish_rows(struct capo_page_rows *rows)
+{
+        for (uint32_t i = 0; i < rows->n; i++) {
+                for (unsigned c = 0; c < CAPO_TIMES; c++)
+                        capo_hist_finish(&rows->row[i].row.time[c]);
+        }
+        free(rows->row);
+}
+
+void capo_page_finish(struct capo_page *r)
+{
+        finish_rows(&r->rows);
+        finish_rows(&r->judged);
+        finish_rows(&r->others);
+        for (uint32_t i = 0; i < r->n_waits; i++)
+                free(r->waits[i].text);
+        for (uint32_t i = 0; i < r->n_problems; i++) {
+                free(r->problems[i].text);
+                free(r->problems[i].runs);
+        }
+        for (uint32_t i = 0; i < r->n_next; i++)
+                free(r->next[i].text);
+        for (uint32_t i = 0; i < r->n_places; i++)
+                free(r->places[i].line);
+        free(r->waits);
+        free(r->unknown);
+        free(r->problems);
+        free(r->next);
+        free(r->places);
+        free(r->rules);
+        free(r->links);
+        free(r->class_of);
+        free(r->class_size);
+        free(r->ceiling);
+        free(r->near);
+        capo_fabric_job_free(r->fabric);
+        capo_job_free(r->job);
+        *r = (struct capo_page){0};
+}
+
+static const struct {
+        const char *name;
+        enum capo_severity severity;
+} problems[CAPO_PROBLEMS] = {
+#define CAPO_PROBLEM(id, name, severity, words) [CAPO_PROBLEM_##id] = {name, CAPO_SEVERITY_##severity},
+#include "analysis/report/problem_kinds.def"
+};
+
+const char *capo_problem_name(enum capo_problem_kind kind)
+{
+        return problems[kind].name;
+}
+
+enum capo_severity capo_problem_severity(enum capo_problem_kind kind)
+{
+        return problems[kind].severity;
+}
+
+const char *capo_severity_name(enum capo_severity severity)
+{
+        static const char *const names[] = {"error", "warning", "note"};
+
+        return names[severity];
+}
+
+const char *capo_next_name(enum capo_next_kind kind)
+{
+        static const char *const names[CAPO_NEXTS] = {
+#define CAPO_NEXT(id, words) [CAPO_NEXT_##id] = #id,
+#include "analysis/report/next_kinds.def"
+        };
+
+        return names[kind];
+}
+
+const char *capo_page_note_name(enum capo_page_note_kind kind)
+{
+        static const char *const names[CAPO_NOTES] = {
+#define CAPO_NOTE(id, words) [CAPO_NOTE_##id] = #id,
+#include "analysis/report/note_kinds.def"
+        };
+
+        return names[kind];
+}
+
+const char *capo_page_info(const struct capo_page *r, const char *key)
+{
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const char *value = capo_job_info(&r->job->processes[i], key);
+
+                if (value && *value)
+                        return value;
+        }
+        return NULL;
+}
+
+/* Length of the folder, with its slash, of a command line's first word. */
+static size_t command_folder(const char *command)
+{
+        size_t word = strcspn(command, " ");
+
+        while (word && command[word - 1] != '/')
+                word--;
+        return word;
+}
+
+char *capo_page_title(const struct capo_page *r, char *text, size_t room)
+{
+        const char *id = capo_page_info(r, CAPO_INFO_JOB), *name = capo_page_info(r, CAPO_INFO_JOB_NAME),
+                   *command = capo_page_info(r, CAPO_INFO_CMDLINE);
+
+        if (!command) /* CAPO_NO_CMDLINE */
+                command = capo_page_info(r, CAPO_INFO_EXE);
+        if (!name && command) /* without the folder of the program */
+                name = command + command_folder(command);
+        snprintf(text, room, "%s%s%s%.*s", id ? "job " : "", id ? id : "", id && name ? "  " : "",
+                 name == capo_page_info(r, CAPO_INFO_JOB_NAME) ? 1000 : 60, name ? name : "");
+        return text;
+}
+
+const char *capo_page_comm(const struct capo_page *r, uint32_t comm)
+{
+        return comm == CAPO_NO_COMM ? "-" : r->job->comms[comm].name;
+}
+
+char *capo_page_comm_label(const struct capo_page *r, uint32_t comm, char *text, size_t room)
+{
+        const struct capo_job_comm *c = comm == CAPO_NO_COMM ? NULL : &r->job->comms[comm];
+        bool many = c && r->class_size[comm] > 1;
+
+        snprintf(text, room, "%.*s%s", many ? (int)strcspn(c->name, "#") : 200, c ? c->name : "-",
+                 many && !c->named ? ".." : "");
+        if (c && c->n_ranks > 0)
+                capo_append(text, room, " (%d)", c->n_ranks);
+        if (many)
+                capo_append(text, room, " x%u", r->class_size[comm]);
+        return text;
+}
+
+char *capo_page_size(const struct capo_page_row *row, char *text, size_t room)
+{
+        char from[32], to[32];
+        size_t n;
+
+        if (row->row.bytes == row->bytes_max)
+                return capo_size_print(row->row.bytes, text, room);
+        capo_size_print(row->row.bytes, from, sizeof from);
+        capo_size_print(row->bytes_max, to, sizeof to);
+        n = strcspn(from, " ");
+        if (!strcmp(from + n, to + strcspn(to, " ")))
+                from[n] = 0; /* "1-1.9 MiB" */
+        snprintf(text, room, "%s-%s", from, to);
+        return text;
+}
+
+const char *capo_page_group_of(const struct capo_job_row *row)
+{
+        if (row->call != CAPO_CALL_GROUP || !row->channels)
+                return NULL;
+        return row->channels == CAPO_CALL_GROUP ? "Send, Recv" : capo_call_name(row->channels);
+}
+
+char *capo_page_call(const struct capo_job_row *row, char *text, size_t room)
+{
+        const char *of = capo_page_group_of(row);
+
+        snprintf(text, room, "%s%s%s%s%s", capo_call_name(row->call), of ? " of " : "", of ? of : "",
+                 row->flags & CAPO_RECORD_MEMBER ? " in group" : "",
+                 row->flags & CAPO_RECORD_CAPTURED ? " captured" : "");
+        return text;
+}

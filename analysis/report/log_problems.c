@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong with single logs: processes that did not end, damage; and the network that a job fell back to. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/util.h"
+#include "core/log/alive.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+
+void capo_problem_left_out(struct capo_page *r, const char *path, const char *why)
+{
+        PROBLEM_OF(r, LEFT_OUT, capo_base_name(path), capo_base_name(path), why);
+}
+
+bool capo_process_of_here(const struct capo_job_process *p)
+{
+        const char *boot = capo_job_info(p, CAPO_INFO_BOOT_ID);
+        char host[256] = "", here[64] = "";
+
+        gethostname(host, sizeof host - 1);
+        capo_alive_text("/proc/sys/kernel/random/boot_id", here, sizeof here);
+        return !strcmp(host, p->host) && (!boot || !*here || !strcmp(boot, here));
+}
+
+bool capo_process_away(const struct capo_job_process *p)
+{
+        char host[256] = "";
+
+        gethostname(host, sizeof host - 1);
+        return p->end.clean != 2 && strcmp(host, p->host) != 0;
+}
+
+/* Numbers of processes are given again: one that began after the log did is another. */
+static bool began_later(const struct capo_job_process *p, uint64_t since)
+{
+        uint64_t mono = capo_clock_mono(), asleep = capo_clock_of(CLOCK_BOOTTIME) - mono; /* at most, when it began */
+        long ticks = sysconf(_SC_CLK_TCK);
+        double began_ns = ticks > 0 ? (double)since * 1e9 / (double)ticks : 0;
+
+        return began_ns > (double)p->header.t0_mono_ns + (double)asleep + 1e9;
+}
+
+bool capo_process_alive(const struct capo_job_process *p)
+{
+        pid_t pid = (pid_t)p->header.pid;
+        uint64_t since;
+        int r;
+
+        if (p->end.clean == 2 || pid <= 0 || !capo_process_of_here(p))
+                return false;
+        r = kill(pid, 0);
+        if (r && errno != EPERM)
+                return false;
+        since = capo_alive_since(pid);
+        return since ? !began_later(p, since) : r != 0; /* of others' processes /proc may say nothing */
+}
+
+bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p)
+{
+        uint32_t seen = 0;
+
+        if (!p->has_end || p->end.clean != 2)
+                return p->has_end && p->end.clean;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
+                        const struct capo_job_member *m = &job->comms[i].members[k];
+
+                        if (&job->processes[m->process] != p)
+                                continue;
+                        if (!m->t_death_ns)
+                                return false;
+                        seen++;
+                }
+        }
+        return seen > 0;
+}
+
+static void process_problems(struct capo_page *r, const struct capo_job_process *p)
+{
+        const struct capo_log_health *h = &p->health;
+        const char *name = capo_base_name(p->path);
+        char n1[32], n2[32];
+
+        for (uint64_t i = 0; i < h->n_damages && i < CAPO_DAMAGES_KEPT; i++)
+                PROBLEM_OF(r, DAMAGED, name, name, capo_text_count(h->damages[i].offset, n1), h->damages[i].what,
+                           capo_text_count(h->damages[i].bytes, n2));
+        if (h->n_damages > CAPO_DAMAGES_KEPT)
+                PROBLEM_OF(r, DAMAGED_MORE, name, name, capo_text_count(h->n_damages - CAPO_DAMAGES_KEPT, n1),
+                           capo_text_count(h->bytes_lost, n2));
+        if (p->read_error)
+                PROBLEM_OF(r, UNREAD, name, name, strerror(-p->read_error));
+        if (h->cut_bytes)
+                PROBLEM_OF(r, CUT, name, name, capo_text_count(h->cut_at, n1));
+}
+
+/* Many logs may share a trouble: one line beyond a few. */
+static void all_process_problems(struct capo_page *r)
+{
+        uint32_t shown = 0, hidden = 0;
+
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const struct capo_job_process *p = &r->job->processes[i];
+                uint32_t before = r->n_problems;
+
+                if (shown >= 8 && !r->all && !r->exact) {
+                        hidden += p->health.n_damages || p->health.cut_bytes || p->read_error;
+                        continue;
+                }
+                process_problems(r, p);
+                shown += r->n_problems - before;
+        }
+        if (hidden)
+                PROBLEM(r, MORE_LOGS, hidden);
+}
+
+enum life { DEAD, AWAY, ALIVE }; /* of a process whose end nobody has seen */
+
+static enum life life_of(const struct capo_job_process *p)
+{
+        return capo_process_alive(p) ? ALIVE : capo_process_away(p) ? AWAY : DEAD;
+}
+
+static void say_log(struct capo_page *r, enum life life, const char *name)
+{
+        switch (life) {
+        case DEAD: PROBLEM_OF(r, KILLED_LOG, name, name); break;
+        case AWAY: PROBLEM_OF(r, NOT_ENDED_LOG, name, name); break;
+        case ALIVE: PROBLEM_OF(r, RUNNING_LOG, name, name); break;
+        }
+}
+
+static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const char *ranks)
+{
+        const char *s = n > 1 ? "s" : "";
+
+        switch (life) {
+        case DEAD: PROBLEM(r, KILLED, s, ranks); break;
+        case AWAY: PROBLEM(r, NOT_ENDED, s, ranks); break;
+        case ALIVE: PROBLEM(r, RUNNING, s, ranks, n < 2 ? "s" : ""); break;
+        }
+}
+
+/* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by name. */
+static void report_unfinished(struct capo_page *r, enum life life)
+{
+        const struct capo_job *job = r->job;
+        uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0, n = 0;
+        _cleanup_free_ bool *ended = NULL; /* most have */
+        _cleanup_free_ char *text = NULL;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                if (capo_process_ended(job, p) || life_of(p) != life)
+                        continue;
+                if (p->rank < 0 || (uint32_t)p->rank >= n_ranks) {
+                        say_log(r, life, capo_base_name(p->path));
+                        continue;
+                }
+                if (!ended && !(ended = malloc(n_ranks)))
+                        return;
+                if (!n++)
+                        memset(ended, true, n_ranks);
+                ended[p->rank] = false;
+        }
+        text = ended ? capo_ranks_text(ended, n_ranks) : NULL;
+        if (!text)
+                return;
+        say_ranks(r, life, n, text);
+        capo_problem_ranks(r, ended, n_ranks);
+}
+
+void capo_judge_logs(struct capo_page *r)
+{
+        report_unfinished(r, DEAD);
+        report_unfinished(r, AWAY);
+        capo_judge_endings(r);
+        report_unfinished(r, ALIVE);
+        if (r->fabric) {
+                char text[256];
+                const char *warning = capo_fabric_job_warning(r->fabric, r->job, text, sizeof text);
+
+                if (warning)
+                        PROBLEM(r, NETWORK, warning);
+        }
+        all_process_problems(r);
+}

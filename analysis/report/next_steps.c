@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What to do next: only what a number on the page asks for, most important first. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/log/rules_read.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+
+#define SMALL          65536 /* bytes: calls that cost latency and little else, which larger buckets would save */
+#define SMALL_SHARE    0.02  /* of the ranks' time: less is not worth a change */
+#define SMALL_CALLS    1000
+#define SWEEP_SHARE    0.2  /* of the GPU time that calls take ... */
+#define SWEEP_GPU      0.05 /* ... where that is so much of the job */
+#define DISTURBED      3    /* p99 over p50 */
+#define DISTURBED_OF   0.1  /* of the GPU time */
+#define DISTURBED_FROM 100  /* timed calls: what p99 of fewer says is one call */
+
+#define CAPO_NEXT(id, words) static const char words_##id[] = words;
+#include "analysis/report/next_kinds.def"
+
+/* One more; what it is about is filled by the caller. NULL: no memory, or nothing to fill. */
+static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
+        __attribute__((format(printf, 3, 4)));
+static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
+{
+        static struct capo_next nowhere;
+        va_list args;
+        char *text;
+
+        va_start(args, words);
+        text = capo_print(words, args);
+        va_end(args);
+        if (!text || capo_array_room(&r->next, r->n_next, sizeof *r->next) < 0) {
+                free(text);
+                return &nowhere;
+        }
+        r->next[r->n_next] =
+                (struct capo_next){.kind = kind, .text = text, .comm = CAPO_NO_COMM, .rank = -1, .share = -1};
+        return &r->next[r->n_next++];
+}
+#define ADD(r, id, ...) add_next(r, CAPO_NEXT_##id, words_##id, ##__VA_ARGS__)
+
+static void about_row(struct capo_next *next, const struct capo_page_row *row)
+{
+        next->comm = row->row.comm;
+        next->call = row->row.call;
+        next->bytes_least = row->row.bytes;
+        next->bytes_max = row->bytes_max;
+        next->share = row->share;
+}
+
+/* Of the waiting, only what is for this rank is said to be its doing. */
+static void suggest_late_rank(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->n_waits; i++) {
+                const struct capo_page_wait *w = &r->waits[i];
+                const struct capo_job_comm *c = &r->job->comms[w->comm];
+                struct capo_next *next;
+                char text[32];
+
+                if (!capo_wait_counts(w))
+                        continue;
+                next = ADD(r, late_rank, c->members[w->last].rank, c->name, capo_text_percent(w->caused_share, text));
+                next->comm = w->comm;
+                next->rank = c->members[w->last].rank;
+                next->share = w->caused_share;
+        }
+}
+
+static void suggest_small_calls(struct capo_page *r)
+{
+        double share = 0;
+        uint64_t small = 0, all = 0;
+        char a[32], b[32], c[32];
+        struct capo_next *next;
+
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_page_row *row = &r->judged.row[i];
+
+                if (row->row.flags & CAPO_RECORD_GROUP)
+                        continue;
+                all += row->row.count;
+                if (row->bytes_max <= SMALL && row->share > 0) {
+                        share += row->share;
+                        small += row->row.count;
+                }
+        }
+        if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS)
+                return;
+        next = ADD(r, small_calls, capo_text_percent(share, a), capo_text_count(small, b), capo_text_count(all, c),
+                   r->what);
+        next->bytes_max = SMALL;
+        next->share = share;
+}
+
+/* The row that costs most, if NCCL chose for it by itself and there is a choice; NULL. */
+static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
+{
+        const char *rules = r->job->n_processes ? r->job->processes[0].rules : NULL;
+        const struct capo_page_row *most = NULL;
+        char text[8];
+
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_page_row *row = &r->judged.row[i];
+                enum capo_call_kind kind = capo_call_kind(row->row.call);
+
+                if (kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_REDUCESCATTER &&
+                    (!most || row->share > most->share))
+                        most = row;
+        }
+        if (!most || most->share < SWEEP_SHARE || r->gpu_share < SWEEP_GPU || !most->has_bandwidth ||
+            capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
+            capo_rules_value(rules, CAPO_RULES_NAME, text, sizeof text))
+                return NULL;
+        return most;
+}
+
+/* "AllReduce" as options have it: all_reduce. */
+static char *to_snake_case(const char *name, char *text)
+{
+        char *to = text;
+
+        for (; *name; name++) {
+                if (isupper((unsigned char)*name) && to != text)
+                        *to++ = '_';
+                *to++ = (char)tolower((unsigned char)*name);
+        }
+        *to = 0;
+        return text;
+}
+
+/* A power of two as options have it: 16M. */
+static char *short_size(uint64_t bytes, char *text, size_t room)
+{
+        size_t n;
+
+        capo_size_print(bytes, text, room);
+        n = strcspn(text, " ");
+        text[n] = text[n + 1] == 'B' ? 0 : text[n + 1];
+        text[n + (text[n] != 0)] = 0;
+        return text;
+}
+
+static void suggest_sweep(struct capo_page *r)
+{
+        const struct capo_page_row *row = worth_a_sweep(r);
+        char call[64], size[64], share[32], coll[64], low[32], high[32];
+        uint64_t from, upto;
+
+        if (!row)
+                return;
+        for (from = upto = 1ull << (63 - __builtin_clzll(row->row.bytes)); upto < row->bytes_max && upto < 1ull << 62;)
+                upto *= 2;
+        about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call), capo_page_size(row, size, sizeof size),
+                      capo_text_percent(row->share, share), to_snake_case(capo_call_name(row->row.call), coll),
+                      short_size(from, low, sizeof low), short_size(upto, high, sizeof high)),
+                  row);
+}
+
+static void suggest_disturbed(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_page_row *row = &r->judged.row[i];
+                const struct capo_hist *h = &row->row.time[row->clock];
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
+                double p50 = capo_sampled_quantile(&s, 0.5), p99 = capo_sampled_quantile(&s, 0.99);
+                char call[64], size[64], a[32], b[32];
+
+                if (row->share < DISTURBED_OF || !row->has_bandwidth || h->count < DISTURBED_FROM ||
+                    p99 < DISTURBED * p50)
+                        continue;
+                about_row(ADD(r, disturbed, capo_page_call(&row->row, call, sizeof call),
+                              capo_page_size(row, size, sizeof size), capo_page_comm(r, row->row.comm), p99 / p50,
+                              capo_text_us(p50, a), capo_text_us(p99, b)),
+                          row);
+                return;
+        }
+}
+
+static void suggest_no_gpu_times(struct capo_page *r)
+{
+        if (!r->gpu && r->collectives)
+                ADD(r, no_gpu_times);
+}
+
+static void suggest_events_short(struct capo_page *r)
+{
+        char text[32];
+
+        if (r->job->gpu_dropped > r->job->calls / 100)
+                ADD(r, events_short, capo_text_count(r->job->gpu_dropped, text));
+}
+
+static void suggest_no_calls_kept(struct capo_page *r)
+{
+        if (!r->job->n_records && r->collectives && r->job->n_ranks > 1)
+                ADD(r, no_calls_kept);
+}
+
+int capo_judge_next(struct capo_page *r)
+{
+        static void (*const finders[])(struct capo_page *) = {
+#define CAPO_NEXT(id, words) suggest_##id,
+#include "analysis/report/next_kinds.def"
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(finders); i++)
+                finders[i](r);
+        return 0;
+}

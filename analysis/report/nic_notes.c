@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is to be noted beside each rank's use of a NIC. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+
+#define CAPO_NOTE(id, words) static const char words_##id[] = words;
+#include "analysis/report/note_kinds.def"
+
+#define NOTE(id, ...)                                                                       \
+        do {                                                                                \
+                if (to->n_notes < N_ELEMENTS(to->note)) {                                   \
+                        struct capo_page_note *note = &to->note[to->n_notes++];             \
+                                                                                            \
+                        note->kind = CAPO_NOTE_##id;                                        \
+                        snprintf(note->text, sizeof note->text, words_##id, ##__VA_ARGS__); \
+                }                                                                           \
+        } while (0)
+
+static void judge_link(const struct capo_fabric_link *l, const struct capo_page_near *near, struct capo_page_link *to)
+{
+        const struct capo_fabric_domain *d = l->domain;
+        char count[32];
+
+        if (d->unseen)
+                NOTE(unseen);
+        else if (!l->ops && strcmp(d->provider, "shm"))
+                NOTE(idle);
+        if (l->ops && near && *near->nearer)
+                NOTE(nearer_nic, near->path, near->nearer, near->nearer_path, near->nearer_idle ? " and idle" : "");
+        else if (l->ops && near && near->far)
+                NOTE(far_from_gpu, near->path);
+        else if (l->ops && capo_fabric_link_near(l) == 0)
+                NOTE(other_numa, d->numa, l->gpu_numa);
+        if (l->sharers > 1 && l->ops)
+                NOTE(shared, l->sharers);
+        if (l->load >= 2)
+                NOTE(loaded, l->load);
+        if (d->n.overruns)
+                NOTE(overrun, capo_text_count(d->n.overruns, count));
+        for (unsigned i = 0; i < d->n.n_errors && i < 2; i++)
+                NOTE(errors, d->n.error[i].text, capo_text_count(d->n.error[i].count, count));
+        if (d->mr_failed)
+                NOTE(registrations, capo_text_count(d->mr_failed, count));
+}
+
+int capo_judge_links(struct capo_page *r)
+{
+        if (!r->fabric)
+                return 0;
+        r->links = calloc(r->fabric->n_links + 1, sizeof *r->links);
+        if (!r->links)
+                return -ENOMEM;
+        for (size_t i = 0; i < r->fabric->n_links; i++)
+                judge_link(&r->fabric->links[i], r->near ? &r->near[i] : NULL, &r->links[i]);
+        return 0;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rows are shown, what is put together, in which order. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/report/job_judge.h"
+
+static bool row_is_wanted(const struct capo_page *r, const struct capo_job_row *row)
+{
+        if (r->only_call && row->call != r->only_call)
+                return false;
+        return !r->only_comm ||
+               (row->comm != CAPO_NO_COMM && fnmatch(r->only_comm, r->job->comms[row->comm].name, 0) == 0);
+}
+
+static bool moves_data(const struct capo_job_row *row)
+{
+        return capo_call_kind(row->call) != CAPO_KIND_OTHER;
+}
+
+/* Every group says what its members are: then those need no rows of their own, which would have no times. */
+static bool groups_are_told(const struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP && !capo_page_group_of(row))
+                        return false;
+        }
+        return !r->only_call;
+}
+
+enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
+
+/* Communicators that do the same for other ranks: of one size, and of one given name, or made as the same of their
+ * processes' communicators (each rank's second is its tensor-parallel group, and so on). */
+static bool same_comm_kind(const struct capo_job_comm *a, const struct capo_job_comm *b)
+{
+        size_t na = strcspn(a->name, "#"), nb = strcspn(b->name, "#");
+
+        if (a->n_ranks != b->n_ranks || a->named != b->named || !a->n_members || !b->n_members)
+                return false;
+        if (a->named)
+                return na == nb && !strncmp(a->name, b->name, na);
+        return a->members[0].id == b->members[0].id && (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
+}
+
+/* Of what same_comm_kind() asks for, so that only those that may be alike are asked. */
+struct likeness {
+        uint64_t hash;
+        uint32_t comm;
+};
+
+static uint64_t likeness_hash(const struct capo_job_comm *c)
+{
+        uint64_t of[2] = {(uint32_t)c->n_ranks, c->named};
+
+        if (c->named)
+                return XXH3_64bits_withSeed(c->name, strcspn(c->name, "#"), of[0]);
+        of[1] = !c->n_members ? 0 : (uint64_t)c->members[0].id << 1 | (c->parent == CAPO_NO_COMM);
+        return XXH3_64bits(of, sizeof of);
+}
+
+static int by_likeness(const void *a, const void *b)
+{
+        const struct likeness *x = a, *y = b;
+
+        return CAPO_ORDER(x->hash, y->hash) ?: CAPO_ORDER(x->comm, y->comm);
+}
+
+/* @class_of: per communicator the first that it is like, itself when not @together or when there are few. */
+static int classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
+{
+        _cleanup_free_ struct likeness *of = calloc(job->n_comms + 1, sizeof *of);
+
+        if (!of)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                of[i] = (struct likeness){likeness_hash(&job->comms[i]), i};
+                class_of[i] = i;
+        }
+        if (!together || job->n_comms <= MANY_COMMS)
+                return 0;
+        qsort(of, job->n_comms, sizeof *of, by_likeness);
+        for (uint32_t i = 1, first = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *c = &job->comms[of[i].comm];
+                uint32_t k;
+
+                first = of[i].hash == of[i - 1].hash ? first : i;
+                for (k = first;
+                     k < i && (class_of[of[k].comm] != of[k].comm || !same_comm_kind(&job->comms[of[k].comm], c));)
+                        k++;
+                class_of[of[i].comm] = of[k].comm;
+        }
+        return 0;
+}
+
+/* A row of the job, and the communicator it is shown under. */
+struct place {
+        const struct capo_job_row *row;
+        uint32_t comm;
+};
+
+static int by_place(const void *a, const void *b)
+{
+        const struct place *x = a, *y = b;
+
+        /* in the end the job's own order, which is by key */
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->row->call, y->row->call) ?:
+               CAPO_ORDER(x->row->bytes, y->row->bytes) ?: CAPO_ORDER(x->row, y->row);
+}
+
+/* Which rows belong together when not everything is shown: sizes of one power of two, when there are many sizes. */
+static bool belongs_to_place(const struct capo_job_row *a, const struct place *place, bool ranges)
+{
+        const struct capo_job_row *b = place->row;
+        bool same_size = a->bytes == b->bytes;
+
+        if (ranges && a->bytes && b->bytes)
+                same_size = __builtin_clzll(a->bytes) == __builtin_clzll(b->bytes);
+        return same_size && a->comm == place->comm && a->call == b->call && a->algo_proto == b->algo_proto &&
+               a->channels == b->channels && a->flags == b->flags;
+}
+
+/* Different sizes of the call at places[i], which are together; *end is behind its last row. */
+static uint32_t count_sizes(const struct place *places, uint32_t n_places, uint32_t i, uint32_t *end)
+{
+        uint32_t n = 1, k = i + 1;
+
+        for (; k < n_places && places[k].comm == places[i].comm && places[k].row->call == places[i].row->call; k++)
+                n += places[k].row->bytes != places[k - 1].row->bytes;
+        *end = k;
+        return n;
+}
+
+/* Rows as they are being put together. */
+struct gathering {
+        struct capo_page_rows *rows;
+        uint32_t first; /* rows before it are of other calls */
+        bool ranges;
+};
+
+static int add_row(struct gathering *g, const struct place *place)
+{
+        const struct capo_job_row *row = place->row;
+        struct capo_page_rows *rows = g->rows;
+        struct capo_page_row *to = NULL;
+
+        /* rows come sorted by size, so what this one belongs to is near */
+        for (uint32_t i = rows->n; i-- > g->first && rows->n - i <= NEAR && !to;) {
+                if (belongs_to_place(&rows->row[i].row, place, g->ranges))
+                        to = &rows->row[i];
+        }
+        if (!to) {
+                to = &rows->row[rows->n++];
+                *to = (struct capo_page_row){.row = *row};
+                to->row.comm = place->comm;
+                memset(to->row.time, 0, sizeof to->row.time);
+                to->row.calls = to->row.count = to->row.failed = 0;
+                to->row.told_calls = 0;
+                to->row.told_ns = 0;
+        }
+        to->bytes_max = row->bytes > to->bytes_max ? row->bytes : to->bytes_max;
+        for (unsigned c = 0; c < CAPO_TIMES; c++)
+                to->timed_bytes[c] += (double)row->bytes * (double)row->time[c].count;
+        return capo_job_row_merge(&to->row, row);
+}
+
+static bool on_gpu(enum capo_clock clock)
+{
+        return clock == CAPO_CLOCK_EVENT || clock == CAPO_CLOCK_KERNEL;
+}
+
+static void rate_row(const struct capo_page *r, struct capo_page_row *row)
+{
+        row->clock = capo_job_row_clock(&row->row);
+        row->total_ns = capo_job_row_total_ns(&row->row);
+        row->has_bandwidth = capo_job_row_bandwidth(r->job, &row->row, &row->algbw, &row->busbw);
+        if (row->has_bandwidth && row->row.bytes != row->bytes_max) {
+                const struct capo_hist *timed = &row->row.time[row->clock], *once = &row->row.time[CAPO_TIMES_CHOSEN];
+                bool drawn = row->clock == CAPO_CLOCK_EVENT && timed->count > once->count;
+                double factor = row->busbw / row->algbw;
+
+                row->algbw = drawn ? (row->timed_bytes[row->clock] - row->timed_bytes[CAPO_TIMES_CHOSEN]) /
+                                             (double)(timed->sum_ns - once->sum_ns)
+                                   : row->timed_bytes[row->clock] / (double)timed->sum_ns;
+                row->busbw = row->algbw * factor;
+        }
+        row->has_algbw = row->has_bandwidth;
+        if (row->row.call == CAPO_CALL_GROUP && row->row.bytes && on_gpu(row->clock)) {
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
+                double ns = row->row.bytes == row->bytes_max ? capo_sampled_quantile(&s, 0.5) * (double)s.timed->count
+                                                             : (double)s.timed->sum_ns;
+
+                row->has_algbw = ns > 0;
+                row->algbw = ns > 0 ? row->timed_bytes[row->clock] / ns : 0;
+        }
+        row->ceiling =
+                r->ceiling && row->row.comm != CAPO_NO_COMM ? r->ceiling[row->row.comm].busbw_gbs[row->row.call] : 0;
+        row->reached = row->has_bandwidth && row->ceiling > 0 ? row->busbw / row->ceiling : -1;
+}
+
+/* The numbers of each row, and their shares: of GPU time where the job has any, else of host time. */
+static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
+{
+        double sum = 0;
+
+        for (uint32_t i = 0; i < rows->n; i++) {
+                rate_row(r, &rows->row[i]);
+                r->gpu |= on_gpu(rows->row[i].clock);
+        }
+        for (uint32_t i = 0; i < rows->n; i++)
+                sum += on_gpu(rows->row[i].clock) || !r->gpu ? rows->row[i].total_ns : 0;
+        for (uint32_t i = 0; i < rows->n; i++) {
+                struct capo_page_row *row = &rows->row[i];
+                bool counts = (on_gpu(row->clock) || !r->gpu) && row->clock != CAPO_CLOCK_NONE;
+
+                row->share = counts && sum > 0 ? row->total_ns / sum : -1;
+        }
+}
+
+/* What stalls that no draw met can have taken, over all ranks: the calls of all rows are drawn by one rule, so they are one
+ * sample. @drawn: calls of one rank that were, @rest: of all ranks, not timed, @told_ns: what is known of some of them. */
+static double unseen_time(const struct capo_job *job, double drawn, double rest, double told_ns)
+{
+        double gpus = capo_job_gpus(job), ns = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                ns += gpus / job->n_processes * capo_sampled_unseen(&job->processes[i].silent, rest / gpus, drawn);
+        return fmax(0, ns - told_ns);
+}
+
+/* How much of the job was on the GPU, from the rows that are the same in every face. A group of several communicators is
+ * timed on one stream: where processes have several GPUs, it is their ranks' and lasts as long on each. */
+static void rate_job(struct capo_page *r)
+{
+        double gpus = capo_job_gpus(r->job), there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
+        double drawn = 0, rest = 0, told = 0;
+        bool many_streams = false;
+
+        for (uint32_t i = 0; i < r->job->n_processes; i++)
+                many_streams |= r->job->processes[i].many_streams;
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_page_row *row = &r->judged.row[i];
+                bool of_all = row->row.call == CAPO_CALL_GROUP && row->row.comm == CAPO_NO_COMM;
+                double times = !on_gpu(row->clock) ? 0 : of_all ? gpus / r->job->n_processes : 1;
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
+                double doubt = times * capo_sampled_doubt(&s, row->row.count);
+
+                ns += times * row->total_ns;
+                sq += doubt * doubt;
+                if (times > 0) {
+                        drawn += (double)(s.timed->count - s.chosen->count) / (double)s.calls * (double)row->row.count;
+                        rest += fmax(0, (double)s.calls - (double)s.timed->count);
+                        told += s.told_ns;
+                }
+        }
+        r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
+        if (sq > 0 &&
+            !many_streams) /* an estimate, and one stream cannot have been at work for longer than there was */
+                r->gpu_share = fmin(1, r->gpu_share);
+        r->gpu_share_pm = r->gpu_share >= 0 ? (sqrt(sq) + unseen_time(r->job, drawn, rest, told)) / there_was : 0;
+}
+
+static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)
+{
+        const struct capo_hist *h = &row->row.time[row->clock];
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
+
+        switch (key) {
+        case CAPO_SORT_COUNT: return (double)row->row.count;
+        case CAPO_SORT_SIZE: return (double)row->row.bytes;
+        case CAPO_SORT_P50: return capo_sampled_quantile(&s, 0.5);
+        case CAPO_SORT_P95: return capo_sampled_quantile(&s, 0.95);
+        case CAPO_SORT_P99: return capo_sampled_quantile(&s, 0.99);
+        case CAPO_SORT_MAX: return (double)h->max_ns;
+        case CAPO_SORT_ALGBW: return row->has_algbw ? row->algbw : -1;
+        case CAPO_SORT_BUSBW: return row->has_bandwidth ? row->busbw : -1;
+        case CAPO_SORT_COMM:
+        case CAPO_SORT_CALL: return 0;
+        default: return row->share >= 0 ? row->share : row->total_ns / 1e30 - 1; /* those without a share behind */
+        }
+}
+
+static enum capo_page_sort sorting_by;
+
+/* Largest first; names and sizes rising where those are asked for, and where all else is equal. */
+static int by_key(const void *a, const void *b)
+{
+        const struct capo_page_row *x = a, *y = b;
+        double vx = sort_value(x, sorting_by), vy = sort_value(y, sorting_by);
+
+        if (vx != vy)
+                return (vx > vy ? -1 : 1) * (sorting_by == CAPO_SORT_SIZE ? -1 : 1);
+        if (sorting_by == CAPO_SORT_CALL && x->row.call != y->row.call)
+                return x->row.call - y->row.call;
+        return CAPO_ORDER(x->row.comm, y->row.comm) ?: CAPO_ORDER(x->row.call, y->row.call) ?:
+               CAPO_ORDER(x->row.bytes, y->row.bytes) ?: CAPO_ORDER(x->row.algo_proto, y->row.algo_proto) ?:
+               CAPO_ORDER(x->row.channels, y->row.channels) ?: CAPO_ORDER(x->row.flags, y->row.flags);
+}
+
+/* One list of rows: communicators as @class_of has them, many sizes as ranges or each by itself. */
+static int choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of, bool ranges,
+                       enum capo_page_sort sort, struct capo_page_rows *rows)
+{
+        bool told = rows == &r->rows && !r->exact && groups_are_told(r);
+        uint32_t n = 0, end;
+
+        rows->row = calloc(r->job->n_rows + 1, sizeof *rows->row);
+        if (!rows->row)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (told && row->flags & CAPO_RECORD_MEMBER)
+                        continue;
+                if (row_is_wanted(r, row) && moves_data(row))
+                        places[n++] =
+                                (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : class_of[row->comm]};
+        }
+        qsort(places, n, sizeof *places, by_place);
+        for (uint32_t i = 0; i < n; i = end) {
+                struct gathering g = {.rows = rows, .first = rows->n};
+
+                g.ranges = count_sizes(places, n, i, &end) > MANY_SIZES && ranges;
+                for (uint32_t k = i; k < end; k++) {
+                        if (add_row(&g, &places[k]) < 0)
+                                return -ENOMEM;
+                }
+        }
+        rate_rows(r, rows);
+        sorting_by = sort;
+        qsort(rows->row, rows->n, sizeof *rows->row, by_key);
+        return 0;
+}
+
+/* Calls that move no data, as they are. */
+static int choose_others(struct capo_page *r, struct place *places)
+{
+        uint32_t n = 0;
+
+        r->others.row = calloc(r->job->n_rows + 1, sizeof *r->others.row);
+        if (!r->others.row)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (row_is_wanted(r, row) && !moves_data(row))
+                        places[n++] =
+                                (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : r->class_of[row->comm]};
+        }
+        qsort(places, n, sizeof *places, by_place);
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_page_row *row = &r->others.row[r->others.n++];
+
+                row->row = *places[i].row;
+                memset(row->row.time, 0, sizeof row->row.time);
+                row->clock = capo_job_row_clock(places[i].row);
+                if (capo_hist_merge(&row->row.time[CAPO_CLOCK_HOST], &places[i].row->time[CAPO_CLOCK_HOST]) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int capo_judge_rows(struct capo_page *r)
+{
+        _cleanup_free_ struct place *places = calloc(r->job->n_rows + 1, sizeof *places);
+        _cleanup_free_ uint32_t *together = calloc(r->job->n_comms + 1, sizeof *together);
+
+        r->class_of = calloc(r->job->n_comms + 1, sizeof *r->class_of);
+        r->class_size = calloc(r->job->n_comms + 1, sizeof *r->class_size);
+        if (!places || !together || !r->class_of || !r->class_size)
+                return -ENOMEM;
+        if (classify_comms(r->job, true, together) < 0 || classify_comms(r->job, !r->exact, r->class_of) < 0)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->job->n_comms; i++)
+                r->class_size[r->class_of[i]]++;
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (!row_is_wanted(r, row) || !moves_data(row) || row->flags & CAPO_RECORD_GROUP)
+                        continue;
+                r->collectives += row->count;
+                r->moved_bytes += row->count * row->bytes;
+        }
+        if (choose_rows(r, places, together, true, CAPO_SORT_TIME, &r->judged) < 0 ||
+            choose_rows(r, places, r->class_of, !r->exact, r->sort, &r->rows) < 0)
+                return -ENOMEM;
+        rate_job(r);
+        return choose_others(r, places);
+}

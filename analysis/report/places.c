@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the calls were made, by the time they took; and which rules decided them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/log/rules_read.h"
+#include "analysis/job/asked.h"
+#include "analysis/report/job_judge.h"
+
+/* What a frame is called in one line: the function without its offset and file; where there is none, the file and the
+ * place in it; a Python frame as it is. */
+static size_t frame_name(const char *frame, size_t length)
+{
+        size_t word = strcspn(frame, " \n"), plus = strcspn(frame, "+ \n");
+
+        if (memmem(frame, length, ".py:", 4))
+                return length;
+        return frame[word] == ' ' ? plus : word;
+}
+
+/* The C library's way into main() and into threads says nothing about the job. */
+static bool is_start_up(const char *frame)
+{
+        return !strncmp(frame, "libc.so", 7) || !strncmp(frame, "__libc_start", 12) || !strncmp(frame, "_start+", 7) ||
+               !strncmp(frame, "libpthread", 10) || !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
+}
+
+/* What lies between the functions a person knows of: dispatchers, wrappers of wrappers, the way from Python into C. */
+static bool is_plumbing(const char *frame)
+{
+        static const char *const begins[] = {
+                "c10::",        "at::",        "std::",      "torch::autograd::",
+                "torch::jit::", "c10d::ops::", "pybind11::", "cfunction_",
+                "_Py",          "Py",          "method_",    "torch/distributed/c10d_logger.py:"};
+
+        for (size_t i = 0; i < N_ELEMENTS(begins); i++) {
+                if (!strncmp(frame, begins[i], strlen(begins[i])))
+                        return true;
+        }
+        return false;
+}
+
+static char *site_line(const struct capo_job_site *site, bool all, char *text, size_t room)
+{
+        unsigned n = all ? 32 : 4;
+        size_t n_asked = 0;
+        const char *asked = capo_asked_text(site->text, strlen(site->text), &n_asked);
+        const char *line = asked ? asked + n_asked + (asked[n_asked] == '\n') : site->text;
+
+        *text = 0;
+        for (unsigned i = 0; i < n && *line;) {
+                size_t length = strcspn(line, "\n");
+
+                if (!is_start_up(line) && (all || !is_plumbing(line))) {
+                        capo_append(text, room, "%s%.*s", i++ ? " <- " : "", (int)frame_name(line, length), line);
+                }
+                line += length + (line[length] == '\n');
+        }
+        if (asked)
+                capo_append(text, room, " (asks for %.*s)", (int)n_asked, asked);
+        return text;
+}
+
+static int by_line(const void *a, const void *b)
+{
+        return strcmp(((const struct capo_page_place *)a)->line, ((const struct capo_page_place *)b)->line);
+}
+
+static int by_time(const void *a, const void *b)
+{
+        const struct capo_page_place *x = a, *y = b;
+
+        return CAPO_ORDER(y->time, x->time) ?: CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->line, y->line);
+}
+
+/* As with rows (sampled.h): calls that the GPU clock did not see last as long as the mean of those it drew; where it drew
+ * none, of all that it saw. */
+static double site_time(const struct capo_page *r, const struct capo_job_site *site)
+{
+        struct capo_log_site_chosen once = site->chosen;
+
+        if (!r->places_by_gpu)
+                return (double)site->host_ns;
+        if (!site->gpu_count)
+                return 0;
+        if (site->gpu_count <= once.gpu_count)
+                once = (struct capo_log_site_chosen){0};
+        return (double)once.gpu_ns + (double)(site->gpu_ns - once.gpu_ns) / (double)(site->gpu_count - once.gpu_count) *
+                                             (double)(site->count - once.gpu_count);
+}
+
+static int judge_sites(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        uint32_t n;
+        double sum = 0;
+
+        r->places = calloc(job->n_sites + 1, sizeof *r->places);
+        if (!r->places)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_sites; i++)
+                r->places_by_gpu |= job->sites[i].gpu_count > 0;
+        for (uint32_t i = 0; i < job->n_sites; i++) {
+                const struct capo_job_site *site = &job->sites[i];
+                struct capo_page_place *place = &r->places[r->n_places];
+                char line[2048];
+
+                if (!site->count) /* nothing was moved from there */
+                        continue;
+                *place = (struct capo_page_place){
+                        .line = strdup(site_line(site, r->all, line, sizeof line)),
+                        .time = site_time(r, site),
+                        .share = site->gpu_count || !r->places_by_gpu ? 0 : -1,
+                        .calls = site->count,
+                };
+                if (!place->line)
+                        return -ENOMEM;
+                r->n_places++;
+                sum += place->time;
+        }
+        n = r->n_places;
+        qsort(r->places, r->n_places, sizeof *r->places, by_line);
+        r->n_places = 0;
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_page_place *last = r->n_places ? &r->places[r->n_places - 1] : NULL;
+
+                if (last && !strcmp(last->line, r->places[i].line)) {
+                        last->time += r->places[i].time;
+                        last->calls += r->places[i].calls;
+                        last->share = last->share < 0 ? r->places[i].share : last->share;
+                        free(r->places[i].line);
+                } else {
+                        r->places[r->n_places++] = r->places[i];
+                }
+        }
+        qsort(r->places, r->n_places, sizeof *r->places, by_time);
+        for (uint32_t i = 0; i < r->n_places; i++) {
+                if (r->places[i].share >= 0)
+                        r->places[i].share = sum > 0 ? r->places[i].time / sum : 0;
+        }
+        return 0;
+}
+
+static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
+{
+        struct capo_rules_row r;
+        char from[32], upto[32], channels[16] = "NCCL's", chunk[40] = "", size[16];
+
+        *out = 0;
+        if (!capo_rules_find(rules, rule, &r))
+                return out;
+        if (r.channels)
+                snprintf(channels, sizeof channels, "%u", r.channels);
+        if (r.chunk)
+                snprintf(chunk, sizeof chunk, ", chunk %s", capo_size_print(r.chunk, size, sizeof size));
+        if (r.candidate)
+                snprintf(out, room, "sweep candidate: %s %s, channels %u%s", r.algo, r.proto, r.channels, chunk);
+        else
+                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s%s%s%s", r.line, r.when, r.coll,
+                         capo_size_print(r.from, from, sizeof from),
+                         r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto), r.algo, r.proto,
+                         channels, chunk, *r.turned ? "; calls turned: " : "", r.turned);
+        return out;
+}
+
+static int judge_rules(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_free_ uint64_t *calls = NULL;
+        unsigned last = 0;
+
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                last = job->rows[i].rule > last ? job->rows[i].rule : last;
+        calls = calloc(last + 1, sizeof *calls);
+        if (!calls)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                calls[job->rows[i].rule] += job->rows[i].count;
+                r->ruled_calls += capo_call_kind(job->rows[i].call) != CAPO_KIND_OTHER ? job->rows[i].count : 0;
+        }
+        for (unsigned rule = 1; rule <= last; rule++) {
+                struct capo_page_rule *row;
+
+                if (!calls[rule])
+                        continue;
+                if (capo_array_room(&r->rules, r->n_rules, sizeof *r->rules) < 0)
+                        return -ENOMEM;
+                row = &r->rules[r->n_rules++];
+                row->rule = rule;
+                row->calls = calls[rule];
+                rule_text(job->processes[0].rules, rule, row->text, sizeof row->text);
+        }
+        return 0;
+}
+
+int capo_judge_places(struct capo_page *r)
+{
+        int e = judge_sites(r);
+
+        return e < 0 ? e : judge_rules(r);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a reader must know before believing the numbers: ranks without a log, disagreement, failures, drops. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/nccl_release.h"
+#include "core/base/plain_text.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/log/rules_read.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+
+void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const char *log, const char *words, ...)
+{
+        struct capo_problem *p;
+        va_list args;
+        char *text;
+
+        va_start(args, words);
+        text = capo_print(words, args);
+        va_end(args);
+        if (!text || capo_array_room(&r->problems, r->n_problems, sizeof *r->problems) < 0) {
+                free(text);
+                return;
+        }
+        capo_plain(text, strlen(text), false, true); /* names of files */
+        p = &r->problems[r->n_problems++];
+        *p = (struct capo_problem){
+                .kind = kind, .text = text, .comm = CAPO_NO_COMM, .log = log, .at_s = -1, .in_call = -1};
+}
+
+void capo_problem_comm(struct capo_page *r, uint32_t comm)
+{
+        if (r->n_problems)
+                r->problems[r->n_problems - 1].comm = comm;
+}
+
+static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
+{
+        if (capo_array_room(&p->runs, p->n_runs, sizeof *p->runs) == 0)
+                p->runs[p->n_runs++] = (struct capo_rank_run){first, n};
+}
+
+/* The next run from *@from on for which @is is false; *@from becomes its end. */
+static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from)
+{
+        const bool *begin = *from < n ? memchr(is + *from, 0, n - *from) : NULL, *end;
+
+        if (!begin)
+                return false;
+        *first = (uint32_t)(begin - is);
+        end = memchr(begin, 1, n - *first);
+        *from = end ? (uint32_t)(end - is) : n;
+        return true;
+}
+
+void capo_problem_ranks(struct capo_page *r, const bool *is, uint32_t n)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        for (uint32_t first, end = 0; p && next_run(is, n, &first, &end);)
+                add_run(p, (int32_t)first, end - first);
+}
+
+char *capo_ranks_text(const bool *is, uint32_t n_ranks)
+{
+        char *text = NULL;
+        size_t size;
+        FILE *out = NULL;
+
+        for (uint32_t from, to = 0; next_run(is, n_ranks, &from, &to);) {
+                if (!out && !(out = open_memstream(&text, &size)))
+                        return NULL;
+                fprintf(out,
+                        to - from > 2    ? "%s%u-%u"
+                        : to - from == 2 ? "%s%u, %u"
+                                         : "%s%u",
+                        ftell(out) ? ", " : "", from, to - 1);
+        }
+        if (out)
+                fclose(out);
+        return text;
+}
+
+static void missing_of(struct capo_page *r, uint32_t comm)
+{
+        const struct capo_job_comm *c = &r->job->comms[comm];
+        _cleanup_free_ bool *is = NULL;
+        _cleanup_free_ char *text = NULL;
+        uint32_t n_missing;
+
+        if (c->n_ranks <= 0 || c->n_ranks > 1 << 20 || c->n_members >= (uint32_t)c->n_ranks)
+                return;
+        is = calloc((size_t)c->n_ranks, sizeof *is);
+        if (!is)
+                return;
+        n_missing = (uint32_t)c->n_ranks;
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                if (c->members[i].rank >= 0 && c->members[i].rank < c->n_ranks && !is[c->members[i].rank]) {
+                        is[c->members[i].rank] = true;
+                        n_missing--;
+                }
+        }
+        text = capo_ranks_text(is, (uint32_t)c->n_ranks);
+        if (!text)
+                return;
+        PROBLEM(r, NO_LOG_OF, n_missing > 1 ? "s" : "", text, c->n_ranks, c->name);
+        capo_problem_comm(r, comm);
+        capo_problem_ranks(r, is, (uint32_t)c->n_ranks);
+}
+
+/* Ranks by the launcher's count; where there is none, of the largest communicators. */
+static void missing_ranks(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_free_ bool *is = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? calloc((size_t)job->n_ranks, 1) : NULL;
+        _cleanup_free_ char *text = NULL;
+        bool by_launcher = job->n_processes > 0 && is;
+        int32_t n_seen = 0;
+        uint32_t n_again = 0;
+
+        for (uint32_t i = 0; i < job->n_processes && is; i++) {
+                const char *world = capo_job_info(&job->processes[i], CAPO_INFO_WORLD_SIZE);
+                int rank = job->processes[i].rank;
+
+                by_launcher &= capo_job_info(&job->processes[i], CAPO_INFO_RANK) && rank >= 0 && rank < job->n_ranks;
+                by_launcher &= !world || atoi(world) >= job->n_ranks; /* else it counts processes of several GPUs */
+                if (rank >= 0 && rank < job->n_ranks) {
+                        n_again += is[rank];
+                        n_seen += !is[rank];
+                        is[rank] = true;
+                }
+        }
+        if (n_again && by_launcher)
+                PROBLEM(r, RANK_TWICE, n_again, n_again > 1 ? "s" : "");
+        if (by_launcher) {
+                text = capo_ranks_text(is, (uint32_t)job->n_ranks);
+                if (text) {
+                        PROBLEM(r, NO_LOG, job->n_ranks - n_seen > 1 ? "s" : "", text, job->n_ranks);
+                        capo_problem_ranks(r, is, (uint32_t)job->n_ranks);
+                }
+                return;
+        }
+        for (uint32_t i = 0; i < job->n_comms && job->comms[i].n_ranks == job->comms[0].n_ranks && i < 8; i++)
+                missing_of(r, i);
+}
+
+void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160])
+{
+        char digest[128], modelled[16], file[512];
+        bool allowed;
+
+        if (!capo_rules_value(p->rules, CAPO_RULES_DIGEST, digest, sizeof digest))
+                snprintf(digest, sizeof digest, "none");
+        capo_rules_value(p->rules, CAPO_RULES_MODELLED, modelled, sizeof modelled);
+        capo_rules_value(p->rules, CAPO_RULES_FILE, file, sizeof file);
+        allowed = !strcmp(modelled, "allowed");
+        snprintf(id, 160, "%s%s", digest, allowed ? "+" : "");
+        snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
+}
+
+/* A libnccl that is newer than this capo. */
+static void unknown_calls(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const char *names = capo_job_info(&r->job->processes[i], CAPO_INFO_NCCL_UNKNOWN),
+                           *version = capo_job_info(&r->job->processes[i], CAPO_INFO_NCCL_VERSION);
+
+                if (names) {
+                        PROBLEM(r, UNKNOWN_CALLS, version ? version : "", names);
+                        return;
+                }
+        }
+}
+
+/* Another tool's dlsym was asked before ours. */
+static void dlsym_front(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const char *library = capo_job_info(&r->job->processes[i], CAPO_INFO_DLSYM_FRONT);
+
+                if (library) {
+                        PROBLEM(r, DLSYM_FRONT, library);
+                        return;
+                }
+        }
+}
+
+/* capo's tuner was named, and no rank has told rules: this NCCL does not take a plugin as it was named. */
+static void not_tuned(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_process *first = job->processes;
+        const char *profile = capo_job_info(first, CAPO_INFO_PROFILE),
+                   *plugin = capo_job_info(first, CAPO_INFO_NCCL_TUNER);
+        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+
+        if (!profile || !*profile || !plugin || strcmp(capo_base_name(plugin), "libcapo.so") || !job->n_comms ||
+            job->comms[0].n_ranks < 2)
+                return;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (job->processes[i].rules)
+                        return;
+        }
+        PROBLEM(r, NOT_TUNED, profile, version ? version : "");
+}
+
+/* Rows that turn calls, where none can be turned. */
+static void turns_dead(struct capo_page *r)
+{
+        const struct capo_job_process *first = r->job->processes;
+        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+        char turns[16], file[512];
+
+        if (!capo_rules_value(first->rules, CAPO_RULES_TURNS, turns, sizeof turns))
+                return;
+        capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file);
+        if (version && !capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CALL_CONFIG))
+                PROBLEM(r, TURNS_DEAD, file, "NCCL before 2.31 has no calls that take them");
+        else if (strcmp(turns, "on"))
+                PROBLEM(r, TURNS_DEAD, file, "CAPO_STEER=1 was not set, as capo run does on every rank");
+}
+
+/* Rows with a chunk, where NCCL asks for none. */
+static void chunks_dead(struct capo_page *r)
+{
+        const struct capo_job_process *first = r->job->processes;
+        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+        char file[512];
+
+        if (!version || capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CHUNK) ||
+            !capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file))
+                return;
+        for (const char *line = first->rules; *line;
+             line += line[strcspn(line, "\n")] ? strcspn(line, "\n") + 1 : strlen(line)) {
+                struct capo_rules_row row;
+
+                if (!capo_rules_row(line, &row) || !row.chunk)
+                        continue;
+                PROBLEM(r, CHUNKS_DEAD, file);
+                return;
+        }
+}
+
+/* Ranks that tuned by another profile than the first, by other rules of it, or by none. */
+static void rule_problems(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_process *first = job->processes;
+        char text[700], other[700], id[160], other_id[160];
+
+        capo_process_tuned_by(first, text, sizeof text, id);
+        for (uint32_t i = 1; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                capo_process_tuned_by(p, other, sizeof other, other_id);
+                if (!strcmp(id, other_id))
+                        continue;
+                PROBLEM(r, OTHER_RULES, p->rank, other, first->rank, text);
+                return;
+        }
+}
+
+/* Not wrong, but whoever wonders why it is slow wants to read it. */
+static void report_slices(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        uint32_t ranks = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                bool slice = false;
+
+                for (uint32_t k = 0; k < job->processes[i].n_info; k++)
+                        slice |= capo_info_index(job->processes[i].info[k].key, CAPO_INFO_GPU_MIG) >= 0;
+                ranks += slice;
+        }
+        if (ranks)
+                PROBLEM(r, SLICES, ranks, job->n_processes);
+}
+
+void capo_problem_rank(struct capo_page *r, int rank)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        if (p)
+                add_run(p, rank, 1);
+}
+
+/* What a call is about; of the last problem. */
+static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq, const char *result)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        if (!p)
+                return;
+        p->call = call;
+        p->seq = seq;
+        p->result = result;
+        if (rank >= 0)
+                capo_problem_rank(r, rank);
+}
+
+static const char *result_name(int8_t result)
+{
+        static const char *const names[] = {"success",        "unhandled CUDA error", "system error",
+                                            "internal error", "invalid argument",     "invalid usage",
+                                            "remote error"};
+
+        return result > 0 && (size_t)result < N_ELEMENTS(names) ? names[result] : "unknown error";
+}
+
+enum { FAILURES_SHOWN = 4 };
+
+/* How many failed calls have been said. */
+static uint64_t failed_calls(struct capo_page *r)
+{
+        uint64_t said = 0;
+
+        for (uint32_t i = 0; i < r->job->n_failures && (r->all || i < FAILURES_SHOWN); i++) {
+                const struct capo_job_failure *f = &r->job->failures[i];
+                int rank = r->job->processes[f->process].rank;
+                char n[32];
+
+                PROBLEM(r, FAILED_CALL, rank, capo_call_name(f->call), capo_page_comm(r, f->comm),
+                        result_name(f->result), capo_text_count(f->calls, n));
+                capo_problem_comm(r, f->comm);
+                about_call(r, rank, f->call, 0, result_name(f->result));
+                said += f->calls;
+        }
+        return said;
+}
+
+#define STILL_NS 1e9 /* others that wait for a second wait for something that is not communication */
+
+static void stood_still(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_comms; i++) {
+                const struct capo_job_comm *c = &r->job->comms[i];
+
+                for (uint32_t k = 0; c->skew && c->skew->aligned && k < c->n_members; k++) {
+                        const struct capo_skew_rank *rank = &c->skew->ranks[k];
+                        int of_job = r->job->processes[c->members[k].process].rank;
+                        char text[32];
+
+                        if (rank->hole_ns < STILL_NS)
+                                continue;
+                        PROBLEM(r, STOOD_STILL, of_job, capo_call_name(rank->hole_call), rank->hole_seq, c->name,
+                                capo_text_time(rank->hole_ns, text));
+                        capo_problem_comm(r, i);
+                        about_call(r, of_job, rank->hole_call, rank->hole_seq, NULL);
+                }
+        }
+}
+
+/* Of each clock once, by its first process. */
+static void clocks_apart(struct capo_page *r)
+{
+        enum { CLOCKS_SHOWN = 4 };
+        const struct capo_job *job = r->job;
+        _cleanup_free_ bool *said = calloc(job->n_clocks + 1, sizeof *said);
+        const char *by = NULL;
+        uint32_t n = 0;
+        char text[32];
+
+        for (uint32_t i = 0; i < job->n_processes && !by; i++)
+                by = job->processes[i].clock == job->clock ? job->processes[i].host : NULL;
+        for (uint32_t i = 0; i < job->n_processes && said && by; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                if (!p->ahead_ns || said[p->clock])
+                        continue;
+                said[p->clock] = true;
+                if (n++ < CLOCKS_SHOWN || r->all || r->exact)
+                        PROBLEM(r, CLOCKS_APART, p->host, capo_text_time(fabs((double)p->ahead_ns), text),
+                                p->ahead_ns > 0 ? "ahead of" : "behind", by);
+        }
+        if (n > CLOCKS_SHOWN && !r->all && !r->exact)
+                PROBLEM(r, CLOCKS_MORE, n - CLOCKS_SHOWN);
+}
+
+int capo_judge_problems(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        uint64_t failed, said;
+        char n[32];
+
+        said = failed_calls(r);
+        stood_still(r);
+        missing_ranks(r);
+        rule_problems(r);
+        not_tuned(r);
+        unknown_calls(r);
+        dlsym_front(r);
+        turns_dead(r);
+        chunks_dead(r);
+        report_slices(r);
+        clocks_apart(r);
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_skew *s = job->comms[i].skew;
+
+                if (!s || !s->mismatched)
+                        continue;
+                PROBLEM(r, MISMATCH, job->comms[i].name, s->mismatch_seq);
+                capo_problem_comm(r, i);
+        }
+        failed = 0;
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                failed += job->rows[i].failed;
+        if (failed > said)
+                PROBLEM(r, FAILED, capo_text_count(failed - said, n));
+        if (job->dropped)
+                PROBLEM(r, DROPPED, capo_text_count(job->dropped, n));
+        if (job->shape_overflow)
+                PROBLEM(r, SHAPES, capo_text_count(job->shape_overflow, n));
+        if (job->bytes_lost)
+                PROBLEM(r, NOT_WRITTEN, capo_text_count(job->bytes_lost, n));
+        capo_judge_logs(r);
+        return 0;
+}

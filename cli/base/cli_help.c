@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tables say to people (--help), to man(1) and to tests. */
+#include <ctype.h>
+#include <string.h>
+
+#include "capo/env.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_options.h"
+#include "core/base/util.h"
+
+enum { WIDTH = 80, LABEL_MAX = 22 };
+
+/* A line that is as it is, such as a command: where it has to be broken, its shell has to hear of it. */
+static void wrap_command(FILE *out, const char *line, int n, const char *hear, int indent)
+{
+        int at = (int)strspn(line, " ");
+
+        fprintf(out, "%.*s", at, line);
+        for (int i = at, word; i < n; i += word, i += (int)strspn(line + i, " ")) {
+                int before = i > 0 && line[i - 1] == ' ' ? 1 : 0, gap = 0;
+
+                while (before && i - gap > 0 && line[i - gap - 1] == ' ')
+                        gap++;
+                gap = i == (int)strspn(line, " ") ? 0 : gap;
+                word = (int)strcspn(line + i, " ");
+                word = word < n - i ? word : n - i;
+                if (at + gap + word + (i + word < n ? (int)strlen(hear) : 0) > WIDTH && gap) {
+                        fprintf(out, "%s\n%*s", hear, indent, "");
+                        at = indent;
+                        gap = 0;
+                }
+                at += fprintf(out, "%*s%.*s", gap, "", word, line + i);
+        }
+}
+
+/* Words of @text from column @at on, broken so that lines end before WIDTH; further lines begin at @indent. Lines of
+ * @text are paragraphs, and stay as they are when they begin with a blank. */
+static void wrap_text(FILE *out, const char *text, int at, int indent)
+{
+        while (*text) {
+                int line = (int)strcspn(text, "\n");
+
+                if (*text == ' ') {
+                        wrap_command(out, text, line, strstr(text, "capo ") == text + strspn(text, " ") ? " \\" : "",
+                                     (int)strspn(text, " ") + 4);
+                        text += line;
+                }
+                while (*text && *text != '\n') {
+                        int n = (int)strcspn(text, " \n");
+
+                        if (at > indent && at + 1 + n > WIDTH) {
+                                fprintf(out, "\n%*s", indent, "");
+                                at = indent;
+                        }
+                        at += fprintf(out, "%s%.*s", at > indent ? " " : "", n, text);
+                        text += n;
+                        text += strspn(text, " ");
+                }
+                if (*text)
+                        text++;
+                fputc('\n', out);
+                at = indent;
+                if (*text && *text != '\n')
+                        fprintf(out, "%*s", indent, "");
+        }
+}
+
+/* "-o, --output FILE" */
+static int format_label(const struct cli_option *o, char *text, size_t room)
+{
+        char letter[5] = "";
+
+        if (o->letter)
+                snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        return snprintf(text, room, "%s--%s%s%s", letter, o->name, o->word ? " " : "", o->word ? o->word : "");
+}
+
+/* Calls @each with every row, headings too, as --help lists them. */
+static void visit_rows(const struct cli_option *o, void (*each)(const struct cli_option *, void *), void *arg)
+{
+        for (; o && o->kind != CLI_KIND_END; o++) {
+                if (o->help)
+                        each(o, arg);
+                if (o->kind == CLI_KIND_TABLE)
+                        visit_rows(o->table, each, arg);
+        }
+}
+
+struct page {
+        FILE *out;
+        int column;
+        bool any; /* option has been printed */
+};
+
+static void measure_label(const struct cli_option *o, void *arg)
+{
+        struct page *p = arg;
+        char text[128];
+        int n = o->name ? format_label(o, text, sizeof text) : 0;
+
+        if (n > p->column && n <= LABEL_MAX)
+                p->column = n;
+}
+
+static void print_option(const struct cli_option *o, void *arg)
+{
+        struct page *p = arg;
+        char text[128];
+        int at;
+
+        if (!o->name) {
+                if (p->any)
+                        fputc('\n', p->out);
+                wrap_text(p->out, o->help, 0, 0);
+                return;
+        }
+        p->any = true;
+        format_label(o, text, sizeof text);
+        at = fprintf(p->out, "  %-*s  ", p->column, text);
+        if (at > p->column + 4)
+                fprintf(p->out, "\n%*s", at = p->column + 4, "");
+        wrap_text(p->out, o->help, at, p->column + 4);
+}
+
+/* Is it one of the group's? */
+static bool is_in_group(const struct cli_verb *v, const char *group)
+{
+        size_t n = strlen(group);
+
+        return !strncmp(v->name, group, n) && v->name[n] == ' ';
+}
+
+static void each_usage(FILE *out, const struct cli_verb *verb, const char *before)
+{
+        for (const char *line = verb->command->usage; line;) {
+                int n = (int)strcspn(line, "\n");
+                char whole[512];
+
+                snprintf(whole, sizeof whole, "%scapo %s%s%.*s", before, verb->name, n ? " " : "", n, line);
+                wrap_command(out, whole, (int)strlen(whole), "", 15);
+                fputc('\n', out);
+                before = "       ";
+                line = line[n] ? line + n + 1 : NULL;
+        }
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                if (is_in_group(v, verb->name)) {
+                        each_usage(out, v, before);
+                        before = "       ";
+                }
+        }
+}
+
+void cli_help(FILE *out, const struct cli_verb *verb)
+{
+        const struct cli_command *c = verb->command;
+        struct page p = {.out = out};
+        bool any = false;
+
+        each_usage(out, verb, "usage: ");
+        fputc('\n', out);
+        wrap_text(out, c->about, 0, 0);
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                if (!is_in_group(v, verb->name))
+                        continue;
+                fprintf(out, "%s  %-10s ", any ? "" : "\n", v->name + strlen(verb->name) + 1);
+                wrap_text(out, v->help, 13, 13);
+                any = true;
+        }
+        if (any)
+                fprintf(out, "\ncapo %s WORD --help explains one of them.\n", verb->name);
+        if (c->options) {
+                fputc('\n', out);
+                visit_rows(c->options, measure_label, &p);
+                visit_rows(c->options, print_option, &p);
+        }
+        if (c->after) {
+                fputc('\n', out);
+                wrap_text(out, c->after, 0, 0);
+        }
+        if (c->list)
+                c->list(out);
+        fputs("\nExit status:", out);
+        wrap_text(out, c->status, 12, 0);
+}
+
+void cli_usage(FILE *out)
+{
+        fputs("usage: capo VERB [OPTIONS]\n\n"
+              "Records what an unmodified NCCL job's collectives cost, and makes NCCL choose\nbetter ones.\n\n",
+              out);
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                if (strchr(v->name, ' '))
+                        continue;
+                fprintf(out, "  %-10s ", v->name);
+                wrap_text(out, v->help, 13, 13);
+        }
+        fputs("\ncapo VERB --help explains one verb.\n", out);
+}
+
+/* ---- man(1): nothing in our texts may be taken for a request or a hyphen ---- */
+
+static void write_roff(FILE *out, const char *text, size_t n)
+{
+        bool begin = true;
+
+        for (size_t i = 0; i < n; i++) {
+                if (begin && strchr(".' ", text[i]))
+                        fputs(text[i] == ' ' ? ".br\n\\&" : "\\&", out);
+                if (text[i] == '-' || text[i] == '\\')
+                        fputs(text[i] == '-' ? "\\-" : "\\e", out);
+                else
+                        fputc(text[i], out);
+                begin = text[i] == '\n';
+        }
+}
+
+static void roff_line(FILE *out, const char *request, const char *text)
+{
+        fputs(request, out);
+        write_roff(out, text, strlen(text));
+        fputc('\n', out);
+}
+
+/* Paragraphs, a line each. */
+static void roff_text(FILE *out, const char *text)
+{
+        while (text && *text) {
+                size_t n = strcspn(text, "\n");
+
+                if (n && *text != ' ')
+                        fputs(".PP\n", out);
+                write_roff(out, text, n);
+                if (n)
+                        fputc('\n', out);
+                text += n + (text[n] == '\n');
+        }
+}
+
+static void roff_option(const struct cli_option *o, void *arg)
+{
+        char text[128];
+
+        if (!o->name) {
+                roff_line(arg, ".PP\n", o->help);
+                return;
+        }
+        format_label(o, text, sizeof text);
+        roff_line(arg, ".TP\n.B ", text);
+        roff_line(arg, "", o->help);
+}
+
+static void roff_verb(FILE *out, const struct cli_verb *verb)
+{
+        const struct cli_command *c = verb->command;
+        char name[64];
+
+        snprintf(name, sizeof name, "CAPO %s", verb->name);
+        for (char *s = name; *s; s++)
+                *s = (char)toupper((unsigned char)*s);
+        roff_line(out, ".SH ", name);
+        fputs(".nf\n", out);
+        for (const char *line = c->usage; line;) {
+                size_t n = strcspn(line, "\n");
+
+                write_roff(out, "capo ", 5);
+                write_roff(out, verb->name, strlen(verb->name));
+                fputc(' ', out);
+                write_roff(out, line, n);
+                fputc('\n', out);
+                line = line[n] ? line + n + 1 : NULL;
+        }
+        fputs(".fi\n", out);
+        roff_text(out, c->about);
+        visit_rows(c->options, roff_option, out);
+        roff_text(out, c->after);
+        roff_line(out, ".PP\nExit status: ", c->status);
+}
+
+void cli_manual(FILE *out)
+{
+        fputs(".TH CAPO 1 \"\" \"capo " CAPO_VERSION "\" \"User Commands\"\n"
+              ".SH NAME\ncapo \\- record what NCCL collectives cost, and make NCCL choose better\n"
+              ".SH SYNOPSIS\ncapo VERB [OPTIONS]\n",
+              out);
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                roff_line(out, ".TP\n.B capo ", v->name);
+                roff_line(out, "", v->help);
+        }
+        for (const struct cli_verb *v = cli_verbs; v->name; v++)
+                roff_verb(out, v);
+        fputs(".SH ENVIRONMENT\n", out);
+#define ENV(field, type, name, def, help) \
+        roff_line(out, ".TP\n.B ", name); \
+        roff_line(out, "", help);         \
+        roff_line(out, "Default: ", *(def) ? (def) : "none");
+#include "capo/env.def"
+        fputs(".SH EXIT STATUS\n"
+              "0 fine; 1 the answer is no, or something failed; 2 the command line is wrong. capo run and capo sweep "
+              "end with\ntheir command's own status.\n"
+              ".SH FILES\n"
+              ".TP\n.B capo\\-logs/\nlogs of recorded jobs, one file a process, mode 0600\n"
+              ".TP\n.B /dev/shm/capo\\-UID\\-PID\\-START\n"
+              "a running process's last calls; taken up by capo report after kill \\-9\n",
+              out);
+}
+
+/* ---- for tests ---- */
+
+static const char *format_example(const struct cli_option *o, char *text, size_t room)
+{
+        double some = o->least > 1 ? o->least : o->most < 1 ? o->most : 1;
+
+        switch (o->kind) {
+        case CLI_KIND_COUNT:
+        case CLI_KIND_NUMBER:
+        case CLI_KIND_SECONDS: snprintf(text, room, "%g", some); break;
+        case CLI_KIND_PERCENT: snprintf(text, room, "%g%%", some); break;
+        case CLI_KIND_CHOICE: snprintf(text, room, "%s", o->words[0]); break;
+        default: snprintf(text, room, "x");
+        }
+        return o->example ? o->example : text;
+}
+
+void cli_table(FILE *out)
+{
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                struct cli_found found[CLI_OPTIONS_MAX];
+                unsigned n = cli_options(v->command, found);
+                char text[64];
+
+                fprintf(out, "%s\thelp\th\t0\t\n", v->name);
+                for (unsigned i = 0; i < n; i++) {
+                        const struct cli_option *o = found[i].row;
+                        char letter[2] = {o->letter, 0};
+
+                        fprintf(out, "%s\t%s\t%s\t%d\t%s\n", v->name, o->name, *letter ? letter : "-", cli_has_value(o),
+                                cli_has_value(o) ? format_example(o, text, sizeof text) : "");
+                }
+        }
+}

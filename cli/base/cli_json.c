@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+
+#include "cli/base/cli_json.h"
+
+json_t *cli_json_real(double value)
+{
+        return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *cli_json_known(double value)
+{
+        return value < 0 ? json_null() : json_real(value);
+}
+
+json_t *cli_json_text(const char *s)
+{
+        json_t *j = s ? json_string(s) : json_null();
+
+        if (!j) {
+                char clean[1024];
+                size_t n = 0;
+
+                for (; s[n] && n + 1 < sizeof clean; n++)
+                        clean[n] = (unsigned char)s[n] < 128 ? s[n] : '?';
+                clean[n] = 0;
+                j = json_string(clean);
+        }
+        return j;
+}
+
+json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < n; i++)
+                json_array_append_new(list, json_pack("[i, i]", gpus[i].node, gpus[i].dev));
+        return list;
+}
+
+static json_t *above_zero(double value)
+{
+        return value > 0 ? json_real(value) : json_null();
+}
+
+json_t *cli_json_cause(const struct capo_late_cause *cause)
+{
+        const struct capo_gpu_clocks *c = &cause->clocks;
+        json_t *reasons, *clocks = json_null();
+
+        if (cause->by == CAPO_CAUSE_UNKNOWN)
+                return json_null();
+        if (c->looks) {
+                reasons = json_object();
+                for (int i = 0; i < CAPO_CLOCK_REASONS; i++) {
+                        if (c->reason[i])
+                                json_object_set_new(reasons, capo_clock_reason_name(i),
+                                                    json_integer((json_int_t)c->reason[i]));
+                }
+                clocks = json_pack("{s:b, s:i, s:i, s:f, s:i, s:o, s:i, s:i, s:o}", "now", cause->now, "looks",
+                                   (int)c->looks, "busy", (int)c->busy, "mhz", capo_gpu_clocks_sm(c), "least_mhz",
+                                   (int)c->sm_least, "others_mhz", above_zero(cause->others_mhz), "max_mhz",
+                                   (int)c->max_mhz, "celsius", (int)c->celsius, "reasons", reasons);
+        }
+        return json_pack("{s:s, s:b, s:o, s:o, s:o}", "by", capo_cause_name(cause->by), "throttled", cause->throttled,
+                         "clocks", clocks, "sends_us", above_zero(cause->sends_ns / 1e3), "others_sends_us",
+                         above_zero(cause->others_sends_ns / 1e3));
+}
+
+int cli_json_print(FILE *out, json_t *page, size_t flags)
+{
+        int r = page ? json_dumpf(page, out, flags) : -1;
+
+        if (page)
+                fputc('\n', out);
+        json_decref(page);
+        return r && !ferror(out) ? -ENOMEM : 0; /* a full device is reported by who closes the file */
+}

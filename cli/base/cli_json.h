@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What faces print for programs. */
+#ifndef CAPO_CLI_JSON_H
+#define CAPO_CLI_JSON_H
+
+#include <stdio.h>
+#include <jansson.h>
+
+#include "analysis/report/late_cause.h"
+#include "profiles/plan/plan.h"
+
+/** cli_json_real() - null for what is no number or without end. */
+json_t *cli_json_real(double value);
+
+/** cli_json_known() - null where @value is negative, as rates are that nobody knows. */
+json_t *cli_json_known(double value);
+
+/** cli_json_text() - text from a program: not always UTF-8, which jansson refuses; bytes that are none become '?'; NULL is null. */
+json_t *cli_json_text(const char *s);
+
+/** cli_json_gpus() - [[node, number], ...] */
+json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n);
+
+/** cli_json_cause() - why a rank is late: by, and what is known of its clocks; null where it is not known. */
+json_t *cli_json_cause(const struct capo_late_cause *cause);
+
+/**
+ * cli_json_print() - @page and a line's end
+ * @page:  freed; NULL, because memory ran out while it was made, prints nothing
+ * @flags: jansson's
+ *
+ * Return: 0; -ENOMEM.
+ */
+int cli_json_print(FILE *out, json_t *page, size_t flags);
+
+#endif

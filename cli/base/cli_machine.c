@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the machine that is meant, for the verbs that look at allocations. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli_machine.h"
+#include "cli/base/plan_tools.h"
+#include "core/base/util.h"
+#include "profiles/machine/platform.h"
+#include "profiles/plan/plan_machine.h"
+
+/* A file with the PCI tree only, completed by what the platform has: through a temporary file, as NCCL gets it. */
+static int load_completed_topology(const char *path, const struct cli_machine_words *o, struct capo_topology **t,
+                                   char *why, size_t room)
+{
+        _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
+        char name[] = "/tmp/capo-topo-XXXXXX";
+        int fd = m ? mkstemp(name) : -1, r;
+
+        if (fd < 0)
+                return capo_why(-errno, why, room, "%.200s: no temporary file: %s", path, strerror(errno));
+        close(fd);
+        r = plan_machine_prepare(path, o->platform, name, m, why, room);
+        if (!r)
+                r = capo_topology_read(name, 0, o->brick_gbs, t, why, room);
+        unlink(name);
+        if (!r) { /* messages and pages name the file the user knows */
+                char *known = strdup(path);
+
+                if (known) {
+                        free((*t)->name);
+                        (*t)->name = known;
+                }
+        }
+        return r;
+}
+
+static bool ends_in_nccl_xml(const struct capo_topology *t)
+{
+        return t->xml && !strcmp(t->xml->name, "system");
+}
+
+int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct capo_topology **t,
+                     struct cli_machine_source *s)
+{
+        unsigned flags = o->partial ? CAPO_TOPOLOGY_PARTIAL : 0;
+        char why[1024] = "out of memory";
+        int r = -ENOENT;
+
+        memset(s, 0, sizeof *s);
+        if (o->topo)
+                snprintf(s->path, sizeof s->path, "%s", o->topo);
+        else if (o->platform)
+                r = capo_topology_made(o->platform, o->brick_gbs, t, why, sizeof why);
+        if (r == -ENOENT && o->platform && !o->topo && cli_topology_find(o->platform, s->path, sizeof s->path) < 0) {
+                char names[512];
+
+                r = capo_why(-EINVAL, why, sizeof why, "platform \"%.64s\" is not known; one of%s", o->platform,
+                             capo_platform_names(true, names, sizeof names));
+        }
+        if (r == -ENOENT && !*s->path)
+                r = capo_topology_this_machine(o->brick_gbs, t, why, sizeof why);
+        else if (r == -ENOENT)
+                r = capo_topology_read(s->path, flags, o->brick_gbs, t, why, sizeof why);
+        if (!r && o->platform && *s->path && !(*t)->n_links && ends_in_nccl_xml(*t)) {
+                capo_topology_free(steal(t));
+                r = load_completed_topology(s->path, o, t, why, sizeof why);
+                s->platform = o->platform;
+        }
+        if (r < 0)
+                return capo_fail(r, "%s: %s", verb, why);
+        if (!ends_in_nccl_xml(*t))
+                *s->path = 0;
+        return 0;
+}
+
+int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
+                      struct cli_machine_asker *out, char *why, size_t room)
+{
+        int r;
+
+        memset(out, 0, sizeof *out);
+        if (!*source->path)
+                return capo_why(-EINVAL, why, room, "NCCL reads only its own XML; this machine is described otherwise");
+        r = cli_parts_find(NULL, out->tools, out->libnccl, sizeof out->tools, why, room);
+        if (r < 0)
+                return r;
+        out->machine = (struct fragment_machine){out->tools, out->libnccl, source->path, source->platform, t};
+        return 0;
+}

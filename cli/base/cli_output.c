@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli_output.h"
+#include "cli/base/cli_plain.h"
+#include "core/base/util.h"
+
+/* ---- a death meanwhile leaves nothing ---- */
+
+static const int deaths[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
+static struct sigaction before[N_ELEMENTS(deaths)];
+static char *volatile pending; /* what is there only because it is being written */
+
+static void handle_fatal_signal(int number)
+{
+        if (pending)
+                unlink(pending);
+        raise(number); /* by SA_RESETHAND what it does by itself */
+}
+
+/* Put @path in the place of what is pending, which is none at the beginning or at the end. */
+static void set_pending(char *path)
+{
+        struct sigaction action = {.sa_handler = handle_fatal_signal, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+
+        if (path && pending)
+                return;
+        if (path)
+                pending = path;
+        for (size_t i = 0; i < N_ELEMENTS(deaths); i++) {
+                if (!path && before[i].sa_handler == SIG_DFL)
+                        sigaction(deaths[i], &before[i], NULL);
+                else if (path && sigaction(deaths[i], NULL, &before[i]) == 0 && before[i].sa_handler == SIG_DFL)
+                        sigaction(deaths[i], &action, NULL); /* who ignores or catches it goes on to the end */
+        }
+        if (!path)
+                pending = NULL;
+}
+
+/* A new file beside @o->target. Return: its descriptor; -1 with errno. */
+static int open_beside(struct cli_output *o)
+{
+        sigset_t all, old;
+        int fd = -1;
+
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, &old);
+        if (asprintf(&o->beside, "%s.XXXXXX", o->target) < 0)
+                o->beside = NULL;
+        else
+                fd = mkostemp(o->beside, O_CLOEXEC);
+        if (fd >= 0)
+                set_pending(o->beside);
+        sigprocmask(SIG_SETMASK, &old, NULL);
+        return fd;
+}
+
+static int report_write_error(const char *path, int error)
+{
+        return capo_fail(error, "%s: %s", path ? path : "standard output",
+                         error == -EISDIR ? "is a folder, and a file is to be written" : strerror(-error));
+}
+
+/* The file to appear in the end, links followed; NULL where it is to be written in place, with *@error 0 or why not. */
+static char *resolve_target(const char *path, mode_t *mode, int *error)
+{
+        char resolved[PATH_MAX];
+        struct stat st;
+        mode_t mask = umask(0);
+
+        umask(mask);
+        *mode = 0666 & ~mask;
+        *error = 0;
+        if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)) /* /dev/stdout is in use by others */
+                return NULL;
+        if (stat(path, &st) < 0) {
+                if (errno == ENOENT && lstat(path, &st) < 0)
+                        return strdup(path);
+                return NULL; /* a link to nowhere is filled by open(), everything else is its error */
+        }
+        if (S_ISDIR(st.st_mode))
+                *error = -EISDIR;
+        else if (S_ISREG(st.st_mode) && access(path, W_OK) < 0)
+                *error = -errno;
+        *mode = st.st_mode & 07777;
+        return *error || !S_ISREG(st.st_mode) || !realpath(path, resolved) ? NULL : strdup(resolved);
+}
+
+int cli_output_open(struct cli_output *o, const char *path)
+{
+        mode_t mode;
+        int error, fd = -1;
+
+        *o = (struct cli_output){.path = path, .file = stdout};
+        if (!path)
+                return 0;
+        o->target = resolve_target(path, &mode, &error);
+        if (error)
+                return report_write_error(path, error);
+        if (o->target)
+                fd = open_beside(o);
+        if (fd < 0) { /* also where the folder takes no new file but this one may be written */
+                free(o->beside);
+                free(o->target);
+                o->beside = o->target = NULL;
+                fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        } else {
+                (void)fchmod(fd, mode);
+        }
+        o->file = fd < 0 ? NULL : cli_plain_file(fd);
+        if (o->file)
+                return 0;
+        error = -errno;
+        if (o->beside)
+                unlink(o->beside);
+        if (o->beside && o->beside == pending)
+                set_pending(NULL);
+        return report_write_error(path, error);
+}
+
+int cli_output_close(struct cli_output *o, int error)
+{
+        errno = 0;
+        if (error == 0 && (fflush(o->file) != 0 || ferror(o->file)))
+                error = errno ? -errno : -EIO;
+        if (o->path && fclose(o->file) != 0 && error == 0)
+                error = -errno;
+        if (error == -EIO && cli_plain_why_not()) /* a stream knows only that something failed */
+                error = -cli_plain_why_not();
+        if (o->target && error == 0 && rename(o->beside, o->target) < 0)
+                error = -errno;
+        if (o->beside && error < 0)
+                unlink(o->beside);
+        if (o->beside && o->beside == pending)
+                set_pending(NULL);
+        free(o->beside);
+        free(o->target);
+        return error < 0 && error != -ECANCELED ? report_write_error(o->path, error) : error;
+}

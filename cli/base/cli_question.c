@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From words to a question: what is asked, of which NCCL, about which GPUs; and asking it with and without a tuner. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_machine.h"
+#include "cli/base/plan_tools.h"
+#include "cli/base/cli_question.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
+#include "profiles/fragment/bound.h"
+
+const char *cli_question_layout(const struct cli_question *q, char *text, size_t room)
+{
+        struct capo_layout layout = {0};
+
+        for (unsigned node = 0, left = (unsigned)q->n_ranks; left && !q->layout; node++) {
+                uint32_t ranks = 0;
+
+                for (size_t r = 0; r < q->n_ranks; r++)
+                        ranks += q->ranks[r].node == node;
+                if (ranks)
+                        (void)capo_layout_add(&layout, ranks, 1);
+                left -= ranks;
+        }
+        return q->layout ? q->layout : capo_layout_print(&layout, text, room);
+}
+
+const char *cli_question_take_layout(void *layout, const char *value)
+{
+        struct capo_layout parsed;
+        bool none = !strcmp(value, "none");
+
+        *(const char **)layout = none ? "" : value;
+        return none || capo_layout_parse(value, &parsed, NULL) == 0 ? NULL : "ranks per node, such as 3+5, or none";
+}
+
+struct capo_plan_question cli_question_make(const struct cli_question *q, bool tuned)
+{
+        struct capo_plan_question made = {
+                .tools = q->tools,
+                .libnccl = q->libnccl,
+                .topo = q->topo,
+                .n_topo = q->n_topo,
+                .platform = q->platform,
+                .gpus = q->ranks,
+                .n_ranks = q->n_ranks,
+                .asks = q->asks,
+                .n_asks = q->n_asks,
+                .windows = q->windows,
+                .graph = true,
+                .log = q->log,
+                .timeout_ms = q->timeout_ms,
+        };
+
+        if (tuned) {
+                made.tuner = q->tuner ? q->tuner : q->plugin;
+                made.profile = q->profile ? q->profile_path : NULL;
+                made.allow_modelled = q->allow_modelled;
+                made.layout = q->layout;
+                made.class_name = *q->class ? q->class : NULL;
+                made.wrap = q->spy;
+        }
+        return made;
+}
+
+static int parse_colls(struct cli_question *q, enum capo_coll *colls, size_t *n)
+{
+        static const enum capo_coll order[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
+                                               CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
+        _cleanup_free_ char *copy = strdup(q->colls);
+        char *save = NULL;
+
+        *n = 0;
+        for (char *word = copy ? strtok_r(copy, ",", &save) : NULL; word; word = strtok_r(NULL, ",", &save)) {
+                int coll = capo_coll_find(word);
+
+                if (!strcasecmp(word, "all")) {
+                        memcpy(colls, order, sizeof order);
+                        *n = N_ELEMENTS(order);
+                        return 0;
+                }
+                if (coll < 0 || *n == CAPO_COLLS)
+                        return capo_fail(
+                                -EINVAL,
+                                "--coll %s: expected broadcast, reduce, allgather, reducescatter, allreduce or all",
+                                word);
+                colls[(*n)++] = (enum capo_coll)coll;
+        }
+        if (!*n)
+                capo_error("--coll: no collective named");
+        return *n ? 0 : -EINVAL;
+}
+
+static int make_asks(struct cli_question *q)
+{
+        enum { SIZES = 1000 };
+        _cleanup_free_ uint64_t *sizes = calloc(SIZES, sizeof *sizes);
+        enum capo_coll colls[CAPO_COLLS];
+        char why[256];
+        size_t n_colls;
+        long n;
+
+        if (!sizes || parse_colls(q, colls, &n_colls) < 0)
+                return -EINVAL;
+        n = capo_plan_sizes_parse(q->sizes, sizes, SIZES, why, sizeof why);
+        if (n < 0)
+                return capo_fail(-EINVAL, "--sizes: %s", why);
+        q->asks = calloc(n_colls * (size_t)n, sizeof *q->asks);
+        for (size_t c = 0; q->asks && c < n_colls; c++) {
+                for (long i = 0; i < n; i++)
+                        q->asks[q->n_asks++] = (struct capo_plan_ask){colls[c], sizes[i]};
+        }
+        return q->asks ? 0 : -ENOMEM;
+}
+
+/* Would the loader find it? Asked in a child: a plugin may do anything when it is opened. */
+static bool can_load_library(const char *name)
+{
+        pid_t child = fork();
+        int status = -1;
+
+        if (!child)
+                _exit(!dlopen(name, RTLD_LAZY | RTLD_LOCAL));
+        return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+/* A tuner that is not there would leave two columns that are the same, and a verdict that nobody gave. */
+static int find_tuner(const struct cli_question *q)
+{
+        char name[PATH_MAX];
+
+        if (!q->tuner || access(q->tuner, R_OK) == 0)
+                return 0;
+        snprintf(name, sizeof name, "libnccl-tuner-%s.so", q->tuner);
+        if (!strchr(q->tuner, '/') && (can_load_library(q->tuner) || can_load_library(name)))
+                return 0;
+        return capo_fail(-ENOENT, "--tuner %s: %s", q->tuner, strerror(ENOENT));
+}
+
+static int find_parts(struct cli_question *q, const char *verb)
+{
+        char why[PATH_MAX + 256];
+
+        if (cli_parts_find(q->nccl, q->tools, q->libnccl, sizeof q->tools, why, sizeof why) < 0)
+                return capo_fail(-ENOENT, "%s: %s", verb, why);
+        if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0)
+                return capo_fail(-ENOENT, "%s: capo's tuner plugin is missing from this installation", verb);
+        if (q->profile && !realpath(q->profile, q->profile_path)) /* a stored profile's name */
+                snprintf(q->profile_path, sizeof q->profile_path, "%s", q->profile);
+        return find_tuner(q);
+}
+
+static int find_machine(struct cli_question *q, const char *verb)
+{
+        char why[512];
+        int n;
+
+        if (!q->n_topo && q->platform) {
+                if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
+                        return capo_fail(-EINVAL, "--platform %s: not one of those that capo plan --help lists",
+                                         q->platform);
+                q->topo[q->n_topo++] = q->stored;
+        }
+        if (!q->n_topo)
+                return capo_fail(-EINVAL, "%s: name a machine with --topo or --platform; capo plan --help", verb);
+        n = capo_plan_machine_gpus(q->topo[0], q->platform, q->devs, why, sizeof why);
+        if (n < 0)
+                return capo_fail(n, "%s", why);
+        q->n_devs = (size_t)n;
+        return 0;
+}
+
+static int find_dev_by_busid(const void *topology, const char *text)
+{
+        const struct capo_topology *t = topology;
+        int gpu = t ? capo_topology_gpu_by_busid(t, text) : -1;
+
+        return gpu < 0 ? -1 : t->gpus[gpu].dev;
+}
+
+static int find_ranks(struct cli_question *q, const char *verb)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        const char *text = q->gpus ? q->gpus : q->alloc;
+        struct capo_gpus_of of = {q->topo[0], q->devs, q->n_devs, .busid = find_dev_by_busid};
+        struct cli_machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct cli_machine_source source;
+        char why[512], all[16];
+        int r;
+
+        snprintf(all, sizeof all, "%zu", q->n_devs);
+        if (text && strchr(text, '.') && cli_machine_load(verb, &machine, &t, &source) < 0)
+                return -EINVAL;
+        of.machine = t;
+        if ((t || q->n_topo > 1) && !capo_gpus_counts(text ? text : all, !q->gpus))
+                of.n_devs = 0; /* places are numbers then: of a bus id, and of nodes that differ */
+        r = capo_plan_ranks_parse(text ? text : all, !q->gpus, &of, q->ranks, CAPO_PLAN_RANKS_MAX, &q->n_ranks, why,
+                                  sizeof why);
+        if (r < 0)
+                capo_error("%s: %s: %s", verb, q->gpus ? "--gpus" : "--alloc", why);
+        return r;
+}
+
+/* What capo run would export when told the same GPUs; rules may name it. Machines of several makes have no class. */
+static void find_class(struct cli_question *q, const char *verb)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct cli_machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct cli_machine_source source;
+
+        if (q->n_topo != 1 || cli_machine_load(verb, &machine, &t, &source) < 0 || !t->n_links ||
+            capo_class_of_gpus(t, q->ranks, q->n_ranks, q->class, sizeof q->class) < 0)
+                *q->class = 0;
+}
+
+int cli_question_prepare(struct cli_question *q, const char *verb)
+{
+        if (make_asks(q) < 0)
+                return CAPO_EXIT_USAGE;
+        return find_parts(q, verb) < 0 || find_machine(q, verb) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+int cli_question_ranks(struct cli_question *q, const char *verb)
+{
+        int r = find_ranks(q, verb);
+
+        if (r < 0)
+                return r == -EINVAL ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
+        if (q->profile)
+                find_class(q, verb);
+        return CAPO_EXIT_OK;
+}
+
+void cli_question_finish(struct cli_question *q)
+{
+        free(q->asks);
+        q->asks = NULL;
+        q->n_asks = 0;
+}
+
+/* Both questions at once: they are separate processes. */
+struct pair {
+        struct capo_plan_answer *answers;
+        int rc[2];
+        char why[2][1024];
+};
+
+static int keep_answer(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+{
+        struct pair *pair = arg;
+
+        pair->rc[i] = rc;
+        snprintf(pair->why[i], sizeof pair->why[i], "%s", why);
+        pair->answers[i] = *answer;
+        memset(answer, 0, sizeof *answer);
+        return 0;
+}
+
+int cli_question_ask(const struct cli_question *q, const char *verb, bool graph, struct capo_plan_answer answers[2])
+{
+        bool compare = q->profile || q->tuner;
+        struct capo_plan_question asked[2] = {cli_question_make(q, false), cli_question_make(q, true)};
+        struct pair pair = {.answers = answers, .rc = {-ENOMEM, compare ? -ENOMEM : 0}};
+        int r;
+
+        asked[0].graph = asked[1].graph = graph;
+        r = capo_plan_ask_all(asked, compare ? 2 : 1, q->jobs, keep_answer, &pair);
+        for (int i = 0; i < 2; i++) {
+                if (r == 0 && pair.rc[i] < 0) {
+                        capo_error("%s%s: %s", verb, i ? " with the tuner" : "",
+                                   pair.why[i][0] ? pair.why[i] : strerror(-pair.rc[i]));
+                        r = pair.rc[i];
+                }
+        }
+        return r == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}

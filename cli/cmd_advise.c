@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo advise: what the framework's knobs would change, from a recording. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_job.h"
+#include "cli/base/cli_inputs.h"
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
+#include "core/base/size.h"
+#include "analysis/job/stats.h"
+#include "profiles/fit/advise.h"
+
+static char *format_seconds(double s, char *text, size_t room)
+{
+        if (s < 0.1)
+                snprintf(text, room, "%.3g ms", s * 1e3);
+        else
+                snprintf(text, room, "%.3g s", s);
+        return text;
+}
+
+static void print_advice(const struct capo_advice *a, const char *from)
+{
+        char x[16], y[16], t[24], u[24];
+        const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
+
+        cli_screen_begin(stdout);
+        printf("\n%s (%u ranks): %llu steps%s, per step %llu all-reduces of %s to %s, %s in all\n", a->comm, a->n_ranks,
+               (unsigned long long)a->steps, a->steps_found ? " (found from the counts; --steps tells better)" : "",
+               (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
+               capo_size_print(a->largest, y, sizeof y), capo_size_print(a->step_bytes, t, sizeof t));
+        printf("now: %s per step modelled (%s)", format_seconds(a->now_seconds, t, sizeof t), from);
+        if (a->recorded_seconds > 0)
+                printf("; %s recorded, waiting for other ranks included",
+                       format_seconds(a->recorded_seconds, u, sizeof u));
+        printf("\n\n  %-12s %10s %8s %14s %10s\n", "bucket cap", "buckets of", "each", "per step", "change");
+        for (size_t i = 0; i < a->n_buckets; i++) {
+                const struct capo_advice_bucket *b = &a->bucket[i];
+
+                printf("  %-12s %10llu %8s %14s %+9.1f %%%s\n", capo_size_print(b->cap, x, sizeof x),
+                       (unsigned long long)b->n, capo_size_print(b->bucket, y, sizeof y),
+                       format_seconds(b->seconds, t, sizeof t), 100 * (b->seconds / a->now_seconds - 1),
+                       (int)i == a->best ? "  <- modelled best" : "");
+        }
+        putchar('\n');
+        if (best)
+                printf("try: DDP(bucket_cap_mb=%llu), or HOROVOD_FUSION_THRESHOLD=%llu: %s less per step, %s per 1,000 "
+                       "steps (modelled, nothing overlapped)\n",
+                       (unsigned long long)(best->cap >> 20), (unsigned long long)best->cap,
+                       format_seconds(a->now_seconds - best->seconds, t, sizeof t),
+                       format_seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));
+        else if (a->within >= 1)
+                puts("buckets: whether another size is better cannot be told: the times differ among themselves by more "
+                     "than a step takes (modelled; more calls timed would tell more: CAPO_GPU_SAMPLE=1)");
+        else
+                printf("buckets: as good as any other size, within %.0f %% (modelled%s)\n", ceil(100 * a->within),
+                       a->within > 0.03 ? "; more calls timed would tell more: CAPO_GPU_SAMPLE=1" : "");
+        printf("gradient accumulation over 2 steps: %s less per step; over 4: %s (modelled; it changes the batch "
+               "size)\n",
+               format_seconds(a->now_seconds / 2, t, sizeof t), format_seconds(a->now_seconds * 3 / 4, u, sizeof u));
+}
+
+/* The curve to time by, and where it is from. */
+static int curve_for(const struct capo_job *job, uint32_t comm, const struct capo_fit *fit, struct capo_curve *curve,
+                     const char **from)
+{
+        *from = "times measured in --with";
+        if (fit)
+                return capo_curve_of_fit(fit, (uint32_t)job->comms[comm].n_ranks, curve);
+        *from = "times of this recording";
+        return capo_curve_of_job(job, comm, curve);
+}
+
+struct options {
+        const char *with[64];
+        size_t n_with;
+        unsigned steps; /* 0: found */
+};
+
+static int fit_of(const struct options *o, struct capo_samples *set, struct capo_fit **fit)
+{
+        static const struct capo_fit_options options = {.min_gain = 0.01};
+        struct cli_inputs with = {0};
+        struct capo_fault fault;
+        int r = 0;
+
+        for (size_t i = 0; i < o->n_with && r == 0; i++)
+                r = cli_inputs_add(&with, o->with[i]);
+        r = r < 0 ? r : cli_inputs_read(&with, set);
+        cli_inputs_free(&with);
+        if (r < 0)
+                return -1;
+        cli_inputs_notes(set);
+        if (o->n_with && capo_fit_make(set, &options, fit, &fault) < 0)
+                return capo_fail(-1, "advise: --with: %s", fault.text);
+        return 0;
+}
+
+static int run_advise(void *options, int n, char **words)
+{
+        const struct options *o = options;
+        struct capo_samples set = {0};
+        struct capo_fit *fit = NULL;
+        struct capo_job *job = NULL;
+        const char *dir = words[0];
+        int shown = 0;
+
+        if (fit_of(o, &set, &fit) < 0)
+                goto end;
+        job = cli_job_load(dir);
+        if (!job)
+                goto end;
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                struct capo_curve curve;
+                struct capo_advice advice;
+                const char *from;
+
+                if (curve_for(job, c, fit, &curve, &from) == 0 && capo_advise(job, c, &curve, o->steps, &advice) == 0 &&
+                    advice.step_bytes >= 1024) {
+                        if (!shown++)
+                                printf("capo advise  %s   predictions are modelled, not measured\n", dir);
+                        print_advice(&advice, from);
+                }
+                capo_curve_finish(&curve);
+        }
+        if (!shown)
+                capo_error(o->n_with
+                                   ? "%s: no all-reduces of a training step on as many ranks as --with was measured on"
+                                   : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
+                                     "(CAPO_GPU_SAMPLE=1, or --with measurements)",
+                           dir);
+end:
+        capo_job_free(job);
+        capo_fit_free(fit);
+        capo_samples_free(&set);
+        return shown ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+static const struct cli_option options[] = {
+        {"with", CLI_WORDS(struct options, with, n_with, "INPUT"),
+         "times from these measurements (a sweep's logs, nccl-tests output, store:FILE), each size at what the profile "
+         "fitted to them would choose; may be repeated; default: the recording's own times"},
+        {"steps", CLI_COUNT(struct options, steps, "N", 2, INT_MAX),
+         "steps in the recording; default: found from how often each size was called"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command advise_command = {
+        .usage = "[OPTIONS] DIR",
+        .about =
+                "Reads the all-reduces of a recorded training job and says what other bucket sizes would cost per step: "
+                "the knob is DDP(bucket_cap_mb=N) in PyTorch, HOROVOD_FUSION_THRESHOLD in Horovod, "
+                "allreduce_bucket_size in DeepSpeed; and what gradient accumulation would save. Everything predicted is "
+                "modelled: buckets one after another, times from measurements, no overlap with the backward pass.",
+        .options = options,
+        .after = "  capo advise capo-logs/training\n"
+                 "  capo advise --with sweep/ capo-logs/training",
+        .status =
+                "0; 1 the recording holds no all-reduces of a training loop, or cannot be read; 2 wrong command line.",
+        .operand = "DIR",
+        .missing = "which recording?",
+        .least = 1,
+        .most = 1,
+        .size = sizeof(struct options),
+        .run = run_advise,
+};

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo diff: did it help, beyond noise? */
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_job.h"
+#include "analysis/log/log_find.h"
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
+#include "analysis/log/rules_read.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "analysis/job/stats.h"
+#include "analysis/report/job_diff.h"
+
+/* Each job in a folder, or in folders below it, is a run. Return: how many, 0 after saying why. */
+static size_t load_runs(const char *path, struct capo_job **runs)
+{
+        struct capo_log_paths *jobs = NULL;
+        size_t n = 0, used = 0;
+        bool failed = capo_log_find_jobs(path, &jobs, &n) < 0;
+
+        for (size_t i = 0; i < n; i++) {
+                if (n > 1 && !failed && used < CAPO_DIFF_RUNS) {
+                        runs[used] = cli_job_load_paths(path, &jobs[i]);
+                        failed = !runs[used];
+                        used += !failed;
+                }
+                capo_log_paths_finish(&jobs[i]);
+        }
+        free(jobs);
+        if (n < 2)
+                return (runs[0] = cli_job_load(path)) ? 1 : 0;
+        return failed ? 0 : used;
+}
+
+/* "Ring LL -> Tree Simple", or what ran in both. */
+static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
+{
+        char a[24], b[24];
+
+        snprintf(a, sizeof a, "%s %s", capo_ran_algo(r->algo_proto_a), capo_ran_proto(r->algo_proto_a));
+        snprintf(b, sizeof b, "%s %s", capo_ran_algo(r->algo_proto_b), capo_ran_proto(r->algo_proto_b));
+        if (!r->algo_proto_a && !r->algo_proto_b)
+                text[0] = 0;
+        else if (r->algo_proto_a == r->algo_proto_b)
+                snprintf(text, room, "%s", a);
+        else
+                snprintf(text, room, "%s -> %s", a, b);
+        return text;
+}
+
+static const char *change_text(const struct capo_diff_row *r, char text[64])
+{
+        static const char *const words[] = {
+                [CAPO_DIFF_NOISE] = "within noise",
+                [CAPO_DIFF_HOST_TIMES] = "host times only",
+                [CAPO_DIFF_NOT_TIMED] = "not timed",
+        };
+
+        if (r->verdict != CAPO_DIFF_FASTER && r->verdict != CAPO_DIFF_SLOWER)
+                return words[r->verdict];
+        snprintf(text, 64, "%+.1f %% (%+.1f to %+.1f)", 100 * r->change, 100 * r->low, 100 * r->high);
+        return text;
+}
+
+static void print_diff(const char *before, const char *after, const struct capo_diff *d, size_t most)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("l16/g,.l13,.r10,.r10/d,.r13/f,.r13/c,.r28,.r9/e,l~/b");
+        size_t slower = 0;
+
+        if (!t)
+                return;
+        cli_screen_begin(stdout);
+        printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n", before, after,
+               (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched, d->seconds_a, d->seconds_b);
+        printf("%zu run%s before, %zu after; noise is %s\n", d->runs_a, d->runs_a == 1 ? "" : "s", d->runs_b,
+               d->between_runs ? "the variation between them"
+                               : "that within the runs; how much runs differ is not known");
+        capo_table_row(t, "comm\tcall\tsize\tcalls\tbefore p50\tafter p50\tchange (95 %%)\tseconds\twhat ran");
+        for (size_t i = 0; i < d->n_rows && i < most; i++) {
+                const struct capo_diff_row *r = &d->rows[i];
+                char size[16], change[64], ran[64], seconds[32] = ".", rule[300] = "";
+                bool judged = r->verdict == CAPO_DIFF_FASTER || r->verdict == CAPO_DIFF_SLOWER;
+
+                if (r->rule_b)
+                        capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
+                if (judged)
+                        snprintf(seconds, sizeof seconds, "%+.3f", r->seconds);
+                capo_table_row(t, "%.16s\t%s\t%s\t%llu\t%.1f us\t%.1f us\t%s\t%s\t%s%s%s", r->comm,
+                               capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
+                               (unsigned long long)r->count_b, r->p50_a_us, r->p50_b_us, change_text(r, change),
+                               seconds, what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
+        }
+        capo_table_print(t, stdout, 1, "", "");
+        if (d->n_rows > most)
+                printf("%zu more rows: --all\n", d->n_rows - most);
+        printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds, d->seconds_a,
+               d->seconds_a > 0 ? 100 * d->seconds / d->seconds_a : 0);
+        for (size_t i = 0; i < d->n_rows; i++) {
+                char size[16];
+
+                if (d->rows[i].verdict == CAPO_DIFF_SLOWER && slower++ < 5)
+                        printf("%s%s %s %s", slower > 1 ? ", " : "", d->rows[i].comm, capo_call_name(d->rows[i].call),
+                               capo_size_print(d->rows[i].bytes, size, sizeof size));
+        }
+        puts(slower == 0 ? "nothing" : slower > 5 ? ", ..." : "");
+}
+
+static void json_page(const struct capo_diff *d)
+{
+        static const char *const verdicts[] = {"noise", "faster", "slower", "noise", "noise"};
+        json_t *rows = json_array(), *all;
+
+        for (size_t i = 0; i < d->n_rows; i++) {
+                const struct capo_diff_row *r = &d->rows[i];
+                char ran[64], place[300];
+
+                json_array_append_new(
+                        rows,
+                        json_pack(
+                                "{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:f, s:s, s:b, s:i, s:s?, s:s}",
+                                "comm", r->comm, "call", capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
+                                "calls_before", (json_int_t)r->count_a, "calls_after", (json_int_t)r->count_b, "clock",
+                                capo_clock_name(r->clock), "before_p50_us", r->p50_a_us, "after_p50_us", r->p50_b_us,
+                                "change", isnan(r->change) ? json_null() : json_real(r->change), "half_width",
+                                isnan(r->change) ? json_null() : json_real(r->half_width), "low",
+                                isnan(r->change) ? json_null() : json_real(r->low), "high",
+                                isnan(r->change) ? json_null() : json_real(r->high), "seconds", r->seconds, "verdict",
+                                verdicts[r->verdict], "judged", r->verdict < CAPO_DIFF_HOST_TIMES, "rule",
+                                (int)r->rule_b, "rule_at",
+                                r->rule_b ? capo_rules_place(d->rules, r->rule_b, place, sizeof place) : NULL, "ran",
+                                what_ran(r, ran, sizeof ran)));
+        }
+        all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2, "unmatched",
+                        (json_int_t)d->unmatched, "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
+                        (json_int_t)d->n_slower, "rows", rows);
+        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        putchar('\n');
+        json_decref(all);
+}
+
+struct options {
+        double min_change;
+        bool json, all;
+};
+
+static int run_diff(void *options, int n, char **paths)
+{
+        const struct options *o = options;
+        struct capo_job *a[CAPO_DIFF_RUNS] = {0}, *b[CAPO_DIFF_RUNS] = {0};
+        size_t n_a = load_runs(paths[0], a), n_b = n_a ? load_runs(paths[1], b) : 0;
+        struct capo_diff d;
+        int status = CAPO_EXIT_USAGE;
+
+        if (!n_a || !n_b)
+                goto end;
+        if (capo_diff_make(a, n_a, b, n_b, o->min_change, &d) < 0) {
+                capo_error("diff: no memory");
+                goto end;
+        }
+        if (d.n_rows == 0) {
+                capo_error("diff: the recordings have no call in common (communicators are matched by name)");
+        } else {
+                if (o->json)
+                        json_page(&d);
+                else
+                        print_diff(paths[0], paths[1], &d, o->all ? SIZE_MAX : 20);
+                status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        }
+        capo_diff_finish(&d);
+end:
+        for (size_t i = 0; i < CAPO_DIFF_RUNS; i++) {
+                capo_job_free(a[i]);
+                capo_job_free(b[i]);
+        }
+        return status;
+}
+
+static const struct options defaults = {.min_change = 0.01};
+
+static const struct cli_option options[] = {{"min-change", CLI_PERCENT(struct options, min_change, "P", 0, INT_MAX),
+                                             "percent below which nothing is called a change (default 1)"},
+                                            {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
+                                            {"json", CLI_FLAG(struct options, json), "the same as JSON"},
+                                            CLI_WIDE,
+                                            {0}};
+
+const struct cli_command diff_command = {
+        .usage = "[OPTIONS] BEFORE AFTER",
+        .about =
+                "Compares recordings of the same job. Each job in the folder BEFORE, or in folders below it, is a run, and "
+                "so with AFTER: several runs a side, FOLDER@1 the first alone, and best made in turn (before, after, before, ...). Per communicator, collective "
+                "and size the median time before and after, the change with its 95 % interval (wide enough for all "
+                "rows together), and the seconds it makes on one rank. Sorted by seconds. Times are GPU times; rows "
+                "with host times only are shown and never judged.",
+        .options = options,
+        .after = "The interval says how sure this difference between these two runs is. How much runs differ by "
+                 "themselves only more runs tell: compare two runs without any change first.\n"
+                 "\n"
+                 "  capo diff before/ after/",
+        .status =
+                "0 the same or faster; 1 something is slower beyond noise; 2 wrong command line or nothing to compare",
+        .operand = "DIR",
+        .missing = "two recordings are needed",
+        .least = 2,
+        .most = 2,
+        .size = sizeof(struct options),
+        .defaults = &defaults,
+        .run = run_diff,
+};

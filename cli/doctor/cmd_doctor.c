@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdio.h>
+
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/doctor/doctor.h"
+
+static const char *const level_names[] = {"ok", "note", "warn", "FAIL"};
+
+static void print_json(const struct capo_findings *f, const struct capo_reach *reach)
+{
+        json_t *rows = json_array(), *page;
+
+        for (size_t i = 0; i < f->n; i++)
+                json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "level", level_names[f->rows[i].level],
+                                                      "topic", f->rows[i].topic, "text", f->rows[i].text));
+        page = json_pack("{s:i, s:s, s:i, s:o}", "capo_doctor", 1, "libnccl", reach->library, "nccl", reach->version,
+                         "findings", rows);
+        cli_json_print(stdout, page, JSON_INDENT(2));
+}
+
+struct options {
+        bool json;
+};
+
+static int run_doctor(void *options, int n, char **words)
+{
+        const struct options *o = options;
+        struct capo_findings f = {0};
+        struct capo_reach reach;
+        bool fail = false;
+
+        capo_doctor_command(&f, n ? words : NULL, &reach);
+        capo_doctor_plugins(&f, reach.version);
+        capo_doctor_settings(&f, reach.version);
+        capo_doctor_gpus(&f);
+        capo_doctor_network(&f);
+        capo_doctor_recording(&f);
+        for (size_t i = 0; i < f.n; i++)
+                fail |= f.rows[i].level == CAPO_FINDING_FAIL;
+        if (o->json) {
+                print_json(&f, &reach);
+        } else {
+                for (size_t i = 0; i < f.n; i++)
+                        printf("%-5s %-10s %s\n", level_names[f.rows[i].level], f.rows[i].topic, f.rows[i].text);
+        }
+        capo_findings_finish(&f);
+        return fail ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+static const struct cli_option options[] = {{"json", CLI_FLAG(struct options, json), "for programs"}, {0}};
+
+const struct cli_command doctor_command = {
+        .usage = "[--json] [-- COMMAND [ARG...]]",
+        .about =
+                "Says before a job what would go wrong: will capo see this program's NCCL (linked, opened at run time, "
+                "linked in statically), which tuner, profiler and net plugin NCCL would load and what capo does beside "
+                "them, which settings are dead, contradictory or dangerous for this NCCL release, which fast network "
+                "stays unused, and whether there is room to record. COMMAND is looked at, not run; a Python interpreter "
+                "is asked for its search path.\n"
+                "\n"
+                "  ok    fine            note  worth knowing\n"
+                "  warn  probably wrong  FAIL  will not work",
+        .options = options,
+        .after = "  capo doctor -- python train.py\n"
+                 "  NCCL_TREE_THRESHOLD=0 capo doctor -- ./all_reduce_perf",
+        .status = "0 no FAIL, 1 at least one FAIL, 2 wrong command line.",
+        .operand = "COMMAND",
+        .most = UINT_MAX,
+        .command = true,
+        .size = sizeof(struct options),
+        .run = run_doctor,
+};

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a command reaches NCCL: linked (the preload sees every call), opened at run time (caught through dlsym), linked
+ * in statically (seen only where the symbols are exported), or not at all. A Python program's imports cannot be known
+ * without running it, so its interpreter is asked for its search path, in a child, and the packages found there are
+ * looked at.
+ */
+#include <dlfcn.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/nccl_release.h"
+#include "core/base/util.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/elf_file.h"
+
+enum { ASK_TIMEOUT_MS = 10000 };
+
+/*
+ * Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS. Return: bytes read, 0 on
+ * any failure. No shell is involved.
+ */
+static size_t capture_output(char *const *argv, const char *extra_env, char *text, size_t room)
+{
+        uint64_t until = capo_clock_mono() + ASK_TIMEOUT_MS * 1000000ull;
+        int ends[2];
+        size_t got = 0;
+        pid_t child;
+
+        *text = 0;
+        if (pipe(ends))
+                return 0;
+        child = fork();
+        if (!child) {
+                dup2(ends[1], STDOUT_FILENO);
+                close(ends[0]);
+                close(ends[1]);
+                if (!freopen("/dev/null", "w", stderr))
+                        _exit(127);
+                unsetenv("LD_PRELOAD"); /* the answer is wanted as it is without capo */
+                if (extra_env)
+                        putenv((char *)(uintptr_t)extra_env);
+                execvp(argv[0], argv);
+                _exit(127);
+        }
+        close(ends[1]);
+        while (child > 0 && got + 1 < room) {
+                struct pollfd p = {ends[0], POLLIN, 0};
+                uint64_t now = capo_clock_mono();
+                ssize_t n;
+
+                if (now >= until || poll(&p, 1, (int)((until - now) / 1000000) + 1) <= 0)
+                        break;
+                n = read(ends[0], text + got, room - 1 - got);
+                if (n <= 0)
+                        break;
+                got += (size_t)n;
+        }
+        close(ends[0]);
+        text[got] = 0;
+        if (child > 0) { /* what it has to say it has said, or it never ends */
+                kill(child, SIGKILL);
+                waitpid(child, NULL, 0);
+        }
+        return got;
+}
+
+/* Version of the library at @path, asked in a child; 0 when it cannot be loaded. */
+static int ask_version(const char *path)
+{
+        int ends[2], version = 0;
+        pid_t child;
+
+        if (pipe(ends))
+                return 0;
+        child = fork();
+        if (!child) { /* loading a library runs its constructors: not in this process */
+                int (*get)(int *) = NULL;
+                void *library;
+
+                alarm(ASK_TIMEOUT_MS / 1000);
+                library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+                if (library)
+                        get = (int (*)(int *))dlsym(library, "ncclGetVersion");
+                if (get && get(&version) == 0 && write(ends[1], &version, sizeof version) != sizeof version)
+                        _exit(1);
+                _exit(0);
+        }
+        close(ends[1]);
+        if (child > 0) {
+                if (read(ends[0], &version, sizeof version) != sizeof version)
+                        version = 0;
+                waitpid(child, NULL, 0);
+        }
+        close(ends[0]);
+        return capo_nccl_code(version);
+}
+
+/* The library path in a line of the dynamic loader's listing, "\tlibx.so => /path (0x...)". */
+static bool find_library_path(const char *listing, const char *soname, char *path, size_t room)
+{
+        const char *at = strstr(listing, soname), *arrow, *end;
+
+        if (!at)
+                return false;
+        arrow = strstr(at, "=> ");
+        end = arrow ? strstr(arrow, " (0x") : NULL;
+        if (!arrow || !end || memchr(at, '\n', (size_t)(arrow - at)))
+                return false;
+        snprintf(path, room, "%.*s", (int)(end - arrow - 3), arrow + 3);
+        return true;
+}
+
+static void set_reach(struct capo_findings *f, struct capo_reach *reach, const char *path, const char *how)
+{
+        bool amd = !strncmp(capo_base_name(path), "librccl", strlen("librccl"));
+        int version = ask_version(path);
+        char text[32] = "of unknown version";
+
+        if (version)
+                capo_nccl_text((uint32_t)version, text, sizeof text);
+        capo_finding_add(f, version ? CAPO_FINDING_OK : CAPO_FINDING_WARN, "nccl", "%s %s (%s) %s",
+                         amd ? "librccl" : "libnccl", text, path, how);
+        if (amd)
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "nccl",
+                        "this is AMD's RCCL, its release that of the NCCL it follows: its choices and times are not "
+                        "NCCL's, so no profile of one serves the other; capo was tried with a stand-in of it only");
+        if (!*reach->library) {
+                snprintf(reach->library, sizeof reach->library, "%s", path);
+                reach->version = version;
+        }
+        if (version && !capo_nccl_has(version, CAPO_NCCL_RECORDED))
+                capo_finding_add(f, CAPO_FINDING_WARN, "nccl",
+                                 "this release is older than 2.13: calls are recorded as far as they exist, untested");
+        if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER))
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "no tuner interface before 2.19: profiles are not used");
+        capo_doctor_newer(f, path, text);
+}
+
+static void look_at_program(struct capo_findings *f, const char *program, struct capo_reach *reach)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        char path[4096];
+        _cleanup_free_ char *listing = malloc(1 << 16);
+        char *const self[] = {(char *)(uintptr_t)program, NULL};
+
+        if (capo_elf_open(program, &elf)) {
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s is a script: what it starts decides", program);
+                return;
+        }
+        if (capo_elf_is_static(&elf)) {
+                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
+                                 "%s is statically linked: LD_PRELOAD has no effect on it", program);
+                return;
+        }
+        if (capo_elf_exports(&elf, "ncclAllReduce")) {
+                capo_finding_add(f, CAPO_FINDING_OK, "nccl",
+                                 "%s has NCCL linked in and exports it: the preload is seen first", program);
+        } else if (capo_elf_contains(&elf, "ncclAllReduce")) {
+                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
+                                 "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
+                                 "profiler plugin work",
+                                 program);
+        }
+        /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the program. */
+        if (listing && capture_output(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
+            (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
+             find_library_path(listing, "librccl.so.1", path, sizeof path)))
+                set_reach(f, reach, path, "is linked: the preload sees every call");
+}
+
+/* Packages of a Python installation that bring or open NCCL. */
+static void look_at_python(struct capo_findings *f, const char *program, struct capo_reach *reach)
+{
+        static const struct {
+                const char *file; /* below a folder of sys.path */
+                bool library;     /* it is an NCCL library itself */
+                const char *says;
+        } packages[] = {
+                {"nvidia/nccl/lib/libnccl.so.2", true, "is the wheel's; torch links it (local scope): calls are seen"},
+                {"torch/lib/libnccl.so.2", true, "is torch's own copy: calls are seen"},
+                {"vllm/__init__.py", false, "vllm opens libnccl by dlopen: caught through dlsym"},
+                {"sglang/__init__.py", false, "sglang opens libnccl by dlopen: caught through dlsym"},
+                {"jaxlib/__init__.py", false,
+                 "jax opens libnccl by dlopen, older wheels link it in: calls of the latter are not seen"},
+                {"xgboost/__init__.py", false, "xgboost opens libnccl by dlopen: caught through dlsym"},
+                {"cupy_backends/__init__.py", false, "cupy links libnccl: calls are seen"},
+        };
+        _cleanup_free_ char *text = malloc(1 << 16);
+        char *const command[] = {(char *)(uintptr_t)program, strdupa("-c"),
+                                 strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"), NULL};
+        char *save = NULL;
+        bool any = false;
+
+        if (!text || !capture_output(command, NULL, text, 1 << 16)) {
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s does not tell its search path", program);
+                return;
+        }
+        for (char *dir = strtok_r(text, "\n", &save); dir; dir = strtok_r(NULL, "\n", &save)) {
+                char path[4096];
+
+                for (size_t i = 0; i < N_ELEMENTS(packages); i++) {
+                        snprintf(path, sizeof path, "%s/%s", dir, packages[i].file);
+                        if (access(path, R_OK))
+                                continue;
+                        any = true;
+                        if (packages[i].library)
+                                set_reach(f, reach, path, packages[i].says);
+                        else
+                                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s", packages[i].says);
+                }
+                snprintf(path, sizeof path, "%s/torch/lib/libtorch_cuda.so", dir);
+                if (!access(path, R_OK)) {
+                        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+
+                        any = true;
+                        if (!capo_elf_open(path, &elf) && capo_elf_exports(&elf, "ncclAllReduce"))
+                                capo_finding_add(f, CAPO_FINDING_OK, "nccl",
+                                                 "libtorch_cuda.so has NCCL linked in and exports it: the preload is "
+                                                 "seen first");
+                        else if (elf.bytes && capo_elf_contains(&elf, "ncclAllReduce"))
+                                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
+                                                 "libtorch_cuda.so has NCCL linked in and hidden: its calls cannot be "
+                                                 "recorded; tuner and profiler plugin work");
+                }
+        }
+        if (!any)
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s: no package that brings NCCL on its search path",
+                                 program);
+}
+
+void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach)
+{
+        char program[4096], resolved[4096];
+        struct stat st;
+
+        *reach = (struct capo_reach){0};
+        if (command) {
+                if (!capo_file_find(getenv("PATH"), command[0], X_OK, program, sizeof program)) {
+                        capo_finding_add(f, CAPO_FINDING_FAIL, "nccl", "%s: no such command", command[0]);
+                        return;
+                }
+                if (!stat(program, &st) && (st.st_mode & (S_ISUID | S_ISGID)))
+                        capo_finding_add(
+                                f, CAPO_FINDING_FAIL, "nccl",
+                                "%s is set-user-id or set-group-id: the loader ignores LD_PRELOAD paths for it",
+                                program);
+                if (!realpath(program, resolved))
+                        snprintf(resolved, sizeof resolved, "%s", program);
+                if (!strncmp(capo_base_name(resolved), "python", 6))
+                        look_at_python(f, program, reach);
+                else
+                        look_at_program(f, program, reach);
+        }
+        if (!*reach->library) { /* what a dlopen by SONAME would get */
+                char path[4096] = "";
+                _cleanup_free_ char *listing = malloc(1 << 20);
+                char *const cache[] = {strdupa("ldconfig"), strdupa("-p"), NULL};
+                char *const cache_sbin[] = {strdupa("/sbin/ldconfig"), strdupa("-p"), NULL};
+                const char *at, *end;
+
+                if (!capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, path, sizeof path) && listing &&
+                    (capture_output(cache, NULL, listing, 1 << 20) ||
+                     capture_output(cache_sbin, NULL, listing, 1 << 20)) &&
+                    (at = strstr(listing, "libnccl.so.2 ")) && (at = strstr(at, "=> ")) && (end = strchr(at, '\n')))
+                        snprintf(path, sizeof path, "%.*s", (int)(end - at - 3), at + 3);
+                if (*path)
+                        set_reach(f, reach, path, "is what opening libnccl.so.2 by name gives");
+                else
+                        capo_finding_add(f, command ? CAPO_FINDING_WARN : CAPO_FINDING_NOTE, "nccl",
+                                         "no libnccl.so.2 is linked or on the library path: nothing would be recorded "
+                                         "unless the program brings its own");
+        }
+}

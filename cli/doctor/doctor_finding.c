@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "cli/doctor/doctor.h"
+
+void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic, const char *format,
+                      ...)
+{
+        struct capo_finding row = {.level = level};
+        va_list args;
+
+        if (capo_array_room(&f->rows, f->n, sizeof row) < 0)
+                return;
+        va_start(args, format);
+        row.text = capo_print(format, args);
+        va_end(args);
+        row.topic = strdup(topic);
+        if (!row.text || !row.topic) {
+                free(row.text);
+                free(row.topic);
+                return;
+        }
+        f->rows[f->n++] = row;
+}
+
+void capo_findings_finish(struct capo_findings *f)
+{
+        for (size_t i = 0; i < f->n; i++) {
+                free(f->rows[i].topic);
+                free(f->rows[i].text);
+        }
+        free(f->rows);
+        *f = (struct capo_findings){0};
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo's own settings: names that nobody reads, values that are not understood, a profile that cannot be loaded. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "capo/env.h"
+#include "core/base/layout.h"
+#include "core/base/nccl_release.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "core/profile/profile_find.h"
+#include "cli/doctor/doctor.h"
+
+extern char **environ;
+
+/* A name that is nearly right is not read by anybody, and nobody says so; a value that is not understood gives way to
+ * the default in every process. */
+static void check_form(struct capo_findings *f, const char *var)
+{
+        char name[64];
+        const char *equals = strchr(var, '='), *type = "";
+        int r;
+
+        if (!equals || strncmp(var, "CAPO_", 5) != 0)
+                return;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - var), var);
+        r = capo_env_understood(name, equals + 1, &type);
+        if (r == -ENOENT)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s is set: capo has no such setting; capo env lists them", name);
+        else if (r < 0)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s=%s is not understood (%s): the default is used; capo env shows it", name,
+                                 equals + 1, type);
+}
+
+static const char *value_of(const char *name)
+{
+        const char *text = getenv(name);
+
+        return text && *text ? text : NULL;
+}
+
+static void check_words(struct capo_findings *f)
+{
+        static const struct {
+                const char *name, *words[5];
+        } rows[] = {{CAPO_ENV_trace, {"all"}},
+                    {CAPO_ENV_tuner, {"on", "only", "chain", "off"}},
+                    {CAPO_ENV_profiler, {"on", "off", "auto"}}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                const char *value = value_of(rows[i].name);
+                bool known = !value;
+                char words[64] = "";
+
+                for (size_t k = 0; rows[i].words[k]; k++) {
+                        known |= value && !strcmp(value, rows[i].words[k]);
+                        capo_append(words, sizeof words, "%s%s", k ? ", " : "", rows[i].words[k]);
+                }
+                if (!known)
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                         "%s=%s is not understood: expected %s; the default is used", rows[i].name,
+                                         value, words);
+        }
+}
+
+static bool is_off(const char *value)
+{
+        return value && (!strcmp(value, "0") || !strcasecmp(value, "no") || !strcasecmp(value, "off") ||
+                         !strcasecmp(value, "false"));
+}
+
+/* Why the tuner would refuse: the digest that capo run gave to all ranks is of another profile, or there is none here. */
+static void check_digest(struct capo_findings *f, const struct capo_profile *profile, const char *what)
+{
+        const char *digest = value_of(CAPO_ENV_profile_digest), *modelled = value_of(CAPO_ENV_allow_modelled);
+        char agreed[CAPO_AGREEMENT];
+
+        if (digest && !profile)
+                capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
+                                 "CAPO_PROFILE_DIGEST=%s, but CAPO_PROFILE is not set%s", digest, what);
+        else if (digest && strcasecmp(digest, capo_profile_agreement(profile, modelled && !is_off(modelled), agreed)))
+                capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
+                                 "CAPO_PROFILE_DIGEST=%s, but %s has %s%s", digest, profile->file, agreed, what);
+}
+
+/* Rows that turn calls are dead without the preload library, before NCCL 2.31, and where nobody asked for it. */
+static void check_turns(struct capo_findings *f, const struct capo_profile *profile, int version)
+{
+        const char *preload = value_of("LD_PRELOAD"), *steer = value_of(CAPO_ENV_steer), *why = NULL;
+
+        if (!capo_profile_turned(profile))
+                return;
+        if (version && !capo_nccl_has(version, CAPO_NCCL_CALL_CONFIG))
+                why = "NCCL before 2.31 has no calls that take them";
+        else if (!preload || !strstr(preload, "libcapo.so"))
+                why = "only the preload library turns calls; a tuner plugin alone cannot";
+        else if (!steer || is_off(steer))
+                why = "CAPO_STEER=1 is not set, as capo run does on every rank";
+        if (why)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s: rows with kernel, ctas, cluster or cta_policy do nothing: %s", profile->file,
+                                 why);
+}
+
+static void check_chunks(struct capo_findings *f, const struct capo_profile *profile, int version)
+{
+        if (capo_profile_chunks(profile) && version && !capo_nccl_has(version, CAPO_NCCL_CHUNK))
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it", profile->file);
+}
+
+/* What the tuner does with it: without the profile every communicator's init fails, unless CAPO_STRICT=0. */
+static void check_profile(struct capo_findings *f, int version)
+{
+        const char *name = value_of(CAPO_ENV_profile), *tuner = value_of(CAPO_ENV_tuner);
+        _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
+        bool lax = is_off(value_of(CAPO_ENV_strict));
+        struct capo_fault fault;
+        char path[4096];
+
+        if (tuner && (!strcmp(tuner, "off") || !strcmp(tuner, "chain")))
+                return;
+        if (!name) {
+                check_digest(f, NULL, lax ? "" : "; the init of every communicator would fail");
+                return;
+        }
+        if (!strcmp(name, "auto"))
+                capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
+                                 "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
+        else if (!strcmp(name, "-"))
+                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
+                                 "CAPO_PROFILE=- is no file, which every rank could read");
+        else if (capo_profile_find(name, NULL, path, sizeof path, &fault) < 0 ||
+                 capo_profile_load(path, &profile, &fault) < 0)
+                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings", "CAPO_PROFILE=%s: %s; %s",
+                                 name, fault.text,
+                                 lax ? "with CAPO_STRICT=0 the job goes on with NCCL's own choices"
+                                     : "the init of every communicator would fail");
+        else {
+                check_digest(f, profile, lax ? "" : "; the init of every communicator would fail");
+                check_turns(f, profile, version);
+                check_chunks(f, profile, version);
+        }
+}
+
+/* Files and folders that the library opens when it is too late to ask. */
+static void check_paths(struct capo_findings *f)
+{
+        static const struct {
+                const char *name, *then;
+                int mode;
+        } rows[] = {{CAPO_ENV_shm, "records are kept in private memory, a kill would lose them", W_OK | X_OK},
+                    {CAPO_ENV_comm_names, "communicators keep the names that NCCL knows", R_OK},
+                    {CAPO_ENV_nccl, "capo plan, explain and fit find no NCCL to ask", R_OK},
+                    {CAPO_ENV_sysfs, "the network's devices are not known", R_OK | X_OK}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                const char *value = value_of(rows[i].name);
+
+                if (value && access(value, rows[i].mode))
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s: %s; %s", rows[i].name, value,
+                                         strerror(errno), rows[i].then);
+        }
+}
+
+/* Numbers that mean nothing below 0; the library takes them for off, or for the least. */
+static void check_numbers(struct capo_findings *f)
+{
+        static const char *const names[] = {CAPO_ENV_flight, CAPO_ENV_gpu_sample, CAPO_ENV_fabric_sample,
+                                            CAPO_ENV_fabric_look};
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                const char *value = value_of(names[i]);
+
+                if (value && strtoll(value, NULL, 10) < 0)
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s is below 0: taken for 0", names[i],
+                                         value);
+        }
+}
+
+static void check_layout(struct capo_findings *f)
+{
+        const char *text = value_of(CAPO_ENV_layout), *at = NULL;
+        struct capo_layout layout;
+
+        if (text && capo_layout_parse(text, &layout, &at) < 0)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"", text,
+                                 at);
+}
+
+void capo_doctor_own(struct capo_findings *f, int version)
+{
+        for (char **e = environ; *e; e++)
+                check_form(f, *e);
+        check_words(f);
+        check_profile(f, version);
+        check_layout(f);
+        check_paths(f);
+        check_numbers(f);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a recorded job ran at one size: the third form of capo explain. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/cli_screen.h"
+#include "cli/explain/cmd_explain.h"
+#include "cli/base/cli_job.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "analysis/log/rules_read.h"
+#include "core/base/calls.h"
+#include "analysis/job/asked.h"
+#include "analysis/job/stats.h"
+#include "cli/base/cli_table.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+
+/* "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the log does not tell. */
+static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)
+{
+        struct capo_rules_row r;
+        char place[300], chunk[40] = "", size[16];
+        bool known = rule && capo_rules_find(rules, rule, &r);
+
+        if (known && r.chunk)
+                snprintf(chunk, sizeof chunk, ", chunks of %s", capo_size_print(r.chunk, size, sizeof size));
+        if (!rule)
+                snprintf(text, room, "-");
+        else if (!known)
+                snprintf(text, room, "row %u", rule);
+        else if (r.candidate)
+                snprintf(text, room, "sweep candidate: %s %s%s", r.algo, r.proto, chunk);
+        else
+                snprintf(text, room, "%s when %s: %s %s%s%s%s", capo_rules_place(rules, rule, place, sizeof place),
+                         r.when, r.algo, r.proto, chunk, *r.turned ? "; calls turned: " : "", r.turned);
+        return text;
+}
+
+static const char *comm_of(const struct capo_job *job, const struct capo_job_row *row)
+{
+        return row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name;
+}
+
+static bool matches_query(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
+{
+        if (row->call != e->call || row->bytes < e->bytes || row->bytes > e->bytes_max)
+                return false;
+        return !e->comm || (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
+}
+
+/* The sizes of the call, rising, each once. Return: their number; -ENOMEM. */
+static long sizes_of(const struct explain *e, const struct capo_job *job, uint64_t **out)
+{
+        size_t n = 0, kept = 0;
+
+        *out = calloc(job->n_rows + 1, sizeof **out);
+        if (!*out)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (job->rows[i].call == e->call)
+                        (*out)[n++] = job->rows[i].bytes;
+        }
+        qsort(*out, n, sizeof **out, capo_order_u64);
+        for (size_t i = 0; i < n; i++) {
+                if (!kept || (*out)[kept - 1] != (*out)[i])
+                        (*out)[kept++] = (*out)[i];
+        }
+        return (long)kept;
+}
+
+/* A page shows 8,320 bytes as 8.1 KiB, and neighbours as 1-1.9 MiB: where no call has exactly the size, those that are shown
+ * like it are meant. Says what there is where none is. Return: are there calls from e->bytes to e->bytes_max now? */
+static bool settle_size(struct explain *e, const struct capo_job *job)
+{
+        _cleanup_free_ uint64_t *sizes = NULL;
+        long n = sizes_of(e, job, &sizes), first = -1, last = -1, above = 0;
+        char from[32], to[32], shown[32];
+
+        if (n <= 0) {
+                capo_error("%s holds no %s", e->log, capo_call_name(e->call));
+                return false;
+        }
+        capo_size_print(e->bytes, from, sizeof from);
+        capo_size_print(e->bytes_max, to, sizeof to);
+        for (long i = 0; i < n; i++) {
+                if (sizes[i] == e->bytes && e->bytes == e->bytes_max)
+                        return true;
+                above += sizes[i] < e->bytes;
+                capo_size_print(sizes[i], shown, sizeof shown);
+                if ((sizes[i] >= e->bytes && sizes[i] <= e->bytes_max) || !strcmp(shown, from) || !strcmp(shown, to)) {
+                        first = first < 0 ? i : first;
+                        last = i;
+                }
+        }
+        if (first >= 0) {
+                e->bytes = sizes[first];
+                e->bytes_max = sizes[last];
+                return true;
+        }
+        if (above == 0 || above == n)
+                capo_error("%s holds no %s of %s; the nearest size is %llu bytes", e->log, capo_call_name(e->call),
+                           e->size, (unsigned long long)sizes[above ? n - 1 : 0]);
+        else
+                capo_error("%s holds no %s of %s; the nearest sizes are %llu and %llu bytes", e->log,
+                           capo_call_name(e->call), e->size, (unsigned long long)sizes[above - 1],
+                           (unsigned long long)sizes[above]);
+        return false;
+}
+
+static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row, const char *rules)
+{
+        enum capo_clock clock = capo_job_row_clock(row);
+        struct capo_sampled s = capo_job_row_sampled(row);
+        char text[1024];
+
+        return json_pack("{s:s, s:I, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "bytes",
+                         (json_int_t)row->bytes, "algo", capo_ran_algo(row->algo_proto), "proto",
+                         capo_ran_proto(row->algo_proto), "channels", row->channels, "count", (json_int_t)row->count,
+                         "clock", capo_clock_name(clock), "p50_us", capo_sampled_quantile(&s, 0.5) / 1e3, "p95_us",
+                         capo_sampled_quantile(&s, 0.95) / 1e3, "rule", rule_text(rules, row->rule, text, sizeof text));
+}
+
+/* What the program asked for with these calls, where it did. */
+static void print_asked(const struct explain *e, const struct capo_job *job)
+{
+        struct capo_asked *asked = NULL;
+        long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
+        _cleanup_(capo_table_freep) struct capo_table *t = n > 0 ? capo_table_new("rl~") : NULL;
+
+        if (t)
+                puts("\nAsked for by the program (its calls of all ranks, as far as they are kept one by one):");
+        for (long i = 0; t && i < n; i++)
+                capo_table_row(t, "%llu\t%s", (unsigned long long)asked[i].calls,
+                               *asked[i].text ? asked[i].text : "nothing");
+        if (t)
+                capo_table_print(t, stdout, 1, "", "");
+        capo_asked_free(asked, n);
+}
+
+static json_t *asked_json(const struct explain *e, const struct capo_job *job)
+{
+        struct capo_asked *asked = NULL;
+        long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
+        json_t *list = json_array();
+
+        for (long i = 0; i < n; i++)
+                json_array_append_new(
+                        list, json_pack("{s:s, s:I}", "config", asked[i].text, "calls", (json_int_t)asked[i].calls));
+        capo_asked_free(asked, n);
+        return list;
+}
+
+static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrllr/cr/drr/bl/al~");
+        char text[1024];
+        bool unknown = false;
+
+        cli_screen_begin(stdout);
+        printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size, e->log);
+        if (t)
+                capo_table_row(t, "comm\tbytes\talgo\tproto\tch\tcount\tp50 us\tp95 us\tclock\tdecided by");
+        for (uint32_t i = 0; t && i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+                enum capo_clock clock = capo_job_row_clock(row);
+                struct capo_sampled s = capo_job_row_sampled(row);
+
+                if (!matches_query(e, job, row))
+                        continue;
+                unknown |= !row->algo_proto;
+                capo_table_row(t, "%s\t%llu\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
+                               (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
+                               capo_ran_proto(row->algo_proto), row->channels, (unsigned long long)row->count,
+                               capo_sampled_quantile(&s, 0.5) / 1e3, capo_sampled_quantile(&s, 0.95) / 1e3,
+                               capo_clock_name(clock),
+                               row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
+        }
+        capo_table_print(t, stdout, 1, "", "");
+        if (unknown)
+                puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
+                     "why), or the call was a member of a group or captured into a graph");
+        print_asked(e, job);
+        puts("\nWhat NCCL predicted for each candidate is not in a log; capo explain with --platform or --topo asks it "
+             "again.");
+}
+
+/* The size is there, but not on the communicator that was asked for. */
+static void say_others(struct explain *e, const struct capo_job *job)
+{
+        const char *asked = e->comm;
+        char names[400] = "";
+
+        e->comm = NULL;
+        for (uint32_t i = 0; i < job->n_rows && strlen(names) < sizeof names - 64; i++) {
+                const char *name = comm_of(job, &job->rows[i]);
+
+                if (matches_query(e, job, &job->rows[i]) && !strstr(names, name))
+                        capo_append(names, sizeof names, "%s%.60s", *names ? ", " : "", name);
+        }
+        capo_error("%s: no communicator \"%s\" has %s of %s; these have: %s", e->log, asked ? asked : "-",
+                   capo_call_name(e->call), e->size, names);
+        e->comm = asked;
+}
+
+int explain_recorded(struct explain *e)
+{
+        _cleanup_(capo_job_freep) struct capo_job *job = cli_job_load(e->log);
+        const char *rules = NULL;
+        bool any = false;
+
+        if (!job)
+                return CAPO_EXIT_FAIL;
+        for (uint32_t i = 0; i < job->n_processes && !rules; i++)
+                rules = job->processes[i].rules;
+        if (!settle_size(e, job))
+                return CAPO_EXIT_FAIL;
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                any |= matches_query(e, job, &job->rows[i]);
+        if (!any) {
+                say_others(e, job);
+                return CAPO_EXIT_FAIL;
+        }
+        if (e->json) {
+                json_t *rows = json_array(), *page;
+
+                for (uint32_t i = 0; i < job->n_rows; i++) {
+                        if (matches_query(e, job, &job->rows[i]))
+                                json_array_append_new(rows, row_json(job, &job->rows[i], rules));
+                }
+                page = json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call", capo_call_name(e->call),
+                                 "bytes", (json_int_t)e->bytes, "bytes_max", (json_int_t)e->bytes_max, "ran", rows,
+                                 "asked", asked_json(e, job));
+                cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+        } else {
+                print_text(e, job, rules);
+        }
+        return CAPO_EXIT_OK;
+}

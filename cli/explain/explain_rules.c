@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules and candidates: the first two forms of capo explain. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
+#include "cli/explain/cmd_explain.h"
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "core/base/nccl_release.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "profiles/fragment/bound.h"
+#include "profiles/plan/plan_judge.h"
+
+static const char *choice_text(unsigned algo, unsigned proto, unsigned channels, unsigned chunk, char *text,
+                               size_t room)
+{
+        char size[16];
+
+        if (!algo)
+                snprintf(text, room, "left to NCCL");
+        else if (channels)
+                snprintf(text, room, "%s %s, up to %u channels", capo_algo_name(algo), capo_proto_name(proto),
+                         channels);
+        else
+                snprintf(text, room, "%s %s", capo_algo_name(algo), capo_proto_name(proto));
+        if (algo && chunk)
+                capo_append(text, room, ", chunks of %s", capo_size_print(chunk, size, sizeof size));
+        return text;
+}
+
+static const char *chunk_text(const struct capo_row *row, int nccl)
+{
+        return !row->chunk || capo_nccl_has(nccl, CAPO_NCCL_CHUNK) ? ""
+               : nccl > 0 ? " (its chunk is dead: NCCL before 2.30 asks no tuner for it)"
+                          : " (its chunk: NCCL 2.30 on)";
+}
+
+/* What a row turns a call for, and whether it can on release @nccl (0: not known). */
+static const char *turned_text(const struct capo_row *row, int nccl, char *text, size_t room)
+{
+        char what[CAPO_TURNED_TEXT];
+
+        snprintf(text, room, "%s%s%s", capo_row_turned(row) ? "; the call is turned: " : "",
+                 capo_row_turned_text(row, what, sizeof what),
+                 !capo_row_turned(row) || capo_nccl_has(nccl, CAPO_NCCL_CALL_CONFIG) ? ""
+                 : nccl > 0 ? " (dead: NCCL before 2.31 has no call that takes this)"
+                            : " (NCCL 2.31 on)");
+        return text;
+}
+
+/* One line per rule that lists the collective: it decides, it would but for a better one, or why it does not hold. */
+static void print_verdict(const struct capo_profile *p, const struct capo_rule_verdict *v, uint32_t winner,
+                          const struct capo_plan_decision *d)
+{
+        struct capo_choice c = d->choice;
+        const struct capo_rule *rule = &p->rules[v->rule];
+        const struct capo_row *row = c.rule ? &p->rows[c.rule - 1] : NULL;
+        char when[400], what[96], turned[256];
+
+        capo_when_print(&rule->when, when, sizeof when);
+        printf("  %s:%-5u %-9s when %-40s ", capo_base_name(p->file), rule->line,
+               rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
+        switch (v->fate) {
+        case CAPO_RULE_DECIDES:
+                printf("decides, line %u: %s%s%s", row->line,
+                       choice_text(row->algo, row->proto, row->channels, row->chunk, what, sizeof what),
+                       chunk_text(row, d->shape.nccl), turned_text(row, d->shape.nccl, turned, sizeof turned));
+                if (!isnan(row->gain))
+                        printf(", gain %.0f %%", (double)row->gain * 100);
+                putchar('\n');
+                break;
+        case CAPO_RULE_NOT_THIS_JOB: printf("does not hold: %s\n", v->why); break;
+        case CAPO_RULE_NOT_THIS_CALL:
+                puts("does not hold for this call (link, bandwidth, pipelining or registered buffers)");
+                break;
+        case CAPO_RULE_LESS_SPECIFIC:
+                printf("holds, but line %u is more specific: %s\n", p->rules[winner].line, v->why);
+                break;
+        case CAPO_RULE_NO_ROW: puts("holds, but has no row of this size"); break;
+        }
+}
+
+static void print_rules(const struct explain *e, const struct capo_plan_decision *d)
+{
+        size_t n;
+        uint32_t winner;
+        _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(e->profile, d, &winner, &n);
+
+        printf("\nprofile  %s  digest %s\n", e->profile->file, e->profile->digest);
+        if (winner == UINT32_MAX)
+                puts("no rule of it decides: NCCL's own choice stands, untouched");
+        for (size_t i = 0; list && i < n; i++)
+                print_verdict(e->profile, &list[i], winner, d);
+}
+
+static json_t *rules_json(const struct explain *e, const struct capo_plan_decision *d)
+{
+        static const char *const fates[] = {"decides", "not this job", "not this call", "less specific",
+                                            "no row of this size"};
+        json_t *rules = json_array();
+        size_t n = 0;
+        uint32_t winner;
+        _cleanup_free_ struct capo_rule_verdict *list = e->profile ? capo_plan_judge(e->profile, d, &winner, &n) : NULL;
+
+        for (size_t i = 0; list && i < n; i++) {
+                const struct capo_rule *rule = &e->profile->rules[list[i].rule];
+
+                json_array_append_new(rules, json_pack("{s:i, s:s, s:s, s:s?}", "line", (int)rule->line, "basis",
+                                                       rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured",
+                                                       "verdict", fates[list[i].fate], "why", list[i].why));
+        }
+        return rules;
+}
+
+static json_t *rule_json(const struct explain *e, struct capo_choice c)
+{
+        char turned[CAPO_TURNED_TEXT];
+        const struct capo_row *row;
+        json_t *json;
+
+        if (!c.rule || c.rule > e->profile->n_rows)
+                return json_null();
+        row = &e->profile->rows[c.rule - 1];
+        json = json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line", (int)row->line, "algo",
+                         row->algo ? capo_algo_name(row->algo) : "leave", "proto", capo_proto_name(row->proto),
+                         "channels", row->channels, "leave", !row->algo);
+        if (row->chunk)
+                json_object_set_new(json, "chunk", json_integer(row->chunk));
+        if (capo_row_turned(row))
+                json_object_set_new(json, "turned", json_string(capo_row_turned_text(row, turned, sizeof turned)));
+        return json;
+}
+
+static const char *source_word(const struct capo_layout_why *why)
+{
+        static const char *const words[] = {"unknown", "nccl", "table", "launcher"};
+
+        return words[why->source];
+}
+
+/* Only where it is a question: on one node there is one layout. */
+static void print_layout(const struct capo_plan_decision *d)
+{
+        if (d->shape.n_nodes > 1)
+                printf("layout   %s: %s\n", d->shape.layout ? d->shape.layout : "?", d->layout_why.text);
+}
+
+/* What both forms say of the profile, for programs. */
+static json_t *decision_json(const struct explain *e, const struct capo_plan_decision *d)
+{
+        return json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "capo_explain", 1, "coll",
+                         capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", d->shape.n_ranks, "nodes",
+                         d->shape.n_nodes, "layout", d->shape.layout ? d->shape.layout : "", "layout_by",
+                         source_word(&d->layout_why), "layout_why", d->layout_why.text, "rule",
+                         e->profile ? rule_json(e, d->choice) : json_null(), "rules", rules_json(e, d));
+}
+
+int explain_shape(struct explain *e)
+{
+        struct capo_plan_decision d = {.shape = e->shape,
+                                       .question = {.coll = (uint8_t)e->coll,
+                                                    .reg_buff = 0,
+                                                    .pipe_ops = 1,
+                                                    .bytes = e->bytes,
+                                                    .ring_gbs = -1,
+                                                    .tree_gbs = -1}};
+        char canonical[CAPO_LAYOUT_TEXT], what[96];
+
+        if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical))
+                return capo_fail(CAPO_EXIT_USAGE, "--layout %s: expected ranks per node, such as 3+5", e->layout);
+        capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived, &d.layout_why);
+        capo_plan_look_up(e->profile, &d);
+        if (e->json) {
+                json_t *page = decision_json(e, &d);
+
+                json_object_set_new(page, "candidates", json_array());
+                cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+                return CAPO_EXIT_OK;
+        }
+        cli_screen_begin(stdout);
+        printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
+               capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes, d.shape.layout ? ": " : "",
+               d.shape.layout ? d.shape.layout : "");
+        print_layout(&d);
+        print_rules(e, &d);
+        printf("\nthe tuner would answer: %s\n",
+               choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what, sizeof what));
+        return CAPO_EXIT_OK;
+}
+
+static void candidates_text(const struct explain *e, const struct capo_plan_row *plain,
+                            const struct capo_plan_row *tuned, struct capo_choice c)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l14,.l7,.r14, .l~");
+        bool compare = tuned != NULL;
+
+        if (!t)
+                return;
+        putchar('\n');
+        capo_table_row(t, "algo\tproto\tpredicted us\t%s", compare ? "by itself / with the profile" : "");
+        for (unsigned a = 0; a < plain->n_algo; a++) {
+                for (unsigned p = 0; p < plain->n_proto; p++) {
+                        float us = plain->cost[a][p];
+                        bool default_runs = plain->algo == a + 1 && plain->proto == p + 1;
+                        bool tuned_runs = compare && tuned->algo == a + 1 && tuned->proto == p + 1;
+                        bool wanted = c.algo == a + 1 && c.proto == p + 1;
+                        char own[64] = "", with[64] = "";
+
+                        if (us < 0 && !wanted && !default_runs && !tuned_runs)
+                                continue;
+                        capo_table_cell(t, "%s", capo_algo_name(a + 1));
+                        capo_table_cell(t, "%s", capo_proto_name(p + 1));
+                        if (us < 0)
+                                capo_table_cell(t, "not available");
+                        else
+                                capo_table_cell(t, "%.1f", (double)us);
+                        if (default_runs)
+                                snprintf(own, sizeof own, "NCCL chooses it (%u channels)", plain->channels);
+                        if (tuned_runs)
+                                snprintf(with, sizeof with, "%swith the profile it runs (%u channels)",
+                                         default_runs ? "; " : "", tuned->channels);
+                        capo_table_cell(t, "%s%s%s%s", own, with, wanted && !tuned_runs && default_runs ? "; " : "",
+                                        wanted && !tuned_runs ? "wanted by the profile, blocked" : "");
+                }
+        }
+        capo_table_print(t, stdout, 1, "", "");
+        if (!plain->n_algo)
+                puts("this release shows its tuner no costs");
+        else
+                puts("all other pairs are marked by NCCL as not available for this call; capo never revives them");
+}
+
+static json_t *candidates_json(const struct capo_plan_row *plain, const struct capo_plan_row *tuned)
+{
+        json_t *list = json_array();
+
+        for (unsigned a = 0; a < plain->n_algo; a++) {
+                for (unsigned p = 0; p < plain->n_proto; p++) {
+                        double us = (double)plain->cost[a][p];
+
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:b, s:b}", "algo",
+                                                              capo_algo_name(a + 1), "proto", capo_proto_name(p + 1),
+                                                              "us", cli_json_known(us), "default",
+                                                              plain->algo == a + 1 && plain->proto == p + 1, "runs",
+                                                              tuned ? tuned->algo == a + 1 && tuned->proto == p + 1
+                                                                    : plain->algo == a + 1 && plain->proto == p + 1));
+                }
+        }
+        return list;
+}
+
+/* The class of the allocation and what its links allow. Return: are they known? */
+static bool find_bound(const struct explain *e, struct fragment_bound *b)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        char why[512];
+
+        *b = (struct fragment_bound){0};
+        if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
+                return false; /* said before, when NCCL was asked */
+        return t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 && b->busbw_gbs[e->coll] > 0;
+}
+
+static void print_bound(const struct explain *e, const struct fragment_bound *b, const struct capo_plan_row *runs)
+{
+        printf("class    %s: its links allow %.1f GB/s busbw%s", b->class, b->busbw_gbs[e->coll],
+               capo_ceiling_text(b->of[e->coll]));
+        if (runs->busbw_gbs > 0)
+                printf(", this is expected to reach %.0f %% of it%s", 100 * runs->busbw_gbs / b->busbw_gbs[e->coll],
+                       runs->busbw_gbs > 1.005 * b->busbw_gbs[e->coll] ? ", which it cannot: NCCL's model is too fast"
+                                                                       : "");
+        putchar('\n');
+}
+
+static void show_json(const struct explain *e, const struct capo_plan_decision *d, const struct capo_plan_row *own,
+                      const struct capo_plan_row *with, const char *blocked, const struct fragment_bound *bound)
+{
+        json_t *page = decision_json(e, d);
+        char version[16];
+
+        json_object_set_new(page, "nccl",
+                            json_string(capo_nccl_text((uint32_t)d->shape.nccl, version, sizeof version)));
+        json_object_set_new(page, "blocked", blocked ? json_string(blocked) : json_null());
+        json_object_set_new(page, "class", bound ? json_string(bound->class) : json_null());
+        json_object_set_new(page, "ceiling_busbw_gbs", bound ? json_real(bound->busbw_gbs[e->coll]) : json_null());
+        json_object_set_new(page, "ceiling_on",
+                            bound ? json_string(capo_ceiling_word(bound->of[e->coll])) : json_null());
+        json_object_set_new(page, "candidates", candidates_json(own, with));
+        cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+}
+
+/* @answers: NCCL by itself; with the profile, when there is one. */
+static void show_answers(struct explain *e, const struct capo_plan_answer *answers)
+{
+        const struct capo_plan_row *own = &answers[0].rows[0], *with = e->profile ? &answers[1].rows[0] : NULL,
+                                   *runs = with ? with : own;
+        char version[16], what[96], nodes[4096], layout[CAPO_LAYOUT_TEXT];
+        struct capo_plan_by by = {.profile = e->profile,
+                                  .layout = cli_question_layout(&e->plan, layout, sizeof layout),
+                                  .class = e->plan.class,
+                                  .allow_modelled = e->plan.allow_modelled,
+                                  .n_ranks = (unsigned)e->plan.n_ranks};
+        struct capo_plan_comparison compared = {0};
+        struct capo_plan_decision d;
+        struct fragment_bound bound;
+        bool bounded = find_bound(e, &bound);
+        const char *why;
+
+        capo_plan_decide(&by, &answers[0], own, &d);
+        why = capo_plan_blocked(&d.choice, own, with);
+        if (e->json) {
+                show_json(e, &d, own, with, why, bounded ? &bound : NULL);
+                return;
+        }
+        cli_screen_begin(stdout);
+        printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
+               capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes), d.shape.n_ranks,
+               d.shape.n_nodes, d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ", layout " : "",
+               d.shape.layout ? d.shape.layout : "");
+        printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n",
+               capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));
+        print_layout(&d);
+        candidates_text(e, own, with, d.choice);
+        if (e->profile)
+                print_rules(e, &d);
+        printf("\nruns     %s, %u channels", choice_text(runs->algo, runs->proto, 0, 0, what, sizeof what),
+               runs->channels);
+        if (with && !why && d.choice.algo)
+                printf(", by the profile");
+        putchar('\n');
+        if (why)
+                printf("blocked  %s: %s\n",
+                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what, sizeof what),
+                       why);
+        /* a tuner's choice costs nothing in the table it leaves: the time is the model's of before */
+        if (bounded && with && capo_plan_compare(&answers[0], &answers[1], NULL, &compared) == 0)
+                print_bound(e, &bound, &compared.rows[0].with);
+        else if (bounded)
+                print_bound(e, &bound, own);
+        capo_plan_comparison_finish(&compared);
+}
+
+int explain_planned(struct explain *e)
+{
+        struct capo_plan_answer answers[2] = {0};
+        char coll[32];
+        int status;
+
+        snprintf(coll, sizeof coll, "%s", capo_coll_word(e->coll));
+        e->plan.colls = coll;
+        e->plan.sizes = e->size;
+        status = cli_question_prepare(&e->plan, "explain");
+        if (status == CAPO_EXIT_OK)
+                status = cli_question_ranks(&e->plan, "explain");
+        if (status == CAPO_EXIT_OK)
+                status = cli_question_ask(&e->plan, "explain", false, answers);
+        if (status == CAPO_EXIT_OK)
+                show_answers(e, answers);
+        capo_plan_answer_finish(&answers[0]);
+        capo_plan_answer_finish(&answers[1]);
+        return status;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo fit: measurements in, a profile and the reasons for it out. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/fit/cmd_fit.h"
+#include "cli/base/cli_inputs.h"
+#include "cli/base/cli_machine.h"
+#include "cli/base/cli_output.h"
+#include "cli/base/cli_progress.h"
+#include "cli/fit/fit_page.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit.h"
+#include "cli/fit/fit_svg.h"
+
+struct job {
+        struct capo_fit_options options;
+        struct cli_inputs inputs;
+        struct capo_samples set;
+        const char *out, *svg, *name;
+        char svg_beside[4096]; /* default of svg */
+        bool json, all, runs;
+        struct fit_models models;
+};
+
+static void show_fit_progress(const char *what, double done, void *user)
+{
+        cli_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
+}
+
+/* ---- what is written ---- */
+
+static int who_and_when(struct capo_profile *profile)
+{
+        const char *epoch = getenv("SOURCE_DATE_EPOCH"); /* reproducible files: reproducible-builds.org */
+        time_t now = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
+        char date[16] = "";
+        struct tm tm;
+
+        if (gmtime_r(&now, &tm))
+                strftime(date, sizeof date, "%Y-%m-%d", &tm);
+        return capo_profile_note(profile, CAPO_PROVENANCE, "tool", "capo fit " CAPO_VERSION) |
+               capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
+}
+
+static int note_provenance(const struct job *j, const struct capo_fit *fit, struct capo_profile *profile)
+{
+        const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
+        char nccl[16], sources[256] = "";
+        int e = who_and_when(profile);
+
+        for (size_t i = 0; i < j->set.n_runs; i++) {
+                const char *slash = strrchr(j->set.runs[i].source, '/'),
+                           *name = slash && slash[1] ? slash + 1 : j->set.runs[i].source;
+
+                if (strstr(sources, name) || strlen(sources) + strlen(name) + 8 > sizeof sources)
+                        continue;
+                capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
+        }
+        e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
+                               like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl) : "not recorded");
+        e |= capo_profile_note(profile, CAPO_PROVENANCE, "clock",
+                               capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
+        e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
+        e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
+        if (like->gpu[0])
+                e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", like->gpu);
+        return e;
+}
+
+/* Return: 0; negative errno, said. */
+static int write_file(const char *path, int (*write)(FILE *, const void *), const void *what)
+{
+        struct cli_output out;
+        int r = cli_output_open(&out, path);
+
+        return r < 0 ? r : cli_output_close(&out, write(out.file, what));
+}
+
+static int write_profile(FILE *f, const void *profile)
+{
+        return capo_profile_write(profile, f);
+}
+
+static int write_svg(FILE *f, const void *fit)
+{
+        return capo_svg_fit(f, fit, "capo fit");
+}
+
+static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile, int n_rules,
+                         int n_rows)
+{
+        size_t n = j->out ? strlen(j->out) : 0;
+        struct stat st;
+
+        if (j->out) {
+                if (write_file(j->out, write_profile, profile) < 0)
+                        return CAPO_EXIT_FAIL;
+                if (!j->svg && stat(j->out, &st) == 0 && S_ISREG(st.st_mode)) { /* beside a device is no place */
+                        snprintf(j->svg_beside, sizeof j->svg_beside, "%.*s.svg",
+                                 n > 5 && !strcmp(j->out + n - 5, ".json") ? (int)n - 5 : (int)n, j->out);
+                        j->svg = j->svg_beside;
+                }
+        }
+        if (j->svg && write_file(j->svg, write_svg, fit) < 0)
+                return CAPO_EXIT_FAIL;
+        if (j->json)
+                return CAPO_EXIT_OK;
+        if (j->out)
+                printf("\nwrote %s: %d rule%s, %d row%s%s", j->out, n_rules, n_rules == 1 ? "" : "s", n_rows,
+                       n_rows == 1 ? "" : "s", n_rules ? "" : " (NCCL's own choices are as good as anything measured)");
+        else
+                printf("\n%d rule%s, %d row%s; -o FILE writes them", n_rules, n_rules == 1 ? "" : "s", n_rows,
+                       n_rows == 1 ? "" : "s");
+        printf(j->svg ? "      picture: %s\n" : "\n", j->svg);
+        return CAPO_EXIT_OK;
+}
+
+/* Rules name ranks, nodes, layout and release; nothing in them could tell two kinds of GPU apart. */
+static bool two_kinds(const struct capo_fit *fit)
+{
+        for (int i = 0; i < fit->n_series; i++) {
+                for (int k = 0; k < i; k++) {
+                        const struct capo_trial *a = &fit->series[i].like, *b = &fit->series[k].like;
+
+                        if (a->gpu[0] && b->gpu[0] && strcmp(a->gpu, b->gpu)) {
+                                capo_error("fit: two kinds of GPU, \"%s\" and \"%s\": one profile cannot tell them "
+                                           "apart; fit each by "
+                                           "itself",
+                                           a->gpu, b->gpu);
+                                return true;
+                        }
+                }
+        }
+        return false;
+}
+
+static bool any_unknown(const struct capo_samples *set)
+{
+        for (size_t i = 0; i < set->n; i++) {
+                if (set->runs[set->v[i].run].left_out)
+                        return true;
+        }
+        return false;
+}
+
+/* An empty profile: nothing is certain, so all is left to NCCL. An exit status. */
+static int nothing_certain(struct job *j, const char *why)
+{
+        struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
+        int status = CAPO_EXIT_FAIL;
+
+        capo_warn("fit: %s", why);
+        if (!profile || who_and_when(profile) < 0)
+                capo_error("fit: no memory");
+        else if (!j->out || write_file(j->out, write_profile, profile) == 0)
+                status = CAPO_EXIT_OK;
+        if (status == CAPO_EXIT_OK && j->json)
+                puts("{\"rules\": 0, \"series\": []}");
+        else if (status == CAPO_EXIT_OK) {
+                printf("0 rules, 0 rows%s%s\n", j->out ? ": wrote " : "", j->out ? j->out : "");
+                fit_page_uncertain(&j->set);
+        }
+        capo_profile_free(profile);
+        return status;
+}
+
+/* --model without anything measured. An exit status. */
+static int model_alone(struct job *j)
+{
+        struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
+        int n_rules = 0, status = CAPO_EXIT_FAIL;
+
+        if (!profile || who_and_when(profile) < 0)
+                capo_error("fit: no memory");
+        else if (fit_models_alone(&j->models, &j->options, profile, j->json, &n_rules) == 0)
+                status = CAPO_EXIT_OK;
+        if (status == CAPO_EXIT_OK && j->svg)
+                capo_warn("fit: --svg draws measurements, and there are none");
+        if (status == CAPO_EXIT_OK && j->out && n_rules) {
+                if (write_file(j->out, write_profile, profile) < 0) {
+                        status = CAPO_EXIT_FAIL;
+                } else if (!j->json) {
+                        printf("\nwrote %s: %d rule%s, marked modelled; capo run --allow-modelled and capo plan "
+                               "--allow-modelled use %s\n",
+                               j->out, n_rules, n_rules == 1 ? "" : "s", n_rules == 1 ? "it" : "them");
+                }
+        } else if (status == CAPO_EXIT_OK && !j->json) {
+                printf(n_rules  ? "\n%d rule%s; -o FILE writes them\n"
+                       : j->out ? "\n%d rules: %s not written\n"
+                                : "\n%d rules%.0s\n",
+                       n_rules,
+                       n_rules  ? n_rules == 1 ? "" : "s"
+                       : j->out ? j->out
+                                : "");
+        }
+        capo_profile_free(profile);
+        return status;
+}
+
+/* What the machine that --topo or --platform names can carry. Return: 0; negative errno, said. */
+static int load_links(struct job *j)
+{
+        const struct cli_machine_words words = {
+                .topo = j->models.topo, .platform = j->models.platform, .partial = true};
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct cli_machine_source *source = malloc(sizeof *source);
+        int e = source ? 0 : -ENOMEM;
+
+        if (e == 0 && (words.topo || words.platform))
+                e = cli_machine_load("fit", &words, &t, source);
+        if (e == 0 && t)
+                j->options.links = capo_fit_links_of_machine(t);
+        return e;
+}
+
+static int add_fit_input(void *options, char *word)
+{
+        return cli_inputs_add(&((struct job *)options)->inputs, word);
+}
+
+static void finish_fit(void *options)
+{
+        struct job *j = options;
+
+        cli_inputs_free(&j->inputs);
+        capo_samples_free(&j->set);
+}
+
+static int run_fit(void *options, int n, char **words)
+{
+        struct job *j = options;
+        struct capo_fit *fit = NULL;
+        struct capo_profile *profile = NULL;
+        struct capo_fault fault;
+        int status = CAPO_EXIT_FAIL, n_rules, n_rows, r;
+
+        if (j->models.every && (n || !j->models.n))
+                return capo_fail(CAPO_EXIT_USAGE, "fit: --every goes with --model and without inputs");
+        if (!n && !j->models.n)
+                return capo_fail(CAPO_EXIT_USAGE, "fit: no input; capo fit --help");
+        if (!n)
+                return model_alone(j);
+        if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* what can be read is used */
+                return CAPO_EXIT_FAIL;
+        if (load_links(j) < 0)
+                return CAPO_EXIT_FAIL;
+        j->options.progress = show_fit_progress;
+        cli_inputs_notes(&j->set);
+        if (capo_fit_guard(&j->set, j->options.force) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "fit: no memory");
+        if (j->runs) {
+                fit_runs(&j->set);
+                return CAPO_EXIT_OK;
+        }
+        cli_inputs_left_out(&j->set);
+        r = capo_fit_make(&j->set, &j->options, &fit, &fault);
+        cli_progress_end();
+        if ((r == -ENODATA && any_unknown(&j->set)) || (r == -EINVAL && fault.text[0])) {
+                status = nothing_certain(j, fault.text);
+                goto end;
+        }
+        if (r < 0) {
+                capo_error("fit: %s", fault.text[0] ? fault.text : strerror(-r));
+                goto end;
+        }
+        for (size_t i = 0; i < fit->n_faults; i++)
+                capo_warn("left out: %s", fit->faults[i]);
+        if (j->out && two_kinds(fit))
+                goto end;
+        profile = capo_profile_new(j->name ? j->name : "");
+        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 || note_provenance(j, fit, profile) < 0) {
+                capo_error("fit: no memory");
+                goto end;
+        }
+        if (j->json)
+                fit_json(&j->set, fit, profile);
+        else
+                fit_page(&j->set, fit, &(struct fit_page){j->all});
+        if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules, &n_rows) < 0)
+                goto end;
+        status = write_outputs(j, fit, profile, n_rules, n_rows);
+end:
+        capo_profile_free(profile);
+        capo_fit_free(fit);
+        return status;
+}
+
+static const struct job defaults = {.options = {.min_gain = 0.01}};
+
+static const struct cli_option options[] = {
+        {"output", CLI_FILE(struct job, out, "FILE"), "write the profile there (JSON; docs/profile-format.md)",
+         .letter = 'o'},
+        {"svg", CLI_FILE(struct job, svg, "FILE"), "the picture; default next to the profile, as .svg"},
+        {"json", CLI_FLAG(struct job, json), "the page as JSON"},
+        {"min-gain", CLI_PERCENT(struct job, options.min_gain, "P", 0, 99.999),
+         "percent of time a rule must save to be written (default 1)", .example = "2%"},
+        {"without-default", CLI_FLAG(struct job, options.without_default),
+         "accept sweeps without NCCL's own choice: the next best candidate stands in for it"},
+        {"name", CLI_TEXT(struct job, name, "NAME"), "name of the profile; default the file's"},
+        {"model", CLI_WORDS(struct job, models.alloc, models.n, "ALLOC"),
+         "also a rule for this allocation that was not measured (may be repeated): 3+5, or exact GPUs ({1,2,3}+{0-4}; "
+         "0,2,3 of one machine). NCCL's own model (capo plan), corrected by measured over modelled; without any INPUT by "
+         "what the links under NCCL's channels carry and the hops of the largest node. Only gains above 15 %, marked "
+         "modelled: capo run --allow-modelled uses them"},
+        {"every", CLI_FLAG(struct job, models.every),
+         "with --model 3+5 and no INPUT: a rule for every class of such allocations"},
+        {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"), "for --model without INPUT; default 1K..8G*2"},
+        {"topo", CLI_FILE(struct job, models.topo, "FILE"),
+         "the machine: for --model, as capo plan takes it, and what its links carry at most"},
+        {"platform", CLI_TEXT(struct job, models.platform, "NAME"), "the same by its name"},
+        {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"), "the libnccl.so.2 that --model asks"},
+        {"runs", CLI_FLAG(struct job, runs), "only say what was made of each run: file, line, label, and why"},
+        {"force", CLI_FLAG(struct job, options.force),
+         "believe gains that look like a fault of the measurement, and compare runs of other settings, hosts and drivers"},
+        {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer"},
+        CLI_WIDE,
+        {CLI_TABLE(struct job, inputs.label, cli_label_options), CLI_LABELS_HELP},
+        {0}};
+
+const struct cli_command fit_command = {
+        .usage = "[OPTIONS] [LABELS] INPUT... [-o PROFILE]",
+        .about =
+                "Turns measurements into a profile: per allocation, collective and size the candidate that beats NCCL's "
+                "own choice by more than the noise; everything else is left to NCCL. Prints what it decided, how sure "
+                "it is, the regret of its decisions on measurements they were not made from, and what to measure next.\n"
+                "\n"
+                "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its JSON (-J), sweep CSV of "
+                "NVIDIA's example tuner, NCCL Inspector JSON, vidur CSV; store:FILE takes a store. NCCL's own choice "
+                "must be among what was measured: a run without NCCL_ALGO and NCCL_PROTO.",
+        .options = options,
+        .after =
+                "examples:\n"
+                "  capo fit capo-logs/ -o mycluster.json\n"
+                "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
+                "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json",
+        .status =
+                "0, also when nothing is certain and the profile is empty; 1 there is nothing to fit, or something failed; 2 wrong command line.",
+        .operand = "INPUT",
+        .most = UINT_MAX,
+        .size = sizeof(struct job),
+        .defaults = &defaults,
+        .take = add_fit_input,
+        .run = run_fit,
+        .finish = finish_fit,
+};

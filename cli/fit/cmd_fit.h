@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo fit --model: rules for allocations that were not measured. */
+#ifndef CAPO_FIT_CLI_H
+#define CAPO_FIT_CLI_H
+
+#include <stdbool.h>
+
+#include "profiles/fit/fit_model.h"
+
+struct fit_models {
+        const char *alloc[8];
+        size_t n;
+        const char *topo, *platform, *libnccl, *sizes;
+        bool every; /* every class that the numbers can be, not the first GPUs */
+};
+
+/** fit_models_measured() - from the measurements in @fit. Return: 0; -1 after saying why not. */
+int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const struct capo_fit_options *options,
+                        struct capo_profile *profile, bool print, int *n_rules, int *n_rows);
+
+/** fit_models_alone() - from nothing but the machine's description; prints the page. Return: 0; -1, said. */
+int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options, struct capo_profile *profile,
+                     bool json, int *n_rules);
+
+/* One allocation's page. */
+struct fit_models_shown {
+        const char *text, *machine; /* the option's value; "dgx1v" */
+        const char *measured_in;    /* where the rate of a link was measured; NULL: it is NCCL's planning constant */
+        const struct capo_topology *t;
+        const struct capo_alloc *a;
+        const struct capo_fit_fragment *f;
+};
+void fit_models_page(const struct fit_models_shown *s);
+/** fit_models_line() - the same in one line or a few, under fit_models_line_head(). */
+void fit_models_line_head(const char *text);
+void fit_models_line(const struct fit_models_shown *s);
+/** fit_models_json() - Return: 0; -ENOMEM. */
+int fit_models_json(const struct fit_models_shown *s);
+
+#endif

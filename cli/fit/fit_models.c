@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo fit --model: which machine, which libnccl, which GPUs; then profiles/fit/fit_model.h. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/fit/cmd_fit.h"
+#include "cli/base/plan_tools.h"
+#include "cli/base/cli_machine.h"
+#include "core/base/layout.h"
+#include "core/base/nccl_release.h"
+#include "core/base/util.h"
+#include "profiles/machine/gpus.h"
+#include "profiles/machine/platform.h"
+
+static int find_model_tools(const struct fit_models *m, char *tools, char *libnccl, size_t room)
+{
+        char why[PATH_MAX + 256];
+
+        if (cli_parts_find(m->libnccl, tools, libnccl, room, why, sizeof why) < 0)
+                return capo_fail(-1, "fit: --model: %s", why);
+        if (!m->topo && !m->platform)
+                return capo_fail(-1, "fit: --model needs --topo FILE or --platform NAME");
+        return 0;
+}
+
+int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const struct capo_fit_options *options,
+                        struct capo_profile *profile, bool print, int *n_rules, int *n_rows)
+{
+        static char tools[4096], libnccl[4096], topo[4096];
+        struct capo_fit_machine machine = {tools, libnccl, m->topo, m->platform};
+        struct capo_fit_modelled done;
+        char why[512];
+
+        if (!m->n)
+                return 0;
+        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0)
+                return -1;
+        if (!m->topo) {
+                machine.topo = topo;
+                if (cli_topology_find(m->platform, topo, sizeof topo) < 0)
+                        return capo_fail(-1, "fit: --platform %s: not one of those that capo plan --help lists",
+                                         m->platform);
+        }
+        for (size_t i = 0; i < m->n; i++) {
+                if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why, sizeof why) < 0)
+                        return capo_fail(-1, "fit: --model %s: %s", m->alloc[i], why);
+                *n_rules += done.n_rows > 0;
+                *n_rows += done.n_rows;
+                if (print)
+                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", m->alloc[i], done.from, done.n_sizes,
+                               done.n_rows ? "rows written and marked modelled"
+                                           : "none expected to gain 15 % over NCCL's own choice: no rule");
+        }
+        return 0;
+}
+
+/* Collectives in the order people look for them. Return: malloc'ed asks; NULL after saying why. */
+static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
+{
+        static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
+                                               CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
+        enum { SIZES = 100 };
+        struct capo_plan_ask *asks = calloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
+        uint64_t list[SIZES];
+        char why[256] = "out of memory";
+        long found = asks ? capo_plan_sizes_parse(sizes, list, SIZES, why, sizeof why) : -1;
+
+        if (found < 0) {
+                capo_error("fit: --sizes: %s", why);
+                free(asks);
+                return NULL;
+        }
+        for (long i = 1; i < found; i++) {
+                if (list[i] <= list[i - 1]) {
+                        capo_error("fit: --sizes: expected rising sizes");
+                        free(asks);
+                        return NULL;
+                }
+        }
+        *n = 0;
+        for (size_t c = 0; c < N_ELEMENTS(colls); c++) {
+                for (long i = 0; i < found; i++)
+                        asks[(*n)++] = (struct capo_plan_ask){colls[c], list[i]};
+        }
+        return asks;
+}
+
+static int note_model(const struct fit_models_shown *s, struct capo_profile *profile)
+{
+        char nccl[16];
+
+        capo_nccl_text((uint32_t)s->f->model.nccl.version, nccl, sizeof nccl);
+        return capo_profile_note(profile, CAPO_PROVENANCE, "nccl", nccl) |
+               capo_profile_note(profile, CAPO_PROVENANCE, "clock", "none: modelled") |
+               capo_profile_note(profile, CAPO_PROVENANCE, "source",
+                                 "NCCL's cost model on virtual GPUs, corrected by links and hops") |
+               capo_profile_note(profile, CAPO_PLATFORM, "machine", s->machine);
+}
+
+/* What stays the same from one allocation to the next. */
+struct asking {
+        const struct fit_models *m;
+        const struct fragment_machine *machine;
+        const char *measured_in;
+        const struct capo_fit_options *options;
+        struct capo_profile *profile;
+        const struct capo_plan_ask *asks;
+        size_t n_asks;
+        bool json, shown; /* shown: something is printed already */
+};
+
+/* Return: 0; 1 NCCL does not answer for this one, said; -1 no use going on, said. */
+static int model_one_alloc(struct asking *k, const char *text, const struct capo_alloc *a, bool exact, bool brief)
+{
+        const struct fragment_machine *machine = k->machine;
+        struct capo_fit_fragment f;
+        struct fit_models_shown s = {.text = text, .t = machine->t, .a = a, .f = &f, .measured_in = k->measured_in};
+        char why[512];
+        int r = capo_fit_fragment(machine, a, exact, k->asks, k->n_asks, k->options, k->profile, &f, why, sizeof why);
+
+        if (r < 0) {
+                capo_error("fit: --model %s: %s", text, why);
+                return r == -ENOMEM || r == -EINTR || r == -ENOTSUP || r == -ENOEXEC ? -1 : 1;
+        }
+        s.machine = *machine->t->platform ? machine->t->platform : k->m->platform ? k->m->platform : machine->t->name;
+        if (k->profile->n_notes[CAPO_PLATFORM] == 0)
+                r = note_model(&s, k->profile);
+        if (k->json && k->shown)
+                fputs(",\n", stdout);
+        k->shown = true;
+        if (r == 0 && k->json)
+                r = fit_models_json(&s);
+        else if (r == 0 && brief)
+                fit_models_line(&s);
+        else if (r == 0)
+                fit_models_page(&s);
+        capo_fit_fragment_finish(&f);
+        if (r < 0)
+                capo_error("fit: no memory");
+        return r < 0 ? -1 : 0;
+}
+
+static int model_named_gpus(struct asking *k, const char *text)
+{
+        struct capo_alloc a = {0};
+        char why[512];
+        bool exact = !capo_gpus_counts(text, true);
+        int r = capo_alloc_parse(k->machine->t, text, true, &a, why, sizeof why);
+
+        if (r == 0 && a.n_ranks < 2)
+                r = capo_why(-EINVAL, why, sizeof why, "one GPU has nobody to talk to");
+        if (r < 0)
+                capo_error("fit: --model %s: %s", text, why);
+        else
+                r = model_one_alloc(k, text, &a, exact, false);
+        capo_alloc_free(&a);
+        return r ? -1 : 0;
+}
+
+/* ---- every class of a layout ---- */
+
+struct example { /* the first subset of its class */
+        char class[CAPO_CLASS_ROOM];
+        int gpus[CAPO_PLAN_GPUS_MAX];
+};
+
+/* Return: the number of classes of @n GPUs; -E2BIG more than @room; -ENOMEM. */
+static int classes_of(const struct capo_topology *t, int n, struct example *out, int room)
+{
+        int found = 0;
+
+        for (uint32_t set = 1; set < 1u << t->n_gpus; set++) {
+                struct example e = {0};
+                struct capo_alloc a;
+                int at = 0, k = 0, r;
+
+                if (__builtin_popcount(set) != n)
+                        continue;
+                for (size_t g = 0; g < t->n_gpus; g++) {
+                        if (set >> g & 1)
+                                e.gpus[at++] = (int)g;
+                }
+                r = capo_alloc_gpus(e.gpus, n, &a);
+                if (r == 0)
+                        r = capo_class_name(t, &a, e.class, sizeof e.class);
+                capo_alloc_free(&a);
+                if (r < 0)
+                        return r;
+                while (k < found && strcmp(out[k].class, e.class) != 0)
+                        k++;
+                if (k == found && found == room)
+                        return -E2BIG;
+                if (k == found)
+                        out[found++] = e;
+        }
+        return found;
+}
+
+static int model_class_pair(struct asking *k, const struct example *x, int n_x, const struct example *y, int n_y)
+{
+        struct capo_alloc_rank ranks[2 * CAPO_PLAN_GPUS_MAX];
+        struct capo_alloc a = {.n_ranks = n_x + n_y, .n_nodes = n_y ? 2 : 1, .ranks = ranks};
+        char text[256];
+
+        for (int i = 0; i < n_x; i++)
+                ranks[i] = (struct capo_alloc_rank){0, x->gpus[i]};
+        for (int i = 0; i < n_y; i++)
+                ranks[n_x + i] = (struct capo_alloc_rank){1, y->gpus[i]};
+        return model_one_alloc(k, capo_alloc_print(k->machine->t, &a, text, sizeof text), &a, true, true) < 0 ? -1 : 0;
+}
+
+static int model_every_class(struct asking *k, const char *text)
+{
+        enum { CLASSES = 64 };
+        _cleanup_free_ struct example *x = calloc(2 * CLASSES, sizeof *x);
+        const struct capo_topology *t = k->machine->t;
+        struct capo_layout layout;
+        int n[2] = {0, 0}, found[2] = {0, 1}, nodes = 0;
+
+        if (!x || capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 || layout.n_ranks < 2 ||
+            capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16)
+                return capo_fail(
+                        -1,
+                        "fit: --every: expected ranks per node of one or two machines of up to 16 GPUs, such as 3 "
+                        "or 3+5, "
+                        "found \"%s\"",
+                        text);
+        for (uint32_t i = 0; i < layout.n_runs; i++) {
+                for (uint32_t c = 0; c < layout.runs[i].nodes; c++)
+                        n[nodes++] = (int)layout.runs[i].ranks;
+        }
+        for (int i = 0; i < nodes; i++) {
+                found[i] = classes_of(t, n[i], x + i * CLASSES, CLASSES);
+                if (found[i] < 0)
+                        return capo_fail(-1, "fit: --every %s: %s", text,
+                                         found[i] == -E2BIG ? "more than 64 classes" : strerror(-found[i]));
+        }
+        if (!k->json)
+                fit_models_line_head(text);
+        for (int i = 0; i < found[0]; i++) {
+                for (int j = n[0] == n[1] ? i : 0; j < found[1]; j++) {
+                        if (model_class_pair(k, &x[i], n[0], &x[CLASSES + j], n[1]) < 0)
+                                return -1;
+                }
+        }
+        return 0;
+}
+
+int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options, struct capo_profile *profile,
+                     bool json, int *n_rules)
+{
+        static char tools[4096], libnccl[4096];
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct capo_plan_ask *asks = NULL;
+        struct cli_machine_words o = {.topo = m->topo, .platform = m->platform};
+        const char *measured_in = NULL;
+        struct cli_machine_source source;
+        struct fragment_machine machine;
+        struct asking k = {.m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
+
+        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0 || cli_machine_load("fit", &o, &t, &source) < 0)
+                return -1;
+        if (!*source.path)
+                return capo_fail(-1,
+                                 "fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
+        asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &k.n_asks);
+        if (!asks)
+                return -1;
+        k.asks = asks;
+        o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
+        if (o.brick_gbs > 0) { /* once more, with what its links carry in place of what NCCL plans with */
+                capo_topology_free(steal(&t));
+                if (cli_machine_load("fit", &o, &t, &source) < 0)
+                        return -1;
+                k.measured_in = measured_in;
+        }
+        machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
+        if (json)
+                fputs("[", stdout);
+        for (size_t i = 0; i < m->n; i++) {
+                if ((m->every ? model_every_class(&k, m->alloc[i]) : model_named_gpus(&k, m->alloc[i])) < 0)
+                        return -1;
+        }
+        if (json)
+                puts("]");
+        *n_rules = (int)profile->n_rules;
+        return 0;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page of an allocation of which nothing is measured: what NCCL counts, what is there, what to choose. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
+#include "cli/fit/cmd_fit.h"
+#include "core/base/calls.h"
+#include "core/base/nccl_release.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+
+static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE, CAPO_KIND_ALLGATHER,
+                                                      CAPO_KIND_REDUCESCATTER, CAPO_KIND_ALLREDUCE};
+
+static const char *choice_text(uint8_t choice, char *text, size_t room)
+{
+        snprintf(text, room, "%s %s", capo_ran_algo(choice), capo_ran_proto(choice));
+        return text;
+}
+
+static uint8_t get_own_choice(const struct fragment_model *m, size_t i)
+{
+        return CAPO_ALGO_PROTO(m->nccl.rows[i].algo, m->nccl.rows[i].proto);
+}
+
+static double get_corrected_cost(const struct fragment_model *m, size_t i, uint8_t choice)
+{
+        return choice >> 4 && choice & 15 ? (double)m->cost[i][(choice >> 4) - 1][(choice & 15) - 1] : NAN;
+}
+
+static void shape_line(const char *name, int channels, const struct fragment_shape_rate *r)
+{
+        char of[24] = "";
+
+        if (r->believed <= 0)
+                return;
+        if (channels)
+                snprintf(of, sizeof of, "%2d channels", channels);
+        printf("  %-5s %-12s %8.1f    %8.1f   %s%s\n", name, of, r->believed, r->corrected, r->full,
+               r->understood ? "" : " (only lowered: this release's formula is not known)");
+}
+
+static void print_model_heading(const struct fit_models_shown *s)
+{
+        const struct fragment_model *m = &s->f->model;
+        int late = m->max_local - m->mean_local;
+        char gpus[1024], nccl[16];
+
+        printf("capo fit  %s of %s   %s   class %s\n", s->text, s->machine,
+               capo_alloc_print(s->t, s->a, gpus, sizeof gpus), s->f->class);
+        printf("NCCL %s on virtual GPUs; times are its model, and the same corrected: nothing was measured\n\n",
+               capo_nccl_text((uint32_t)m->nccl.version, nccl, sizeof nccl));
+        if (s->measured_in)
+                printf("  one NVLink %g GB/s, measured: %s\n", s->t->brick_gbs, s->measured_in);
+        if (*m->why_not)
+                printf("  bandwidths are NCCL's: %s\n", m->why_not);
+        else {
+                printf("  bus bandwidth, GB/s    NCCL counts  links carry   full first\n");
+                shape_line(capo_algo_name(CAPO_ALGO_RING), m->channels, &m->ring);
+                shape_line(capo_algo_name(CAPO_ALGO_TREE), m->channels, &m->tree);
+                shape_line(capo_algo_name(CAPO_ALGO_NVLS), 0, &m->nvls);
+        }
+        if (late > 0 && m->tree_late_us[2] > 0)
+                printf("  Tree's hops inside the largest node: NCCL counts %d, there are %d: %+.1f / %.1f / %.1f us LL "
+                       "/ LL128 / Simple\n",
+                       m->mean_local - 1, m->max_local - 1, m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2]);
+        else if (late > 0)
+                printf("  Tree's hops inside the largest node are not corrected: this release does not tell "
+                       "its constants\n");
+}
+
+static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo, const char **of)
+{
+        unsigned what = s->a->n_nodes > 1 || s->f->model.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0;
+        struct capo_ceilings c;
+        double gbs = -1;
+
+        if (s->a->n_ranks > 16 || algo == CAPO_ALGO_NVLS_TREE ||
+            /* no ceiling here adds in several switches */ capo_ceilings(s->t, s->a, what, &c) < 0)
+                return -1;
+        *of = !c.connected                                                        ? "with PCIe and NICs"
+              : coll == CAPO_COLL_ALLREDUCE && c.nvls_gbs > c.links.allreduce_gbs ? "over NVLink, the switches adding"
+                                                                                  : "over NVLink";
+        switch (coll) {
+        case CAPO_COLL_ALLREDUCE:
+                gbs = c.connected ? fmax(c.links.allreduce_gbs, c.nvls_gbs) : c.hybrid.allreduce_gbs;
+                break;
+        case CAPO_COLL_ALLGATHER:
+        case CAPO_COLL_REDUCESCATTER: gbs = c.connected ? c.links.allgather_gbs : c.hybrid.allgather_gbs; break;
+        default: gbs = c.connected ? c.links.broadcast_gbs : c.hybrid.broadcast_gbs;
+        }
+        return gbs;
+}
+
+/* Nothing to choose better, up to @gain of the time: say what that leaves. */
+static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
+{
+        const struct fragment_model *m = &s->f->model;
+        const struct capo_plan_row *r = &m->nccl.rows[last];
+        double gbs = (double)r->bytes / get_corrected_cost(m, last, get_own_choice(m, last)) / 1000, most;
+        char size[16], text[40];
+        const char *of = "";
+
+        most = *m->why_not ? -1 : find_ceiling(s, r->coll, r->algo, &of);
+        capo_size_print(r->bytes, size, sizeof size);
+        printf("    nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f GB/s", 100 * gain, size,
+               choice_text(get_own_choice(m, last), text, sizeof text), gbs);
+        if (most > 0)
+                printf(" of %.1f %s", most, of);
+        puts(most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
+}
+
+static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
+{
+        const struct fragment_model *m = &s->f->model;
+
+        return m->nccl.rows[a].coll == m->nccl.rows[b].coll && get_own_choice(m, a) == get_own_choice(m, b) &&
+               fragment_model_best(m, a) == fragment_model_best(m, b) &&
+               s->f->decided[a].choice == s->f->decided[b].choice;
+}
+
+static void add_decision_row(struct capo_table *t, const struct fit_models_shown *s, size_t first, size_t last)
+{
+        const struct fragment_model *m = &s->f->model;
+        const struct capo_fit_decision *d = &s->f->decided[last];
+        uint8_t mine = get_own_choice(m, last), best = fragment_model_best(m, last);
+        char from[16], to[16], range[40], picks[32], text[32], gain[32] = "-";
+
+        capo_size_print(m->nccl.rows[first].bytes, from, sizeof from);
+        capo_size_print(m->nccl.rows[last].bytes, to, sizeof to);
+        snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
+        if (best != mine)
+                snprintf(gain, sizeof gain, "%.0f %%", 100 * d->gain);
+        capo_table_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s", range, choice_text(mine, picks, sizeof picks),
+                       m->nccl.rows[last].us, get_corrected_cost(m, last, mine),
+                       best == mine ? "the same" : choice_text(best, text, sizeof text),
+                       get_corrected_cost(m, last, best), gain,
+                       d->choice                     ? "yes"
+                       : best == mine                ? "-"
+                       : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
+                                                     : "no: NVLS below 256 MiB");
+}
+
+void fit_models_page(const struct fit_models_shown *s)
+{
+        const struct fragment_model *m = &s->f->model;
+        char when[64] = "";
+
+        cli_screen_begin(stdout);
+        print_model_heading(s);
+        for (size_t i = 0, end; i < m->nccl.n_rows; i = end) {
+                bool any = false, differs = false;
+                double gain = 0;
+
+                for (end = i; end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll; end++) {
+                        any |= s->f->decided[end].choice;
+                        differs |= fragment_model_best(m, end) != get_own_choice(m, end);
+                        if (s->f->decided[end].gain < CAPO_MODEL_MARGIN)
+                                gain = fmax(gain, s->f->decided[end].gain);
+                }
+                printf("\n  %s\n", capo_coll_word(m->nccl.rows[i].coll));
+                if (any || (differs && m->nccl.rows[i].coll == CAPO_COLL_ALLREDUCE)) {
+                        _cleanup_(capo_table_freep) struct capo_table *t =
+                                capo_table_new("  l20,.l16,.r12/a,.r12/c, .l16,.r12/b,r6,l");
+
+                        if (!t)
+                                return;
+                        capo_table_row(t, "size\tNCCL picks\tits us\tcorrected us\tbest\tus\tgain\twritten");
+                        for (size_t k = i, next; k < end; k = next) {
+                                for (next = k + 1; next < end && same_line(s, k, next); next++)
+                                        ;
+                                add_decision_row(t, s, k, next - 1);
+                        }
+                        capo_table_print(t, stdout, 1, "", "");
+                }
+                if (!any)
+                        no_gain(s, end - 1, gain);
+        }
+        if (s->f->line < 0) {
+                puts("\n  no rule: nothing to choose better, and nothing of NCCL's constants to correct");
+                return;
+        }
+        if (*s->f->layout)
+                snprintf(when, sizeof when, " of layout %.40s", s->f->layout);
+        printf("\n  rule for %d ranks on %d node%s%s%s%s: %d row%s, %d constant%s (NCCL 2.28 and later)\n",
+               s->a->n_ranks, m->n_nodes, m->n_nodes == 1 ? "" : "s", when, s->f->by_class ? " and class " : "",
+               s->f->by_class ? s->f->class : "", s->f->n_rows, s->f->n_rows == 1 ? "" : "s", m->n_constants,
+               m->n_constants == 1 ? "" : "s");
+        if (s->f->by_class)
+                puts("  the class is what capo run exports when it is told the GPUs: capo run --platform NAME --gpus "
+                     "...");
+}
+
+/* ---- one line ---- */
+
+void fit_models_line_head(const char *text)
+{
+        printf("capo fit  every class of %s; times are NCCL's model, corrected: nothing was measured\n\n"
+               "  %-44s %15s %15s %5s   rows, gain\n",
+               text, "class; counted -> carried, GB/s", capo_algo_name(CAPO_ALGO_RING), capo_algo_name(CAPO_ALGO_TREE),
+               "hops");
+}
+
+/* "4 MiB - 8 MiB Tree Simple 28 %": the sizes of one choice, with the gain at the largest. */
+static void line_rows(const struct fit_models_shown *s)
+{
+        const struct fragment_model *m = &s->f->model;
+        bool any = false;
+
+        for (size_t i = 0, k; i < m->nccl.n_rows; i = k) {
+                uint8_t choice = s->f->decided[i].choice;
+                char from[16], to[16], text[40];
+
+                for (k = i + 1; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll &&
+                                s->f->decided[k].choice == choice;
+                     k++)
+                        ;
+                if (!choice)
+                        continue;
+                capo_size_print(m->nccl.rows[i].bytes, from, sizeof from);
+                capo_size_print(m->nccl.rows[k - 1].bytes, to, sizeof to);
+                printf("%s%s %s%s%s %s %.0f %%", any ? "; " : "", capo_coll_word(m->nccl.rows[i].coll), from,
+                       k - 1 > i ? " - " : "", k - 1 > i ? to : "", choice_text(choice, text, sizeof text),
+                       100 * s->f->decided[k - 1].gain);
+                any = true;
+        }
+        puts(any ? "" : "-");
+}
+
+void fit_models_line(const struct fit_models_shown *s)
+{
+        const struct fragment_model *m = &s->f->model;
+        char ring[32], tree[32];
+
+        snprintf(ring, sizeof ring, "%.1f -> %.1f", m->ring.believed, m->ring.corrected);
+        snprintf(tree, sizeof tree, "%.1f -> %.1f", m->tree.believed, m->tree.corrected);
+        printf("  %-44s %15s %15s %+5d   ", s->f->class, ring, tree, m->max_local - m->mean_local);
+        line_rows(s);
+        fflush(stdout);
+}
+
+/* ---- JSON ---- */
+
+static json_t *shape_json(const struct fragment_shape_rate *r)
+{
+        return json_pack("{s:f, s:f, s:s, s:b}", "believed_gbs", r->believed, "corrected_gbs", r->corrected, "full",
+                         r->full, "understood", r->understood);
+}
+
+static json_t *row_json(const struct fit_models_shown *s, size_t i)
+{
+        const struct fragment_model *m = &s->f->model;
+        const struct capo_plan_row *r = &m->nccl.rows[i];
+        uint8_t best = fragment_model_best(m, i);
+        json_t *cells = json_object();
+        char text[40];
+
+        for (int a = 0; a < CAPO_PLAN_ALGOS; a++) {
+                for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
+                        if (m->cost[i][a][p] >= 0 && a < r->n_algo && p < r->n_proto)
+                                json_object_set_new(cells,
+                                                    choice_text(CAPO_ALGO_PROTO(a + 1, p + 1), text, sizeof text),
+                                                    json_pack("{s:f, s:f}", "nccl_us", (double)r->cost[a][p],
+                                                              "corrected_us", (double)m->cost[i][a][p]));
+                }
+        }
+        return json_pack("{s:s, s:I, s:s, s:s, s:b, s:f, s:o}", "coll", capo_coll_word(r->coll), "bytes",
+                         (json_int_t)r->bytes, "nccl", choice_text(get_own_choice(m, i), text, sizeof text), "best",
+                         best ? choice_text(best, (char[40]){0}, 40) : "", "written", s->f->decided[i].choice != 0,
+                         "busbw_factor", capo_busbw_factor(kinds[r->coll], (unsigned)s->a->n_ranks), "cells", cells);
+}
+
+int fit_models_json(const struct fit_models_shown *s)
+{
+        const struct fragment_model *m = &s->f->model;
+        json_t *rows = json_array(), *page;
+        char gpus[1024];
+
+        for (size_t i = 0; i < m->nccl.n_rows; i++)
+                json_array_append_new(rows, row_json(s, i));
+        page = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:i, s:i, s:s, s:o}",
+                         "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class, "layout",
+                         s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest", m->max_local, "mean",
+                         m->mean_local, "channels", m->channels, capo_algo_word(CAPO_ALGO_RING), shape_json(&m->ring),
+                         capo_algo_word(CAPO_ALGO_TREE), shape_json(&m->tree), capo_algo_word(CAPO_ALGO_NVLS),
+                         shape_json(&m->nvls), "tree_late_us", m->tree_late_us[0], m->tree_late_us[1],
+                         m->tree_late_us[2], "rows_written", s->f->n_rows, "constants", m->n_constants, "why_not",
+                         m->why_not, "rows", rows);
+        if (!page)
+                return -ENOMEM;
+        json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+        json_decref(page);
+        return 0;
+}

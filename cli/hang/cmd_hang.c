@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo hang: who waits for whom, now (looks at the memory of living processes, stops none) or when the job ended (from
+ * its logs). analysis/hang/hang_verdict.h judges; here are the command line and what the pages share.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/hang/cmd_hang.h"
+#include "core/base/calls.h"
+#include "core/base/plain_text.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/log/hang_frame_read.h"
+#include "analysis/hang/wait_graph.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/stats.h"
+#include "profiles/machine/nvml.h"
+
+enum { HANG_UNDECIDED_EXIT = 3 };
+
+struct options {
+        bool stacks;
+        bool json, flight;
+        double after, timeout;
+        const char *ras;
+};
+
+char *hang_who(const struct hang_page *page, uint32_t process, char *text)
+{
+        if (page->hang.processes[process].rank >= 0)
+                snprintf(text, 32, "rank %d", page->hang.processes[process].rank);
+        else
+                snprintf(text, 32, "pid %u", page->job->processes[process].header.pid);
+        return text;
+}
+
+bool hang_lives_here(const struct hang_page *page, uint32_t process)
+{
+        return page->known && page->here && page->here[process] &&
+               (page->known[process] == CAPO_HANG_IS_ALIVE || page->known[process] == CAPO_HANG_IS_STOPPED);
+}
+
+char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text)
+{
+        char seq[32];
+
+        snprintf(text, 256, "%s", capo_call_name(call->call));
+        if (call->seq)
+                capo_append(text, 256, " #%s", capo_text_count(call->seq, seq));
+        if (call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P)
+                capo_append(text, 256, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from", call->peer);
+        if (call->comm != CAPO_HANG_NONE)
+                capo_append(text, 256, " of %.150s", page->hang.comms[call->comm].name);
+        return text;
+}
+
+char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log_site site;
+        struct capo_log_frame f;
+        const char *text;
+        char why[512], *found = NULL;
+
+        if (call->site && call->site <= page->hang.n_sites)
+                return strdup(page->hang.sites[call->site - 1]);
+        if (!call->site || capo_log_open(page->job->processes[process].path, &log, why, sizeof why) < 0)
+                return NULL;
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 || site.id != call->site)
+                        continue;
+                free(found);
+                found = strndup(text, site.text_size);
+                for (char *c = found; c && *c;
+                     c++) /* text out of a log goes to terminals: nothing in it may steer them */
+                        *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
+        }
+        return found;
+}
+
+static void put_python(const struct capo_log_frame *f, FILE *out)
+{
+        unsigned nth = 0, last = UINT_MAX;
+        char frame[CAPO_HANG_LINE];
+
+        for (size_t at = 0; capo_hang_text_next_line(f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame); last = nth) {
+                if (nth != last)
+                        fprintf(out, "%u\n", nth);
+                fprintf(out, " %s\n", frame);
+        }
+}
+
+static void put_native(const struct capo_log_frame *f, FILE *out)
+{
+        char thread[CAPO_HANG_LINE], frame[CAPO_HANG_LINE];
+        size_t at = 0, frames = 0; /* both come thread by thread */
+        unsigned tid, of;
+        bool more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame);
+
+        while (capo_hang_text_next_line(f, CAPO_HANG_KEY_THREAD, &at, &tid, thread)) {
+                fprintf(out, "%u %s\n", tid, thread);
+                for (; more && of == tid; more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame))
+                        fprintf(out, " %s\n", frame);
+        }
+}
+
+/* What @put finds in the last HANG frame of the process, where it has made no call since. */
+static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *at_ns,
+                      void (*put)(const struct capo_log_frame *f, FILE *out))
+{
+        uint64_t active_ns = capo_hang_active_ns(&page->hang.processes[process]);
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        char why[512], *text = NULL;
+        struct capo_log_frame f;
+        size_t size;
+
+        if (!page->own || !page->own[process] || capo_log_open(page->own[process], &log, why, sizeof why) < 0)
+                return NULL;
+        while (capo_log_next(log, &f) > 0) {
+                struct capo_hang_text t;
+                FILE *out;
+
+                if (f.type != CAPO_FRAME_HANG || capo_hang_text_read(&f, &t) < 0)
+                        continue;
+                free(steal(&text));
+                *at_ns = page->job->processes[process].header.t0_real_ns + t.at_ns;
+                if (*at_ns < active_ns || !(out = open_memstream(&text, &size)))
+                        continue;
+                put(&f, out);
+                if (fclose(out) != 0)
+                        free(steal(&text));
+        }
+        if (text)
+                capo_plain(text, strlen(text), false, true);
+        return text;
+}
+
+char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+{
+        return of_frame(page, process, at_ns, put_python);
+}
+
+char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+{
+        return of_frame(page, process, at_ns, put_native);
+}
+
+const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
+{
+        const struct capo_hang_verdict *v = &page->verdict;
+
+        if (page->n_stale && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "%u log%s not final and the process cannot be looked at: capo hang on its node, or capo recover "
+                        "there when it is gone",
+                        page->n_stale, page->n_stale > 1 ? "s are" : " is");
+        else if (v->unseen && i-- == 0)
+                snprintf(text, 400, "%u rank%s of the communicator left no log that could be read", v->unseen,
+                         v->unseen > 1 ? "s" : "");
+        else if (v->p2p_unknown && i-- == 0)
+                snprintf(text, 400,
+                         "which send belongs to which receive: of a process the last %u calls are looked at, "
+                         "and there were more",
+                         CAPO_HANG_CALLS);
+        else if (v->graphs_unknown && i-- == 0)
+                snprintf(text, 400, "what was launched from CUDA graphs: of captured calls nobody sees when they run");
+        else if (page->hang.partial && i-- == 0)
+                snprintf(text, 400,
+                         "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ");
+        else if (page->hang.counted && v->gpu_unknown && i-- == 0)
+                snprintf(text, 400, "whether calls have ended: RAS counts those that were launched");
+        else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
+                snprintf(text, 400,
+                         "whether the GPUs have ended their calls: none was timed (CAPO_GPU_SAMPLE=1 times all)");
+        else
+                return NULL;
+        return text;
+}
+
+const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
+{
+        for (uint32_t k = 0; k < page->late.n_waits; k++) {
+                const struct capo_page_wait *w = &page->late.waits[k];
+
+                if (capo_wait_counts(w) && i-- == 0)
+                        return w;
+        }
+        return NULL;
+}
+
+/* Of a process of this machine; its log says which GPU. */
+static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device, struct capo_gpu_clocks *out)
+{
+        const struct capo_job_process *p = &job->processes[process];
+        struct capo_clock_look look;
+        const char *busid;
+        char key[32];
+
+        snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_BUSID, device);
+        busid = capo_job_info(p, key);
+        if (!busid || !capo_process_alive(p) || capo_nvml_clocks(busid, &look) < 0)
+                return false;
+        *out = (struct capo_gpu_clocks){0};
+        capo_gpu_clocks_add(out, &look);
+        return true;
+}
+
+static int read_job(struct hang_page *page)
+{
+        char why[512];
+        int used = 0;
+
+        page->job = capo_job_new();
+        if (!page->job)
+                return -ENOMEM;
+        page->known = calloc(page->logs->n + 1, sizeof *page->known);
+        page->own = calloc(page->logs->n + 1, sizeof(const char *));
+        page->here = calloc(page->logs->n + 1, sizeof *page->here);
+        if (!page->known || !page->own || !page->here)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < page->logs->n; i++) {
+                const struct hang_log *log = &page->logs->v[i];
+                uint32_t process = page->job->n_processes;
+
+                if (capo_job_add_log(page->job, log->path, why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", log->path, why);
+                else
+                        used++;
+                if (process < page->job->n_processes) {
+                        page->known[process] = log->known;
+                        page->here[process] = log->here;
+                        page->own[process] = log->own ? log->own : log->path;
+                }
+        }
+        if (!used)
+                return capo_fail(-ENOENT, "no log to read");
+        if (capo_job_finish(page->job) < 0)
+                return -ENOMEM;
+        return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang, &page->n_stale);
+}
+
+static int run_hang(void *options, int n, char **words)
+{
+        const struct options *o = options;
+        struct hang_logs logs = {0};
+        struct hang_page page = {.logs = &logs, .after_s = o->after, .stacks = o->stacks};
+        int r, status = HANG_UNDECIDED_EXIT;
+
+        if ((o->ras && (n || o->flight)) || (o->flight && !n)) {
+                capo_error(o->ras ? "--ras takes no operands" : "--flight: which files? One of each rank");
+                return CAPO_EXIT_USAGE;
+        }
+        page.hang.after_ns = (uint64_t)(o->after * 1e9);
+        logs.live = o->ras;
+        if (o->ras)
+                r = hang_ras(&page, o->ras, o->timeout);
+        else if (o->flight)
+                r = hang_flight(&page, n, words);
+        else
+                r = hang_gather(n, words, &logs) ?: logs.stranger ? 0 : read_job(&page);
+        if (logs.stranger) {
+                hang_logs_finish(&logs);
+                hang_stranger(logs.stranger, o->stacks, o->json, stdout); /* 3 in any case: also where there is none */
+                return HANG_UNDECIDED_EXIT;
+        }
+        if (r == 0)
+                r = capo_hang_judge(&page.hang, &page.verdict);
+        page.late.job = page.job;
+        page.late.clocks_now = logs.live ? clocks_now : NULL;
+        if (r == 0)
+                r = capo_judge_waits(&page.late);
+        if (r == 0) {
+                status = capo_hang_kind_exit(page.verdict.kind);
+                r = (o->json ? hang_json : hang_text)(&page, stdout);
+        }
+        if (r == -ENOMEM)
+                capo_error("no memory");
+        capo_hang_verdict_finish(&page.verdict);
+        capo_hang_job_finish(&page.hang);
+        capo_page_finish(&page.late); /* with the job */
+        free(page.known);
+        free(page.own);
+        free(page.here);
+        hang_logs_finish(&logs);
+        return r < 0 ? HANG_UNDECIDED_EXIT : status;
+}
+
+static const struct options defaults = {.after = 10, .timeout = 5};
+
+static const struct cli_option options[] = {
+        {"after", CLI_SECONDS(struct options, after, "SECONDS", 0, 86400),
+         "how long nothing must have moved where only time tells a hang from a slow rank (10)"},
+        {"flight", CLI_FLAG(struct options, flight),
+         "the operands are dumps of PyTorch's flight recorder in JSON, one per rank, or folders of them"},
+        {"json", CLI_FLAG(struct options, json), "for programs"},
+        {"ras", CLI_TEXT(struct options, ras, "HOST[:PORT]"),
+         "ask NCCL's own RAS there (NCCL_RAS_ADDR; port 28028), twice, --after apart: for jobs without capo",
+         .example = "localhost"},
+        {"timeout", CLI_SECONDS(struct options, timeout, "SECONDS", 1, 3600), "of --ras: for one answer (5)"},
+        {"stacks", CLI_FLAG(struct options, stacks),
+         "what the threads of the culprits that live here are in; each is stopped for as long as its stack is read"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command hang_command = {
+        .usage = "[OPTION...] [DIR|LOG|PID...] | --flight FILE... | --ras HOST[:PORT]",
+        .about =
+                "Says why a job stands still and whose fault it is. Every process under capo has its calls in memory, "
+                "those that it is in among them; this reads that memory and finds out who waits for whom: a rank that "
+                "never came, a call that is not that of the others, an order that differs, a send without its "
+                "receive. The lines of Python that culprits on this machine are in are read from outside. No process is stopped, signalled or changed, "
+                "but for what --stacks asks.\n"
+                "Without an operand it is the newest job of yours on this machine; a PID stands for its whole job here; "
+                "a DIR for the job whose logs are there, also when its processes are gone. Of a PID without capo there are its lines of Python.",
+        .options = options,
+        .after = "  capo hang\n"
+                 "  capo hang 48213\n"
+                 "  capo hang --stacks 48213\n"
+                 "  capo hang capo-logs/48213",
+        .status = "0 nothing hangs; 1 a hang was found, 2 wrong command line, 3 not enough is recorded to say.",
+        .operand = "DIR",
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .defaults = &defaults,
+        .run = run_hang,
+};

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which processes and logs are meant. A process that can be looked at counts as it is now, not as its log has it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/hang/cmd_hang.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+#include "analysis/log/live_jobs.h"
+#include "analysis/log/recover.h"
+#include "analysis/hang/wait_node.h"
+
+#define NAME "capo-hang-"
+
+enum {
+        FOLDER = 32,     /* bytes of the name of the folder for looks, with its path */
+        UNLOCKED_S = 60, /* that old, it has its lock */
+};
+
+struct segments {
+        struct capo_segment_info *v;
+        uint32_t n;
+};
+
+static int keep_segment(const struct capo_segment_info *info, void *arg)
+{
+        struct segments *s = arg;
+
+        if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
+                return -ENOMEM;
+        s->v[s->n++] = *info;
+        return 0;
+}
+
+static int add_log(struct hang_logs *logs, const char *path, const char *own, const struct capo_segment_info *s,
+                   uint8_t known)
+{
+        char *copy = strdup(path), *own_copy = own ? strdup(own) : NULL;
+
+        if (!copy || (own && !own_copy) || capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0) {
+                free(copy);
+                free(own_copy);
+                return -ENOMEM;
+        }
+        logs->v[logs->n++] = (struct hang_log){
+                .path = copy, .own = own_copy, .pid = s ? s->pid : 0, .here = s && s->here, .known = known};
+        return 0;
+}
+
+static bool is_pid(const char *word)
+{
+        struct stat st;
+
+        return *word && strspn(word, "0123456789") == strlen(word) && stat(word, &st) != 0;
+}
+
+static size_t folder_length(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash ? (size_t)(slash - path) : 0;
+}
+
+static bool same_folder(const char *a, const char *b)
+{
+        return *a && folder_length(a) == folder_length(b) && !memcmp(a, b, folder_length(a));
+}
+
+/* Is @s that process, and not one that had its number before it? */
+static bool has_number(const struct capo_segment_info *s, int pid)
+{
+        char state = s->pid == pid && !s->alive ? capo_hang_node_state(pid) : 0;
+
+        return s->pid == pid && (!state || state == 'Z');
+}
+
+/* Is process @s meant: by its number or that of one beside it, or by the folder its log is in? */
+static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n, char **words,
+                             const struct capo_log_paths *paths)
+{
+        for (int i = 0; i < n; i++) {
+                int pid = is_pid(words[i]) ? atoi(words[i]) : 0;
+
+                if (pid && has_number(s, pid))
+                        return true;
+                for (uint32_t k = 0; pid && k < all->n; k++) {
+                        if (has_number(&all->v[k], pid) && same_folder(all->v[k].log_path, s->log_path))
+                                return true;
+                }
+        }
+        for (size_t i = 0; i < paths->n_folders; i++) {
+                _cleanup_free_ char *real = realpath(paths->folder[i], NULL);
+
+                if (real && strlen(real) == folder_length(s->log_path) && !memcmp(real, s->log_path, strlen(real)))
+                        return true;
+        }
+        return n == 0;
+}
+
+static void remove_folder(const char *folder)
+{
+        struct dirent **names = NULL;
+        int n = scandir(folder, &names, NULL, NULL);
+
+        while (n-- > 0) {
+                char path[sizeof(names[n]->d_name) + FOLDER];
+
+                snprintf(path, sizeof path, "%s/%s", folder, names[n]->d_name);
+                unlink(path); /* of the two dots it fails */
+                free(names[n]);
+        }
+        free(names);
+        rmdir(folder);
+}
+
+static int is_ours(const struct dirent *e)
+{
+        return strlen(e->d_name) == strlen(NAME "XXXXXX") && !strncmp(e->d_name, NAME, strlen(NAME));
+}
+
+/* What a capo hang that was killed has left in @tmp. The living hold a lock on theirs, which comes right after the folder. */
+static void sweep_folders(const char *tmp)
+{
+        struct dirent **names = NULL;
+        int n = scandir(tmp, &names, is_ours, NULL);
+
+        while (n-- > 0) {
+                char path[FOLDER];
+                _cleanup_close_ int fd = -1;
+                struct stat st;
+
+                snprintf(path, sizeof path, "%s/%.*s", tmp, (int)strlen(NAME "XXXXXX"), names[n]->d_name);
+                free(names[n]);
+                fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && st.st_mtime + UNLOCKED_S < time(NULL) &&
+                    flock(fd, LOCK_EX | LOCK_NB) == 0)
+                        remove_folder(path);
+        }
+        free(names);
+}
+
+static int make_folder(struct hang_logs *logs)
+{
+        sweep_folders("/tmp");
+        snprintf(logs->folder, sizeof logs->folder, "/tmp/" NAME "XXXXXX");
+        if (!mkdtemp(logs->folder)) {
+                *logs->folder = 0;
+                return capo_fail(-errno, "/tmp: %s", strerror(errno));
+        }
+        logs->lock = open(logs->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (logs->lock >= 0)
+                flock(logs->lock, LOCK_EX | LOCK_NB);
+        return 0;
+}
+
+static int gather_segment(struct hang_logs *logs, const struct capo_segment_info *s)
+{
+        uint8_t known = CAPO_HANG_IS_DEAD;
+        char path[sizeof logs->folder + sizeof s->path + sizeof ".capo"];
+        int r = *logs->folder ? 0 : make_folder(logs);
+
+        if (r < 0)
+                return r;
+        /* two processes may have one number, each in a namespace of its own */
+        snprintf(path, sizeof path, "%s/%s.capo", logs->folder, capo_base_name(s->path));
+        r = capo_segment_peek(s, path);
+        if (r < 0) { /* gone meanwhile, or damaged: its log has to do */
+                capo_warn("pid %d cannot be looked at: %s", s->pid, strerror(-r));
+                return 0;
+        }
+        if (s->alive)
+                known = s->here && capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED : CAPO_HANG_IS_ALIVE;
+        return add_log(logs, path, s->log_path, s, known);
+}
+
+static bool looked_at(const struct segments *all, const struct hang_logs *logs, const char *path)
+{
+        _cleanup_free_ char *real = realpath(path, NULL);
+
+        for (uint32_t i = 0; i < logs->n && real; i++) {
+                for (uint32_t k = 0; k < all->n && logs->v[i].pid; k++) {
+                        if (all->v[k].pid == logs->v[i].pid && !strcmp(all->v[k].log_path, real))
+                                return true;
+                }
+        }
+        return false;
+}
+
+/* Of several jobs the newest, and a word on the others. */
+static int one_job(struct hang_logs *logs)
+{
+        _cleanup_free_ char **path = calloc(logs->n + 1, sizeof(char *));
+        _cleanup_free_ uint32_t *job = calloc(logs->n + 1, sizeof *job);
+        _cleanup_free_ struct capo_log_job *jobs = NULL;
+        uint32_t n = 0, wanted;
+        int n_jobs;
+
+        if (!path || !job)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < logs->n; i++)
+                path[i] = logs->v[i].path;
+        n_jobs = capo_log_jobs(path, logs->n, job, &jobs);
+        if (n_jobs <= 1)
+                return n_jobs < 0 ? n_jobs : 0;
+        wanted = (uint32_t)n_jobs - 1;
+        capo_info("there are %d jobs; this is the newest (%u process%s); name a folder or a pid for another", n_jobs,
+                  jobs[wanted].n_logs, jobs[wanted].n_logs == 1 ? "" : "es");
+        for (uint32_t i = 0; i < logs->n; i++) {
+                if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB)
+                        logs->v[n++] = logs->v[i];
+                else
+                        free(logs->v[i].path);
+        }
+        logs->n = n;
+        return 0;
+}
+
+int hang_gather(int n, char **words, struct hang_logs *out)
+{
+        _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
+        _cleanup_free_ char **named = calloc((size_t)n + 1, sizeof(char *));
+        struct segments all = {0};
+        char why[512] = "no memory";
+        size_t n_named = 0;
+        int r = 0;
+
+        if (!named)
+                return -ENOMEM;
+        for (int i = 0; i < n; i++) {
+                if (!is_pid(words[i]))
+                        named[n_named++] = words[i];
+        }
+        if (n_named && capo_log_find(named, n_named, &paths, why, sizeof why) < 0)
+                return capo_fail(-ENOENT, "%s", why);
+        r = capo_segment_find(NULL, NULL, keep_segment, &all);
+        out->now_ns = capo_clock_of(CLOCK_REALTIME);
+        for (uint32_t i = 0; i < all.n && r >= 0; i++) {
+                if (is_process_meant(&all, &all.v[i], n, words, &paths))
+                        r = gather_segment(out, &all.v[i]);
+        }
+        for (size_t i = 0; i < paths.n && r >= 0; i++) {
+                if (!looked_at(&all, out, paths.path[i]))
+                        r = add_log(out, paths.path[i], NULL, NULL, CAPO_HANG_BY_LOG);
+        }
+        free(all.v);
+        if (r >= 0)
+                r = one_job(out);
+        for (uint32_t i = 0; i < out->n; i++)
+                out->live |= out->v[i].known == CAPO_HANG_IS_ALIVE || out->v[i].known == CAPO_HANG_IS_STOPPED;
+        if (r >= 0 && !out->n && n == 1 && is_pid(words[0]))
+                out->stranger = atoi(words[0]);
+        else if (r >= 0 && !out->n)
+                return capo_fail(-ENOENT,
+                                 n ? "%s: no process under capo, and no log of one"
+                                   : "no process of yours here runs under capo%s",
+                                 n ? words[0] : "");
+        return r < 0 ? r : 0;
+}
+
+void hang_logs_finish(struct hang_logs *logs)
+{
+        for (uint32_t i = 0; i < logs->n; i++) {
+                free(logs->v[i].path);
+                free(logs->v[i].own);
+        }
+        free(logs->v);
+        logs->v = NULL;
+        logs->n = 0;
+        if (!*logs->folder)
+                return;
+        remove_folder(logs->folder);
+        if (logs->lock >= 0)
+                close(logs->lock);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page for people: the verdict first, then who, then how that is known, then what to do. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/base/cli_screen.h"
+#include "cli/hang/cmd_hang.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/hang/wait_graph.h"
+#include "analysis/hang/wait_node.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+
+enum { SHOWN = 4, LATE = 3 };
+
+static void print_job_line(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        const char *id = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
+        const char *name = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME) : NULL;
+        char at[32], time[32];
+
+        fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "", name ? name : "");
+        if (v->kind != CAPO_HANG_HEALTHY)
+                fprintf(out, "  stands still since %s (%s)", capo_text_when(v->since_ns, "%H:%M:%S", at),
+                        capo_text_time((double)v->still_ns, time));
+        fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
+        if (p->job->n_nodes)
+                fprintf(out, " on %u node%s", p->job->n_nodes, p->job->n_nodes == 1 ? "" : "s");
+        fputc('\n', out);
+}
+
+/* Of the verdict's call: those that others wait for elsewhere come behind, and are told of one by one. */
+static uint32_t n_named(const struct capo_hang_verdict *v)
+{
+        uint32_t n = 0;
+
+        while (n < v->n_culprits && !v->culprits[n].elsewhere)
+                n++;
+        return n;
+}
+
+/* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE"; capitals: the line people look for. */
+static void print_named_ranks(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        uint32_t n = n_named(v);
+        bool ranks = true;
+
+        for (uint32_t i = 0; i < n; i++)
+                ranks &= p->hang.processes[v->culprits[i].process].rank >= 0;
+        fprintf(out, "%s%s", ranks ? "RANK" : "PROCESS", n > 1 ? ranks ? "S" : "ES" : "");
+        for (uint32_t i = 0; i < n && i < 8; i++) {
+                uint32_t process = v->culprits[i].process;
+
+                fprintf(out, "%s %d", i ? "," : "",
+                        ranks ? p->hang.processes[process].rank : (int)p->job->processes[process].header.pid);
+        }
+        if (n > 8)
+                fprintf(out, " AND %u MORE", n - 8);
+}
+
+/* Where the others are: "AllReduce #12 of dp (25.0 MiB)". */
+static void print_verdict_call(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        char call[256], size[16], seq[32];
+
+        if (v->call)
+                fputs(hang_call(p, v->call, call), out);
+        else if (v->comm != CAPO_HANG_NONE)
+                fprintf(out, "call #%s of %s", capo_text_count(v->seq, seq), p->hang.comms[v->comm].name);
+        if (v->call && v->call->bytes && capo_call_kind(v->call->call) != CAPO_KIND_OTHER)
+                fprintf(out, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
+}
+
+/* "RANK 3 IS MISSING from AllReduce #12 of dp". */
+static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char *one, const char *many,
+                                const char *what)
+{
+        print_named_ranks(p, out);
+        fprintf(out, " %s %s ", n_named(&p->verdict) > 1 ? many : one, what);
+        print_verdict_call(p, out);
+}
+
+static void print_headline(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+
+        switch (v->kind) {
+        case CAPO_HANG_HEALTHY: fputs("NOTHING HANGS: no rank waits for another", out); break;
+        case CAPO_HANG_SLOW:
+                print_named_ranks(p, out);
+                fprintf(out, " %s LATE, not hung (less than %g s)", n_named(v) > 1 ? "ARE" : "IS", p->after_s);
+                if (v->call) {
+                        fputs(": waited for in ", out);
+                        print_verdict_call(p, out);
+                }
+                break;
+        case CAPO_HANG_MISSING:
+                print_ranks_at_call(p, out, "IS", "ARE", "MISSING from");
+                fprintf(out, ": %u of %u ranks wait in it", v->n_waiting, v->n_ranks);
+                break;
+        case CAPO_HANG_MISMATCH: print_ranks_at_call(p, out, "DIFFERS", "DIFFER", "from the others in"); break;
+        case CAPO_HANG_ORDER:
+                print_named_ranks(p, out);
+                fprintf(out, " WAIT FOR EACH OTHER in %u calls", v->n_steps);
+                break;
+        case CAPO_HANG_TUNED: print_ranks_at_call(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in"); break;
+        case CAPO_HANG_P2P: print_ranks_at_call(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
+        case CAPO_HANG_BIRTH:
+                print_ranks_at_call(p, out, "TAKES", "TAKE", "NO PART in");
+                fprintf(out, ": %u rank%s ", v->n_waiting, v->n_waiting > 1 ? "s" : "");
+                if (v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR)
+                        fputs("waited in it until a process was gone (ncclRemoteError)", out);
+                else
+                        fprintf(out, "wait%s in it", v->n_waiting > 1 ? "" : "s");
+                break;
+        case CAPO_HANG_INSIDE:
+                print_ranks_at_call(p, out, "STANDS", "STAND", "INSIDE NCCL in");
+                fputs(", which all have entered", out);
+                break;
+        case CAPO_HANG_RUNNING:
+                fputs("NOT ENDED ON THE GPU of ", out);
+                print_named_ranks(p, out);
+                fputs(": ", out);
+                print_verdict_call(p, out);
+                fputs(", which all have entered", out);
+                break;
+        default:
+                fputs("NOT DECIDED: something stands still", out);
+                if (v->call) {
+                        fputs(", in ", out);
+                        print_verdict_call(p, out);
+                }
+        }
+        if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
+                fprintf(out, "       %s", capo_hang_sure_name(v->sure));
+        fputc('\n', out);
+}
+
+/* What an innermost frame says: of Python the innermost line of the program's own. */
+static void print_call_site(const struct hang_page *p, uint32_t process, const struct capo_hang_call *call, FILE *out)
+{
+        _cleanup_free_ char *text = call ? hang_site(p, process, call) : NULL;
+        unsigned shown = 0;
+
+        for (const char *line = text; line && *line && shown < 3; line += strcspn(line, "\n"), line += *line == '\n') {
+                int n = (int)strcspn(line, "\n");
+
+                fprintf(out, "%s%.*s", shown++ ? " <- " : "    at ", n, line);
+        }
+        if (shown)
+                fputc('\n', out);
+}
+
+static void alive_line(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        const struct capo_hang_process *h = &p->hang.processes[c->process];
+        int pid = (int)p->job->processes[c->process].header.pid;
+        char text[300], time[32], at[32];
+
+        switch (h->life) {
+        case CAPO_HANG_ALIVE:
+                if (p->known[c->process] != CAPO_HANG_IS_ALIVE)
+                        break;
+                *text = 0;
+                if (hang_lives_here(p, c->process))
+                        capo_hang_node_waits(pid, text, sizeof text);
+                fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "", text,
+                        capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
+                        capo_text_time((double)(p->hang.now_ns - capo_hang_active_ns(h)), time));
+                break;
+        case CAPO_HANG_KILLED:
+                fprintf(out, "    last sign of life %s%s\n", capo_text_when(h->end_ns, "%H:%M:%S", at),
+                        capo_process_of_here(&p->job->processes[c->process]) && capo_hang_node_oom(pid)
+                                ? ": killed by the kernel for want of memory"
+                                : "");
+                break;
+        default: break;
+        }
+}
+
+/* What NCCL chose for its call and by whose word, there and with the others. */
+static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        const struct capo_hang_call *const calls[] = {c->call, p->verdict.call};
+        const uint32_t process[] = {c->process, p->verdict.most};
+
+        fputs("    NCCL chose there", out);
+        for (int i = 0; i < 2; i++) {
+                const struct capo_hang_call *call = calls[i];
+                const char *tuned = p->hang.processes[process[i]].tuned,
+                           *settings = p->hang.processes[process[i]].settings;
+
+                fputs(i ? "; with the others" : "", out);
+                if (call && call->algo_proto)
+                        fprintf(out, " %s %s", capo_ran_algo(call->algo_proto), capo_ran_proto(call->algo_proto));
+                if (call && call->algo_proto && call->channels)
+                        fprintf(out, " in %u channel%s", call->channels, call->channels > 1 ? "s" : "");
+                if (tuned && strcmp(tuned, "none") != 0)
+                        fprintf(out, " by profile %.8s", tuned);
+                else if (tuned)
+                        fputs(" by no profile", out);
+                if (settings && *settings)
+                        fprintf(out, " with %s", settings);
+        }
+        fputc('\n', out);
+}
+
+static void print_culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        const struct capo_job_process *jp = &p->job->processes[c->process];
+        char who[32], call[256], size[16], at[32];
+
+        fprintf(out, "  %s: %s", hang_who(p, c->process, who), jp->host);
+        if (jp->header.pid)
+                fprintf(out, " pid %u", jp->header.pid);
+        fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
+        if (c->elsewhere) {
+                fprintf(out, "    missing from %s", c->missing ? capo_call_name(c->missing) : "a call");
+                if (c->seq)
+                        fprintf(out, " #%s", capo_text_count(c->seq, at));
+                if (c->comm != CAPO_HANG_NONE)
+                        fprintf(out, " of %s", p->hang.comms[c->comm].name);
+                fprintf(out, ": %u rank%s in it\n", c->n_waiting, c->n_waiting > 1 ? "s wait" : " waits");
+        }
+        alive_line(p, c, out);
+        hang_text_threads(p, c->process, out);
+        hang_text_below(p, c, out);
+        if (c->why == CAPO_HANG_WHY_TUNED)
+                print_nccl_choice(p, c, out);
+        if (!c->call)
+                return;
+        if (c->why == CAPO_HANG_WHY_DIFFERS) {
+                fprintf(out, "    its call: %s, %s, %s, %s", hang_call(p, c->call, call),
+                        capo_size_print(c->call->bytes, size, sizeof size), capo_type_name(c->call->type),
+                        capo_op_name(c->call->op));
+                if (c->call->peer >= 0)
+                        fprintf(out, ", root %d", c->call->peer);
+                if (c->differs)
+                        fprintf(out, "; another %s", c->differs);
+                fprintf(out, "%s\n",
+                        c->skipped ? "; the others make this one next: it seems to have left one out" : "");
+        } else if (c->call->end_ns) {
+                fprintf(out, "    its last call: %s, returned %s\n", hang_call(p, c->call, call),
+                        capo_text_when(c->call->end_ns, "%H:%M:%S", at));
+        } else {
+                fprintf(out, "    it is in %s since %s\n", hang_call(p, c->call, call),
+                        capo_text_when(c->call->begin_ns, "%H:%M:%S", at));
+        }
+        print_call_site(p, c->process, c->call, out);
+}
+
+static void print_wait_cycle(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+
+        for (uint32_t i = 0; i < v->n_steps; i++) {
+                const struct capo_hang_step *s = &v->steps[i];
+                uint32_t next = v->steps[(i + 1) % v->n_steps].process;
+                char who[32], whom[32], seq[32];
+
+                fprintf(out, "  %s waits in %s", hang_who(p, s->process, who), capo_call_name(s->call));
+                if (s->seq)
+                        fprintf(out, " #%s", capo_text_count(s->seq, seq));
+                fprintf(out, " of %s for %s\n", s->comm != CAPO_HANG_NONE ? p->hang.comms[s->comm].name : "a new one",
+                        hang_who(p, next, whom));
+        }
+}
+
+int hang_text(const struct hang_page *p, FILE *to)
+{
+        FILE *out = cli_screen_begin(to);
+        const struct capo_hang_verdict *v = &p->verdict;
+        const struct capo_page_wait *late;
+        char text[400];
+
+        print_job_line(p, out);
+        print_headline(p, out);
+        print_wait_cycle(p, out);
+        for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
+                print_culprit(p, &v->culprits[i], out);
+        if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
+                fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
+        hang_text_network(p, out);
+        if (v->differed)
+                fprintf(out,
+                        "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",
+                        p->hang.comms[v->differed_comm].name, v->differed);
+        for (uint32_t i = 0; i < LATE && (late = hang_late(p, i)); i++)
+                fprintf(out, "  late: %s\n", late->text);
+        for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
+                fprintf(out, "  not known: %s\n", text);
+        if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)
+                fprintf(out, "NEXT  %s\n", capo_hang_why_next(v->culprits[0].why));
+        return fflush(out) || ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page's lines on what threads are in: by a watch's frame, now, now and stopped. Of so many threads so many frames, innermost first; --json
+ * has all. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/hang/cmd_hang.h"
+#include "cli/hang/python_stack.h"
+#include "cli/hang/stacks.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+bool hang_text_stacks(int pid, FILE *out)
+{
+        enum { THREADS = 6, FRAMES = 8 };
+        char why[400];
+        _cleanup_free_ char *text = hang_stacks(pid, why, sizeof why);
+        unsigned threads = 0, frames = 0, python = 0;
+
+        if (!text)
+                fprintf(out, "    no stacks: %s", why);
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                if (*line != ' ') {
+                        threads++;
+                        frames = python = 0;
+                        if (threads <= THREADS)
+                                fprintf(out, "%s    thread %s:", threads > 1 ? "\n" : "", line);
+                } else if (threads <= THREADS && line[1] == ' ' && python++ < FRAMES) {
+                        fprintf(out, "%s%s", python > 1 ? " <-" : "\n        Python:", line + 1);
+                } else if (threads <= THREADS && line[1] != ' ' && frames++ < FRAMES) {
+                        fprintf(out, "%s%s", frames > 1 ? " <-" : "", line);
+                }
+        }
+        if (threads > THREADS)
+                fprintf(out, "\n    and %u more threads (--json)", threads - THREADS);
+        fputc('\n', out);
+        return text;
+}
+
+/* "main thread: ", "thread 2: ", "thread 2 (NAME, TID): " of "NUMBER" or "NUMBER TID NAME". */
+static void put_thread(const char *line, FILE *out)
+{
+        unsigned nth = 0, tid = 0;
+        int name = 0;
+
+        if (sscanf(line, "%u %u %n", &nth, &tid, &name) < 2)
+                name = 0;
+        if (nth == 0)
+                fputs("main thread:", out);
+        else if (name)
+                fprintf(out, "thread %u (%s, %u):", nth, line + name, tid);
+        else
+                fprintf(out, "thread %u:", nth);
+}
+
+/* As many threads as a person looks at. @text: as hang_python() gives it; NULL none. */
+static void print_python_stacks(char *text, uint64_t at_ns, FILE *out)
+{
+        enum { THREADS = 3, FRAMES = 4 };
+        unsigned threads = 0, frames = 0;
+        char at[32];
+
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                if (*line != ' ') {
+                        frames = 0;
+                        if (++threads > THREADS)
+                                continue;
+                        fprintf(out, "%s    Python at %s, ", threads > 1 ? "\n" : "",
+                                capo_text_when(at_ns, "%H:%M:%S", at));
+                        put_thread(line, out);
+                } else if (threads <= THREADS && frames++ < FRAMES) {
+                        fprintf(out, "%s%s", frames > 1 ? " <-" : "", line);
+                }
+        }
+        if (threads > THREADS)
+                fprintf(out, "\n    and %u more threads (--json)", threads - THREADS);
+        if (threads)
+                fputc('\n', out);
+}
+
+void hang_text_python(int pid, FILE *out)
+{
+        char why[400];
+        _cleanup_free_ char *text = hang_python_now(pid, why, sizeof why);
+
+        print_python_stacks(text, capo_clock_of(CLOCK_REALTIME), out);
+        if (!text && *why)
+                fprintf(out, "    no lines of Python: %s\n", why);
+}
+
+/* Of C what its own watch saw, where nobody asked for the stacks of now: threads that wait, each place once. */
+static void print_native_stacks(const struct hang_page *p, uint32_t process, FILE *out)
+{
+        enum { THREADS = 3, FRAMES = 6 };
+        uint64_t at_ns = 0;
+        _cleanup_free_ char *text = p->stacks && hang_lives_here(p, process) ? NULL : hang_native(p, process, &at_ns);
+        unsigned threads = 0, frames = 0, tid = 0;
+        char at[32], wait[64] = "";
+
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                if (*line != ' ') {
+                        frames = 0;
+                        if (sscanf(line, "%u %63s", &tid, wait) != 2)
+                                *wait = 0;
+                        continue;
+                }
+                if (!strncmp(line, " as ", 4) || (!frames && ++threads > THREADS) || frames++ >= FRAMES)
+                        continue;
+                if (frames == 1 && tid == p->job->processes[process].header.pid)
+                        fprintf(out, "    native at %s, main thread (%s):", capo_text_when(at_ns, "%H:%M:%S", at),
+                                wait);
+                else if (frames == 1)
+                        fprintf(out, "%s    native at %s, thread %u (%s):", threads > 1 ? "\n" : "",
+                                capo_text_when(at_ns, "%H:%M:%S", at), tid, wait);
+                fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(1 + strcspn(line + 1, " ")), line);
+        }
+        if (threads > THREADS)
+                fprintf(out, "\n    and %u more places (--json)", threads - THREADS);
+        if (threads)
+                fputc('\n', out);
+}
+
+void hang_text_threads(const struct hang_page *p, uint32_t process, FILE *out)
+{
+        int pid = (int)p->job->processes[process].header.pid;
+        uint64_t at_ns = 0;
+        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
+
+        print_python_stacks(text, at_ns, out);
+        print_native_stacks(p, process, out);
+        if ((!p->stacks || !hang_lives_here(p, process) || !hang_text_stacks(pid, out)) && !text &&
+            hang_lives_here(p, process))
+                hang_text_python(pid, out);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread goes on while it is read. Its frames are read one after the other and then all once more at one go: what has changed in between
+ * is not shown. A loop comes back to where it was, so that proves nothing for a thread that runs; one that the system says has not run
+ * meanwhile stood still. Where a thread is never caught so, the frames are shown that passed the first test, or the outer ones that did,
+ * and it is said that they are not of one moment.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/hang/python_stack.h"
+#include "core/base/clock.h"
+#include "core/base/plain_text.h"
+#include "core/base/util.h"
+
+#define TIME_NS 2000000000u
+enum {
+        WALKED = 256, /* frames, those of packages that are not shown among them */
+        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the program's own, all */
+        TRIES = 40,
+        LINES = 64 << 10, /* bytes of a thread's frames */
+        TASKS = 4096,
+};
+
+struct walk {
+        char *text; /* LINES */
+        unsigned n, n_shown;
+        bool more;
+        struct {
+                uint64_t address;
+                uint32_t piece; /* its first */
+                uint32_t text;  /* where its line begins */
+        } frames[WALKED + 1];
+};
+
+static void walk_frames(const struct hang_python *p, const struct hang_python_thread *t, struct walk *w)
+{
+        uint64_t address = capo_py_innermost(&p->py, t->state);
+        size_t used = 0;
+        int packaged = PACKAGED;
+
+        w->n = w->n_shown = 0;
+        w->more = false;
+        for (; address && !w->more; w->n++) {
+                struct capo_py_frame f;
+                int m = 0;
+
+                w->frames[w->n].address = address;
+                w->frames[w->n].piece = p->m->n;
+                w->frames[w->n].text = (uint32_t)used;
+                w->more = w->n == WALKED || w->n_shown == HANG_PYTHON_FRAMES || !capo_py_frame(&p->py, address, &f) ||
+                          (!f.entry && (m = capo_py_say(&p->py, &f, w->text + used, LINES - used, &packaged)) < 0);
+                if (w->more)
+                        break;
+                used += (size_t)m;
+                w->n_shown += m > 0;
+                address = f.back;
+        }
+        w->text[used] = 0;
+}
+
+/* Does the thread, which was seen in the frame of that number, stand in it, and do that and the outer ones? By one more look from its innermost on. */
+static bool stands_in(const struct hang_python *p, const struct hang_python_thread *t, const struct walk *w, unsigned k)
+{
+        uint64_t address = capo_py_innermost(&p->py, t->state);
+        struct capo_py_frame f;
+
+        for (unsigned i = 0; i < WALKED && address && address != w->frames[k].address; i++)
+                address = capo_py_frame(&p->py, address, &f) ? f.back : 0;
+        return address && hang_memory_changed(p->m, w->frames[k].piece) == w->frames[k].piece;
+}
+
+/* Return: how many lines. */
+static unsigned print_lines(FILE *out, const char *before, const char *text, bool more)
+{
+        unsigned lines = more;
+
+        for (size_t n; *text; text += n + 1, lines++) {
+                n = strcspn(text, "\n");
+                fprintf(out, "%s%.*s\n", before, (int)n, text);
+        }
+        if (more)
+                fprintf(out, "%s" HANG_PYTHON_MORE "\n", before);
+        return lines;
+}
+
+static FILE *open_status(int pid, const char *tid)
+{
+        char path[64];
+
+        snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", pid, tid);
+        return fopen(path, "re");
+}
+
+/* Does it not run? Then also how often it has given a processor up: one more for each time that it has run. */
+static bool is_thread_stopped(const struct hang_python *p, const struct hang_python_thread *t, uint64_t *switches)
+{
+        char tid[16], line[256], state = 'R';
+        _cleanup_fclose_ FILE *status = NULL;
+        unsigned n = 0;
+
+        *switches = 0;
+        if (p->m->fetch != hang_memory_fetch) /* memory that nobody runs in */
+                return true;
+        snprintf(tid, sizeof tid, "%d", t->tid);
+        status = t->tid ? open_status(p->m->pid, tid) : NULL;
+        while (status && fgets(line, sizeof line, status)) {
+                const char *number = strstr(line, "voluntary_ctxt_switches:"); /* and "nonvoluntary" */
+
+                if (!strncmp(line, "State:\t", 7))
+                        state = line[7];
+                if (number && ++n)
+                        *switches += strtoull(strchr(number, ':') + 1, NULL, 10);
+        }
+        return state != 'R' && n == 2;
+}
+
+unsigned hang_python_frames(const struct hang_python *p, const struct hang_python_thread *t, const char *before,
+                            FILE *out)
+{
+        _cleanup_free_ char *text = malloc(LINES), *best = calloc(1, LINES);
+        struct walk w = {.text = text};
+        unsigned n_best = 0, k;
+        bool more = false;
+
+        for (int i = 0; text && best && i < TRIES && !p->m->error; i++) {
+                uint64_t switches, then;
+                bool stood = is_thread_stopped(p, t, &switches);
+                uint32_t changed;
+
+                hang_memory_forget(p->m, 0);
+                walk_frames(p, t, &w);
+                changed = hang_memory_changed(p->m, 0);
+                if (changed == 0 && (!w.n || (stood && is_thread_stopped(p, t, &then) && then == switches)))
+                        return print_lines(out, before, text, w.more);
+                for (k = 0; k < w.n && w.frames[k].piece < changed; k++)
+                        ;
+                if (k < w.n && w.n - k > n_best && (changed == 0 || stands_in(p, t, &w, k))) {
+                        n_best = w.n - k;
+                        strcpy(best, text + w.frames[k].text);
+                        more = w.more;
+                }
+                hang_memory_pause(p->m);
+        }
+        if (!text || !best || p->m->error)
+                return 0;
+        return print_lines(out, before, HANG_PYTHON_CHANGING "\n", false) + print_lines(out, before, best, more);
+}
+
+/* ---- threads by their numbers here ---- */
+
+/* The last number of "NSpid:" in /proc/PID/task/TID/status: what the thread calls itself. 0: not known. */
+static uint64_t number_there(int pid, const char *tid)
+{
+        _cleanup_fclose_ FILE *status = open_status(pid, tid);
+        char line[256];
+
+        while (status && fgets(line, sizeof line, status)) {
+                size_t end = strcspn(line, "\n");
+
+                if (strncmp(line, "NSpid:", 6) != 0)
+                        continue;
+                while (end > 6 && isdigit((unsigned char)line[end - 1]))
+                        end--;
+                return strtoull(line + end, NULL, 10);
+        }
+        return 0;
+}
+
+/*
+ * Before 3.11 a thread's state has its pthread_self() alone. There glibc keeps the thread's number, since 2.4 at the same place; a
+ * number that no thread of the process has is none.
+ */
+static uint64_t number_of_pthread(const struct hang_python *p, uint64_t thread_id)
+{
+#if defined __x86_64__
+        enum { TID = 720 };
+#else
+        enum { TID = 208 };
+#endif
+        int32_t tid = 0;
+
+        hang_memory_read(p->m, thread_id + TID, &tid, sizeof tid);
+        hang_memory_forget(p->m, 0);
+        return tid > 0 ? (uint64_t)tid : 0;
+}
+
+static void find_numbers(struct hang_python *p)
+{
+        char path[64];
+        struct dirent *e;
+        unsigned n = 0;
+        DIR *dir;
+
+        for (unsigned i = 0; i < p->n; i++) {
+                if (!p->threads[i].native_id)
+                        p->threads[i].native_id = number_of_pthread(p, p->threads[i].thread_id);
+        }
+        snprintf(path, sizeof path, "/proc/%d/task", p->m->pid);
+        dir = opendir(path);
+        while (dir && n++ < TASKS && (e = readdir(dir))) {
+                uint64_t there = *e->d_name != '.' ? number_there(p->m->pid, e->d_name) : 0;
+
+                for (unsigned i = 0; there && i < p->n; i++) {
+                        if (p->threads[i].native_id == there)
+                                p->threads[i].tid = atoi(e->d_name);
+                }
+        }
+        if (dir)
+                closedir(dir);
+}
+
+static char *read_maps(int pid, int *error)
+{
+        _cleanup_fclose_ FILE *maps = NULL;
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+        size_t room = 0;
+
+        snprintf(path, sizeof path, "/proc/%d/maps", pid);
+        maps = fopen(path, "re");
+        errno = 0;
+        if (!maps || getdelim(&text, &room, 0, maps) < 0) {
+                *error = maps && !errno ? -ESRCH : -errno; /* of one that has ended there is nothing in it */
+                return NULL;
+        }
+        return steal(&text);
+}
+
+int hang_python_open(int pid, struct hang_python *out, char *why, size_t room)
+{
+        struct hang_memory *m = hang_memory_new(pid);
+        _cleanup_free_ char *maps = NULL;
+        int r;
+
+        memset(out, 0, sizeof *out);
+        if (!m)
+                return capo_why(-ENOMEM, why, room, "no memory");
+        m->end_ns = capo_clock_mono() + TIME_NS;
+        maps = read_maps(pid, &m->error);
+        r = maps ? hang_python_find(m, maps, out, why, room) : hang_memory_refused(m, why, room);
+        out->m = m;
+        if (r < 0)
+                hang_python_close(out);
+        else
+                find_numbers(out);
+        return r;
+}
+
+void hang_python_close(struct hang_python *p)
+{
+        free(p->m);
+        p->m = NULL;
+}
+
+static void put_name(int pid, int tid, FILE *out)
+{
+        char path[64], name[64] = "-\n";
+        _cleanup_fclose_ FILE *comm = NULL;
+
+        snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, tid);
+        comm = tid ? fopen(path, "re") : NULL;
+        if (!comm || !fgets(name, sizeof name, comm))
+                snprintf(name, sizeof name, "-");
+        name[strcspn(name, "\n")] = 0;
+        if (tid)
+                fprintf(out, " %d %s\n", tid, name);
+        else
+                fputs(" - -\n", out);
+}
+
+char *hang_python_now(int pid, char *why, size_t room)
+{
+        struct hang_python p;
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out;
+
+        if (hang_python_open(pid, &p, why, room) < 0)
+                return NULL;
+        out = open_memstream(&text, &size);
+        for (unsigned i = 0; out && i < p.n; i++) {
+                _cleanup_free_ char *frames = NULL;
+                size_t frames_size = 0;
+                FILE *of_one = open_memstream(&frames, &frames_size);
+                unsigned n = of_one ? hang_python_frames(&p, &p.threads[i], " ", of_one) : 0;
+
+                if (!of_one || fclose(of_one) != 0 || !n)
+                        continue;
+                fprintf(out, "%u", i);
+                put_name(pid, p.threads[i].tid, out);
+                fputs(frames, out);
+        }
+        if (!out || fclose(out) != 0)
+                size = 0;
+        if (text)
+                capo_plain(text, size, false, true);
+        if (!size)
+                free(steal(&text));
+        if (!size && p.m->error)
+                hang_memory_refused(p.m, why, room);
+        hang_python_close(&p);
+        return text;
+}

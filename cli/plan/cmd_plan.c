@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo plan: the command line, made into a question, asked once without and once with the profile. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/plan/cmd_plan.h"
+#include "core/base/util.h"
+#include "profiles/machine/platform.h"
+
+static int print_plan(struct plan_options *o, const struct capo_plan_answer *own, const struct capo_plan_answer *with)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
+        char layout[CAPO_LAYOUT_TEXT];
+        struct capo_plan_by by = {.layout = cli_question_layout(&o->q, layout, sizeof layout),
+                                  .class = o->q.class,
+                                  .allow_modelled = o->q.allow_modelled,
+                                  .n_ranks = (unsigned)o->q.n_ranks};
+        struct capo_plan_comparison c;
+        bool agree;
+
+        o->by_rules = with && o->q.profile && !o->q.tuner && capo_profile_load(o->q.profile_path, &profile, NULL) == 0;
+        by.profile = profile;
+        if (capo_plan_compare(own, with, &by, &c) < 0)
+                return CAPO_EXIT_FAIL;
+        if (c.modelled_left)
+                capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them",
+                          c.modelled_left);
+        (o->json ? plan_json : plan_text)(o, own, with, &c);
+        agree = c.agree;
+        capo_plan_comparison_finish(&c);
+        if (agree)
+                return CAPO_EXIT_OK;
+        return capo_fail(CAPO_EXIT_FAIL, "plan: ranks decided differently: such a job hangs or computes nonsense");
+}
+
+static int answer_question(struct plan_options *o)
+{
+        struct capo_plan_answer answers[2] = {0};
+        int status = cli_question_ask(&o->q, "plan", true, answers);
+
+        if (status == CAPO_EXIT_OK)
+                status = print_plan(o, &answers[0], o->q.profile || o->q.tuner ? &answers[1] : NULL);
+        capo_plan_answer_finish(&answers[0]);
+        capo_plan_answer_finish(&answers[1]);
+        return status;
+}
+
+static int plan_run(void *options, int n, char **words)
+{
+        struct plan_options *o = options;
+        int status;
+
+        if (o->every && (o->q.profile || o->q.tuner))
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "plan: --every shows what NCCL does by itself; ask one allocation with --profile or --tuner");
+        if (o->q.alloc && o->q.gpus)
+                return capo_fail(CAPO_EXIT_USAGE, "plan: --alloc and --gpus say the same thing; give one");
+        for (size_t i = 0; i < 3; i++) {
+                static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+                if (signal(signals[i], capo_plan_interrupt) == SIG_IGN) /* nohup */
+                        signal(signals[i], SIG_IGN);
+        }
+        if (!o->q.colls)
+                o->q.colls = "allreduce";
+        if (!o->q.sizes)
+                o->q.sizes = o->every ? "1M,256M" : "1K..1G*4";
+        o->q.timeout_ms = (unsigned)(o->timeout_s * 1000);
+        status = cli_question_prepare(&o->q, "plan");
+        if (status == CAPO_EXIT_OK && !o->every)
+                status = cli_question_ranks(&o->q, "plan");
+        if (status == CAPO_EXIT_OK)
+                status = o->every ? plan_every(o) : answer_question(o);
+        return status;
+}
+
+static void finish_question(void *options)
+{
+        cli_question_finish(&((struct plan_options *)options)->q);
+}
+
+static void print_platforms(FILE *out)
+{
+        const struct capo_platform *p;
+
+        fputs("\nplatforms:\n", out);
+        for (size_t i = 0; (p = capo_platform_at(i)); i++) {
+                if (p->from == CAPO_PLATFORM_FILE)
+                        fprintf(out, "  %-10s %s\n", p->name, p->what);
+        }
+}
+
+static const char *take_every(void *options, const char *value)
+{
+        struct plan_options *o = options;
+        char rest;
+
+        if (sscanf(value, "%d+%d%c", &o->every, &o->every_2, &rest) != 2) {
+                o->every_2 = 0;
+                if (sscanf(value, "%d%c", &o->every, &rest) != 1)
+                        o->every = 0;
+        }
+        if (o->every < 1 || o->every > CAPO_PLAN_GPUS_MAX || o->every_2 < 0 || o->every_2 > CAPO_PLAN_GPUS_MAX)
+                return "a number of GPUs, or two for all splits over two nodes, such as 3+5";
+        return NULL;
+}
+
+static const struct cli_option options[] = {
+        {CLI_HEADING, "The machine"},
+        {"topo", CLI_LIST(struct plan_options, q.topo, q.n_topo, "FILE,..."),
+         "NCCL topology XML (NCCL_TOPO_DUMP_FILE of a job, a provider's file, capo topo capture); with several, one per "
+         "node, the last for all further nodes"},
+        {"platform", CLI_TEXT(struct plan_options, q.platform, "NAME"),
+         "completes a file that leaves NVLinks to the driver; alone it supplies the machine"},
+        {CLI_HEADING, "The allocation; default: every GPU of one machine"},
+        {"alloc", CLI_TEXT(struct plan_options, q.alloc, "3+5"),
+         "the first 3 GPUs of one node and the first 5 of another; 4x8 is four nodes of 8"},
+        {"gpus", CLI_TEXT(struct plan_options, q.gpus, "LIST"),
+         "0:1,2,3;1:0-4: these GPUs of these nodes, also written 1,2,3+0-4 or {1,2,3} + {0-4}; 1,4,6 for one node; bus ids"},
+        {CLI_HEADING, "The questions"},
+        {"coll", CLI_TEXT(struct plan_options, q.colls, "LIST"),
+         "allreduce, broadcast, reduce, allgather, reducescatter, with commas between, or all; default allreduce"},
+        {"sizes", CLI_TEXT(struct plan_options, q.sizes, "1K..1G*2"),
+         "from..to times step (or +step), or a list; default 1K..1G*4"},
+        {"nccl", CLI_FILE(struct plan_options, q.nccl, "FILE"),
+         "the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine"},
+        {"windows", CLI_FLAG(struct plan_options, q.windows),
+         "the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister): symmetric kernels may run"},
+        {CLI_HEADING, "With a tuner"},
+        {"profile", CLI_FILE(struct plan_options, q.profile, "P"),
+         "ask again with capo's tuner plugin and this profile, and show where they differ"},
+        {"allow-modelled", CLI_FLAG(struct plan_options, q.allow_modelled),
+         "with its modelled rules too, which no clock has seen"},
+        {"layout", CLI_TAKE(struct plan_options, q.layout, "L", cli_question_take_layout),
+         "what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: the truth; none: nothing",
+         .example = "3+5"},
+        {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"), "ask again with another tuner plugin"},
+        {"spy", CLI_FLAG(struct plan_options, q.spy),
+         "print what a tuner is told: init arguments, model constants, cost tables"},
+        {CLI_HEADING, "Output"},
+        {"graph", CLI_FLAG(struct plan_options, graph),
+         "also the rings and trees, link types and bandwidths that NCCL found"},
+        {"log", CLI_FLAG(struct plan_options, q.log),
+         "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them"},
+        {"json", CLI_FLAG(struct plan_options, json), "for programs"},
+        {"every", CLI_WHOLE("3", take_every),
+         "all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all splits", .example = "3+5"},
+        {"all", CLI_FLAG(struct plan_options, all),
+         "with --every i+j: ask every split, also those that symmetry makes equal"},
+        {"jobs", CLI_COUNT(struct plan_options, q.jobs, "N", 1, 64),
+         "questions asked at a time with --every; default: one per processor"},
+        {"timeout", CLI_SECONDS(struct plan_options, timeout_s, "S", 0.1, 3600),
+         "kill NCCL after S seconds; default 60, and 1 per rank"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command plan_command = {
+        .usage = "--topo FILE[,FILE...] [--alloc 3+5 | --gpus 0:1,2,3;1:0-4] [OPTIONS]\n"
+                 "--platform NAME ...",
+        .about =
+                "Asks the real, unmodified libnccl what it will do on a machine that is not here: it is loaded on virtual "
+                "GPUs, reads the topology, searches its graphs, computes its costs and decides. No GPU is needed and "
+                "none is used. Decisions are NCCL's own. Times are NCCL's model; nothing is measured.",
+        .options = options,
+        .after = "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "
+                 "...).\n"
+                 "\n"
+                 "examples:\n"
+                 "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
+                 "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
+                 "  capo plan --platform dgx1v --every 3",
+        .list = print_platforms,
+        .status = "0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong",
+        .size = sizeof(struct plan_options),
+        .run = plan_run,
+        .finish = finish_question,
+};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `capo plan` share. */
+#ifndef CAPO_PLAN_CLI_H
+#define CAPO_PLAN_CLI_H
+
+#include "cli/base/cli_question.h"
+#include "profiles/plan/plan_judge.h"
+
+struct plan_options {
+        struct cli_question q;
+        int every, every_2; /* --every 3; --every 3+5 sets both */
+        double timeout_s;   /* 0: default */
+        bool graph, all, json;
+        bool by_rules; /* the profile could be read here (not a stored one's name): differences name its rows */
+};
+
+/* The two faces of one comparison. @tuned: NULL nothing to compare with. */
+void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
+               const struct capo_plan_comparison *c);
+void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
+               const struct capo_plan_comparison *c);
+
+/** plan_nodes() - nodes of the allocation. */
+static inline unsigned plan_nodes(const struct plan_options *o)
+{
+        unsigned n = 0;
+
+        for (size_t i = 0; i < o->q.n_ranks; i++)
+                n = o->q.ranks[i].node >= n ? o->q.ranks[i].node + 1u : n;
+        return n;
+}
+
+/** plan_every() - the atlas. Return: an exit status. */
+int plan_every(struct plan_options *o);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo profile: everything a person wants to know about a profile before a job uses it. Thin: finding is in
+ * core/profile/profile_find.c, checking in core/profile/profile_check.c, matching in core/profile/match.c; drawing is in profile_show.c.
+ */
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/profile/profile_show.h"
+#include "cli/base/install_paths.h"
+#include "core/base/layout.h"
+#include "core/base/nccl_release.h"
+#include "core/profile/profile_check.h"
+#include "core/profile/profile_find.h"
+#include "core/base/util.h"
+
+/* The folder of the shipped profiles, "" when this capo has none. */
+static const char *find_shipped_folder(void)
+{
+        static char path[PATH_MAX];
+
+        if (!*path && cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", path, sizeof path))
+                return NULL;
+        return path;
+}
+
+static struct capo_profile *load_named_profile(const char *name)
+{
+        struct capo_profile *p = NULL;
+        struct capo_fault fault;
+        char path[PATH_MAX];
+
+        if (capo_profile_find(name, find_shipped_folder(), path, sizeof path, &fault) < 0 ||
+            capo_profile_load(path, &p, &fault) < 0)
+                capo_error("%s", fault.text);
+        return p;
+}
+
+/* ---- check ---- */
+
+struct said {
+        const char *file;
+        int n[3];
+};
+
+static void print_finding(void *user, enum capo_finding_level level, uint32_t line, const char *text)
+{
+        static const char *const words[] = {"error", "warning", "note"};
+        struct said *said = user;
+
+        said->n[level]++;
+        if (line)
+                printf("%s:%u: %s: %s\n", said->file, line, words[level], text);
+        else
+                printf("%s: %s: %s\n", said->file, words[level], text);
+}
+
+static int check_page(struct capo_profile *p)
+{
+        struct said said = {.file = p->file};
+        int errors = capo_profile_check(p, print_finding, &said);
+
+        if (errors < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-errors));
+        printf("%s: %u rule%s, %u row%s, digest %s: ", p->file, p->n_rules, p->n_rules == 1 ? "" : "s", p->n_rows,
+               p->n_rows == 1 ? "" : "s", p->digest);
+        if (said.n[0] + said.n[1] + said.n[2])
+                printf("%d errors, %d warnings, %d notes\n", said.n[0], said.n[1], said.n[2]);
+        else
+                puts("good");
+        return errors ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+/* ---- list ---- */
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+        return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int profiles_only(const struct dirent *e)
+{
+        const char *end = strrchr(e->d_name, '.');
+
+        return end && (!strcmp(end, ".json") || !strcmp(end, ".csv"));
+}
+
+static int list_profiles(void *options, int n_words, char **words)
+{
+        char folder[PATH_MAX], path[PATH_MAX + 256];
+        const char *what, *wanted = getenv(CAPO_ENV_profile);
+
+        if (wanted && *wanted)
+                printf("CAPO_PROFILE=%s\n", wanted);
+        for (unsigned i = 0; capo_profile_folder(i, find_shipped_folder(), folder, sizeof folder, &what); i++) {
+                struct dirent **entries = NULL;
+                int n = *folder ? scandir(folder, &entries, profiles_only, by_name) : -1;
+
+                printf("%-8s %s%s\n", what, *folder ? folder : "(no HOME)",
+                       n < 0 ? "  (not there)"
+                       : n   ? ""
+                             : "  (empty)");
+                for (int k = 0; k < n; k++) {
+                        struct capo_profile *p = NULL;
+                        struct capo_fault fault;
+
+                        snprintf(path, sizeof path, "%s/%s", folder, entries[k]->d_name);
+                        if (capo_profile_load(path, &p, &fault) < 0)
+                                printf("         %-36s cannot be read: %s\n", entries[k]->d_name, fault.text);
+                        else
+                                printf("         %-36s %3u rules %4u rows  %s\n", entries[k]->d_name, p->n_rules,
+                                       p->n_rows, p->name);
+                        capo_profile_free(p);
+                        free(entries[k]);
+                }
+                free(entries);
+        }
+        return CAPO_EXIT_OK;
+}
+
+/* ---- the command lines ---- */
+
+static const char *take_layout(void *ask, const char *value)
+{
+        static char text[CAPO_LAYOUT_TEXT];
+        struct profile_ask *a = ask;
+        struct capo_layout layout;
+
+        if (capo_layout_parse(value, &layout, NULL) < 0)
+                return "ranks per node, such as 3+5";
+        a->shape.n_ranks = (int)layout.n_ranks;
+        a->shape.n_nodes = (int)layout.n_nodes;
+        a->layout = capo_layout_print(&layout, text, sizeof text);
+        return NULL;
+}
+
+static const char *take_nccl(void *ask, const char *value)
+{
+        int first, last;
+        const char *end;
+
+        if (capo_nccl_parse(value, &first, &last, &end) < 0 || *end)
+                return "a release, such as 2.28.9";
+        ((struct profile_ask *)ask)->shape.nccl = first;
+        return NULL;
+}
+
+static const char *take_coll(void *coll, const char *value)
+{
+        *(int *)coll = capo_coll_find(value);
+        return *(int *)coll < 0 ? "allreduce, broadcast, reduce, allgather or reducescatter" : NULL;
+}
+
+static const char *take_bytes(void *ask, const char *value)
+{
+        struct profile_ask *a = ask;
+
+        a->one = capo_size_parse(value, &a->question.bytes) == 0;
+        return a->one ? NULL : "a size, such as 64K or 25M";
+}
+
+static const char *take_reg_buff(void *reg_buff, const char *value)
+{
+        *(int8_t *)reg_buff = *value == '1';
+        return strcmp(value, "0") && strcmp(value, "1") ? "0 or 1" : NULL;
+}
+
+static const char *take_link(void *link, const char *value)
+{
+        *(uint8_t *)link = *value == 'n' ? CAPO_LINK_NVLINK : CAPO_LINK_OTHER;
+        return strcmp(value, "nvlink") && strcmp(value, "other") ? "nvlink or other" : NULL;
+}
+
+static int print_profile_match(void *options, int n, char **words)
+{
+        struct profile_ask *ask = options;
+        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+
+        if (ask->shape.n_ranks < 0)
+                return capo_fail(CAPO_EXIT_USAGE, "profile: match needs --ranks (and --nodes), or --layout");
+        if (ask->one && ask->coll < 0)
+                return capo_fail(CAPO_EXIT_USAGE, "profile: --bytes needs --coll");
+        p = load_named_profile(words[0]);
+        return p && profile_show_match(p, ask) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+static int check_profile_file(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
+
+        return p ? check_page(p) : CAPO_EXIT_FAIL;
+}
+
+static int show_profile(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
+
+        if (p)
+                profile_show(p);
+        return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+static int print_digest(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
+
+        if (p)
+                printf("%s  %s\n", p->digest, p->file);
+        return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+struct export
+{
+        bool csv;
+};
+
+static int export_profile(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
+        bool csv = ((struct export *)options)->csv;
+        int r;
+
+        if (!p)
+                return CAPO_EXIT_FAIL;
+        if (!csv && p->csv)
+                return capo_fail(CAPO_EXIT_FAIL,
+                                 "%s is a CSV: its lines may overlap, which JSON cannot say; --csv rewrites it",
+                                 p->file);
+        r = csv ? capo_profile_write_csv(p, stdout, stderr) : capo_profile_write(p, stdout);
+        if (r < 0)
+                capo_error("%s: %s", p->file, strerror(-r));
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+#define STATUS   "0; 1 the profile is wrong or cannot be read, 2 wrong command line."
+#define ONE_FILE .operand = "FILE", .missing = "expected a file", .least = 1, .most = 1
+
+const struct cli_command profile_command = {
+        .about = "A profile tells NCCL which algorithm, protocol and channels to use, by communicator and size "
+                 "(docs/profile-format.md). FILE is a path, the name of a stored profile, or - for standard input; it "
+                 "may also be a CSV of NVIDIA's example tuner.",
+        .after = "Example: which rule does all-reduce get on 3+5 GPUs of two servers?\n"
+                 "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
+        .status = "0; 1 the profile is wrong or cannot be read (check: also when ranks could differ), 2 wrong command "
+                  "line.",
+};
+
+const struct cli_command profile_check_command = {
+        .usage = "FILE",
+        .about =
+                "Finds unknown words, gaps, overlaps, impossible pairs, rows and rules that cannot win, and conditions "
+                "that ranks could answer differently.",
+        .status = "0 good; 1 something is wrong, or ranks could differ; 2 wrong command line.",
+        ONE_FILE,
+        .run = check_profile_file,
+};
+
+const struct cli_command profile_show_command = {
+        .usage = "FILE",
+        .about = "Shows a profile as tables: where it comes from, its rules, their rows.",
+        .status = STATUS,
+        ONE_FILE,
+        .run = show_profile,
+        .options = cli_wide_options,
+};
+
+static const struct profile_ask nothing_asked = {
+        .shape = {.n_ranks = -1, .n_nodes = 1, .min_local = -1, .max_local = -1},
+        .question = {.reg_buff = -1, .pipe_ops = 1, .ring_gbs = -1, .tree_gbs = -1},
+        .coll = -1};
+
+static const struct cli_option match_options[] = {
+        {CLI_HEADING, "the communicator:"},
+        {"ranks", CLI_COUNT(struct profile_ask, shape.n_ranks, "N", 1, 1 << 24), "its ranks"},
+        {"nodes", CLI_COUNT(struct profile_ask, shape.n_nodes, "N", 1, 1 << 24), "on so many nodes; default 1"},
+        {"layout", CLI_WHOLE("3+5", take_layout), "ranks per node; sets ranks and nodes too", .example = "3+5"},
+        {"nccl", CLI_WHOLE("2.28.9", take_nccl), "NCCL's release", .example = "2.28.9"},
+        {"comm", CLI_TEXT(struct profile_ask, shape.comm, "NAME"), "its name"},
+        {"class", CLI_TEXT(struct profile_ask, shape.class_name, "TEXT"), "class of its GPUs, as capo topo names it"},
+        {"allow-modelled", CLI_FLAG(struct profile_ask, shape.allow_modelled),
+         "as with CAPO_ALLOW_MODELLED=1: modelled rules may decide"},
+        {CLI_HEADING, "one question instead of all rows:"},
+        {"coll", CLI_TAKE(struct profile_ask, coll, "C", take_coll), "the collective", .example = "allreduce"},
+        {"bytes", CLI_WHOLE("SIZE", take_bytes), "and its size", .example = "1M"},
+        {"pipe-ops", CLI_COUNT(struct profile_ask, question.pipe_ops, "N", 1, 1 << 24),
+         "operations that NCCL fuses; default 1"},
+        {"reg-buff", CLI_TAKE(struct profile_ask, question.reg_buff, "0|1", take_reg_buff),
+         "are its buffers registered?", .example = "1"},
+        {"link", CLI_TAKE(struct profile_ask, question.link, "nvlink|other", take_link), "what joins the GPUs",
+         .example = "other"},
+        {"ring-gbs", CLI_NUMBER(struct profile_ask, question.ring_gbs, "X", 0, INT_MAX),
+         "what NCCL's cost table has for Ring"},
+        {"tree-gbs", CLI_NUMBER(struct profile_ask, question.tree_gbs, "X", 0, INT_MAX), "and for Tree"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command profile_match_command = {
+        .usage = "FILE (--ranks N [--nodes N] | --layout 3+5) [OPTIONS]",
+        .about = "Says which rule a given communicator gets, and why not the others.",
+        .options = match_options,
+        .after = "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
+        .status = STATUS,
+        ONE_FILE,
+        .size = sizeof(struct profile_ask),
+        .defaults = &nothing_asked,
+        .run = print_profile_match,
+};
+
+const struct cli_command profile_digest_command = {
+        .usage = "FILE",
+        .about = "Prints the 128 bits that every rank must agree on.",
+        .status = STATUS,
+        ONE_FILE,
+        .run = print_digest,
+};
+
+static const struct cli_option export_options[] = {{"csv", CLI_FLAG(struct export, csv), "for NVIDIA's example tuner"},
+                                                   {0}};
+
+const struct cli_command profile_export_command = {
+        .usage = "FILE [--csv]",
+        .about = "Rewrites a profile: canonical JSON, or CSV.",
+        .options = export_options,
+        .status = STATUS,
+        ONE_FILE,
+        .size = sizeof(struct export),
+        .run = export_profile,
+};
+
+const struct cli_command profile_list_command = {
+        .usage = "",
+        .about = "Lists the profiles that CAPO_PROFILE=NAME would find: user, site, shipped.",
+        .status = "0; 2 wrong command line.",
+        .run = list_profiles,
+};

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo report: logs in, one page out. Here: the command line and reading the logs. analysis/report/job_judge.h says what is to
+ * be said about them; the faces (report_formats.def) say it.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_output.h"
+#include "cli/base/cli_progress.h"
+#include "cli/report/cmd_report.h"
+#include "core/base/calls.h"
+#include "core/base/text.h"
+#include "analysis/log/log_find.h"
+#include "analysis/log/recover.h"
+#include "core/base/util.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/job/stats.h"
+
+static const char *const sort_names[CAPO_SORTS + 1] = {"time", "count", "size",  "p50",  "p95",  "p99",
+                                                       "max",  "algbw", "busbw", "comm", "call", NULL};
+
+/* ---- reading ---- */
+
+struct recovering {
+        unsigned processes;
+        uint64_t records;
+};
+
+static int recover_one(const struct capo_segment_info *info, void *arg)
+{
+        struct recovering *sum = arg;
+        struct capo_segment_info done = {0};
+        int r = capo_segment_recover(info->path, NULL, &done);
+
+        if (r == 0) {
+                sum->processes++;
+                sum->records += done.records;
+        } else if (r != -EBUSY && r != -ESTALE) {
+                capo_warn("pid %d left calls that are not in its log, and they cannot be taken up: %s", info->pid,
+                          strerror(-r));
+        }
+        return 0;
+}
+
+/* What killed processes of this machine left in memory goes into their logs first. True: a log may have been born. */
+static bool recover_logs(const struct capo_log_paths *paths)
+{
+        struct recovering sum = {0};
+
+        for (size_t i = 0; i < paths->n_folders; i++) {
+                _cleanup_free_ char *absolute = realpath(paths->folder[i], NULL);
+
+                if (absolute)
+                        capo_segment_find_dead(NULL, absolute, recover_one, &sum);
+        }
+        if (sum.processes)
+                capo_info("took up %llu calls that %u killed process%s had not yet written",
+                          (unsigned long long)sum.records, sum.processes, sum.processes > 1 ? "es" : "");
+        return sum.processes > 0;
+}
+
+struct progress {
+        char what[80];
+        uint64_t total, before;
+};
+
+static void show_progress(uint64_t bytes, void *arg)
+{
+        const struct progress *p = arg;
+
+        cli_progress_percent(p->what, p->before + bytes, p->total);
+}
+
+static uint64_t file_size(const char *path)
+{
+        struct stat st;
+
+        return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static int read_logs(struct capo_page *r, const struct capo_log_paths *paths)
+{
+        struct progress p = {.total = 0};
+        char why[512] = "";
+        int e = 0;
+
+        for (size_t i = 0; i < paths->n; i++)
+                p.total += file_size(paths->path[i]);
+        for (size_t i = 0; i < paths->n && e != -ENOMEM; i++) {
+                const char *path = paths->path[i];
+
+                snprintf(p.what, sizeof p.what, "reading log %zu of %zu,", i + 1, paths->n);
+                e = capo_job_add_log(r->job, path, why, sizeof why, show_progress, &p);
+                if (e < 0)
+                        cli_progress_end();
+                if (e == -ENOMEM) {
+                        capo_error("report: out of memory");
+                } else if (e < 0) {
+                        capo_warn("%s %s: left out", path, why);
+                        capo_problem_left_out(r, path, why);
+                }
+                p.before += file_size(path);
+        }
+        cli_progress_end();
+        return e == -ENOMEM ? e : 0;
+}
+
+#define TOGETHER false
+#define EXACT    true
+static const struct {
+        int (*write)(const struct capo_page *page, FILE *out);
+        bool exact;
+} faces[REPORT_FACES] = {
+#define REPORT_FACE(name, where, rows, help) [REPORT_FACE_##name] = {report_##name, rows},
+#include "cli/report/report_formats.def"
+};
+
+/* The names that there are, each once: for who asked for another. */
+static void say_names(const char *what, const char *asked, const struct capo_job *job, bool calls)
+{
+        char text[400] = "";
+
+        for (uint32_t i = 0; i < (calls ? job->n_rows : job->n_comms) && strlen(text) < sizeof text - 64; i++) {
+                const char *name = calls ? capo_call_name(job->rows[i].call) : job->comms[i].name;
+                bool said = false;
+
+                for (uint32_t k = 0; k < i && calls && !said; k++)
+                        said = job->rows[k].call == job->rows[i].call;
+                if (!said)
+                        capo_append(text, sizeof text, "%s%.60s", *text ? ", " : "", name);
+        }
+        capo_error("%s: no %s \"%s\"; there %s: %s", what, calls ? "call" : "communicator", asked,
+                   strchr(text, ',') ? "are" : "is", *text ? text : "none");
+}
+
+/* A filter that lets nothing through is a mistake, not an empty page. */
+static int check_filter(const struct capo_page *r)
+{
+        bool comm = !r->only_comm, call = !r->only_call;
+
+        for (uint32_t i = 0; i < r->job->n_comms && !comm; i++)
+                comm = fnmatch(r->only_comm, r->job->comms[i].name, 0) == 0;
+        for (uint32_t i = 0; i < r->job->n_rows && !call; i++)
+                call = r->job->rows[i].call == r->only_call;
+        if (!comm)
+                say_names(r->what, r->only_comm, r->job, false);
+        else if (!call)
+                say_names(r->what, capo_call_name(r->only_call), r->job, true);
+        return comm && call ? 0 : -ENOENT;
+}
+
+static int make_page(struct capo_page *r, const struct report_options *o, const struct capo_log_paths *paths)
+{
+        r->job = capo_job_new();
+        if (!r->job)
+                return -ENOMEM;
+        r->what = paths->n_folders == 1 ? paths->folder[0] : paths->n ? paths->path[0] : o->args[0];
+        r->all = o->all;
+        r->exact = o->all || faces[o->face].exact;
+        r->only_comm = o->comm;
+        r->only_call = o->call;
+        r->sort = o->sort;
+        if (read_logs(r, paths) < 0)
+                return -ENOMEM;
+        if (!r->job->n_processes) {
+                if (!paths->n)
+                        capo_error("%s holds no logs (*.capo); capo run --dir %s -- COMMAND makes some", o->args[0],
+                                   o->args[0]);
+                else
+                        capo_error("none of %zu file%s is a log that can be read", paths->n, paths->n > 1 ? "s" : "");
+                return -ENOENT;
+        }
+        if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0)
+                return -ENOMEM;
+        if (check_filter(r) < 0)
+                return -ENOENT;
+        if ((o->topo || o->platform) && report_ceilings(r, o) < 0)
+                return -EINVAL;
+        return capo_judge(r);
+}
+
+static int write_beside(const struct capo_page *r, const char *path, int (*write)(const struct capo_page *, FILE *))
+{
+        struct cli_output file;
+        int e = cli_output_open(&file, path);
+
+        return e < 0 ? e : cli_output_close(&file, write(r, file.file));
+}
+
+static int report_run(void *options, int n, char **words)
+{
+        _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
+        _cleanup_(capo_page_finish) struct capo_page r = {0};
+        struct report_options *o = options;
+        char why[512];
+        int e = 0;
+
+        o->args = words;
+        o->n_args = n;
+        if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        if (o->recover && recover_logs(&paths)) {
+                capo_log_paths_finish(&paths);
+                if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
+                        return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        }
+        if (make_page(&r, o, &paths) < 0)
+                return CAPO_EXIT_FAIL;
+        e = faces[o->face].write(&r, stdout);
+        if (e < 0 && e != -EPIPE && !ferror(stdout))
+                capo_error("report: cannot write: %s", strerror(-e));
+        for (size_t i = 0; i < REPORT_FACES && e == 0; i++) {
+                if (o->beside[i])
+                        e = write_beside(&r, o->beside[i], faces[i].write);
+        }
+        return e < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+static const char *take_call(void *call, const char *value)
+{
+        *(unsigned *)call = capo_call_find(value);
+        return *(unsigned *)call ? NULL : "an NCCL call that capo records, such as AllReduce";
+}
+
+static const struct report_options defaults = {.recover = true};
+
+static const struct cli_option options[] = {
+        {"all", CLI_FLAG(struct report_options, all),
+         "every row and every exact size (else the rows that cost most, many sizes as ranges)"},
+        {"sort", CLI_CHOICE(struct report_options, sort, "KEY", sort_names),
+         "time (default), count, size, p50, p95, p99, max, algbw, busbw, comm or call"},
+        {"comm", CLI_TEXT(struct report_options, comm, "NAME"),
+         "only communicators of this name; * and ? match as in the shell"},
+        {"call", CLI_TAKE(struct report_options, call, "NAME", take_call),
+         "only this call: AllReduce, allreduce and ncclAllReduce are the same", .example = "AllReduce"},
+#define OPTION_PAGE(name, help)              {#name, CLI_SET(struct report_options, face, REPORT_FACE_##name), help},
+#define OPTION_BESIDE(name, help)            {#name, CLI_FILE(struct report_options, beside[REPORT_FACE_##name], "FILE"), help},
+#define REPORT_FACE(name, where, rows, help) OPTION_##where(name, help)
+#include "cli/report/report_formats.def"
+        {"topo", CLI_FILE(struct report_options, topo, "FILE"),
+         "the machine, as in capo topo: then the page names the class of each communicator's GPUs, the share of their "
+         "links' ceiling that its collectives reach, and NICs that a nearer one could replace; --topo this: the machine "
+         "you are on, by hwloc"},
+        {"platform", CLI_TEXT(struct report_options, platform, "NAME"), "the same by its name"},
+        {"no-recover", CLI_CLEAR(struct report_options, recover), "leave what killed processes left in memory alone"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command report_command = {
+        .usage = "[OPTIONS] DIR|FILE...",
+        .about =
+                "Merges the logs of all ranks of a job into one page: what its collectives cost, who came late, where "
+                "they were called, what was wrong. DIR stands for the newest job in it or in its folders (capo-logs/), "
+                "DIR@1 for the oldest. What processes that were killed on this machine had not yet written is taken up first.",
+        .options = options,
+        .after =
+                "How to read it. Times are per call, over all ranks; the column `clock` says what measured them: "
+                "`event` and `kernel` are GPU times (waiting for late ranks included), `host` is only how long the call "
+                "took to return, which is not the transfer, so it gives no bandwidth. Count is calls per rank: an "
+                "AllReduce of 8 ranks is one. Bandwidths follow nccl-tests: algbw is size over time (here p50), busbw "
+                "is algbw times 2(n-1)/n for AllReduce, (n-1)/n for AllGather and ReduceScatter, ...; for the latter "
+                "two the size is the total over ranks. Percentiles are exact to 1/16 (they come from histograms of "
+                "every call).\n"
+                "\n"
+                "NETWORK has a row per rank and NIC that libfabric moved data over, and how much of it fell into which "
+                "call (by time), and how much of that call's time the network was busy (`network`, with its 95 % "
+                "interval) or waited for (`wait`), estimated from looks at random moments; docs/fabric.md says how far "
+                "to trust that. Programs without NCCL, such as MPI, have the NETWORK part only.\n"
+                "\n"
+                "  capo run -- torchrun --nproc-per-node 8 train.py && capo report capo-logs/\n"
+                "  capo report --json logs/ | jq '.rows[] | select(.call == \"AllReduce\") | {bytes, busbw_gbs}'",
+        .status =
+                "0; 1 when there is no log to report or nothing of that --comm or --call, 2 for a wrong command line.",
+        .operand = "FILE",
+        .missing = "which logs? expected a folder or files",
+        .least = 1,
+        .most = UINT_MAX,
+        .size = sizeof(struct report_options),
+        .defaults = &defaults,
+        .run = report_run,
+};

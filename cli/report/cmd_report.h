@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `capo report` share. The page is judged in profiles/job and printed by the faces (report_formats.def). */
+#ifndef CAPO_CLI_REPORT_H
+#define CAPO_CLI_REPORT_H
+
+#include "cli/report/report_formats.h"
+
+struct report_options {
+        enum report_face face;
+        enum capo_page_sort sort;
+        const char *comm, *topo, *platform;
+        const char *beside[REPORT_FACES]; /* files that are written besides; NULL none */
+        unsigned call;                    /* enum capo_call_id; 0: all */
+        bool all, recover;
+        char **args;
+        int n_args;
+};
+
+struct capo_topology;
+
+/** report_ceilings() - ceilings of the communicators, and how near the NICs are, on the machine of --topo or --platform.
+ * Return: 0; negative errno, said. */
+int report_ceilings(struct capo_page *page, const struct report_options *o);
+
+/** report_near() - fill page->near from the machine that the job ran on. Return: 0; -ENOMEM. */
+int report_near(struct capo_page *page, const struct capo_topology *t);
+
+#endif

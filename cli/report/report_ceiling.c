@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ceiling of each communicator: its members' CUDA devices have PCI bus ids in the logs, the topology knows the GPUs
+ * at those, and the rest is capo topo's. A communicator of which one rank's log is missing, or whose GPUs are not in
+ * the topology, has no ceiling rather than a wrong one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/base/cli_machine.h"
+#include "cli/report/cmd_report.h"
+#include "core/base/util.h"
+#include "profiles/fragment/bound.h"
+
+/* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
+static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m, const char *what)
+{
+        char key[32];
+
+        snprintf(key, sizeof key, "%s.%d", what, m->device);
+        return capo_job_info(&job->processes[m->process], key);
+}
+
+/* MIG slices: the GPUs' links are not theirs. @t is the caller's own. */
+static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                int gpu = slices[i] ? capo_topology_gpu_by_dev(t, gpus[i].dev) : -1;
+
+                if (gpu >= 0)
+                        capo_topology_slice(t, gpu);
+        }
+}
+
+/* Two ranks on one GPU of one node, which only slices may be. */
+static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
+{
+        for (uint32_t i = 1; i < n; i++) {
+                for (uint32_t k = 0; k < i; k++) {
+                        if (gpus[i].node == gpus[k].node && gpus[i].dev == gpus[k].dev && !(slices[i] && slices[k]))
+                                return true;
+                }
+        }
+        return false;
+}
+
+static void set_ceiling(struct capo_page *r, const struct capo_topology *t, const struct cli_machine_words *where,
+                        uint32_t comm)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
+        struct cli_machine_source source;
+        struct capo_page_ceiling *to = &r->ceiling[comm];
+        struct fragment_bound bound = {0};
+        bool any_slice = false;
+
+        const struct capo_job *job = r->job;
+        const struct capo_job_comm *c = &job->comms[comm];
+        _cleanup_free_ struct capo_plan_gpu *gpus = calloc(c->n_members + 1, sizeof *gpus);
+        _cleanup_free_ bool *slices = calloc(c->n_members + 1, sizeof *slices);
+        _cleanup_free_ int *node_of = malloc(sizeof *node_of * (job->n_nodes + 1));
+        uint16_t n_nodes = 0;
+
+        if (!gpus || !slices || !node_of || c->n_ranks < 1)
+                return;
+        if (c->n_members != (uint32_t)c->n_ranks) {
+                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: %u of %d logs", c->name, c->n_members, c->n_ranks);
+                return;
+        }
+        for (uint32_t i = 0; i <= job->n_nodes; i++)
+                node_of[i] = -1;
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const char *busid = gpu_info(job, &c->members[i], CAPO_INFO_GPU_BUSID);
+                int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;
+                uint32_t node = job->processes[c->members[i].process].node;
+
+                if (gpu < 0) {
+                        snprintf(r->no_ceiling, sizeof r->no_ceiling,
+                                 busid ? "%s: rank %d is on GPU %s, which %s lacks"
+                                       : "%s: the log of rank %d has no GPU bus id%.0s%.0s",
+                                 c->name, c->members[i].rank, busid ? busid : "", r->topology);
+                        return;
+                }
+                if (node_of[node] < 0)
+                        node_of[node] = n_nodes++;
+                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
+                slices[i] = gpu_info(job, &c->members[i], CAPO_INFO_GPU_MIG) != NULL;
+                any_slice |= slices[i];
+        }
+        if (has_shared_gpu(gpus, slices, c->n_members)) {
+                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: two ranks are on one GPU", c->name);
+                return;
+        }
+        if (any_slice) {
+                if (cli_machine_load("report", where, &sliced, &source) < 0)
+                        return;
+                take_links(sliced, gpus, slices, c->n_members);
+        }
+        if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
+                return;
+        snprintf(to->class, sizeof to->class, "%s", bound.class);
+        for (unsigned call = 0; call < CAPO_CALLS; call++) {
+                int coll = capo_coll_of_call(call);
+
+                if (coll < 0)
+                        continue;
+                to->busbw_gbs[call] = bound.busbw_gbs[coll];
+                to->on[call] = capo_ceiling_word(bound.of[coll]);
+        }
+}
+
+int report_ceilings(struct capo_page *r, const struct report_options *o)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        bool here = o->topo && !strcmp(o->topo, "this");
+        struct cli_machine_words where = {.topo = here ? NULL : o->topo, .platform = o->platform};
+        struct cli_machine_source source;
+        int e = cli_machine_load("report", &where, &t, &source);
+
+        if (e < 0)
+                return e;
+        r->ceiling = calloc(r->job->n_comms + 1, sizeof *r->ceiling);
+        if (!r->ceiling)
+                return -ENOMEM;
+        snprintf(r->topology, sizeof r->topology, "%s", capo_base_name(t->name));
+        if (t->brick_gbs > 0)
+                snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)", t->brick_gbs,
+                         t->brick_source);
+        for (uint32_t i = 0; i < r->job->n_comms; i++)
+                set_ceiling(r, t, &where, i);
+        return report_near(r, t);
+}

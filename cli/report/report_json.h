@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of the report for programs. */
+#ifndef CAPO_CLI_REPORT_JSON_H
+#define CAPO_CLI_REPORT_JSON_H
+
+#include <jansson.h>
+
+#include "cli/base/cli_json.h"
+
+#include "analysis/report/job_page.h"
+
+/** report_json_number() - six digits that count; null for what is no number. */
+json_t *report_json_number(double value);
+
+/** report_json_fabric() - the value of "fabric": one object per rank and domain; empty without libfabric. */
+json_t *report_json_fabric(const struct capo_page *page);
+
+/** report_json_fabric_calls() - the value of "fabric_calls": traffic by communicator and call. */
+json_t *report_json_fabric_calls(const struct capo_page *page);
+
+/** report_json_judged() - what is concluded: "problem_list", "waits", "next", "places", "rules", into @to. */
+void report_json_judged(json_t *to, const struct capo_page *page);
+
+#endif

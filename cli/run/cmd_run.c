@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo run: puts the preload library and the settings into the environment and becomes the command, so that the exit
+ * status, the signals and the terminal are the command's own. The command may be the program itself or what starts it
+ * on many nodes: srun, torchrun and MPICH's mpiexec pass the environment on; Open MPI's mpirun passes on only what it
+ * is told to, so for it the variables are named with -x.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/run/cmd_run.h"
+#include "capo/profile.h"
+#include "cli/base/install_paths.h"
+#include "core/base/layout.h"
+#include "core/base/nccl_release.h"
+#include "core/profile/profile_find.h"
+#include "core/base/util.h"
+#include "cli/doctor/doctor.h"
+#include "cli/run/profile_auto.h"
+
+static const char *forwarded[64];
+static unsigned n_forwarded;
+
+void run_setenv(const char *name, const char *value)
+{
+        setenv(name, value, 1);
+        for (unsigned i = 0; i < n_forwarded; i++) {
+                if (!strcmp(forwarded[i], name))
+                        return;
+        }
+        if (n_forwarded < N_ELEMENTS(forwarded))
+                forwarded[n_forwarded++] = name;
+}
+
+/* capo-logs/<job id>, or the time where there is no job. */
+static void default_dir(char *dir, size_t room)
+{
+        static const char *const job_ids[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
+        const char *id = NULL, *step = NULL;
+        time_t now = time(NULL);
+        struct tm tm;
+        char when[32];
+
+        for (size_t i = 0; i < N_ELEMENTS(job_ids) && !id; i++)
+                id = getenv(job_ids[i]);
+        if (id && *id) {
+                step = getenv("SLURM_STEP_ID");
+                snprintf(dir, room, "capo-logs/%s%s%s", id, step ? "." : "", step ? step : "");
+                return;
+        }
+        localtime_r(&now, &tm);
+        strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
+        snprintf(dir, room, "capo-logs/%s.%d", when, (int)getpid());
+}
+
+/*
+ * Make @dir and those above it; absolute in @path, because the command may change its folder. *before: how many bytes of
+ * @path name what was there before. Another rank's capo run may take away meanwhile what it made and left empty.
+ */
+static int make_dir(const char *dir, char *path, size_t room, size_t *before)
+{
+        char cwd[PATH_MAX];
+        struct stat st;
+        int r = -ENOENT;
+
+        if (*dir == '/')
+                *cwd = 0;
+        else if (!getcwd(cwd, sizeof cwd))
+                return -errno;
+        if (snprintf(path, room, "%s%s%s", cwd, *dir == '/' ? "" : "/", dir) >= (int)room)
+                return -ENAMETOOLONG;
+        *before = strlen(path);
+        for (int tries = 0; tries < 100 && r == -ENOENT; tries++) {
+                char *p = path;
+
+                r = 0;
+                while (p && r == 0) {
+                        p = strchr(p + 1, '/');
+                        if (p)
+                                *p = 0;
+                        if (mkdir(path, 0700) == 0)
+                                *before = *before < strlen(path) ? *before : strlen(path) - 1;
+                        else if (errno != EEXIST)
+                                r = -errno;
+                        if (p)
+                                *p = '/';
+                }
+                if (r == 0 && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+                        r = -ENOTDIR;
+                else if (r == 0 && access(path, W_OK | X_OK) < 0)
+                        r = -errno;
+        }
+        return r;
+}
+
+/* What make_dir() made is taken away if it is empty: the recorder makes it again when there is something to write. */
+static void remove_empty(const char *path, size_t before)
+{
+        _cleanup_free_ char *copy = strdup(path);
+        char *end;
+
+        while (copy && strlen(copy) > before && rmdir(copy) == 0 && (end = strrchr(copy, '/')))
+                *end = 0;
+}
+
+/* Open MPI's launcher, whatever its name: it says so. Its relatives pass the environment on by themselves. */
+static bool is_open_mpi(const char *command)
+{
+        static const char *const names[] = {"mpirun",  "mpiexec",        "orterun",
+                                            "prterun", "mpirun.openmpi", "mpiexec.openmpi"};
+        const char *base = capo_base_name(command);
+        char line[PATH_MAX + 64];
+        bool open_mpi = false;
+        FILE *pipe;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (strcmp(base, names[i]))
+                        continue;
+                if (strchr(command, '\''))
+                        return false;
+                snprintf(line, sizeof line, "'%s' --version 2>/dev/null", command);
+                pipe = popen(line, "r");
+                while (pipe && fgets(line, sizeof line, pipe)) {
+                        if (strstr(line, "Open MPI") || strstr(line, "OpenRTE") || strstr(line, "PRRTE"))
+                                open_mpi = true;
+                }
+                if (pipe)
+                        pclose(pipe);
+                return open_mpi;
+        }
+        return false;
+}
+
+/* The step it starts has variables of its own, of its very ranks; the allocation's may be of others. */
+static bool is_srun(const char *command)
+{
+        return !strcmp(capo_base_name(command), "srun");
+}
+
+/* @command with `-x NAME` after its first word for every variable that is to travel. */
+static char **with_forwarding(char **command)
+{
+        unsigned n = 0;
+        char **line, **at;
+
+        while (command[n])
+                n++;
+        line = calloc(n + 2 * n_forwarded + 1, sizeof *line);
+        if (!line)
+                return command;
+        at = line;
+        *at++ = command[0];
+        for (unsigned i = 0; i < n_forwarded; i++) {
+                *at++ = strdup("-x");
+                *at++ = strdup(forwarded[i]);
+        }
+        for (unsigned i = 1; i < n; i++)
+                *at++ = command[i];
+        return line;
+}
+
+/* One of those that the loader sees there: blanks and colons divide them. */
+static bool is_preloaded(const char *list, const char *library)
+{
+        size_t n = strlen(library);
+
+        for (const char *at = list; *at; at += strspn(at, " :")) {
+                size_t length = strcspn(at, " :");
+
+                if (length == n && !memcmp(at, library, n))
+                        return true;
+                at += length;
+        }
+        return false;
+}
+
+static void preload_library(const char *library)
+{
+        const char *before = getenv("LD_PRELOAD");
+        _cleanup_free_ char *list = NULL;
+
+        if (before && is_preloaded(before, library)) {
+                run_setenv("LD_PRELOAD", before);
+                return;
+        }
+        if (before && *before && asprintf(&list, "%s:%s", library, before) > 0)
+                run_setenv("LD_PRELOAD", list);
+        else
+                run_setenv("LD_PRELOAD", library);
+}
+
+void run_take_plugin(const char *variable, const char *chain, const char *library)
+{
+        const char *before = getenv(variable);
+
+        if (before && *before && strcmp(before, library))
+                run_setenv(chain, before);
+        run_setenv(variable, library);
+}
+
+/* A profile of a fragment holds for its class only, and nothing in the job would say that it never does. */
+static void say_class(const struct capo_profile *profile, const char *here)
+{
+        const char *first = NULL;
+
+        for (uint32_t i = 0; i < profile->n_rules; i++) {
+                const char *of = profile->rules[i].when.class_name;
+
+                if (!of || !strcmp(of, here))
+                        return;
+                first = first ? first : of;
+        }
+        if (first)
+                capo_warn("no rule of %s can hold: all are for other classes of allocation (%s), and this one %s%s",
+                          profile->file, first,
+                          *here ? "is " : "is not known; --platform or --topo with --gpus says it", here);
+}
+
+/*
+ * Resolve the profile once, here, and export what every rank must agree on: its path, its digest, the layout, and
+ * whether modelled rules are used (said in so many words, also when not: a shell on another node may say otherwise). A
+ * profile that is wrong stops the job before it starts.
+ */
+static int set_profile(const struct run *run, char **command, const char *library)
+{
+        char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
+        _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
+        char agreed[CAPO_AGREEMENT], version[16];
+        struct capo_layout_launch launch;
+        struct capo_env env;
+        bool allow_modelled;
+        uint32_t n;
+        struct capo_findings findings = {0};
+        struct capo_reach reach;
+        struct capo_fault fault;
+
+        if (cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", shipped, sizeof shipped))
+                *shipped = 0;
+        if (!strcmp(run->profile, "-"))
+                return capo_fail(-EINVAL, "run: --profile - is no file that every rank could read");
+        if (strcmp(run->profile, "auto")
+                    ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
+                    : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault))
+                return capo_fail(-EINVAL, "%s", fault.text);
+        if (!realpath(path, absolute))
+                return capo_fail(-EINVAL, "%s: %s", path, strerror(errno));
+        if (capo_profile_load(absolute, &profile, &fault))
+                return capo_fail(-EINVAL, "%s", fault.text);
+        if (capo_layout_from_launcher(capo_getenv, NULL, &launch) == -EINVAL)
+                return capo_fail(-EINVAL, "%s", launch.said);
+        if (*launch.said)
+                capo_warn("%s", launch.said);
+        capo_env_read(&env);
+        allow_modelled = run->allow_modelled || env.allow_modelled;
+        n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
+        if (n)
+                capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
+        say_class(profile, env.class_name);
+        capo_doctor_command(&findings, command, &reach);
+        capo_findings_finish(&findings);
+        if (reach.version && !capo_nccl_has(reach.version, CAPO_NCCL_TUNER)) {
+                capo_warn("NCCL %s has no tuner interface, 2.19 and later have: the profile is not used",
+                          capo_nccl_text((uint32_t)reach.version, version, sizeof version));
+                return 0;
+        }
+        run_setenv(CAPO_ENV_profile, absolute);
+        run_setenv(CAPO_ENV_profile_digest, capo_profile_agreement(profile, allow_modelled, agreed));
+        run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
+        if (capo_profile_turned(profile))
+                run_setenv(CAPO_ENV_steer, "1");
+        if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
+                run_setenv(CAPO_ENV_layout, capo_layout_print(&launch.layout, layout, sizeof layout));
+        run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
+        if (!run->quiet)
+                capo_info("tuning by %s, digest %s", absolute, profile->digest);
+        return 0;
+}
+
+int run_library(char *path, size_t room)
+{
+        if (!cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", path, room)) {
+                if (!strpbrk(path, " :"))
+                        return 0;
+                return capo_fail(
+                        -EINVAL,
+                        "%s: the loader takes blanks and colons in LD_PRELOAD for the end of a name; install where the "
+                        "path has none",
+                        path);
+        }
+        return capo_fail(-ENOENT, "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+}
+
+int run_exec(const struct run *run, char **command)
+{
+        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16];
+        size_t before = 0;
+        int r;
+
+        if (run_library(library, sizeof library) < 0)
+                return CAPO_EXIT_FAIL;
+        if (run->dir)
+                snprintf(dir, sizeof dir, "%s", run->dir);
+        else
+                default_dir(dir, sizeof dir);
+        r = make_dir(dir, path, sizeof path, &before);
+        if (r < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: cannot be used for logs: %s", dir,
+                                 r == -ENOTDIR ? "a file is there, and a folder is expected" : strerror(-r));
+        run_setenv(CAPO_ENV_dir, path);
+        r = run_allocation(run);
+        if (r) {
+                remove_empty(path, before);
+                return r;
+        }
+        if (run->trace)
+                run_setenv(CAPO_ENV_trace, run->trace);
+        if (run->sample >= 0) {
+                snprintf(sample, sizeof sample, "%d", run->sample);
+                run_setenv(CAPO_ENV_gpu_sample, sample);
+        }
+        if (run->names)
+                run_setenv(CAPO_ENV_comm_names, run->names);
+        if (run->layout)
+                run_setenv(CAPO_ENV_layout, run->layout);
+        if (run->allow_modelled)
+                run_setenv(CAPO_ENV_allow_modelled, "1");
+        if (run->quiet)
+                run_setenv(CAPO_ENV_quiet, "1");
+        if (run->profile && set_profile(run, command, library)) {
+                remove_empty(path, before);
+                return CAPO_EXIT_FAIL;
+        }
+        /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
+         * costs. */
+        if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
+                run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
+        preload_library(library);
+        if (!run->quiet)
+                capo_info("recording to %s; afterwards: capo report %s", dir, dir);
+        if (is_open_mpi(command[0]))
+                command = with_forwarding(command);
+        remove_empty(path, before);
+        execvp(command[0], command);
+        r = errno;
+        capo_error("%s: %s", command[0], strerror(r));
+        return r == ENOENT ? 127 : 126;
+}
+
+const struct cli_option run_options[] = {
+        {"dir", CLI_FILE(struct run, dir, "DIR"), "where the logs go; default capo-logs/<job id, or the time>"},
+        {"names", CLI_FILE(struct run, names, "FILE"), "names for communicators: lines \"<uid or number> <name>\""},
+        {"layout", CLI_TEXT(struct run, layout, "L"), "ranks per node, such as 3+5, when the launcher does not tell"},
+        {"topo", CLI_FILE(struct run, topo, "FILE"),
+         "with --gpus: which GPUs of which machine (capo topo). Tells profile rules the class of the allocation "
+         "(CAPO_CLASS) and its layout; give the same on every machine"},
+        {"platform", CLI_TEXT(struct run, platform, "NAME"), "the same machine by its name"},
+        {"gpus", CLI_TEXT(struct run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4"},
+        {"alloc", CLI_TEXT(struct run, alloc, "SIZES"), "or the first ones: 3+5"},
+        {"quiet", CLI_FLAG(struct run, quiet), "say nothing unless something is wrong"},
+        {0}};
+
+static const char *take_trace(void *trace, const char *value)
+{
+        *(const char **)trace = value;
+        return strcmp(value, "all") ? "\"all\"" : NULL;
+}
+
+static int exec_words(void *options, int n, char **words)
+{
+        return run_exec(options, words);
+}
+
+static const struct run defaults = {.sample = -1};
+
+static const struct cli_option options[] = {
+        {"trace", CLI_TAKE(struct run, trace, "all", take_trace),
+         "keep every call, not only summaries and the last calls of each process", .example = "all"},
+        {"sample", CLI_COUNT(struct run, sample, "N", 0, INT_MAX),
+         "time one in N calls on the GPU with an event pair (default 8; 0: host times only)"},
+        {"profile", CLI_FILE(struct run, profile, "P"),
+         "tune by this profile: a file, a stored profile's name, or auto"},
+        {"allow-modelled", CLI_FLAG(struct run, allow_modelled),
+         "also use the profile's modelled rules: computed for an allocation nobody measured"},
+        {NULL, CLI_KIND_TABLE, 0, {.table = run_options}},
+        {0}};
+
+const struct cli_command run_command = {
+        .usage = "[OPTIONS] -- COMMAND [ARG...]",
+        .about = "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
+                 "(torchrun, srun, mpirun, a shell script); nothing in it needs to change. Processes that never call "
+                 "NCCL or libfabric are left alone: no thread, no file, no output.",
+        .options = options,
+        .after = "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
+                 "All settings: capo env\n"
+                 "\n"
+                 "  capo run -- torchrun --nproc-per-node 8 train.py\n"
+                 "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
+                 "  capo run --profile mycluster.json -- srun python train.py",
+        .status = "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
+        .operand = "COMMAND",
+        .missing = "no command given, expected -- COMMAND [ARG...]",
+        .least = 1,
+        .most = UINT_MAX,
+        .command = true,
+        .size = sizeof(struct run),
+        .defaults = &defaults,
+        .run = exec_words,
+};

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "core/profile/profile_find.h"
+#include "core/base/util.h"
+#include "cli/run/profile_auto.h"
+
+/* Letters and digits in lower case, and where words begin: "NVIDIA H100 80GB HBM3" and "h100-80gb" then share "h10080gb". */
+struct squeezed {
+        char text[256];
+        bool begins[256]; /* the end, too */
+        size_t n;
+};
+
+static struct squeezed squeeze_text(const char *from)
+{
+        struct squeezed s = {0};
+        bool begins = true;
+
+        for (; *from && s.n + 1 < sizeof s.text; from++) {
+                if (!isalnum((unsigned char)*from)) {
+                        begins = true;
+                        continue;
+                }
+                s.begins[s.n] = begins;
+                s.text[s.n++] = (char)tolower((unsigned char)*from);
+                begins = false;
+        }
+        s.begins[s.n] = true;
+        return s;
+}
+
+/* Does @model have @gpu, in whole words? An A10 is no A100, and a B200 no GB200. */
+static bool has_words(const struct squeezed *model, const struct squeezed *gpu)
+{
+        for (const char *at = model->text; gpu->n && (at = strstr(at, gpu->text)); at++) {
+                if (model->begins[at - model->text] && model->begins[(size_t)(at - model->text) + gpu->n])
+                        return true;
+        }
+        return false;
+}
+
+/* The driver's name of the first GPU, and how many there are. */
+static int gpus_here(const char *folder, char *model, size_t room)
+{
+        DIR *dir = opendir(folder);
+        int n = 0;
+
+        *model = 0;
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+                char path[PATH_MAX], line[256];
+                _cleanup_fclose_ FILE *in = NULL;
+
+                if (*e->d_name == '.')
+                        continue;
+                n++;
+                if (*model || snprintf(path, sizeof path, "%s/%s/information", folder, e->d_name) >= (int)sizeof path)
+                        continue;
+                in = fopen(path, "re");
+                while (in && !*model && fgets(line, sizeof line, in)) {
+                        char *value = strncmp(line, "Model:", 6) ? NULL : line + 6 + strspn(line + 6, " \t");
+
+                        if (value)
+                                snprintf(model, room, "%.*s", (int)strcspn(value, "\n"), value);
+                }
+        }
+        if (dir)
+                closedir(dir);
+        return n;
+}
+
+/* A note's JSON text without its quotes. */
+static const char *note_text(const struct capo_profile *p, const char *key, char *text, size_t room)
+{
+        for (uint32_t i = 0; i < p->n_notes[CAPO_PLATFORM]; i++) {
+                const struct capo_note *n = &p->notes[CAPO_PLATFORM][i];
+
+                if (strcmp(n->key, key))
+                        continue;
+                snprintf(text, room, "%s", n->json + (*n->json == '"'));
+                text[strcspn(text, "\"")] = 0;
+                return text;
+        }
+        return NULL;
+}
+
+static bool profile_fits(const char *path, const struct squeezed *model, int n_gpus)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+        struct squeezed gpu;
+        const char *value;
+        char text[256];
+
+        if (capo_profile_load(path, &p, NULL))
+                return false; /* `capo profile list` shows why; a broken file must not stop another's job */
+        value = note_text(p, "gpu", text, sizeof text);
+        if (!value)
+                return false;
+        gpu = squeeze_text(value);
+        if (!has_words(model, &gpu))
+                return false;
+        value = note_text(p, "gpus_per_node", text, sizeof text);
+        return !value || atoi(value) == n_gpus;
+}
+
+static int is_profile(const struct dirent *e)
+{
+        const char *dot = strrchr(e->d_name, '.');
+
+        return dot && !strcmp(dot, ".json");
+}
+
+int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t room, struct capo_fault *fault)
+{
+        char model[256], folder[PATH_MAX];
+        int n_gpus = gpus_here(gpus ? gpus : "/proc/driver/nvidia/gpus", model, sizeof model);
+        struct squeezed plain;
+        bool found = false;
+        const char *what;
+
+        if (n_gpus == 0)
+                return capo_why(-ENODEV, fault->text, sizeof fault->text,
+                                "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
+        plain = squeeze_text(model);
+        for (unsigned i = 0; !found && capo_profile_folder(i, shipped, folder, sizeof folder, &what); i++) {
+                struct dirent **names;
+                int n = *folder ? scandir(folder, &names, is_profile, alphasort) : -1;
+
+                for (int k = 0; k < n; k++) {
+                        char file[PATH_MAX];
+
+                        if (!found &&
+                            snprintf(file, sizeof file, "%s/%s", folder, names[k]->d_name) < (int)sizeof file &&
+                            strlen(file) < room && profile_fits(file, &plain, n_gpus)) {
+                                strcpy(path, file);
+                                found = true;
+                        }
+                        free(names[k]);
+                }
+                if (n >= 0)
+                        free(names);
+        }
+        if (found)
+                return 0;
+        return capo_why(-ENOENT, fault->text, sizeof fault->text,
+                        "profile auto: no stored profile is for %d x %s; capo profile list shows what there is", n_gpus,
+                        model);
+}

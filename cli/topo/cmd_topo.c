@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo topo: which machine, which GPUs; then one page about them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/topo/cmd_topo.h"
+#include "core/base/util.h"
+#include "profiles/machine/visible.h"
+
+/* The GPUs that CUDA would show to a program started here, in its order. */
+static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char *said, size_t said_room, char *why,
+                             size_t room)
+{
+        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
+        _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
+        int gpus[N_ELEMENTS(v->devices)];
+        char no_driver[256];
+        bool driver;
+        int r;
+
+        if (!nvml || !v)
+                return -ENOMEM;
+        driver = capo_nvml_read(nvml, no_driver, sizeof no_driver) == 0;
+        r = capo_visible_find(t, driver ? nvml : NULL, capo_getenv, NULL, v, why, room);
+        if (r < 0)
+                return r;
+        for (int i = 0; i < v->n; i++) {
+                gpus[i] = v->devices[i].gpu;
+                if (v->devices[i].slice)
+                        capo_topology_slice(t, v->devices[i].gpu);
+        }
+        snprintf(said, said_room, "%s", v->said);
+        return capo_alloc_gpus(gpus, v->n, a);
+}
+
+static int find_allocation(const struct topo_options *o, struct capo_topology *t, struct capo_alloc *a, char *said,
+                           size_t said_room, char *why, size_t room)
+{
+        _cleanup_free_ int *all = NULL;
+
+        *said = 0;
+        if (o->gpus || o->alloc)
+                return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
+        if (!o->machine.topo && !o->machine.platform)
+                return find_visible_gpus(t, a, said, said_room, why, room);
+        all = malloc(sizeof *all * (t->n_gpus + 1));
+        for (size_t i = 0; all && i < t->n_gpus; i++)
+                all[i] = (int)i;
+        return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
+}
+
+/* What real NCCL would do; nccl->why_not says why it was not asked. */
+static void topo_ask(const struct cli_machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+                     struct fragment_nccl *nccl)
+{
+        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
+
+        if (asker && cli_machine_asker(s, t, asker, nccl->why_not, sizeof nccl->why_not) == 0)
+                (void)fragment_nccl_ask(&asker->machine, a, nccl);
+}
+
+static int print_allocation(const struct topo_options *o, struct capo_topology *t, const struct cli_machine_source *s)
+{
+        struct capo_alloc a;
+        struct capo_ceilings c;
+        struct fragment_nccl nccl = {0};
+        char why[1600] = "out of memory", said[1024];
+        int r = find_allocation(o, t, &a, said, sizeof said, why, sizeof why), status = CAPO_EXIT_OK;
+
+        if (r < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "topo: %s", why);
+        r = capo_ceilings(t, &a, CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
+        if (!r && o->ask_nccl)
+                topo_ask(s, t, &a, &nccl); /* the page says why not */
+        if (!r) {
+                if (o->json)
+                        r = topo_json(stdout, t, &a, &c, &nccl, said);
+                else
+                        topo_page(stdout, t, &a, &c, &nccl, said);
+                if (!r && o->svg && topo_svg(o->svg, t, &a, &c) < 0)
+                        status = CAPO_EXIT_FAIL; /* said */
+        }
+        capo_alloc_free(&a);
+        if (r < 0)
+                capo_error("topo: %s", why);
+        return r < 0 ? CAPO_EXIT_FAIL : status;
+}
+
+static int topo_run(void *options, int n, char **words)
+{
+        struct topo_options *o = options;
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct cli_machine_source s;
+
+        if (o->gpus && o->alloc)
+                return capo_fail(CAPO_EXIT_USAGE, "topo: only one of --gpus and --alloc");
+        if (cli_machine_load("topo", &o->machine, &t, &s) < 0)
+                return CAPO_EXIT_FAIL;
+        return print_allocation(o, t, &s);
+}
+
+static const struct cli_option options[] = {
+        {"topo", CLI_FILE(struct topo_options, machine.topo, "FILE"),
+         "NCCL topology XML (NCCL_TOPO_DUMP_FILE writes one), lstopo XML, or the text of nvidia-smi topo -m; without it "
+         "and --platform: this machine, by hwloc"},
+        {"platform", CLI_TEXT(struct topo_options, machine.platform, "NAME"),
+         "a machine capo knows: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ... (capo plan --help has the list), gb200-nvl36, "
+         "gb200-nvl72; with --topo it supplies NVLinks the file lacks"},
+        {"gpus", CLI_TEXT(struct topo_options, gpus, "LIST"),
+         "1,2,3 or 0-4 or bus ids; 1,2,3+0-4, also written {1,2,3} + {0-4} or 0:1,2,3;1:0-4, is two machines; without it all GPUs, on this machine those that the driver "
+         "opens to this process and CUDA_VISIBLE_DEVICES picks: numbers, UUIDs or beginnings of them, MIG slices"},
+        {"alloc", CLI_TEXT(struct topo_options, alloc, "SIZES"),
+         "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8. All that --gpus takes is taken too, but bare numbers are counts"},
+        {"nccl", CLI_FLAG(struct topo_options, ask_nccl),
+         "ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)"},
+        {"json", CLI_FLAG(struct topo_options, json), "for programs"},
+        {"svg", CLI_FILE(struct topo_options, svg, "FILE"), "draw the links"},
+        {"brick", CLI_NUMBER(struct topo_options, machine.brick_gbs, "GBS", 0.001, 4096),
+         "bandwidth of one NVLink each way instead of NCCL's constant"},
+        {"partial", CLI_FLAG(struct topo_options, machine.partial),
+         "the file was dumped where GPUs were hidden: drop links that lead to them"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command topo_command = {
+        .usage = "[--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES] [OPTIONS]",
+        .about =
+                "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their "
+                "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
+                "inside), all-reduce (packed spanning trees), over NVLink alone and over NVLink, PCIe and NICs "
+                "together. Exact for the model that docs/fragments.md states; GB/s as nccl-tests' algbw.",
+        .options = options,
+        .after = "  capo topo --platform dgx1v --gpus 0,3,4\n"
+                 "  capo topo --topo topo.xml --alloc 3+5",
+        .status = "0; 1 the description or the allocation is wrong; 2 wrong command line.",
+        .size = sizeof(struct topo_options),
+        .run = topo_run,
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `capo topo` share. */
+#ifndef CAPO_TOPO_CLI_H
+#define CAPO_TOPO_CLI_H
+
+#include <stdio.h>
+
+#include "cli/base/cli_machine.h"
+
+struct topo_options {
+        struct cli_machine_words machine;
+        const char *gpus, *alloc, *svg;
+        bool json, ask_nccl;
+};
+
+/** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in GB/s (0 none). */
+double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room);
+
+void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
+               const struct fragment_nccl *nccl, const char *said);
+/** topo_json() - Return: 0; -ENOMEM. */
+int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
+              const struct fragment_nccl *nccl, const char *said);
+/** topo_svg() - Return: 0; negative errno, said. */
+int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
+             const struct capo_ceilings *c);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+#include <string.h>
+
+#include "core/base/plain_text.h"
+#include "core/base/util.h"
+
+enum { REFUSED = 0, UNDECIDED = 9 };
+
+/* Bytes of the letter at @p; REFUSED; UNDECIDED: so far it is one. */
+static size_t check_letter(const unsigned char *p, size_t n)
+{
+        size_t size = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+        unsigned least = 0x80, most = 0xbf; /* of the second byte */
+
+        if (p[0] == '\n' || p[0] == '\t' || (p[0] >= ' ' && p[0] < 0x7f))
+                return 1;
+        if (p[0] < 0xc2 || p[0] > 0xf4)
+                return REFUSED;
+        switch (p[0]) {
+        case 0xc2: least = 0xa0; break; /* below: C1 */
+        case 0xe0: least = 0xa0; break; /* overlong */
+        case 0xed: most = 0x9f; break;  /* surrogates */
+        case 0xf0: least = 0x90; break;
+        case 0xf4: most = 0x8f; break; /* behind the last letter there is */
+        }
+        for (size_t i = 1; i < size; i++) {
+                if (i == n)
+                        return UNDECIDED;
+                if (p[i] < least || p[i] > most)
+                        return REFUSED;
+                least = 0x80;
+                most = 0xbf;
+        }
+        return size;
+}
+
+static size_t check_style(const unsigned char *p, size_t n)
+{
+        static const char *const styles[] = {CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL};
+
+        for (size_t i = 0; i < N_ELEMENTS(styles); i++) {
+                size_t size = strlen(styles[i]);
+
+                if (!memcmp(p, styles[i], n < size ? n : size))
+                        return n < size ? UNDECIDED : size;
+        }
+        return REFUSED;
+}
+
+size_t capo_plain(char *text, size_t n, bool styles, bool last)
+{
+        for (size_t at = 0, size; at < n; at += size) {
+                const unsigned char *p = (const unsigned char *)text + at;
+
+                size = *p == '\033' && styles ? check_style(p, n - at) : check_letter(p, n - at);
+                if (size == UNDECIDED && !last)
+                        return at;
+                if (size == UNDECIDED || size == REFUSED) {
+                        text[at] = '?';
+                        size = 1;
+                }
+        }
+        return n;
+}

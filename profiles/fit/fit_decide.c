@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cells to decisions: which candidate is worth a rule at which size. A rule that harms is worse than a gain left lying,
+ * so a candidate is admitted only
+ *
+ *   where it was measured, and beats NCCL's own choice by more than the interval and by more than min_gain; or
+ *   strictly between two sizes where that is so of this same candidate, and where nothing that was measured there is
+ *   admitted. Its gain is then taken straight in log size between the two.
+ *
+ * Refused are gains that speak of a fault in the measurement of NCCL's own choice (the same gain at all sizes; more
+ * than MOST; more than the links carry); while NCCL's own choice or the candidate was measured in one run only, what the sizes beside do not share of
+ * a gain; and a size that one run of a candidate has alone while its other sizes were repeated: nothing says that
+ * its label is right.
+ * Among the admitted the path through the sizes with the largest total gain is taken, a change of candidate costing a
+ * little, so that equal candidates do not alternate.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/util.h"
+#include "profiles/fit/fit_private.h"
+
+#define SWITCH_COST 0.003 /* of ln time: what a change of candidate between neighbours must bring */
+#define MOST        0.80  /* a gain above this is a fault, not a choice: five times */
+#define MOST_ONCE   0.33  /* the same against one run of NCCL's own choice */
+#define SAME_LEAST  0.05  /* from this on a gain that is the same at all sizes is a slow run of NCCL's own choice */
+#define SAME_SPREAD 0.02  /* ln: less than this around the mean is the same */
+enum { SAME_SIZES = 6, SAME_DOUBLINGS = 6, GAP_DOUBLINGS = 6 };
+
+struct view {
+        const struct capo_fit_series *s;
+        const struct capo_fit_options *o;
+        const struct capo_fit_cell *cells;
+        int skip;
+};
+
+static const struct capo_fit_cell *cell_at(const struct view *v, int p, int c)
+{
+        return &v->cells[p * v->s->n_candidates + c];
+}
+
+static double ln_us(const struct capo_fit_cell *c)
+{
+        return log(c->us);
+}
+
+int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
+                      const struct capo_fit_cell *row, int c)
+{
+        int next = -1;
+
+        if (!isnan(row[0].us))
+                return 0;
+        if (s->has_default || !(s->covered || o->without_default))
+                return -1;
+        for (int k = 1; k < s->n_candidates; k++) {
+                if (k != c && !isnan(row[k].us) && (next < 0 || row[k].us < row[next].us))
+                        next = k;
+        }
+        return next;
+}
+
+/* ln of the baseline's time over the candidate's; NAN where one of them was not measured. */
+static double gain_at(const struct view *v, int p, int c, double *se)
+{
+        const struct capo_fit_cell *row = cell_at(v, p, 0), *cell = &row[c], *base;
+        int b = p == v->skip || isnan(cell->us) ? -1 : capo_fit_baseline(v->s, v->o, row, c);
+
+        if (b < 0 || (c > 0 && cell->is_default))
+                return NAN;
+        base = &row[b];
+        /* measured from its own run's default, the default's run does not matter */
+        *se = cell->anchored && base->anchored ? hypot(cell->se, base->se_within) : hypot(cell->se, base->se);
+        return ln_us(base) - ln_us(cell);
+}
+
+/* What the sizes beside share of the gain at @p; 0 where there is none on one side (@both), or on either. */
+static double shared_gain(const struct view *v, int p, int c, double gain, bool both)
+{
+        int sides = 0;
+
+        for (int step = -1; step <= 1; step += 2) {
+                double se, beside = NAN;
+
+                for (int k = p + step; k >= 0 && k < v->s->n_points && isnan(beside); k += step)
+                        beside = gain_at(v, k, c, &se);
+                if (isnan(beside))
+                        continue;
+                gain = fmin(gain, beside);
+                sides++;
+        }
+        return sides > both ? gain : 0;
+}
+
+static bool same_everywhere(const struct view *v, int c)
+{
+        double sum = 0, squares = 0, mean, se;
+        int n = 0, first = -1, last = -1;
+
+        for (int p = 0; p < v->s->n_points; p++) {
+                double g = gain_at(v, p, c, &se);
+
+                if (isnan(g))
+                        continue;
+                sum += g;
+                squares += g * g;
+                first = first < 0 ? p : first;
+                last = p;
+                n++;
+        }
+        mean = n ? sum / n : 0;
+        return n >= SAME_SIZES && mean >= SAME_LEAST &&
+               log2((double)v->s->points[last].bytes / (double)v->s->points[first].bytes) >= SAME_DOUBLINGS &&
+               squares / n - mean * mean <= SAME_SPREAD * SAME_SPREAD;
+}
+
+/* ln gain of a measured candidate worth a rule; 0: it is not. @why: set when it is refused. */
+static double candidate_worth(const struct view *v, int p, int c, bool same, enum capo_fit_verdict *why)
+{
+        const struct capo_fit_point *q = &v->s->points[p];
+        double se = 0, gain = gain_at(v, p, c, &se), sure;
+        bool once;
+
+        if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
+            (cell_at(v, p, c)->n_runs < 2 && v->s->candidates[c].n_runs > 1 && !v->o->force))
+                return 0;
+        once = q->default_runs < 2 || v->s->candidates[c].n_runs < 2;
+        sure = v->s->has_default && once ? shared_gain(v, p, c, gain, q->default_runs < 2) : gain;
+        if (sure - q->quantile * se <= 0 || 1 - exp(-gain) < v->o->min_gain)
+                return 0;
+        if (v->o->force)
+                return gain;
+        if (1 - exp(-gain) > MOST)
+                *why = CAPO_FIT_TOO_GOOD;
+        else if (1 - exp(-gain) > MOST_ONCE && v->s->has_default && q->default_runs < 2)
+                *why = CAPO_FIT_TOO_GOOD_ONCE;
+        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes, cell_at(v, p, c)->us))
+                *why = CAPO_FIT_BEYOND_LINKS;
+        else if (same)
+                *why = CAPO_FIT_SAME_EVERYWHERE;
+        return *why ? 0 : gain;
+}
+
+/* Between two sizes where @c is worth it: its gain there, 0 when it is not so. */
+static double interpolate_gain(const struct view *v, const double *value, int p, int c)
+{
+        int lo = p - 1, hi = p + 1, m = v->s->n_candidates;
+        double x, xa, xb, se;
+
+        while (lo >= 0 && isnan(gain_at(v, lo, c, &se)))
+                lo--;
+        while (hi < v->s->n_points && isnan(gain_at(v, hi, c, &se)))
+                hi++;
+        if (lo < 0 || hi >= v->s->n_points || !(value[lo * m + c] > 0) || !(value[hi * m + c] > 0))
+                return 0;
+        x = log2((double)v->s->points[p].bytes);
+        xa = log2((double)v->s->points[lo].bytes);
+        xb = log2((double)v->s->points[hi].bytes);
+        if (xb - xa > GAP_DOUBLINGS)
+                return 0;
+        return value[lo * m + c] + (value[hi * m + c] - value[lo * m + c]) * (x - xa) / (xb - xa);
+}
+
+/* Of the candidates at @p none is worth it; false: none was. */
+static bool clear_point(const struct view *v, double *value, int p)
+{
+        bool any = false;
+
+        for (int c = 1; c < v->s->n_candidates; c++) {
+                double *x = &value[p * v->s->n_candidates + c];
+
+                any |= *x > 0;
+                *x = 0;
+        }
+        return any;
+}
+
+/* Where the time of NCCL's own choice is not believed, no candidate is measured by it; and what made one run of it slow there
+ * made it slow at the sizes beside, as far as anything seems to gain. */
+static void clear_refused(const struct view *v, double *value, struct capo_fit_point *points)
+{
+        for (int p = 0; p < v->s->n_points; p++) {
+                if (points[p].refused != CAPO_FIT_TOO_GOOD && points[p].refused != CAPO_FIT_TOO_GOOD_ONCE)
+                        continue;
+                clear_point(v, value, p);
+                for (int step = -1; step <= 1; step += 2) {
+                        for (int k = p + step; k >= 0 && k < v->s->n_points; k += step) {
+                                if (k == v->skip)
+                                        continue;
+                                if (v->s->points[k].default_runs > 1 || !clear_point(v, value, k))
+                                        break;
+                                points[k].refused = CAPO_FIT_TOO_GOOD_ONCE;
+                        }
+                }
+        }
+}
+
+/* value[p * m + c]: ln gain where @c may be written, 0 for NCCL's own choice, -INFINITY elsewhere. */
+static void admit_candidates(const struct view *v, double *value, struct capo_fit_point *points)
+{
+        int m = v->s->n_candidates;
+
+        for (int c = 0; c < m; c++) {
+                bool same = c > 0 && same_everywhere(v, c);
+
+                for (int p = 0; p < v->s->n_points; p++) {
+                        enum capo_fit_verdict why = CAPO_FIT_WRITTEN;
+
+                        value[p * m + c] = candidate_worth(v, p, c, same, &why);
+                        if (why && (c == points[p].best || why == CAPO_FIT_TOO_GOOD || why == CAPO_FIT_TOO_GOOD_ONCE))
+                                points[p].refused = why;
+                }
+        }
+        clear_refused(v, value, points);
+        for (int p = 0; p < v->s->n_points; p++) {
+                bool any = false;
+                double se;
+
+                for (int c = 1; c < m; c++)
+                        any |= value[p * m + c] > 0;
+                for (int c = 1; c < m; c++) {
+                        double *x = &value[p * m + c];
+
+                        if (!any && p != v->skip && isnan(gain_at(v, p, c, &se)) && !cell_at(v, p, c)->is_default)
+                                *x = -interpolate_gain(v, value, p, c); /* below zero: not yet seen by the next size */
+                }
+        }
+        for (int p = 0; p < v->s->n_points; p++) {
+                for (int c = 1; c < m; c++) {
+                        double *x = &value[p * m + c];
+
+                        *x = *x == 0 ? -INFINITY : fabs(*x);
+                }
+        }
+}
+
+/* The path with the largest total, from the last size back. */
+static void find_path(const struct view *v, const double *value, double *score, int *from,
+                      struct capo_fit_point *points)
+{
+        int m = v->s->n_candidates, last = -1, now = 0;
+
+        for (int p = 0; p < v->s->n_points; p++) {
+                points[p].chosen = -1;
+                if (p == v->skip)
+                        continue;
+                for (int c = 0; c < m; c++) {
+                        double best = 0;
+
+                        from[p * m + c] = 0;
+                        for (int k = 0; last >= 0 && k < m; k++) {
+                                double x = score[last * m + k] - (k != c) * SWITCH_COST;
+
+                                if (k == 0 || x > best) {
+                                        best = x;
+                                        from[p * m + c] = k;
+                                }
+                        }
+                        score[p * m + c] = best + value[p * m + c];
+                }
+                last = p;
+        }
+        for (int c = 1; last >= 0 && c < m; c++) {
+                if (score[last * m + c] > score[last * m + now])
+                        now = c;
+        }
+        for (int p = last; p >= 0; p--) {
+                if (p == v->skip)
+                        continue;
+                points[p].chosen = now;
+                now = from[p * m + now];
+        }
+}
+
+static void set_gain(const struct view *v, int p, struct capo_fit_point *q)
+{
+        int c = q->chosen > 0 ? q->chosen : q->best;
+        double se = 0, gain = c < 0 ? NAN : c == 0 || cell_at(v, p, c)->is_default ? 0 : gain_at(v, p, c, &se);
+
+        if (isnan(gain) || (q->chosen <= 0 && isnan(cell_at(v, p, 0)->us)))
+                return;
+        q->gain = 1 - exp(-gain);
+        q->gain_lo = 1 - exp(-(gain - q->quantile * se));
+        q->gain_hi = 1 - exp(-(gain + q->quantile * se));
+}
+
+int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
+                    const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points)
+{
+        const struct view v = {s, o, cells, skip};
+        size_t n = (size_t)s->n_points * (size_t)s->n_candidates;
+        _cleanup_free_ double *value = calloc(n + 1, sizeof *value);
+        _cleanup_free_ double *score = malloc((n + 1) * sizeof *score);
+        _cleanup_free_ int *from = malloc((n + 1) * sizeof *from);
+
+        if (!value || !score || !from)
+                return -ENOMEM;
+        for (int p = 0; p < s->n_points; p++) {
+                points[p].best = -1;
+                points[p].refused = CAPO_FIT_WRITTEN;
+                points[p].gain = points[p].gain_lo = points[p].gain_hi = NAN;
+                for (int c = 0; p != skip && c < s->n_candidates; c++) {
+                        const struct capo_fit_cell *cell = cell_at(&v, p, c);
+
+                        if (cell->n_blocks && (points[p].best < 0 || cell->us < cell_at(&v, p, points[p].best)->us))
+                                points[p].best = c;
+                }
+        }
+        admit_candidates(&v, value, points);
+        find_path(&v, value, score, from, points);
+        for (int p = 0; p < s->n_points; p++) {
+                if (p != skip)
+                        set_gain(&v, p, &points[p]);
+        }
+        return 0;
+}

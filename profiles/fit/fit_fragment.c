@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a corrected model to a rule. NCCL's own choice and the best one are both timed by the corrected model, so what
+ * it gets wrong about both cancels; a row is only written for a gain above CAPO_MODEL_MARGIN. Constants carry no such
+ * margin: they correct terms of NCCL's model that are wrong by count, and NCCL goes on choosing by itself.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/layout.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit_model.h"
+
+/* "dgx1v/3-chain-a" says how GPUs are joined beyond their number, "hgxh100/5" does not. */
+static bool more_than_numbers(const char *class)
+{
+        for (const char *s = strchr(class, '/'); s; s = strchr(s, '/')) {
+                s += 1 + strspn(s + 1, "0123456789");
+                if (*s && *s != '+')
+                        return true;
+        }
+        return false;
+}
+
+static struct capo_fit_decision decide_row(const struct fragment_model *f, size_t i, double margin)
+{
+        const struct capo_plan_row *r = &f->nccl.rows[i];
+        struct capo_fit_decision d = {.bytes = r->bytes, .us = NAN, .gain = NAN};
+        uint8_t best = fragment_model_best(f, i);
+        double own;
+
+        if (!best || !r->algo || !r->proto || r->algo > CAPO_PLAN_ALGOS || r->proto > CAPO_PLAN_PROTOS)
+                return d;
+        own = (double)f->cost[i][r->algo - 1][r->proto - 1];
+        if (own <= 0)
+                return d;
+        d.us = (double)f->cost[i][(best >> 4) - 1][(best & 15) - 1];
+        d.gain = 1 - d.us / own;
+        if (d.gain >= margin && (best >> 4 != CAPO_ALGO_NVLS || r->bytes >= CAPO_MODEL_NVLS_BYTES))
+                d.choice = best;
+        return d;
+}
+
+static int set_conditions(const struct capo_fit_fragment *f, const struct capo_alloc *a, struct capo_profile *profile,
+                          struct capo_rule *rule)
+{
+        uint32_t minor = (uint32_t)f->model.nccl.version / 100 * 100;
+
+        rule->when.ranks = (struct capo_range){a->n_ranks, a->n_ranks};
+        rule->when.nodes = (struct capo_range){f->model.n_nodes, f->model.n_nodes};
+        rule->when.nccl = (struct capo_range){minor, minor + 99};
+        if (*f->layout)
+                rule->when.layout = capo_profile_keep(profile, f->layout);
+        if (f->by_class)
+                rule->when.class_name = capo_profile_keep(profile, f->class);
+        return (*f->layout && !rule->when.layout) || (f->by_class && !rule->when.class_name) ? -ENOMEM : 0;
+}
+
+static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, struct capo_profile *profile)
+{
+        const struct fragment_model *m = &f->model;
+        struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
+        int r = rule ? set_conditions(f, a, profile, rule) : -ENOMEM;
+
+        for (int i = 0; i < m->n_constants && r == 0; i++)
+                r = capo_profile_constant(profile, &m->constants[i]);
+        for (size_t i = 0, k; i < m->nccl.n_rows && r >= 0; i = k) {
+                for (k = i; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll; k++)
+                        ;
+                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &f->decided[i], (int)(k - i), true);
+                f->n_rows += r > 0 ? r : 0;
+        }
+        return r < 0 ? r : 0;
+}
+
+int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc *a, bool exact,
+                      const struct capo_plan_ask *asks, size_t n_asks, const struct capo_fit_options *options,
+                      struct capo_profile *profile, struct capo_fit_fragment *out, char *why, size_t room)
+{
+        double margin = fmax(CAPO_MODEL_MARGIN, options->min_gain);
+        struct capo_layout layout;
+        bool any = false;
+        int r;
+
+        memset(out, 0, sizeof *out);
+        out->line = -1;
+        r = fragment_model(m, a, asks, n_asks, &out->model, why, room);
+        if (r < 0)
+                return r;
+        snprintf(why, room, "out of memory");
+        capo_alloc_layout(a, &layout);
+        if (out->model.n_nodes == a->n_nodes && a->n_nodes > 1)
+                capo_layout_print(&layout, out->layout, sizeof out->layout);
+        r = capo_class_name(m->t, a, out->class, sizeof out->class);
+        out->by_class = exact || more_than_numbers(out->class);
+        out->decided = calloc(n_asks + 1, sizeof *out->decided);
+        if (!out->decided)
+                r = -ENOMEM;
+        for (size_t i = 0; i < out->model.nccl.n_rows && r == 0; i++) {
+                out->decided[i] = decide_row(&out->model, i, margin);
+                any |= out->decided[i].choice;
+        }
+        if (r == 0 && (any || out->model.n_constants)) {
+                out->line = (int)profile->n_rules;
+                r = write_rule(out, a, profile);
+        }
+        if (r < 0)
+                capo_fit_fragment_finish(out);
+        return r;
+}
+
+void capo_fit_fragment_finish(struct capo_fit_fragment *f)
+{
+        fragment_model_finish(&f->model);
+        free(f->decided);
+        f->decided = NULL;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which runs may be compared. A time says something of a choice only beside a time that differs from it in the choice
+ * alone; so what was run under other settings, on other hosts, or twice under two names is left out before the fit.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit_private.h"
+
+/* What the samples of a run come to. */
+struct seen {
+        uint64_t sum; /* of all it measured, in any order */
+        size_t n, n_default, n_forced;
+};
+
+static uint64_t mix_hash(uint64_t h, uint64_t v)
+{
+        h ^= v;
+        h *= 0x9e3779b97f4a7c15u;
+        return h ^ h >> 29;
+}
+
+static void sum_samples(const struct capo_samples *set, struct seen *seen)
+{
+        for (size_t i = 0; i < set->n; i++) {
+                const struct capo_sample *s = &set->v[i];
+                struct seen *r = &seen[s->run];
+                uint64_t us;
+
+                memcpy(&us, &s->us, sizeof us);
+                r->sum += mix_hash(
+                        mix_hash(mix_hash(s->bytes, us), (uint64_t)s->call << 16 | (uint64_t)s->place << 8 | s->want),
+                        1);
+                r->n++;
+                if (s->want || s->want_channels)
+                        r->n_forced++;
+                else
+                        r->n_default++;
+        }
+}
+
+static bool same_place(const struct capo_trial *a, const struct capo_trial *b)
+{
+        return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->nccl == b->nccl &&
+               !strcmp(a->layout, b->layout) && !strcmp(a->gpu, b->gpu);
+}
+
+static __attribute__((format(printf, 2, 3))) void leave_out(struct capo_trial *t, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(t->why, sizeof t->why, format, ap);
+        va_end(ap);
+        t->left_out = true;
+}
+
+static int by_sum(const void *a, const void *b, void *seen)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+        const struct seen *v = seen;
+
+        return CAPO_ORDER(v[x].sum, v[y].sum) ?: CAPO_ORDER(x, y);
+}
+
+/* The same times twice are one measurement, whatever the files are called. */
+static int drop_identical(struct capo_samples *set, const struct seen *seen)
+{
+        enum { LEAST = 3 }; /* samples: fewer may agree by chance */
+        _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+
+        if (!order)
+                return -ENOMEM;
+        for (size_t i = 0; i < set->n_runs; i++)
+                order[i] = (uint32_t)i;
+        qsort_r(order, set->n_runs, sizeof *order, by_sum, (void *)seen);
+        for (size_t i = 1, first = 0; i < set->n_runs; i++) {
+                const struct capo_trial *a = &set->runs[order[first]];
+                const struct seen *x = &seen[order[first]], *y = &seen[order[i]];
+
+                if (x->sum != y->sum || x->n != y->n || a->left_out || !same_place(a, &set->runs[order[i]]))
+                        first = i;
+                else if (y->n >= LEAST && !set->runs[order[i]].left_out)
+                        leave_out(&set->runs[order[i]], "the same times as %.60s:%u", a->source, a->line);
+        }
+        return 0;
+}
+
+static int by_settings(const void *a, const void *b, void *runs)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+        const struct capo_trial *v = runs;
+
+        return CAPO_ORDER(v[x].n_ranks, v[y].n_ranks) ?: CAPO_ORDER(v[x].n_nodes, v[y].n_nodes) ?:
+               CAPO_ORDER(v[x].nccl, v[y].nccl) ?: strcmp(v[x].layout, v[y].layout) ?: strcmp(v[x].gpu, v[y].gpu) ?:
+               strcmp(v[x].settings, v[y].settings) ?: CAPO_ORDER(x, y);
+}
+
+/* The @n runs of one place, by settings: those that most samples of NCCL's own choice have; none where as many, else the first.
+ * NULL: it was not measured there. */
+static const char *usual_settings(const struct capo_samples *set, const struct seen *seen, const uint32_t *runs,
+                                  size_t n)
+{
+        const char *best = NULL;
+        uint32_t best_first = 0;
+        size_t most = 0;
+
+        for (size_t i = 0, k; i < n; i = k) {
+                const char *these = set->runs[runs[i]].settings;
+                uint32_t first = UINT32_MAX;
+                size_t sum = 0;
+
+                for (k = i; k < n && !strcmp(set->runs[runs[k]].settings, these); k++) {
+                        sum += seen[runs[k]].n_default;
+                        if (seen[runs[k]].n_default && runs[k] < first)
+                                first = runs[k];
+                }
+                if (sum > most || (sum && sum == most && *best && (!*these || first < best_first))) {
+                        best = these;
+                        best_first = first;
+                        most = sum;
+                }
+        }
+        return best;
+}
+
+/* What was run with other settings than NCCL's own choice mostly was. */
+static int same_settings(struct capo_samples *set, const struct seen *seen)
+{
+        _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+        size_t n = 0;
+
+        if (!order)
+                return -ENOMEM;
+        for (size_t i = 0; i < set->n_runs; i++) {
+                if (!set->runs[i].left_out)
+                        order[n++] = (uint32_t)i;
+        }
+        qsort_r(order, n, sizeof *order, by_settings, set->runs);
+        for (size_t i = 0, k; i < n; i = k) {
+                const char *usual;
+
+                for (k = i + 1; k < n && same_place(&set->runs[order[k]], &set->runs[order[i]]); k++)
+                        ;
+                usual = usual_settings(set, seen, order + i, k - i);
+                for (size_t x = i; usual && x < k; x++) {
+                        struct capo_trial *t = &set->runs[order[x]];
+
+                        if (strcmp(usual, t->settings))
+                                leave_out(t, "other settings (%.50s) than NCCL's own choice",
+                                          t->settings[0] ? t->settings : "none");
+                }
+        }
+        return 0;
+}
+
+/* Known to differ: what nobody wrote down is not, nor is what CUDA says of a driver and what a person says. */
+static bool known_to_differ(const char *a, const char *b)
+{
+        return *a && *b && strcmp(a, b) && !strncmp(a, "CUDA ", 5) == !strncmp(b, "CUDA ", 5);
+}
+
+/* Of the runs in @t's place that have NCCL's own choice (or else candidates): is there one that is not known to differ
+ * from @t? -1: there is no such run at all. @of: the text that is compared. */
+static int has_comparable_run(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t,
+                              size_t of, bool own_choice)
+{
+        int found = -1;
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                const struct capo_trial *a = &set->runs[i];
+
+                if (a->left_out || !(own_choice ? seen[i].n_default : seen[i].n_forced) || !same_place(a, t))
+                        continue;
+                if (!known_to_differ((const char *)a + of, (const char *)t + of))
+                        return 1;
+                found = 0;
+        }
+        return found;
+}
+
+/* Candidates without NCCL's own choice there; then NCCL's own choice where no candidate that is left is: what differs
+ * between the two places would be taken for noise. */
+static void one_place(struct capo_samples *set, const struct seen *seen, size_t of, const char *what)
+{
+        for (size_t i = 0; i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+
+                if (!t->left_out && seen[i].n_forced && !seen[i].n_default &&
+                    has_comparable_run(set, seen, t, of, true) == 0)
+                        leave_out(t, "NCCL's own choice was measured %s than %.40s", what, (const char *)t + of);
+        }
+        for (size_t i = 0; i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+
+                if (!t->left_out && seen[i].n_default && !seen[i].n_forced &&
+                    has_comparable_run(set, seen, t, of, false) == 0)
+                        leave_out(t, "the candidates were measured %s than %.40s", what, (const char *)t + of);
+        }
+}
+
+/* Only a few sets of files have runs that differ in hosts or drivers; so the loops over all runs are rare. */
+static int compare_runs(struct capo_samples *set, const struct seen *seen)
+{
+        bool settings = false, hosts = false, drivers = false;
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                settings |= strcmp(set->runs[i].settings, set->runs[0].settings) != 0;
+                hosts |= strcmp(set->runs[i].hosts, set->runs[0].hosts) != 0;
+                drivers |= strcmp(set->runs[i].driver, set->runs[0].driver) != 0;
+        }
+        if (settings && same_settings(set, seen) < 0)
+                return -ENOMEM;
+        if (hosts)
+                one_place(set, seen, offsetof(struct capo_trial, hosts), "on other hosts");
+        if (drivers)
+                one_place(set, seen, offsetof(struct capo_trial, driver), "with another GPU driver");
+        return 0;
+}
+
+int capo_fit_guard(struct capo_samples *set, bool force)
+{
+        _cleanup_free_ struct seen *seen = calloc(set->n_runs + 1, sizeof *seen);
+        int e;
+
+        if (!seen)
+                return -ENOMEM;
+        sum_samples(set, seen);
+        e = drop_identical(set, seen);
+        if (e == 0)
+                e = capo_fit_odd_runs(set);
+        if (e == 0 && !force)
+                e = compare_runs(set, seen);
+        return e;
+}

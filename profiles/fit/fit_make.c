@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From samples to rows, in five steps.
+ *
+ * 1. Blocks. Samples are sorted once by what they are (class, collective, size, candidate, run, in-place or not).
+ *    Within a block the first calls go as warm-up, stalls are set aside, and the median of ln(us) stays with its error.
+ * 2. Habits. In-place and out-of-place runs differ by a habit of the candidate, not by noise: half the median
+ *    difference is taken out of each, so that a cell is a cell. A run that has both NCCL's own choice and other
+ *    candidates at a size (a sweep) was slow or fast for all of them: what its own choice differs by from that of the
+ *    other runs is taken out of all.
+ * 3. Noise. What blocks of one cell still differ by, pooled over the series, is the variation between runs. It, not the
+ *    spread within a run, decides what can be told apart.
+ * 4. Decisions. A candidate is admitted at a size where the lower end of its gain over NCCL's own choice is above zero,
+ *    the interval widened for the number of candidates compared, and its gain above min_gain. Among the admitted the
+ *    path through the sizes with the largest total gain is taken, a change of candidate costing a little, so that equal
+ *    candidates do not alternate.
+ * 5. Rows. Where the choice changes between two sizes the boundary is put where the two curves cross, both taken
+ *    straight in log size and log time.
+ *
+ * Beyond the sizes measured a row goes on only as far as the trend of its gain does, at most three doublings.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit_private.h"
+#include "analysis/job/spread.h"
+
+static int by_what(const void *a, const void *b)
+{
+        const struct capo_fit_item *x = a, *y = b;
+
+        return CAPO_ORDER(x->key, y->key) ?: CAPO_ORDER(x->bytes, y->bytes) ?: CAPO_ORDER(x->candidate, y->candidate) ?:
+               CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->place, y->place) ?: CAPO_ORDER(x->order, y->order) ?:
+               CAPO_ORDER(x->us, y->us);
+}
+
+/* ---- classes ---- */
+
+static int same_class(const struct capo_trial *a, const struct capo_trial *b)
+{
+        return a->n_ranks - b->n_ranks ?: a->n_nodes - b->n_nodes ?: strcmp(a->layout, b->layout) ?:
+               strcmp(a->gpu, b->gpu) ?: CAPO_ORDER(a->nccl, b->nccl);
+}
+
+static int by_class(const void *a, const void *b, void *runs)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+        const struct capo_trial *v = runs;
+
+        return same_class(&v[x], &v[y]) ?: CAPO_ORDER(x, y);
+}
+
+/* class_of[run]: number of its class; like[class]: one of its runs. Returns the number of classes. */
+static int group_classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
+{
+        uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+        int n = 0;
+
+        if (!order)
+                return -ENOMEM;
+        for (size_t i = 0; i < set->n_runs; i++)
+                order[i] = (uint32_t)i;
+        qsort_r(order, set->n_runs, sizeof *order, by_class, set->runs);
+        for (size_t i = 0; i < set->n_runs; i++) {
+                if (i == 0 || same_class(&set->runs[order[i]], &set->runs[order[i - 1]]))
+                        like[n++] = order[i];
+                class_of[order[i]] = (uint32_t)n - 1;
+        }
+        free(order);
+        return n;
+}
+
+/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as Simple only, broadcast
+ * and reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
+static uint64_t candidate_of(const struct capo_sample *s)
+{
+        unsigned algo = CAPO_ALGO_OF(s->want), proto = CAPO_PROTO_OF(s->want);
+
+        if (!s->want && !s->want_channels)
+                return 0;
+        if (!algo)
+                algo = CAPO_ALGO_OF(s->ran);
+        if (!algo && (s->call == CAPO_CALL_BROADCAST || s->call == CAPO_CALL_BCAST || s->call == CAPO_CALL_REDUCE))
+                algo = CAPO_ALGO_RING;
+        if (!proto)
+                proto = CAPO_PROTO_OF(s->ran);
+        if (!proto && algo && algo != CAPO_ALGO_RING && algo != CAPO_ALGO_TREE)
+                proto = CAPO_PROTO_SIMPLE;
+        return (uint64_t)CAPO_ALGO_PROTO(algo, proto) << 40 | (uint64_t)s->want_channels << 32 | s->want_chunk;
+}
+
+static void series_finish(struct capo_fit_series *s)
+{
+        free(s->candidates);
+        free(s->points);
+        free(s->cells);
+        free(s->rows);
+        free(s->blocks);
+}
+
+static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
+                       const struct capo_fit_options *o, struct capo_fault *fault)
+{
+        int e = capo_fit_gather(m, s, items, n, fault);
+
+        if (e < 0)
+                return e;
+        e = capo_fit_estimate(s, CAPO_FIT_ALL, s->cells);
+        if (e == 0)
+                e = capo_fit_decide(s, o, s->cells, -1, s->points);
+        if (e < 0)
+                return e;
+        s->n_rows = capo_fit_rows(s, s->cells, -1, s->points, s->rows);
+        capo_fit_judge(s, o);
+        return capo_fit_check(s, o);
+}
+
+/* Of the clocks a class and collective was timed by, the one with most samples; the others cannot be compared. */
+static uint64_t one_clock(struct capo_fit_item *items, size_t *n)
+{
+        size_t kept = 0;
+        uint64_t dropped = 0;
+
+        for (size_t i = 0, k; i < *n; i = k) { /* key = class and call, above the clock */
+                size_t best = i, best_n = 0;
+
+                for (k = i; k < *n && items[k].key >> 8 == items[i].key >> 8;) {
+                        size_t j = k;
+
+                        while (j < *n && items[j].key == items[k].key)
+                                j++;
+                        if (j - k > best_n) {
+                                best = k;
+                                best_n = j - k;
+                        }
+                        k = j;
+                }
+                dropped += k - i - best_n;
+                if (kept != best)
+                        memmove(&items[kept], &items[best], best_n * sizeof *items);
+                kept += best_n;
+        }
+        *n = kept;
+        return dropped;
+}
+
+int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *o, struct capo_fit **out,
+                  struct capo_fault *fault)
+{
+        _cleanup_(capo_fit_freep) struct capo_fit *fit = calloc(1, sizeof *fit);
+        _cleanup_free_ struct capo_fit_item *items = malloc((set->n + 1) * sizeof *items);
+        _cleanup_free_ uint32_t *class_of = malloc((set->n_runs + 1) * sizeof *class_of);
+        _cleanup_free_ uint32_t *like = malloc((set->n_runs + 1) * sizeof *like);
+        _cleanup_free_ double *v = malloc((set->n + 1) * 2 * sizeof *v);
+        struct capo_fit_maker m = {.set = set, .fit = fit, .v = v, .scratch = v + set->n};
+        size_t n = 0, n_beside = 0;
+        int e;
+
+        fault->text[0] = 0;
+        if (!fit || !items || !class_of || !like || !v || group_classes(set, class_of, like) < 0)
+                return -ENOMEM;
+        for (size_t i = 0; i < set->n; i++) {
+                const struct capo_sample *s = &set->v[i];
+                unsigned call = s->call == CAPO_CALL_BCAST ? CAPO_CALL_BROADCAST : s->call;
+
+                if (capo_coll_of_call(call) < 0 || set->runs[s->run].n_ranks < 2 || set->runs[s->run].left_out)
+                        continue;
+                *(capo_ran_beside(s->ran) ? &items[set->n - ++n_beside] : &items[n++]) =
+                        (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 | call << 8 | s->make,
+                                               .bytes = s->bytes,
+                                               .run = s->run,
+                                               .order = s->order,
+                                               .us = s->us,
+                                               .candidate = candidate_of(s),
+                                               .place = s->place,
+                                               .ran = s->ran,
+                                               .ran_channels = s->ran_channels};
+        }
+        if (capo_fit_beside(fit, set, like, items + set->n - n_beside, n_beside) < 0)
+                return -ENOMEM;
+        if (n == 0 && !fit->n_beside)
+                return capo_why(
+                        -ENODATA, fault->text, sizeof fault->text,
+                        "no samples of a collective that a tuner decides (all-reduce, all-gather, reduce-scatter, "
+                        "broadcast, reduce) whose choice is certain; capo fit --runs says what was made of each run");
+        if (o->progress)
+                o->progress("sorting", 0.1, o->user);
+        qsort(items, n, sizeof *items, by_what);
+        fit->n_other_clock = one_clock(items, &n);
+        for (size_t i = 0, k; i < n; i = k) {
+                struct capo_fit_series *s;
+
+                for (k = i + 1; k < n && items[k].key == items[i].key; k++)
+                        ;
+                if (capo_array_room(&fit->series, (size_t)fit->n_series, sizeof *s) < 0)
+                        return -ENOMEM;
+                s = &fit->series[fit->n_series++];
+                *s = (struct capo_fit_series){.like = set->runs[like[items[i].key >> 16]],
+                                              .call = (uint8_t)(items[i].key >> 8),
+                                              .make = (uint8_t)items[i].key};
+                s->like.source = NULL;
+                s->links =
+                        o->links.gpu_gbs > 0 || o->links.node_gbs > 0 ? o->links : capo_fit_links_of_gpu(s->like.gpu);
+                e = make_series(&m, s, &items[i], k - i, o, fault);
+                if (e == -EINVAL) {
+                        if (capo_array_room(&fit->faults, fit->n_faults, sizeof *fit->faults) < 0 ||
+                            !(fit->faults[fit->n_faults] = strdup(fault->text)))
+                                return -ENOMEM;
+                        fit->n_faults++;
+                        series_finish(&fit->series[--fit->n_series]);
+                        continue;
+                }
+                if (e < 0)
+                        return e;
+                fit->n_samples += k - i;
+                if (o->progress)
+                        o->progress("fitting", (double)k / (double)n, o->user);
+        }
+        if (!fit->n_series && !fit->n_beside)
+                return -EINVAL;
+        *out = steal(&fit);
+        return 0;
+}
+
+void capo_fit_free(struct capo_fit *fit)
+{
+        if (!fit)
+                return;
+        for (int i = 0; i < fit->n_series; i++)
+                series_finish(&fit->series[i]);
+        for (size_t i = 0; i < fit->n_faults; i++)
+                free(fit->faults[i]);
+        free(fit->faults);
+        free(fit->beside);
+        free(fit->series);
+        free(fit);
+}
+
+void capo_fit_freep(struct capo_fit **fit)
+{
+        capo_fit_free(*fit);
+}

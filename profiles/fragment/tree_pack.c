@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rates. Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, let flows look for a set
+ * that cannot send that much, take that set's own ratio as the next x. The guess is always some set's ratio, so the
+ * answer is never above it; and it only falls, so no set comes twice and it ends: where no set objects, x is both a
+ * set's ratio and possible, which is the exact answer. All-reduce is a linear program over trees whose edges are paths
+ * through relays: attained by the trees it finds, and proved by its prices.
+ *
+ * Fractions are kept out of the flows: for x = num / den all capacities are taken den times, and x is num.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/fragment/flow.h"
+#include "profiles/fragment/lp.h"
+#include "profiles/fragment/tree_pack.h"
+
+int64_t pack_gcd(int64_t a, int64_t b)
+{
+        while (b) {
+                int64_t c = a % b;
+
+                a = b;
+                b = c;
+        }
+        return a;
+}
+
+struct pack_rate pack_rate_make(int64_t num, int64_t den)
+{
+        int64_t g = pack_gcd(num, den);
+
+        return g ? (struct pack_rate){num / g, den / g} : (struct pack_rate){0, 1};
+}
+
+static void add_links(struct flow *f, const struct pack_net *net, int64_t scale)
+{
+        for (int u = 0; u < net->n; u++) {
+                for (int v = u + 1; v < net->n; v++) {
+                        int64_t there = net->cap[u * net->n + v], back = net->cap[v * net->n + u];
+
+                        if (there || back)
+                                flow_add(f, u, v, scale * there, scale * back);
+                }
+        }
+}
+
+int pack_broadcast(const struct pack_net *net, struct pack_rate *out)
+{
+        struct flow f = {0};
+        int64_t least = FLOW_INFINITE;
+
+        flow_begin(&f, net->n);
+        if (!f.no_memory)
+                add_links(&f, net, 1);
+        for (int t = 1; t < net->n_ranks && !f.no_memory; t++)
+                least = flow_max(&f, 0, t, least);
+        *out = net->n_ranks > 1 ? (struct pack_rate){least, 1} : (struct pack_rate){0, 1};
+        flow_free(&f);
+        return f.no_memory ? -ENOMEM : 0;
+}
+
+/* Capacity that leaves the set `in`, and the ranks inside. */
+static void cut_capacity(const struct pack_net *net, const bool *in, int64_t *cap, int64_t *ranks)
+{
+        *cap = *ranks = 0;
+        for (int u = 0; u < net->n; u++) {
+                if (!in[u])
+                        continue;
+                *ranks += u < net->n_ranks;
+                for (int v = 0; v < net->n; v++)
+                        *cap += in[v] ? 0 : net->cap[u * net->n + v];
+        }
+}
+
+int pack_gather(const struct pack_net *net, struct pack_rate *out)
+{
+        _cleanup_free_ bool *in = malloc((size_t)net->n + 1);
+        struct pack_rate x = {0, 1};
+        int64_t cap, ranks;
+        int n = net->n_ranks, r = 0;
+
+        *out = x;
+        if (!in)
+                return -ENOMEM;
+        if (n < 2)
+                return 0;
+        /* all ranks but one must get through the links of that one: the usual bottleneck, so a good first guess */
+        for (int v = 0; v < n; v++) {
+                memset(in, true, (size_t)net->n);
+                in[v] = false;
+                cut_capacity(net, in, &cap, &ranks);
+                if (!v || cap * x.den < x.num * ranks)
+                        x = pack_rate_make(cap, ranks);
+        }
+        for (bool again = true; again && x.num;) {
+                struct flow f = {0};
+                int s = net->n;
+
+                again = false;
+                flow_begin(&f, net->n + 1);
+                if (!f.no_memory)
+                        add_links(&f, net, x.den);
+                for (int v = 0; v < n && !f.no_memory; v++)
+                        flow_add(&f, s, v, x.num, 0);
+                for (int t = 0; t < n && !again && !f.no_memory; t++) {
+                        if (flow_max(&f, s, t, n * x.num) == n * x.num)
+                                continue;
+                        for (int v = 0; v < net->n; v++)
+                                in[v] = flow_side(&f, v);
+                        again = true;
+                }
+                r = f.no_memory ? -ENOMEM : 0;
+                flow_free(&f);
+                if (r < 0)
+                        return r;
+                if (again) {
+                        cut_capacity(net, in, &cap, &ranks);
+                        x = pack_rate_make(cap, ranks);
+                }
+        }
+        *out = x;
+        return 0;
+}
+
+/* --- all-reduce --- */
+
+struct relay_tree {
+        const struct pack_net *net;
+        int *link;   /* n * n: number of the link or -1 */
+        double *far; /* n_ranks * n: price from a rank to every vertex through relays */
+        int *before; /* n_ranks * n: vertex before it on that path */
+        double *at;  /* for Prim, one per rank: price of joining, where, and done; for Dijkstra done, one per vertex */
+        int *parent;
+        bool *done;
+};
+
+/* Dijkstra from rank s; paths do not run through other ranks (those could keep a copy, and do as ends). */
+static void find_paths(struct relay_tree *w, int s, const double *price)
+{
+        int n = w->net->n, ranks = w->net->n_ranks;
+        double *far = w->far + s * n;
+        int *before = w->before + s * n;
+        bool *done = w->done;
+
+        for (int v = 0; v < n; v++) {
+                far[v] = v == s ? 0 : INFINITY;
+                before[v] = -1;
+                done[v] = false;
+        }
+        for (;;) {
+                int u = -1;
+
+                for (int v = 0; v < n; v++) {
+                        if (!done[v] && far[v] < INFINITY && (u < 0 || far[v] < far[u]))
+                                u = v;
+                }
+                if (u < 0)
+                        return;
+                done[u] = true;
+                if (u < ranks && u != s)
+                        continue;
+                for (int v = 0; v < n; v++) {
+                        int l = w->link[u * n + v];
+
+                        if (l >= 0 && far[u] + price[l] < far[v]) {
+                                far[v] = far[u] + price[l];
+                                before[v] = u;
+                        }
+                }
+        }
+}
+
+/*
+ * The cheapest spanning tree of the ranks, each of its edges a path: Prim's algorithm over the prices of paths. Two
+ * paths may use one link; it is then counted, and paid for, twice, as the tree would use it twice.
+ */
+static double cheapest_tree(void *user, const double *price, double *use)
+{
+        struct relay_tree *w = user;
+        int n = w->net->n, ranks = w->net->n_ranks, *parent = w->parent;
+        bool *in = w->done;
+        double total = 0, *at = w->at;
+
+        for (int s = 0; s < ranks; s++)
+                find_paths(w, s, price);
+        for (int v = 0; v < ranks; v++) {
+                at[v] = w->far[v];
+                parent[v] = 0;
+                in[v] = !v;
+        }
+        for (int k = 1; k < ranks; k++) {
+                int u = -1;
+
+                for (int v = 0; v < ranks; v++) {
+                        if (!in[v] && (u < 0 || at[v] < at[u]))
+                                u = v;
+                }
+                if (at[u] == INFINITY)
+                        return -1;
+                total += at[u];
+                in[u] = true;
+                for (int v = u, s = parent[u]; v != s; v = w->before[s * n + v])
+                        use[w->link[w->before[s * n + v] * n + v]] += 1;
+                for (int v = 0; v < ranks; v++) {
+                        if (!in[v] && w->far[u * n + v] < at[v]) {
+                                at[v] = w->far[u * n + v];
+                                parent[v] = u;
+                        }
+                }
+        }
+        return total;
+}
+
+/* Over direct links the answer is a whole number over less than the number of ranks (Tutte): rounding is taken back. */
+static double round_fraction(double value, int ranks)
+{
+        for (int den = 1; den < ranks; den++) {
+                double near = round(value * den) / den;
+
+                if (fabs(near - value) < 1e-7 * value)
+                        return near;
+        }
+        return value;
+}
+
+int pack_allreduce(const struct pack_net *net, double *out)
+{
+        size_t n = (size_t)net->n, ranks = (size_t)net->n_ranks;
+        _cleanup_free_ int *link = malloc(sizeof *link * n * n), *before = malloc(sizeof *before * n * ranks),
+                           *parent = malloc(sizeof *parent * ranks);
+        _cleanup_free_ double *far = malloc(sizeof *far * n * ranks), *cap = malloc(sizeof *cap * n * n),
+                              *at = malloc(sizeof *at * ranks);
+        _cleanup_free_ bool *done = malloc(n);
+        struct relay_tree w = {
+                .net = net, .link = link, .far = far, .before = before, .at = at, .parent = parent, .done = done};
+        double most;
+        int n_links = 0;
+
+        *out = 0;
+        if (!link || !before || !far || !cap || !at || !parent || !done)
+                return -ENOMEM;
+        if (ranks < 2)
+                return 0;
+        for (size_t u = 0; u < n; u++) {
+                link[u * n + u] = -1;
+                for (size_t v = 0; v < u; v++) {
+                        link[u * n + v] = link[v * n + u] = net->cap[u * n + v] ? n_links : -1;
+                        if (net->cap[u * n + v])
+                                cap[n_links++] = (double)net->cap[u * n + v];
+                }
+        }
+        if (lp_pack(n_links, cap, cheapest_tree, &w, &most) == -ENOMEM)
+                return -ENOMEM;
+        *out = round_fraction(most, net->n_ranks);
+        return 0;
+}

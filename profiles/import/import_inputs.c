@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The front door of all inputs: reads the file, tells the format by its first characters, and lets one parser have it.
+ * Folders are walked in name order, so that the same folder always gives the same samples in the same order.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "capo/log.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/layout.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "profiles/import/import_private.h"
+
+uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run)
+{
+        struct capo_trial copy = *run;
+
+        if (capo_array_room(&set->runs, set->n_runs, sizeof *set->runs) < 0)
+                return UINT32_MAX;
+        copy.source = strdup(run->source ? run->source : "-");
+        if (!copy.source)
+                return UINT32_MAX;
+        set->runs[set->n_runs] = copy;
+        return (uint32_t)set->n_runs++;
+}
+
+int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
+{
+        if (capo_array_room(&set->v, set->n, sizeof *set->v) < 0)
+                return -ENOMEM;
+        set->v[set->n++] = *sample;
+        return 0;
+}
+
+void capo_samples_note(struct capo_samples *set, const char *format, ...)
+{
+        va_list ap;
+        char *text;
+
+        va_start(ap, format);
+        text = capo_print(format, ap);
+        va_end(ap);
+        if (!text || capo_array_room(&set->notes, set->n_notes, sizeof *set->notes) < 0)
+                free(text);
+        else
+                set->notes[set->n_notes++] = text;
+}
+
+void capo_samples_free(struct capo_samples *set)
+{
+        for (size_t i = 0; i < set->n_runs; i++)
+                free(set->runs[i].source);
+        for (size_t i = 0; i < set->n_notes; i++)
+                free(set->notes[i]);
+        for (size_t i = 0; i < set->n_known; i++)
+                free(set->files[i].path);
+        capo_late_free(set);
+        free(set->files);
+        free(set->runs);
+        free(set->notes);
+        free(set->v);
+        *set = (struct capo_samples){0};
+}
+
+int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
+{
+        char where[24] = "";
+        va_list ap;
+        size_t n;
+
+        if (line)
+                snprintf(where, sizeof where, "%u: ", line);
+        n = (size_t)snprintf(in->error, in->room, "%s:%s%s", in->path, line ? "" : " ", where);
+        va_start(ap, format);
+        if (n < in->room)
+                vsnprintf(in->error + n, in->room - n, format, ap);
+        va_end(ap);
+        return -EINVAL;
+}
+
+void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults)
+{
+        if (faults->n < N_ELEMENTS(faults->text))
+                snprintf(faults->text[faults->n], sizeof faults->text[0], "%s", in->error);
+        faults->n++;
+        *in->error = 0;
+}
+
+int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults, const char *what, bool used)
+{
+        unsigned most = N_ELEMENTS(faults->text);
+
+        if (!used && faults->n) {
+                snprintf(in->error, in->room, "%s", faults->text[0]);
+                return -EINVAL;
+        }
+        for (unsigned i = 0; i < faults->n && i < most; i++)
+                capo_samples_note(in->set, "left out %s", faults->text[i]);
+        if (faults->n > most)
+                capo_samples_note(in->set, "%s: %u %s more are left out", in->path, faults->n - most, what);
+        return 0;
+}
+
+int capo_input_label(struct capo_input *in, struct capo_trial *run)
+{
+        const struct capo_label *label = in->label;
+        char a[16], b[16];
+
+        if (!label)
+                return 0;
+        if (label->nccl && run->nccl && label->nccl != run->nccl)
+                return capo_input_error(in, run->line, "contradicting labels: --nccl %s, but the input says NCCL %s",
+                                        capo_nccl_text(label->nccl, a, sizeof a),
+                                        capo_nccl_text(run->nccl, b, sizeof b));
+        if (label->nccl)
+                run->nccl = label->nccl;
+        if (label->gpu[0] && run->gpu[0] && strcmp(label->gpu, run->gpu))
+                return capo_input_error(in, run->line, "contradicting labels: --gpu \"%s\", but the input says \"%s\"",
+                                        label->gpu, run->gpu);
+        if (label->gpu[0])
+                memcpy(run->gpu, label->gpu, sizeof run->gpu);
+        if (label->n_ranks)
+                run->n_ranks = label->n_ranks;
+        if (label->n_nodes)
+                run->n_nodes = label->n_nodes;
+        if (label->layout[0])
+                memcpy(run->layout, label->layout, sizeof run->layout);
+        else if (label->n_ranks && label->n_nodes == 1)
+                snprintf(run->layout, sizeof run->layout, "%d", label->n_ranks);
+        else if (label->n_ranks || label->n_nodes)
+                run->layout[0] = 0;
+        return 0;
+}
+
+bool capo_input_number(const char *text, double *out)
+{
+        static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+        const char *p = text;
+        uint64_t whole = 0;
+        int digits = 0, behind = 0;
+        char *end;
+
+        /* A few digits and a point, as nearly all are: both are exact, so their quotient is what strtod() says. */
+        for (bool point = false; digits < 15; p++) {
+                if (*p >= '0' && *p <= '9') {
+                        whole = whole * 10 + (uint64_t)(*p - '0');
+                        digits++;
+                        behind += point;
+                } else if (*p == '.' && !point) {
+                        point = true;
+                } else {
+                        break;
+                }
+        }
+        if (digits && !*p) {
+                *out = (double)whole / tens[behind];
+                return true;
+        }
+        errno = 0;
+        *out = strtod(text, &end);
+        return end != text && !*end && errno == 0 && isfinite(*out);
+}
+
+static int by_name(const void *a, const void *b)
+{
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void capo_input_hosts(struct capo_trial *run, const char **names, size_t n)
+{
+        uint32_t sum = 2166136261u; /* FNV-1a */
+        size_t used = 0;
+
+        if (n)
+                qsort(names, n, sizeof *names, by_name);
+        run->hosts[0] = 0;
+        for (size_t i = 0; i < n; i++) {
+                for (const char *c = names[i]; *c; c++)
+                        sum = (sum ^ (unsigned char)*c) * 16777619u;
+                sum = (sum ^ ',') * 16777619u;
+                if (used < sizeof run->hosts)
+                        used += (size_t)snprintf(run->hosts + used, sizeof run->hosts - used, "%s%s", i ? "," : "",
+                                                 names[i]);
+        }
+        if (used >= sizeof run->hosts)
+                snprintf(run->hosts + 40, sizeof run->hosts - 40, "... (%08x)", sum);
+}
+
+void capo_input_tuner(struct capo_trial *run, const char *value, bool forced)
+{
+        const char *name = capo_base_name(value);
+
+        if (!*name || !strcasecmp(name, "none") || !strncasecmp(name, "internal", 8) || strcasestr(name, "capo"))
+                return;
+        snprintf(run->tuner, sizeof run->tuner, "%.31s", name);
+        if (forced)
+                return;
+        snprintf(run->why, sizeof run->why, "another tuner plugin decided: %s", run->tuner);
+        run->left_out = true;
+}
+
+int capo_input_layout(const char *text, struct capo_trial *run)
+{
+        struct capo_layout layout;
+        char canonical[CAPO_LAYOUT_TEXT];
+
+        if (capo_layout_parse(text, &layout, NULL) < 0)
+                return -EINVAL;
+        run->n_ranks = (int)layout.n_ranks;
+        run->n_nodes = (int)layout.n_nodes;
+        capo_layout_print(&layout, canonical, sizeof canonical);
+        run->layout[0] = 0;
+        if (strlen(canonical) < sizeof run->layout)
+                memcpy(run->layout, canonical, strlen(canonical) + 1);
+        return 0;
+}
+
+static const char *const makes[CAPO_MAKES] = {
+        [CAPO_MAKE_UNKNOWN] = "clock not known",  [CAPO_MAKE_LOOP] = "nccl-tests loop",
+        [CAPO_MAKE_CPU] = "host enqueue time",    [CAPO_MAKE_GRAPH] = "nccl-tests loop of graph launches",
+        [CAPO_MAKE_EVENT] = "GPU events",         [CAPO_MAKE_KERNEL] = "GPU kernel stamps",
+        [CAPO_MAKE_HOST] = "host clock per call", [CAPO_MAKE_REPORT] = "as reported",
+};
+
+const char *capo_make_name(unsigned make)
+{
+        return makes[make < CAPO_MAKES ? make : 0];
+}
+
+bool capo_import_is_log(const char *head, size_t n)
+{
+        return n >= 8 && !memcmp(head, CAPO_LOG_MAGIC, 8);
+}
+
+/* Logs of one job are read together, at the end. */
+int capo_import_log(struct capo_input *in)
+{
+        struct capo_late *late = capo_late_of(in);
+        struct capo_late_log log = {0};
+
+        if (!late || capo_array_room(&late->logs, late->n_logs, sizeof log) < 0)
+                return -ENOMEM;
+        log.path = strdup(in->path);
+        log.named = strdup(in->named ? in->named : in->path);
+        if (!log.path || !log.named) {
+                free(log.path);
+                free(log.named);
+                return -ENOMEM;
+        }
+        late->logs[late->n_logs++] = log;
+        return 0;
+}
+
+/* ---- the formats ---- */
+
+static const struct importer {
+        bool (*known)(const char *head, size_t n);
+        int (*read)(struct capo_input *in);
+        bool whole;
+        const char *what;
+} importers[] = {
+#define IMPORTER(name, whole, what) {capo_import_is_##name, capo_import_##name, whole, what},
+#include "profiles/import/importers.def"
+};
+
+const char *capo_import_format(unsigned i)
+{
+        return i < N_ELEMENTS(importers) ? importers[i].what : NULL;
+}
+
+static int no_measurement(const struct capo_input *in, bool rejected)
+{
+        size_t used = (size_t)snprintf(in->error, in->room, "%s: no measurement %s", in->path,
+                                       rejected ? "left: every run in it was rejected" : "found: expected ");
+
+        for (size_t i = 0; !rejected && i < N_ELEMENTS(importers) && used < in->room; i++)
+                used += (size_t)snprintf(in->error + used, in->room - used, "%s%s",
+                                         i == 0                          ? ""
+                                         : i + 1 < N_ELEMENTS(importers) ? ", "
+                                                                         : " or ",
+                                         importers[i].what);
+        return -ENODATA;
+}
+
+/* Of what was read: all of a text; of a log its beginning, which has the time and the process. */
+static uint64_t hash_of(const void *from, size_t n, uint64_t h)
+{
+        const unsigned char *bytes = from;
+
+        for (size_t i = 0; i < n; i += sizeof h) {
+                uint64_t v = 0;
+
+                memcpy(&v, bytes + i, n - i < sizeof v ? n - i : sizeof v);
+                h = (h ^ v) * 0x9e3779b97f4a7c15u;
+                h ^= h >> 29;
+        }
+        return h;
+}
+
+/* The same measurements again are no evidence. Return: 1 when they are, after a note; 0 the first time; -ENOMEM. */
+static int read_before(struct capo_input *in, uint64_t file_size)
+{
+        struct capo_samples *set = in->set;
+        struct capo_samples_file file = {.size = file_size, .hash = hash_of(in->text, in->size, 0xcbf29ce484222325u)};
+
+        if (in->label) /* who says that it is of another release or layout means another measurement */
+                file.hash = hash_of(in->label, sizeof *in->label, file.hash);
+        for (size_t i = 0; i < set->n_known; i++) {
+                if (set->files[i].size != file.size || set->files[i].hash != file.hash)
+                        continue;
+                capo_samples_note(set, "%s has the same content as %s: counted once", in->path, set->files[i].path);
+                set->n_again++;
+                return 1;
+        }
+        if (capo_array_room(&set->files, set->n_known, sizeof *set->files) < 0 || !(file.path = strdup(in->path)))
+                return -ENOMEM;
+        set->files[set->n_known++] = file;
+        return 0;
+}
+
+/* All of @fd, whose head was read; of a pipe nothing can be read twice. */
+static int read_whole(struct capo_input *in, int fd)
+{
+        _cleanup_free_ char *rest = NULL;
+        size_t n = 0;
+        char *all;
+        int r;
+
+        if (lseek(fd, 0, SEEK_SET) == 0) {
+                free(in->text);
+                in->text = NULL;
+                return capo_file_read_fd(fd, SIZE_MAX, &in->text, &in->size);
+        }
+        r = capo_file_read_fd(fd, SIZE_MAX - in->size - 1, &rest, &n);
+        if (r < 0)
+                return r;
+        all = realloc(in->text, in->size + n + 1);
+        if (!all)
+                return -ENOMEM;
+        memcpy(all + in->size, rest, n + 1);
+        in->text = all;
+        in->size += n;
+        return 0;
+}
+
+/* Editors and spreadsheets of Windows begin a text with a mark. */
+static void strip_bom(struct capo_input *in)
+{
+        if (in->size < 3 || memcmp(in->text, "\xef\xbb\xbf", 3) != 0)
+                return;
+        in->size -= 3;
+        memmove(in->text, in->text + 3, in->size + 1);
+}
+
+/* All that was measured by now, read or put off. */
+static size_t count_measured(const struct capo_input *in)
+{
+        return in->set->n + capo_late_count(in->set);
+}
+
+static int import_file(struct capo_input *in, uint64_t file_size)
+{
+        enum { HEAD = 65536 };
+        const struct importer *format = importers;
+        size_t before = count_measured(in), rejected = in->set->n_rejected;
+        _cleanup_close_ int fd = open(in->path, O_RDONLY | O_CLOEXEC);
+        int r = fd < 0 ? -errno : capo_file_read_fd(fd, HEAD, &in->text, &in->size);
+        bool more;
+
+        if (r < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
+                return r;
+        }
+        if (in->size == 0) {
+                snprintf(in->error, in->room, "%s: empty file", in->path);
+                return -ENODATA;
+        }
+        more = in->size == HEAD;
+        strip_bom(in);
+        in->set->n_files++;
+        while (!format->known(in->text, in->size)) /* the last knows everything */
+                format++;
+        if (!format->whole) {
+                r = read_before(in, file_size);
+                return r ? (r < 0 ? r : 0) : format->read(in);
+        }
+        if (more && (r = read_whole(in, fd)) == 0)
+                strip_bom(in);
+        if (r < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
+                return r;
+        }
+        if (memchr(in->text, 0, in->size))
+                return capo_input_error(in, 0, "binary, and not a capo log");
+        r = read_before(in, in->size);
+        if (r)
+                return r < 0 ? r : 0;
+        r = format->read(in);
+        return r == 0 && count_measured(in) == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
+}
+
+static int entry_is_visible(const struct dirent *d)
+{
+        return d->d_name[0] != '.';
+}
+
+enum { MAX_DEPTH = 8 };
+static int import_path(struct capo_input *in, bool in_folder, unsigned depth);
+
+static int import_folder(struct capo_input *in, unsigned depth)
+{
+        struct dirent **names;
+        int n = scandir(in->path, &names, entry_is_visible, alphasort), r = 0;
+        size_t before = count_measured(in) + in->set->n_again;
+
+        if (n < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
+                return -errno;
+        }
+        for (int i = 0; i < n; i++) {
+                char *path = NULL;
+                struct capo_input sub = *in;
+
+                if (r >= 0 && asprintf(&path, "%s/%s", in->path, names[i]->d_name) < 0)
+                        r = -ENOMEM;
+                if (r >= 0) {
+                        sub.path = path;
+                        r = import_path(&sub, true, depth + 1);
+                }
+                free(path);
+                free(names[i]);
+        }
+        free(names);
+        if (r >= 0 && count_measured(in) + in->set->n_again == before && depth == 0) {
+                snprintf(in->error, in->room, "%s: no measurement in this folder", in->path);
+                return -ENODATA;
+        }
+        return r;
+}
+
+static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
+{
+        struct stat st;
+        int r;
+
+        if (stat(in->path, &st) < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
+                return -errno;
+        }
+        if (S_ISDIR(st.st_mode) && depth == MAX_DEPTH)
+                capo_samples_note(in->set, "left out %s: more than %d folders deep", in->path, MAX_DEPTH);
+        if (S_ISDIR(st.st_mode))
+                return depth < MAX_DEPTH ? import_folder(in, depth) : 0;
+        if (in_folder && !S_ISREG(st.st_mode))
+                return 0;
+        r = import_file(in, (uint64_t)st.st_size);
+        free(in->text);
+        in->text = NULL;
+        if ((r == -ENODATA || r == -EINVAL || r == -EACCES || r == -EIO) && in_folder) { /* the others are used */
+                capo_samples_note(in->set, "left out %s", in->error);
+                return 0;
+        }
+        return r;
+}
+
+int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set, char *error,
+                     size_t room)
+{
+        struct capo_input in = {.path = path, .label = label, .set = set, .error = error, .room = room, .named = path};
+
+        error[0] = 0;
+        return import_path(&in, false, 0);
+}
+
+int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room)
+{
+        char ends[768];
+        int r = capo_import_more(path, label, set, error, room), e = capo_import_end(set, ends, sizeof ends);
+
+        if (r >= 0 && e < 0)
+                snprintf(error, room, "%s", ends);
+        return r < 0 ? r : e;
+}

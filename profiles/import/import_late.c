@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read when all inputs are there: capo's logs and Inspector's records, because each rank's file has its own times of
+ * the job's calls. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "profiles/import/import_json.h"
+
+struct capo_late *capo_late_of(struct capo_input *in)
+{
+        struct capo_samples *set = in->set;
+        struct capo_late *l;
+
+        for (size_t i = 0; i < set->n_late; i++) {
+                l = &set->late[i];
+                if (l->labelled == !!in->label && (!in->label || !memcmp(&l->label, in->label, sizeof l->label)))
+                        return l;
+        }
+        if (capo_array_room(&set->late, set->n_late, sizeof *l) < 0)
+                return NULL;
+        l = &set->late[set->n_late];
+        *l = (struct capo_late){.labelled = in->label, .records = calloc(1, sizeof *l->records)};
+        if (!l->records)
+                return NULL;
+        if (in->label) /* byte by byte: it is compared so */
+                memcpy(&l->label, in->label, sizeof l->label);
+        set->n_late++;
+        return l;
+}
+
+size_t capo_late_count(const struct capo_samples *set)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < set->n_late; i++)
+                n += set->late[i].n_logs + set->late[i].records->n;
+        return n;
+}
+
+void capo_late_free(struct capo_samples *set)
+{
+        for (size_t i = 0; i < set->n_late; i++) {
+                struct capo_late *l = &set->late[i];
+
+                for (size_t k = 0; k < l->n_logs; k++) {
+                        free(l->logs[k].path);
+                        free(l->logs[k].named);
+                }
+                free(l->logs);
+                inspector_finish(l->records);
+                free(l->records);
+        }
+        free(set->late);
+        set->late = NULL;
+        set->n_late = 0;
+}
+
+/* The answer of one part: the first error is the answer of all, another is told beside it. */
+static void take_result(struct capo_input *in, int r, int *first, char *error, size_t room)
+{
+        if (r < 0 && !in->error[0])
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
+        if (r < 0 && *first)
+                capo_samples_note(in->set, "left out %s", in->error);
+        else if (r < 0)
+                snprintf(error, room, "%s", in->error);
+        *first = *first ? *first : r;
+        in->error[0] = 0;
+}
+
+int capo_import_end(struct capo_samples *set, char *error, size_t room)
+{
+        char said[768] = "";
+        int first = 0;
+
+        error[0] = 0;
+        for (size_t i = 0; i < set->n_late; i++) {
+                struct capo_late *l = &set->late[i];
+                struct capo_input in = {
+                        .label = l->labelled ? &l->label : NULL, .set = set, .error = said, .room = sizeof said};
+
+                in.path = l->records->n ? l->records->files.v[0] : "";
+                take_result(&in, inspector_samples(&in, l->records), &first, error, room);
+                if (l->n_logs) {
+                        in.path = l->logs[0].named;
+                        take_result(&in, capo_import_logs(&in, l->logs, l->n_logs), &first, error, room);
+                }
+        }
+        capo_late_free(set);
+        return first;
+}

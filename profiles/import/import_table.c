@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two CSV tables: the input of NVIDIA's optimize_config.py (one row per measured candidate, what ran in its own
+ * columns) and vidur's profiling tables (all-reduce by placement, times in milliseconds, NCCL's own choice). Neither
+ * quotes its fields; columns are found by name, so their order may differ.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "profiles/import/import_private.h"
+
+enum { MAX_FIELDS = 64 };
+
+static unsigned split_fields(char *line, char **fields)
+{
+        unsigned n = 0;
+        char *end = line + strcspn(line, "\r\n");
+
+        *end = 0;
+        for (;;) {
+                char *comma = strchr(line, ',');
+
+                while (*line == ' ')
+                        line++;
+                if (n < MAX_FIELDS)
+                        fields[n] = line;
+                n++;
+                if (!comma)
+                        return n;
+                *comma = 0;
+                line = comma + 1;
+        }
+}
+
+static int find_column(char **heads, unsigned n, const char *name)
+{
+        for (unsigned i = 0; i < n && i < MAX_FIELDS; i++) {
+                if (!strcmp(heads[i], name))
+                        return (int)i;
+        }
+        return -1;
+}
+
+static bool parse_integer(const char *text, long min, long max, long *out)
+{
+        char *end;
+
+        errno = 0;
+        *out = strtol(text, &end, 10);
+        return end != text && !*end && !errno && *out >= min && *out <= max;
+}
+
+/* Rows of one run follow each other in such tables, but need not: look back over the few there are. */
+static uint32_t find_run(struct capo_input *in, const struct capo_trial *want, size_t first)
+{
+        for (size_t i = in->set->n_runs; i > first && in->set->n_runs - i < 256; i--) {
+                const struct capo_trial *r = &in->set->runs[i - 1];
+
+                if (r->n_ranks == want->n_ranks && r->n_nodes == want->n_nodes && !strcmp(r->layout, want->layout) &&
+                    !strcmp(r->settings, want->settings))
+                        return (uint32_t)(i - 1);
+        }
+        return capo_samples_run(in->set, want);
+}
+
+static void even_layout(struct capo_trial *run, bool even)
+{
+        run->layout[0] = 0;
+        if (run->n_nodes == 1)
+                snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
+        else if (run->n_nodes == run->n_ranks || (even && run->n_nodes > 0 && run->n_ranks % run->n_nodes == 0)) {
+                char text[32];
+
+                snprintf(text, sizeof text, "%dx%d", run->n_nodes, run->n_ranks / run->n_nodes);
+                capo_input_layout(text, run);
+        }
+}
+
+/* Rows of the same candidate at the same size are repeats: the k-th of each is a run of its own, unless there are so
+ * many that they are single calls rather than runs. */
+enum { MAX_REPEATS = 64 };
+
+static int by_repeat(const void *a, const void *b)
+{
+        const struct capo_sample *x = a, *y = b;
+
+        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
+               CAPO_ORDER(x->want, y->want) ?: CAPO_ORDER(x->want_channels, y->want_channels) ?:
+               CAPO_ORDER(x->order, y->order);
+}
+
+static int by_line(const void *a, const void *b)
+{
+        const struct capo_sample *x = a, *y = b;
+
+        return CAPO_ORDER(x->order, y->order);
+}
+
+static bool same_point(const struct capo_sample *a, const struct capo_sample *b)
+{
+        return a->run == b->run && a->call == b->call && a->bytes == b->bytes && a->want == b->want &&
+               a->want_channels == b->want_channels;
+}
+
+static int split_repeats(struct capo_input *in, size_t first)
+{
+        struct capo_sample *v = in->set->v;
+        size_t n = in->set->n - first, most = 0;
+        uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
+
+        if (n == 0) /* then there may be no list at all */
+                return 0;
+        v += first;
+        qsort(v, n, sizeof *v, by_repeat);
+        for (size_t i = 1, k = 0; i < n; i++) {
+                k = same_point(&v[i - 1], &v[i]) ? k + 1 : 0;
+                most = k > most ? k : most;
+        }
+        if (most == 0 || most >= MAX_REPEATS) {
+                qsort(v, n, sizeof *v, by_line);
+                return 0;
+        }
+        for (size_t i = 0, next; i < n; i = next) {
+                if (v[i].run != run) {
+                        memset(made, 0xff, sizeof made);
+                        run = v[i].run;
+                }
+                for (next = i + 1; next < n && v[next].run == run && same_point(&v[i], &v[next]); next++)
+                        ;
+                for (size_t k = 1; k < next - i; k++) {
+                        if (made[k] == UINT32_MAX) {
+                                struct capo_trial copy = in->set->runs[run];
+
+                                made[k] = capo_samples_run(in->set, &copy);
+                        }
+                        if (made[k] == UINT32_MAX)
+                                return -ENOMEM;
+                }
+                for (size_t k = next - i - 1; k > 0; k--)
+                        v[i + k].run = made[k];
+        }
+        qsort(v, n, sizeof *v, by_line);
+        return 0;
+}
+
+bool capo_import_is_sweep_csv(const char *text, size_t n)
+{
+        text += strspn(text, " \t\r\n");
+        return !strncmp(text, "collective,", 11) || !strncmp(text, "collective ,", 12);
+}
+
+enum { COLL, SIZE, ALGO, PROTO, CHANNELS, NODES, RANKS, US, NEEDED, PIPE = NEEDED, REG, COLUMNS };
+
+/* A table being read: which column is where, and what was wrong with rows of it. */
+struct table {
+        struct capo_input *in;
+        int at[COLUMNS]; /* -1: not there */
+        unsigned n_heads;
+        size_t first_run;
+        struct capo_input_faults faults;
+};
+
+/* Line @n, @f of it, as a sample. Return: 0; -EINVAL, said; -ENOMEM. */
+typedef int row_reader(struct table *t, char **f, unsigned n);
+
+static int add_row(struct table *t, struct capo_trial *run, struct capo_sample *s)
+{
+        if (capo_input_label(t->in, run) < 0)
+                return -EINVAL;
+        s->run = find_run(t->in, run, t->first_run);
+        return s->run == UINT32_MAX || capo_samples_add(t->in->set, s) < 0 ? -ENOMEM : 0;
+}
+
+/* All lines behind the heads; a bad one is named and left out. */
+static int read_rows(struct table *t, char *line, row_reader *read)
+{
+        size_t before = t->in->set->n;
+        unsigned n = 1;
+        int e = 0;
+
+        for (char *next; line && *line && e == 0; line = next) {
+                char *f[MAX_FIELDS];
+                unsigned fields;
+
+                n++;
+                next = strchr(line, '\n');
+                next = next ? next + 1 : NULL;
+                if (line[strspn(line, " \t\r")] == '\n' || *line == '#')
+                        continue;
+                fields = split_fields(line, f);
+                e = fields != t->n_heads
+                            ? capo_input_error(t->in, n, "expected %u fields, found %u", t->n_heads, fields)
+                            : read(t, f, n);
+                if (e == -EINVAL) {
+                        capo_input_fault(t->in, &t->faults);
+                        e = 0;
+                }
+        }
+        return e < 0 ? e : capo_input_faults_end(t->in, &t->faults, "rows", t->in->set->n > before);
+}
+
+static int sweep_row(struct table *t, char **f, unsigned n)
+{
+        struct capo_trial run = {.source = (char *)t->in->path, .line = n, .iterations = 1};
+        struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
+        const char *algo_text = f[t->at[ALGO]], *proto_text = f[t->at[PROTO]];
+        unsigned algo = 0, proto = 0;
+        long channels, nodes, ranks, other[2] = {-1, -1};
+
+        s.call = (uint8_t)capo_call_find(f[t->at[COLL]]);
+        if (!s.call)
+                return capo_input_error(t->in, n, "expected a collective, found \"%s\"", f[t->at[COLL]]);
+        if (capo_size_parse(f[t->at[SIZE]], &s.bytes) < 0 || s.bytes == 0)
+                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"", f[t->at[SIZE]]);
+        if (strcmp(algo_text, "default") && strcmp(algo_text, "auto") && !(algo = capo_algo_find(algo_text)))
+                return capo_input_error(t->in, n, "expected an algorithm or \"default\", found \"%s\"", algo_text);
+        if (strcmp(proto_text, "default") && strcmp(proto_text, "auto") && !(proto = capo_proto_find(proto_text)))
+                return capo_input_error(t->in, n, "expected a protocol or \"default\", found \"%s\"", proto_text);
+        if (!parse_integer(f[t->at[CHANNELS]], -1, 127, &channels))
+                return capo_input_error(t->in, n, "expected channels, -1 for NCCL's own, found \"%s\"",
+                                        f[t->at[CHANNELS]]);
+        if (!parse_integer(f[t->at[NODES]], -1, 100000, &nodes) || !parse_integer(f[t->at[RANKS]], 2, 1000000, &ranks))
+                return capo_input_error(t->in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
+                                        f[t->at[NODES]], f[t->at[RANKS]]);
+        if (!capo_input_number(f[t->at[US]], &s.us) || s.us <= 0)
+                return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"", f[t->at[US]]);
+        for (int i = PIPE; i <= REG; i++) {
+                if (t->at[i] >= 0 && !parse_integer(f[t->at[i]], -1, 1000000, &other[i - PIPE]))
+                        return capo_input_error(t->in, n, "expected a number or -1, found \"%s\"", f[t->at[i]]);
+        }
+        /* Another question to NCCL, as optimize_config.py has it too: registered buffers, several operations fused. */
+        if (other[0] > 1)
+                capo_append(run.settings, sizeof run.settings, "pipeOps=%ld", other[0]);
+        if (other[1] > 0)
+                capo_append(run.settings, sizeof run.settings, "%sregBuff=1", *run.settings ? " " : "");
+        s.want = CAPO_ALGO_PROTO(algo, proto);
+        s.want_channels = (uint8_t)(channels > 0 ? channels : 0);
+        run.n_ranks = (int)ranks;
+        run.n_nodes = (int)(nodes > 0 ? nodes : 0);
+        even_layout(&run, false);
+        return add_row(t, &run, &s);
+}
+
+int capo_import_sweep_csv(struct capo_input *in)
+{
+        static const char *const names[] = {"collective", "size_bytes", "algorithm",  "protocol", "channels",
+                                            "nodes",      "ranks",      "latency_us", "pipeOps",  "regBuff"};
+        char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
+        struct table t = {.in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
+        size_t first_sample = in->set->n;
+        int e;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                t.at[i] = find_column(f, t.n_heads, names[i]);
+                if (i < NEEDED && t.at[i] < 0)
+                        return capo_input_error(in, 1,
+                                                "expected a column \"%s\", found none (times are read from latency_us)",
+                                                names[i]);
+        }
+        e = read_rows(&t, next ? next + 1 : NULL, sweep_row);
+        return e < 0 ? e : split_repeats(in, first_sample);
+}
+
+bool capo_import_is_vidur_csv(const char *text, size_t n)
+{
+        text += strspn(text, " \t\r\n");
+
+        const char *end = strchr(text, '\n');
+        const char *stats = strstr(text, "time_stats.");
+
+        return stats && end && stats < end;
+}
+
+enum { V_SIZE, V_WORKERS, V_EACH, V_COLL, V_MEDIAN };
+
+static int vidur_row(struct table *t, char **f, unsigned n)
+{
+        struct capo_trial run = {.source = (char *)t->in->path, .line = n, .iterations = 1};
+        struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
+        const char *name = f[t->at[V_COLL]];
+        long ranks, per_node;
+        double ms;
+
+        s.call = !strcmp(name, "send_recv") ? CAPO_CALL_SEND : (uint8_t)capo_call_find(name);
+        if (!s.call)
+                return capo_input_error(t->in, n, "expected a collective, found \"%s\"", name);
+        if (capo_size_parse(f[t->at[V_SIZE]], &s.bytes) < 0 || s.bytes == 0)
+                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"", f[t->at[V_SIZE]]);
+        if (!parse_integer(f[t->at[V_WORKERS]], 2, 1000000, &ranks) ||
+            !parse_integer(f[t->at[V_EACH]], 1, 4096, &per_node) || ranks % per_node)
+                return capo_input_error(t->in, n,
+                                        "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
+                                        f[t->at[V_WORKERS]], f[t->at[V_EACH]]);
+        if (!capo_input_number(f[t->at[V_MEDIAN]], &ms) || ms < 0)
+                return capo_input_error(t->in, n, "expected a time in ms, found \"%s\"", f[t->at[V_MEDIAN]]);
+        if (ms == 0) { /* rounded away */
+                t->in->set->n_empty++;
+                return 0;
+        }
+        s.us = ms * 1e3;
+        run.n_ranks = (int)ranks;
+        run.n_nodes = (int)(ranks / per_node);
+        even_layout(&run, true);
+        return add_row(t, &run, &s);
+}
+
+int capo_import_vidur_csv(struct capo_input *in)
+{
+        static const char *const names[] = {"size", "num_workers", "devices_per_node", "collective"};
+        char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
+        struct table t = {.in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
+        bool all = true;
+
+        t.at[V_MEDIAN] = -1;
+        for (unsigned i = 0; i < t.n_heads && i < MAX_FIELDS; i++) {
+                size_t k = strlen(f[i]);
+
+                if (!strncmp(f[i], "time_stats.", 11) && k > 7 && !strcmp(f[i] + k - 7, ".median"))
+                        t.at[V_MEDIAN] = (int)i;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                t.at[i] = find_column(f, t.n_heads, names[i]);
+                all &= t.at[i] >= 0;
+        }
+        if (!all || t.at[V_MEDIAN] < 0)
+                return capo_input_error(in, 1,
+                                        "expected columns size, num_workers, devices_per_node, collective and "
+                                        "time_stats.*.median");
+        return read_rows(&t, next ? next + 1 : NULL, vidur_row);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where each figure of an answer comes from. Algorithm and protocol: NCCL's profiler event (2.23 and later) or the line
+ * it prints about its choice (2.20 to 2.23). Channels: the thread blocks of the kernel it launched, in every release.
+ * Time: the cost table that NCCL gives a tuner, at the cell it chose, before any tuner changed it; without a table
+ * (2.19 to 2.21) the time in that printed line; else not known.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "profiles/plan/plan_answer.h"
+#include "core/base/file.h"
+#include "profiles/machine/xml.h"
+
+double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)
+{
+        static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE,
+                                                              CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
+                                                              CAPO_KIND_ALLREDUCE};
+
+        return capo_busbw_factor(kinds[coll], n_ranks);
+}
+
+/* What a node's NCCL printed; NULL nothing. */
+static char *read_log(const char *folder, uint32_t node)
+{
+        char path[PLAN_PATH], *text = NULL;
+        size_t size;
+
+        snprintf(path, sizeof path, "%s/log.%u", folder, node);
+        return capo_file_read(path, SIZE_MAX - 1, &text, &size) < 0 ? NULL : text;
+}
+
+/*
+ * The line NCCL prints about its choice, for rows that no profiler event told about: "<n> Bytes -> Algo 1 proto 0 time
+ * 12.34" in 2.20 to 2.23, where a tuner chose there may be none; "Broadcast: <n> Bytes -> Algo RING proto LL ..."
+ * later. From 2.29 on a Broadcast with one root has that line and no profiler event.
+ */
+static void read_line(const char *line, struct capo_plan_row *r)
+{
+        char algo[32], proto[32];
+        double us = NAN;
+        unsigned a, p;
+
+        if (sscanf(line, "Bytes -> Algo %31s proto %31s time %lf", algo, proto, &us) < 2)
+                return;
+        if (algo[0] >= '0' && algo[0] <= '9') {
+                a = (unsigned)atoi(algo) + 1;
+                p = (unsigned)atoi(proto) + 1;
+        } else {
+                a = capo_algo_find(algo);
+                p = capo_proto_find(proto);
+        }
+        if (a >= CAPO_ALGOS || p >= CAPO_PROTOS)
+                return;
+        if (r->algo == CAPO_ALGO_UNKNOWN) {
+                r->algo = (uint8_t)a;
+                r->proto = (uint8_t)p;
+        }
+        if (isnan(r->us) && r->algo == a && r->proto == p && us > 0 && us < 3.6e9)
+                r->us = us;
+}
+
+/* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ...", as 2.28 to 2.32 have it. */
+static void read_kernel(const char *line, struct capo_plan_row *r)
+{
+        char name[64];
+
+        if (sscanf(line, "Bytes -> Kernel %63s", name) == 1)
+                r->kernel = (uint8_t)capo_symk_find(name);
+}
+
+static void read_printed(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
+{
+        _cleanup_free_ char *text = read_log(folder, job->ranks[0].node);
+        uint64_t begin = 0, size = text ? strlen(text) : 0;
+
+        for (size_t i = 0; i < out->n_rows && job->rows[i].log_end <= size; i++) {
+                uint64_t end = job->rows[i].log_end;
+                char kept = text ? text[end] : 0;
+                char *line;
+
+                if (!text || end < begin)
+                        return;
+                text[end] = 0;
+                line = strstr(text + begin, "Bytes -> Algo ");
+                if (line)
+                        read_line(line, &out->rows[i]);
+                line = strstr(text + begin, "Bytes -> Kernel ");
+                if (line && out->rows[i].algo == CAPO_ALGO_UNKNOWN)
+                        read_kernel(line, &out->rows[i]);
+                text[end] = kept;
+                begin = end;
+        }
+}
+
+/* The time of a choice: what the tuner was told of that cell. */
+static double told_us(const struct capo_plan_row *r)
+{
+        if (!r->algo || !r->proto || r->algo > r->n_algo || r->proto > r->n_proto ||
+            r->cost[r->algo - 1][r->proto - 1] < 0)
+                return NAN;
+        return r->cost[r->algo - 1][r->proto - 1];
+}
+
+static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *why, size_t room)
+{
+        const struct plan_agree *first = plan_job_agree(job, 0);
+
+        out->rows = calloc(job->n_rows ? job->n_rows : 1, sizeof *out->rows);
+        if (!out->rows)
+                return -ENOMEM;
+        out->n_rows = job->n_rows;
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                out->rows[i] = job->rows[i].row;
+                out->rows[i].us = told_us(&out->rows[i]);
+                out->rows[i].busbw_gbs = NAN;
+                out->rows[i].ranks_agree = true;
+                for (uint32_t r = 0; r < job->n_ranks; r++) {
+                        const struct plan_agree *a = plan_job_agree(job, r) + i;
+
+                        if (!a->done)
+                                return capo_why(-EPROTO, why, room, "rank %u did not answer question %u", r, i);
+                        if (a->algo != first[i].algo || a->proto != first[i].proto || a->channels != first[i].channels)
+                                out->rows[i].ranks_agree = false;
+                }
+        }
+        return 0;
+}
+
+/*
+ * Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on `dev` is
+ * hexadecimal, with the number of the host in its top 8 bits.
+ */
+
+static void read_path(const struct capo_xml *channel, char *text, size_t room)
+{
+        size_t n = 0;
+
+        *text = 0;
+        for (const struct capo_xml *e = channel->child; e; e = e->next) {
+                const char *dev = capo_xml_get(e, "dev");
+                int wrote = snprintf(text + n, room - n, "%s%s%llu", n ? " " : "", strcmp(e->name, "net") ? "" : "net",
+                                     dev ? strtoull(dev, NULL, 0) & ((1ull << 56) - 1) : 0);
+
+                if (wrote < 0 || (size_t)wrote >= room - n)
+                        return;
+                n += (size_t)wrote;
+        }
+}
+
+static double get_real_attr(const struct capo_xml *e, const char *attr)
+{
+        const char *text = capo_xml_get(e, attr);
+
+        return text ? strtod(text, NULL) : 0;
+}
+
+/* 0 for what is no int, too. */
+static int get_int_attr(const struct capo_xml *e, const char *attr)
+{
+        double v = get_real_attr(e, attr);
+
+        return v > INT_MIN && v < INT_MAX ? (int)v : 0;
+}
+
+static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan_graph *to)
+{
+        const char *intra = capo_xml_get(g, "typeintra"), *inter = capo_xml_get(g, "typeinter");
+        size_t n = 0;
+
+        to->node = (int)node;
+        to->id = get_int_attr(g, "id");
+        to->pattern = get_int_attr(g, "pattern");
+        to->n_channels = get_int_attr(g, "nchannels");
+        to->speed_intra = get_real_attr(g, "speedintra");
+        to->speed_inter = get_real_attr(g, "speedinter");
+        snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");
+        snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
+        for (const struct capo_xml *c = g->child; c; c = c->next)
+                n++;
+        to->paths = calloc(n ? n : 1, sizeof *to->paths);
+        for (const struct capo_xml *c = to->paths ? g->child : NULL; c; c = c->next)
+                read_path(c, to->paths[to->n_paths++], sizeof *to->paths);
+}
+
+static int read_graphs(const char *folder, uint32_t node, struct capo_plan_answer *out)
+{
+        struct capo_xml *root;
+        char path[PLAN_PATH], why[256];
+        int r;
+
+        snprintf(path, sizeof path, "%s/graph.%u", folder, node);
+        r = capo_xml_read(path, &root, why, sizeof why);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0; /* one rank has none */
+        for (const struct capo_xml *g = root->child; g && !r; g = g->next) {
+                r = capo_array_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
+                if (!r) {
+                        memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
+                        read_graph(g, node, &out->graphs[out->n_graphs++]);
+                }
+        }
+        capo_xml_free(root);
+        return r;
+}
+
+static int read_all_graphs(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
+{
+        uint32_t first = job->ranks[0].node;
+        int r = read_graphs(folder, first, out);
+
+        for (uint32_t n = 0; n < job->n_nodes && !r; n++)
+                r = n == first ? 0 : read_graphs(folder, n, out);
+        return r;
+}
+
+static int read_logs(const char *folder, uint32_t n_nodes, char **log)
+{
+        size_t n = 0;
+        FILE *f = open_memstream(log, &n);
+
+        if (!f)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < n_nodes; i++) {
+                _cleanup_free_ char *text = read_log(folder, i);
+                if (text)
+                        fputs(text, f);
+        }
+        return fclose(f) == 0 ? 0 : -ENOMEM;
+}
+
+void plan_answer_warning(const char *folder, uint32_t n_nodes, char *out, size_t room)
+{
+        *out = 0;
+        for (uint32_t i = 0; i < n_nodes && !*out; i++) {
+                _cleanup_free_ char *text = read_log(folder, i);
+                char *at = text ? strstr(text, "NCCL WARN ") : NULL;
+
+                if (at)
+                        snprintf(out, room, "%.*s", (int)strcspn(at, "\n"), at);
+        }
+}
+
+void plan_answer_gap(const struct plan_job *job, char *out, size_t room)
+{
+        *out = 0;
+        if (job->n_gaps)
+                snprintf(out, room, " (it called %.40s, which capo's virtual CUDA does not have)", job->gaps[0]);
+}
+
+int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, const char *folder,
+                     struct capo_plan_answer *out, char *why, size_t room)
+{
+        int r = read_rows(job, out, why, room);
+
+        if (r < 0)
+                return r;
+        out->version = job->version;
+        out->profiler_abi = job->profiler_abi;
+        out->told = job->told;
+        out->windowless = job->windowless;
+        read_printed(job, folder, out);
+        for (size_t i = 0; i < out->n_rows; i++) {
+                struct capo_plan_row *row = &out->rows[i];
+
+                if (isnan(row->us))
+                        row->us = told_us(row);
+                if (!isnan(row->us))
+                        row->busbw_gbs =
+                                (double)row->bytes / (row->us * 1e3) * capo_plan_busbw_factor(row->coll, job->n_ranks);
+        }
+        if (q->graph && (r = read_all_graphs(job, folder, out)) < 0)
+                return r;
+        return q->log ? read_logs(folder, job->n_nodes, &out->log) : 0;
+}
+
+const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node, int id)
+{
+        for (size_t i = 0; i < a->n_graphs; i++) {
+                const struct capo_plan_graph *g = &a->graphs[i];
+
+                if ((node < 0 || g->node == node) && g->id == id && g->n_channels > 0)
+                        return g;
+        }
+        return NULL;
+}
+
+void capo_plan_answer_finish(struct capo_plan_answer *a)
+{
+        for (size_t i = 0; i < a->n_graphs; i++)
+                free(a->graphs[i].paths);
+        free(a->graphs);
+        free(a->rows);
+        free(a->log);
+        memset(a, 0, sizeof *a);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/env.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
+#include "profiles/plan/plan_environment.h"
+
+extern char **environ;
+
+bool capo_plan_setting_passes(const char *var)
+{
+        static const char *const ours[] = {
+                "NCCL_TOPO_",     "NCCL_HOSTID=",    "NCCL_NET=",     "NCCL_NET_PLUGIN=", "NCCL_TUNER_",
+                "NCCL_PROFILER_", "NCCL_DEBUG",      "NCCL_COMM_ID=", "NCCL_SOCKET_",     "NCCL_IB_",
+                "NCCL_OOB_",      "NCCL_GRAPH_DUMP", "NCCL_RAS_"};
+
+        if (strncmp(var, "NCCL_", 5) != 0)
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
+                if (!strncmp(var, ours[i], strlen(ours[i])))
+                        return false;
+        }
+        return true;
+}
+
+/* Everything else of the environment that is no NCCL setting, but would reach into a worker. */
+static bool is_kept(const char *var)
+{
+        /* the last: glibc would fill all that NCCL allocates, most of which it never touches */
+        static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
+                                             "CUDA_",       "MALLOC_PERTURB_="};
+
+        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
+                if (!strncmp(var, others[i], strlen(others[i])))
+                        return false;
+        }
+        return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
+}
+
+__attribute__((format(printf, 2, 3))) static void put_env(struct environment *e, const char *format, ...)
+{
+        va_list args;
+
+        if (e->n_text == PLAN_ENVIRONMENT_ROOM)
+                return;
+        va_start(args, format);
+        vsnprintf(e->text[e->n_text], sizeof e->text[0], format, args);
+        va_end(args);
+        e->vars[e->n++] = e->text[e->n_text++];
+        e->vars[e->n] = NULL;
+}
+
+static const char *layout_of(const struct plan_job *job, char *text, size_t room)
+{
+        struct capo_layout layout = {0};
+
+        for (uint32_t n = 0; n < job->n_nodes; n++) {
+                uint32_t ranks = 0;
+
+                for (uint32_t r = 0; r < job->n_ranks; r++)
+                        ranks += job->ranks[r].node == n;
+                capo_layout_add(&layout, ranks, 1);
+        }
+        return capo_layout_print(&layout, text, room);
+}
+
+static uint32_t first_rank(const struct plan_job *job, uint32_t node)
+{
+        uint32_t r = 0;
+
+        while (r < job->n_ranks && job->ranks[r].node != node)
+                r++;
+        return r;
+}
+
+struct environment *plan_environment_new(const struct capo_plan_question *q, const struct plan_job *job,
+                                         const char *folder, uint32_t node)
+{
+        struct environment *e = calloc(1, sizeof *e);
+        const char *path = getenv("LD_LIBRARY_PATH");
+        size_t n = 0;
+
+        while (environ[n])
+                n++;
+        if (!e || !(e->vars = calloc(n + PLAN_ENVIRONMENT_ROOM + 1, sizeof *e->vars))) {
+                free(e);
+                return NULL;
+        }
+        for (size_t i = 0; i < n; i++) {
+                if (is_kept(environ[i]))
+                        e->vars[e->n++] = environ[i];
+        }
+        put_env(e, "LD_LIBRARY_PATH=%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
+        put_env(e, "NCCL_TOPO_FILE=%s", job->machines[job->node_machine[node]].topo);
+        put_env(e, "NCCL_HOSTID=capo-plan-%u", node);
+        put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only form 2.19 takes */
+        put_env(e, "NCCL_PROFILER_PLUGIN=%s", PLAN_PROFILER_LINK);
+        if (q->tuner && !q->wrap && !strchr(q->tuner, '/'))
+                put_env(e, "NCCL_TUNER_PLUGIN=%s", q->tuner);
+        else
+                put_env(e, "NCCL_TUNER_PLUGIN=%s", PLAN_TUNER_LINK);
+        if (q->tuner) {
+                char layout[CAPO_LAYOUT_TEXT];
+
+                /* what `capo run` exports, for tuner interfaces that do not tell the size of nodes */
+                put_env(e, "%s=%s", CAPO_ENV_layout, q->layout ? q->layout : layout_of(job, layout, sizeof layout));
+                put_env(e, "%s=only", CAPO_ENV_tuner); /* or capo's tuner would take our spy for one to chain to */
+                if (q->profile)
+                        put_env(e, "%s=%s", CAPO_ENV_profile, q->profile);
+                if (q->allow_modelled)
+                        put_env(e, "%s=1", CAPO_ENV_allow_modelled);
+                if (q->class_name)
+                        put_env(e, "%s=%s", CAPO_ENV_class_name, q->class_name);
+        }
+        put_env(e, "NCCL_DEBUG=INFO");
+        put_env(e, "NCCL_DEBUG_SUBSYS=%s", q->log ? "INIT,GRAPH,TUNING" : "TUNING");
+        put_env(e, "NCCL_DEBUG_FILE=%s/log.%u", folder, node);
+        put_env(e, "NCCL_IB_DISABLE=1");
+        put_env(e, "NCCL_SOCKET_IFNAME=lo");
+        put_env(e, "NCCL_RAS_ENABLE=0");
+        if (q->graph) {
+                put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph.%u", folder, node);
+                put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%u", first_rank(job, node));
+        }
+        return e;
+}
+
+void plan_environment_free(struct environment *e)
+{
+        if (e)
+                free(e->vars);
+        free(e);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One simulated node: loads the libnccl that was asked for, turns its CUDA runtime into ours, and plays the node's
+ * ranks, one thread each. Every rank makes every call of the question, as in a job; what NCCL decides is caught on the
+ * way (profiler, tuner, kernel launch). Kernels never finish, so nothing is waited for and the communicators are not
+ * destroyed: when all ranks of all nodes have made their last call, the process ends.
+ */
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/util.h"
+#include "core/base/nccl_release.h"
+#include "profiles/plan/virtual/cuda_virtual.h"
+#include "profiles/plan/virtual/symtab.h"
+#include "profiles/plan/virtual/virtual.h"
+
+struct plan_job *plan_job;
+const struct plan_machine *plan_machine;
+
+enum { SUM = 0, INT8 = 0, FLOAT32 = 7, WINDOW_SYMMETRIC = 1 }; /* nccl.h */
+
+struct unique_id {
+        char bytes[128];
+};
+
+static struct {
+        int (*GetVersion)(int *version);
+        int (*GetUniqueId)(struct unique_id *id);
+        int (*CommInitRank)(void **comm, int n_ranks, struct unique_id id, int rank);
+        const char *(*GetErrorString)(int rc);
+        const char *(*GetLastError)(void *comm);
+        int (*AllReduce)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
+        int (*Broadcast)(const void *src, void *dst, size_t count, int type, int root, void *comm, void *stream);
+        int (*Reduce)(const void *src, void *dst, size_t count, int type, int op, int root, void *comm, void *stream);
+        int (*AllGather)(const void *src, void *dst, size_t count, int type, void *comm, void *stream);
+        int (*ReduceScatter)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
+        int (*MemAlloc)(void **p, size_t bytes);
+        int (*CommWindowRegister)(void *comm, void *p, size_t bytes, void **window, int flags);
+} nccl;
+
+static const struct {
+        const char *name;
+        void **to;
+        bool optional;
+} functions[] = {
+#define FUNCTION(name, optional)                            \
+        {                                                   \
+                "nccl" #name, (void **)&nccl.name, optional \
+        }
+        FUNCTION(GetVersion, false),     FUNCTION(GetUniqueId, false), FUNCTION(CommInitRank, false),
+        FUNCTION(GetErrorString, false), FUNCTION(GetLastError, true), FUNCTION(AllReduce, false),
+        FUNCTION(Broadcast, false),      FUNCTION(Reduce, false),      FUNCTION(AllGather, false),
+        FUNCTION(ReduceScatter, false),  FUNCTION(MemAlloc, true),     FUNCTION(CommWindowRegister, true),
+#undef FUNCTION
+};
+
+static pthread_mutex_t saying = PTHREAD_MUTEX_INITIALIZER; /* held from the claim to the last word */
+
+void plan_fail(const char *format, ...)
+{
+        uint32_t first = PLAN_FAILED_NOT;
+        va_list args;
+
+        pthread_mutex_lock(&saying);
+        if (atomic_compare_exchange_strong(&plan_job->failed, &first, PLAN_FAILED_SAYING)) {
+                va_start(args, format);
+                vsnprintf(plan_job->error, sizeof plan_job->error, format, args);
+                va_end(args);
+                atomic_store(&plan_job->failed, PLAN_FAILED);
+        }
+        pthread_mutex_unlock(&saying);
+}
+
+/* The process must not end under a thread of its own that is still saying why. */
+static void let_finish_saying(void)
+{
+        pthread_mutex_lock(&saying);
+        pthread_mutex_unlock(&saying);
+}
+
+int plan_gap(const char *name)
+{
+        uint32_t n = atomic_load(&plan_job->n_gaps);
+
+        for (uint32_t i = 0; i < n && i < N_ELEMENTS(plan_job->gaps); i++) {
+                if (!strcmp(plan_job->gaps[i], name))
+                        return 801;
+        }
+        n = atomic_fetch_add(&plan_job->n_gaps, 1);
+        if (n < N_ELEMENTS(plan_job->gaps))
+                snprintf(plan_job->gaps[n], sizeof plan_job->gaps[n], "%s", name);
+        return 801;
+}
+
+/* Redirecting the runtime. */
+
+struct patching {
+        char *base;          /* load address */
+        unsigned char *stub; /* next free place for a thunk */
+        unsigned char *stub_end;
+        unsigned patched;
+};
+
+/* mov $name, %rdi; mov $plan_gap, %rax; jmp *%rax */
+static void *stub_make(struct patching *p, const char *name)
+{
+        static const unsigned char rdi[2] = {0x48, 0xbf}, rax[2] = {0x48, 0xb8}, jump[2] = {0xff, 0xe0};
+        const char *kept = p->stub_end - p->stub < 24 ? NULL : strdup(name);
+        void *gap = (void *)plan_gap;
+        unsigned char *at = p->stub;
+
+        if (!kept)
+                return gap;
+        memcpy(at, rdi, 2);
+        memcpy(at + 2, &kept, 8);
+        memcpy(at + 10, rax, 2);
+        memcpy(at + 12, &gap, 8);
+        memcpy(at + 20, jump, 2);
+        p->stub += 24;
+        return at;
+}
+
+static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
+{
+        struct patching *p = arg;
+        void *to;
+
+        if (strncmp(name, "cuda", 4) || name[4] < 'A' || name[4] > 'Z' || !strcmp(name, "cudaRuntimeGetVersion"))
+                return 0;
+        to = plan_cuda_runtime_find(name);
+
+        int r = capo_patch_jump(p->base + value, to ? to : stub_make(p, name));
+
+        if (r == 0)
+                p->patched++;
+        return r;
+}
+
+static int redirect_cuda(void *handle)
+{
+        struct link_map *map;
+        char why[256] = "";
+        size_t room = 1 << 16;
+        struct patching p = {0};
+
+        if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+                return -EINVAL;
+        p.base = (char *)map->l_addr;
+        p.stub = mmap(NULL, room, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p.stub == MAP_FAILED)
+                return -errno;
+        p.stub_end = p.stub + room;
+
+        int r = capo_elf_symbols(plan_job->libnccl, STT_FUNC, patch_one, &p, why, sizeof why);
+
+        if (r == -ENOTSUP)
+                plan_fail("the CUDA runtime inside libnccl can only be redirected on x86-64");
+        else if (r < 0)
+                plan_fail("%s: %s", plan_job->libnccl, why[0] ? why : strerror(-r));
+        else if (p.patched < 50)
+                plan_fail("%s: only %u CUDA runtime functions found in its .symtab: not a libnccl with a static CUDA "
+                          "runtime",
+                          plan_job->libnccl, p.patched);
+        if (r < 0 || p.patched < 50)
+                return -ENOEXEC;
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE))
+                capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why, sizeof why);
+        return 0;
+}
+
+static int load_nccl(void)
+{
+        void *handle = dlopen(plan_job->libnccl, RTLD_NOW | RTLD_LOCAL);
+
+        if (!handle) {
+                plan_fail("%s cannot be loaded: %s", plan_job->libnccl, dlerror());
+                return -ENOENT;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
+                *functions[i].to = dlsym(handle, functions[i].name);
+                if (!*functions[i].to && !functions[i].optional) {
+                        plan_fail("%s is not a libnccl of 2.19 or later: it has no %s", plan_job->libnccl,
+                                  functions[i].name);
+                        return -ENOENT;
+                }
+        }
+        nccl.GetVersion(&plan_job->version);
+        if (!capo_nccl_has(plan_job->version, CAPO_NCCL_PLANNED)) {
+                char text[16];
+
+                plan_fail("%s is NCCL %s; plan needs 2.19 or later", plan_job->libnccl,
+                          capo_nccl_text((uint32_t)plan_job->version, text, sizeof text));
+                return -EINVAL;
+        }
+        return redirect_cuda(handle);
+}
+
+/* The ranks. */
+
+struct rank {
+        pthread_t thread;
+        uint32_t rank;
+        int dev;
+        void *comm;
+        int rc;
+};
+
+static uint64_t most;              /* bytes of the largest row */
+static char *plain_buffer;         /* address space only; no kernel ever reads it */
+static _Thread_local char *buffer; /* that, or this rank's window */
+
+static int call_collective(void *comm, uint32_t n_ranks, const struct capo_plan_row *row)
+{
+        bool shared = row->coll == CAPO_COLL_ALLGATHER || row->coll == CAPO_COLL_REDUCESCATTER;
+        uint64_t share = shared ? row->bytes / n_ranks : row->bytes;
+        int type = share % 4 == 0 || share > (1 << 20) ? FLOAT32 : INT8;
+        size_t count = type == FLOAT32 ? share / 4 : share;
+
+        switch (row->coll) {
+        case CAPO_COLL_BROADCAST: return nccl.Broadcast(buffer, buffer, count, type, 0, comm, NULL);
+        case CAPO_COLL_REDUCE: return nccl.Reduce(buffer, buffer, count, type, SUM, 0, comm, NULL);
+        case CAPO_COLL_ALLGATHER: return nccl.AllGather(buffer, buffer, count, type, comm, NULL);
+        case CAPO_COLL_REDUCESCATTER: return nccl.ReduceScatter(buffer, buffer, count, type, SUM, comm, NULL);
+        default: return nccl.AllReduce(buffer, buffer, count, type, SUM, comm, NULL);
+        }
+}
+
+/* NCCL writes whole lines to NCCL_DEBUG_FILE at once: what it printed so far belongs to the calls so far. */
+static uint64_t log_size(void)
+{
+        const char *path = getenv("NCCL_DEBUG_FILE");
+        struct stat st;
+
+        return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static int open_window(struct rank *me)
+{
+        void *memory, *window = NULL;
+
+        if (!nccl.MemAlloc || !nccl.CommWindowRegister) {
+                plan_fail("this NCCL has no ncclCommWindowRegister; 2.27 and later have");
+                return -ENOSYS;
+        }
+        me->rc = nccl.MemAlloc(&memory, most);
+        if (!me->rc)
+                me->rc = nccl.CommWindowRegister(me->comm, memory, most, &window, WINDOW_SYMMETRIC);
+        if (me->rc) {
+                plan_fail("rank %u: %s: its buffer becomes no window", me->rank, nccl.GetErrorString(me->rc));
+                return -EIO;
+        }
+        if (!window) /* so it does where it has none on this machine: the buffer is as any other */
+                atomic_store(&plan_job->windowless, 1);
+        buffer = memory;
+        return 0;
+}
+
+static void *play_rank(void *arg)
+{
+        struct rank *me = arg;
+        struct plan_agree *agree = plan_job_agree(plan_job, me->rank);
+        struct unique_id id;
+
+        memcpy(&id, plan_job->id, sizeof id);
+        plan_device = me->dev;
+        me->rc = nccl.CommInitRank(&me->comm, (int)plan_job->n_ranks, id, (int)me->rank);
+        if (me->rc != 0) {
+                const char *last = nccl.GetLastError ? nccl.GetLastError(NULL) : NULL;
+
+                plan_fail("ncclCommInitRank of rank %u: %s%s%.200s", me->rank, nccl.GetErrorString(me->rc),
+                          last && *last ? ": " : "", last ? last : "");
+                return NULL;
+        }
+        buffer = plain_buffer;
+        if (plan_job->windows && open_window(me) < 0)
+                return NULL;
+        for (uint32_t i = 0; i < plan_job->n_rows && !atomic_load(&plan_job->failed); i++) {
+                struct capo_plan_row *row = &plan_job->rows[i].row;
+                struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1, .func_index = -1};
+
+                plan_seen = &seen;
+                me->rc = call_collective(me->comm, plan_job->n_ranks, row);
+                plan_seen = NULL;
+                if (seen.algo < 0)
+                        plan_kernel_decode(&seen, row->coll);
+                agree[i] = (struct plan_agree){(int8_t)seen.algo, (int8_t)seen.proto,
+                                               (uint8_t)(seen.channels ? seen.channels : (int)seen.grid), 1};
+                if (me->rank == 0) {
+                        row->algo = (uint8_t)(seen.algo + 1);
+                        row->proto = (uint8_t)(seen.proto + 1);
+                        row->channels = (uint8_t)seen.grid;
+                        row->warps = (uint8_t)(seen.block / 32);
+                        plan_job->rows[i].log_end = log_size();
+                        atomic_fetch_add(&plan_job->rows_done, 1);
+                }
+                if (me->rc != 0) {
+                        plan_fail("rank %u, row %u: %s", me->rank, i, nccl.GetErrorString(me->rc));
+                        return NULL;
+                }
+        }
+        atomic_fetch_add(&plan_job->ranks_ready, 1);
+        return NULL;
+}
+
+static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
+{
+        while (atomic_load(word) < at_least) {
+                if (atomic_load(&plan_job->failed)) {
+                        let_finish_saying();
+                        return false;
+                }
+                usleep(300);
+        }
+        return true;
+}
+
+/*
+ * Up to 2.21 threads that load the tuner at the same moment may be told that there is none (misc/tuner.cc reads its
+ * state without the lock). Jobs with a process per rank cannot meet this; our threads do. So one communicator of one
+ * rank comes first, without the graph file, which is another one's.
+ */
+static int load_tuner_alone(uint32_t node)
+{
+        const char *file = getenv("NCCL_GRAPH_FILE");
+        _cleanup_free_ char *kept = file ? strdup(file) : NULL;
+        struct unique_id id;
+        int r = -ENOENT;
+        void *comm;
+
+        unsetenv("NCCL_GRAPH_FILE"); /* no other thread is there yet */
+        for (uint32_t i = 0; i < plan_job->n_ranks && r == -ENOENT; i++) {
+                if (plan_job->ranks[i].node != node)
+                        continue;
+                plan_device = plan_job->ranks[i].dev;
+                r = nccl.GetUniqueId(&id) == 0 && nccl.CommInitRank(&comm, 1, id, 0) == 0 ? 0 : -EIO;
+        }
+        if (kept)
+                setenv("NCCL_GRAPH_FILE", kept, 1);
+        return r;
+}
+
+static int play_node(uint32_t node)
+{
+        struct rank *ranks = calloc(plan_job->n_ranks, sizeof *ranks);
+        uint32_t n = 0;
+        pthread_attr_t attr;
+
+        if (!ranks)
+                return -ENOMEM;
+        most = plan_job->windows ? 2 << 20 : 4096;
+        for (uint32_t i = 0; i < plan_job->n_rows; i++)
+                most = plan_job->rows[i].row.bytes > most ? plan_job->rows[i].row.bytes : most;
+        plain_buffer = mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (plain_buffer == MAP_FAILED) {
+                plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
+                return -ENOMEM;
+        }
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_NVLS_GRAPH_UNWRITABLE) && plan_machine->multicast &&
+            plan_job->ranks[0].node != node)
+                unsetenv("NCCL_GRAPH_DUMP_FILE"); /* then the graphs of this node are not told */
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE) && load_tuner_alone(node) < 0) {
+                plan_fail("a communicator of one rank could not be made");
+                return -EIO;
+        }
+        if (plan_job->ranks[0].node == node) {
+                struct unique_id id;
+
+                if (nccl.GetUniqueId(&id) != 0) {
+                        plan_fail("ncclGetUniqueId failed: NCCL found no loopback interface to meet on");
+                        return -EIO;
+                }
+                memcpy(plan_job->id, &id, sizeof id);
+                atomic_store(&plan_job->id_ready, 1);
+        } else if (!wait_for(&plan_job->id_ready, 1)) {
+                return -EIO;
+        }
+        pthread_attr_init(&attr);
+        pthread_attr_setstacksize(&attr, 2 << 20);
+        for (uint32_t r = 0; r < plan_job->n_ranks; r++) {
+                if (plan_job->ranks[r].node != node)
+                        continue;
+                ranks[n].rank = r;
+                ranks[n].dev = plan_job->ranks[r].dev;
+                if (pthread_create(&ranks[n].thread, &attr, play_rank, &ranks[n]) != 0) {
+                        plan_fail("cannot start a thread for rank %u", r);
+                        return -EAGAIN;
+                }
+                n++;
+        }
+        return wait_for(&plan_job->ranks_ready, plan_job->n_ranks) ? 0 : -EIO;
+}
+
+CAPO_EXPORT int capo_plan_node(struct plan_job *job, uint32_t node);
+
+int capo_plan_node(struct plan_job *job, uint32_t node)
+{
+        struct rlimit files;
+
+        plan_job = job;
+        plan_machine = &job->machines[job->node_machine[node]];
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+                files.rlim_cur = files.rlim_max;
+                setrlimit(RLIMIT_NOFILE, &files);
+        }
+        if (load_nccl() < 0) {
+                job->error_code = -ENOEXEC;
+                return 1;
+        }
+        return play_node(node) < 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schema is a list of steps, each bringing a store of one version to the next; a new store takes all of them. What
+ * a trial has in common is kept once (table trial); a sample is a row of numbers. Codes (collective, algorithm,
+ * protocol) are stored as numbers of the log format, which never change, and the view `samples` spells them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "profiles/import/import.h"
+#include "profiles/store/store_schema.h"
+
+/* The view since it names what runs beside NCCL's table; more: columns that came later. */
+#define SAMPLES(more)                                                                                                 \
+        "DROP VIEW samples;"                                                                                          \
+        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, " \
+        "t.nccl,"                                                                                                     \
+        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "      \
+        "forced_algo,"                                                                                                \
+        " p.name AS forced_proto, s.want_channels AS forced_channels," more " coalesce(ka.name, ra.name) AS algo,"    \
+        " coalesce(kp.name, rp.name) AS proto, s.ran_channels AS channels, s.seq AS sequence"                         \
+        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"                              \
+        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"                                              \
+        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"                                                  \
+        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"                                               \
+        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"                                              \
+        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"                                             \
+        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15"                                            \
+        " LEFT JOIN name ka ON ka.kind = 'kernel' AND ka.code = s.ran"                                                \
+        " LEFT JOIN name kp ON kp.kind = 'variant' AND kp.code = s.ran;"
+
+/* steps[v]: from version v to v + 1. */
+static const char *const steps[CAPO_STORE_VERSION] = {
+        "CREATE TABLE import (id INTEGER PRIMARY KEY, time TEXT NOT NULL, cluster TEXT NOT NULL DEFAULT '',"
+        " source TEXT NOT NULL);"
+        "CREATE TABLE trial (id INTEGER PRIMARY KEY, import INTEGER NOT NULL REFERENCES import(id) ON DELETE CASCADE,"
+        " source TEXT NOT NULL, line INTEGER NOT NULL, gpu TEXT NOT NULL, nccl INTEGER NOT NULL, layout TEXT NOT NULL,"
+        " nodes INTEGER NOT NULL, ranks INTEGER NOT NULL, iterations INTEGER NOT NULL);"
+        "CREATE TABLE sample (trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
+        " coll INTEGER NOT NULL, bytes INTEGER NOT NULL, us REAL NOT NULL, clock INTEGER NOT NULL, place INTEGER NOT "
+        "NULL,"
+        " type INTEGER NOT NULL, op INTEGER NOT NULL, want INTEGER NOT NULL, want_channels INTEGER NOT NULL,"
+        " ran INTEGER NOT NULL, ran_channels INTEGER NOT NULL);"
+        "CREATE INDEX trial_import ON trial(import);"
+        "CREATE INDEX sample_trial ON sample(trial);",
+        /* what the fingerprint of a platform lacked, and names for the codes */
+        "ALTER TABLE import ADD COLUMN link TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE import ADD COLUMN nic TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE import ADD COLUMN driver TEXT NOT NULL DEFAULT '';"
+        "CREATE TABLE name (kind TEXT NOT NULL, code INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, code))"
+        " WITHOUT ROWID;"
+        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, "
+        "t.nccl,"
+        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "
+        "forced_algo,"
+        " p.name AS forced_proto, s.want_channels AS forced_channels, ra.name AS algo, rp.name AS proto,"
+        " s.ran_channels AS channels, s.seq AS sequence"
+        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"
+        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"
+        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"
+        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"
+        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
+        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
+        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15;",
+        /* what decides whether runs can be compared, and how a run was labelled */
+        "ALTER TABLE trial ADD COLUMN hosts TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN settings TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN tuner TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN why TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;",
+        "ALTER TABLE trial ADD COLUMN cuda TEXT NOT NULL DEFAULT '';",
+        /* names of what runs beside NCCL's table: of the whole code */
+        SAMPLES(""),
+        "ALTER TABLE sample ADD COLUMN want_chunk INTEGER NOT NULL DEFAULT 0;" SAMPLES(
+                " s.want_chunk AS forced_chunk,"),
+};
+
+static int query_integer(sqlite3 *db, const char *sql, int64_t *out)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
+
+        if (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+                *out = sqlite3_column_int64(q, 0);
+                rc = SQLITE_OK;
+        }
+        sqlite3_finalize(q);
+        return rc;
+}
+
+int capo_schema_head(sqlite3 *db, struct capo_schema_head *head)
+{
+        int rc = query_integer(db, "PRAGMA user_version", &head->version);
+
+        if (rc == SQLITE_OK)
+                rc = query_integer(db, "PRAGMA application_id", &head->application);
+        if (rc == SQLITE_OK)
+                rc = query_integer(db, "SELECT count(*) FROM sqlite_master", &head->n_tables);
+        return rc;
+}
+
+static int put_name(sqlite3_stmt *q, const char *kind, unsigned code, const char *name)
+{
+        sqlite3_bind_text(q, 1, kind, -1, SQLITE_STATIC);
+        sqlite3_bind_int(q, 2, (int)code);
+        sqlite3_bind_text(q, 3, name, -1, SQLITE_STATIC);
+        if (sqlite3_step(q) != SQLITE_DONE)
+                return SQLITE_ERROR;
+        return sqlite3_reset(q);
+}
+
+static int put_names(sqlite3 *db)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO name VALUES (?, ?, ?)", -1, &q, NULL);
+
+        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_CALLS; i++)
+                rc = put_name(q, "collective", i, capo_call_name(i));
+        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_ALGOS; i++)
+                rc = put_name(q, "algo", i, capo_algo_name(i));
+        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_PROTOS; i++)
+                rc = put_name(q, "proto", i, capo_proto_name(i));
+        for (unsigned i = CAPO_KERNELS_FROM; rc == SQLITE_OK && i < 256; i++) {
+                if (!strcmp(capo_ran_algo(i), "-"))
+                        continue;
+                rc = put_name(q, "kernel", i, capo_ran_algo(i));
+                if (rc == SQLITE_OK)
+                        rc = put_name(q, "variant", i, capo_ran_proto(i));
+        }
+        for (unsigned i = 0; rc == SQLITE_OK && i < CAPO_MAKES; i++)
+                rc = put_name(q, "clock", i, capo_make_name(i));
+        sqlite3_finalize(q);
+        return rc;
+}
+
+int capo_schema_migrate(sqlite3 *db)
+{
+        struct capo_schema_head head;
+        char set[64];
+        int rc = sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
+
+        if (rc != SQLITE_OK)
+                return rc;
+        rc = capo_schema_head(db, &head);
+        for (int64_t v = head.version; rc == SQLITE_OK && v >= 0 && v < CAPO_STORE_VERSION; v++)
+                rc = sqlite3_exec(db, steps[v], NULL, NULL, NULL);
+        if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
+                rc = put_names(db);
+        snprintf(set, sizeof set, "PRAGMA user_version = %d", CAPO_STORE_VERSION);
+        if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
+                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
+        snprintf(set, sizeof set, "PRAGMA application_id = %d", CAPO_STORE_APPLICATION);
+        if (rc == SQLITE_OK && head.application == 0)
+                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
+        return rc == SQLITE_OK ? sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) : rc;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who asks for the verdict. The folder of the logs is what ranks share, and hang.txt in it is both the verdict and the word that
+ * there is one: it is made (O_EXCL) by the first rank whose turn comes, rank 0 at once, the others later and only where nobody has.
+ * The others see that it is new, look every few seconds for that, and write what they stand in as well: the one who holds all up is
+ * in host code and would see no hang. After the time that takes, whoever made it starts `capo hang FOLDER`, which finds the ranks of
+ * its own node in memory and those of other nodes by their frames. The engine that judges is no part of the job.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "core/base/calls.h"
+#include "core/base/text.h"
+#include "core/log/hang_frame.h"
+#include "shim/find/loader.h"
+#include "shim/find/object.h"
+#include "shim/record/apart.h"
+#include "shim/record/recorder.h"
+#include "shim/record/start.h"
+#include "shim/record/watch.h"
+
+#define VERDICT     "hang.txt"
+#define VERDICT_OLD "hang.before.txt"
+#define SECOND      UINT64_C(1000000000)
+
+enum {
+        MOST = 8, /* frames of a process by its own watch, and as many for others' */
+        ASK_SECONDS = 60,
+        PYTHON = 8000, /* bytes of the text at most, 2000 of a thread */
+        NATIVE = 7000,
+};
+
+static struct {
+        struct capo_watch watch;
+        unsigned told, asked;
+        uint64_t period_ns, next_ns; /* of looks at the folder */
+        uint64_t claim_ns, ask_ns;   /* CLOCK_MONOTONIC; 0 not */
+        uint64_t begun_ns;           /* when what stands here was reported */
+        ino_t known;                 /* of the verdict that is not of a hang of now */
+        uint64_t seen_ns;            /* when another one was seen; 0 none */
+        char folder[1024];
+        char library_path[1024], zone[64]; /* of the environment, for capo */
+        char text[32000];
+} hang;
+
+static void keep_setting(const char *name, char *to, size_t room)
+{
+        const char *value = getenv(name);
+
+        *to = 0;
+        if (value && snprintf(to, room, "%s=%s", name, value) >= (int)room)
+                *to = 0;
+}
+
+static ino_t verdict_there(void)
+{
+        char path[sizeof hang.folder + 32];
+        struct stat st;
+
+        snprintf(path, sizeof path, "%s/%s", hang.folder, VERDICT);
+        return *hang.folder && stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+void capo_hang_begin(void)
+{
+        int64_t seconds = capo_shim_env()->hang;
+        const char *path = capo_seg.header->log_path, *slash = strrchr(path, '/');
+
+        memset(&hang, 0, sizeof hang - sizeof hang.text);
+        if (seconds <= 0)
+                return;
+        capo_watch_init(&hang.watch, (uint64_t)(seconds < 86400 ? seconds : 86400) * SECOND);
+        hang.period_ns = hang.watch.limit_ns / 5 < 60 * SECOND ? hang.watch.limit_ns / 5 : 60 * SECOND;
+        if (slash)
+                snprintf(hang.folder, sizeof hang.folder, "%.*s", (int)(slash - path), path);
+        keep_setting("LD_LIBRARY_PATH", hang.library_path, sizeof hang.library_path);
+        keep_setting("TZ", hang.zone, sizeof hang.zone);
+        hang.known = verdict_there();
+}
+
+/* The command that belongs to this library: of one build, or of one installation. False: it is not there. */
+static bool find_capo(char *path, size_t room)
+{
+        static const char *const places[] = {"/../cli/capo", "/../bin/capo", "/../../bin/capo"};
+        struct capo_object self;
+        const char *slash;
+        bool in;
+
+        capo_loader_enter();
+        in = capo_object_of((const void *)(uintptr_t)&capo_hang_look, &self);
+        capo_loader_leave();
+        if (!in || !(slash = strrchr(self.path, '/')))
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(places); i++) {
+                if (snprintf(path, room, "%.*s%s", (int)(slash - self.path), self.path, places[i]) < (int)room &&
+                    access(path, X_OK) == 0)
+                        return true;
+        }
+        return false;
+}
+
+struct stacks {
+        char *text;
+        size_t n;
+};
+
+static void put_thread(unsigned nth, char *frames, void *arg)
+{
+        struct stacks *p = arg;
+        size_t end = p->n + PYTHON / 4 < PYTHON ? p->n + PYTHON / 4 : PYTHON;
+
+        for (char *line; (line = strsep(&frames, "\n")) && *line;)
+                p->n += capo_hang_text_python(p->text + p->n, end - p->n, nth, line);
+}
+
+static bool put_native(const struct capo_native *t, char *frames, void *arg)
+{
+        struct stacks *s = arg;
+        size_t before = s->n;
+
+        s->n += capo_hang_text_thread(s->text + s->n, NATIVE - s->n, t->tid, t->running ? "running" : t->wait, t->name);
+        for (char *line; s->n > before && (line = strsep(&frames, "\n")) && *line;)
+                s->n += capo_hang_text_native(s->text + s->n, NATIVE - s->n, t->tid, line);
+        return s->n > before;
+}
+
+static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
+{
+        struct capo_hang_text t = {.since_ns = since_ns, .nth = nth};
+        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text, sizeof hang.text - 256 - PYTHON - NATIVE);
+        struct stacks python = {.text = hang.text + n}, native;
+        static char frames[2048];
+
+        if (!nth)
+                hang.asked++;
+        capo_python_threads(put_thread, &python);
+        n += python.n;
+        native = (struct stacks){.text = hang.text + n};
+        capo_native_threads(frames, sizeof frames, put_native, &native);
+        n += native.n;
+        if (why_none)
+                n += (size_t)snprintf(hang.text + n, 256, "%s\t%s\n", CAPO_HANG_KEY_WATCH, why_none);
+        capo_shim_text(CAPO_FRAME_HANG, hang.text, n);
+}
+
+/* "AllReduce #12 of world" */
+static void name_of(const struct capo_stand *s, char *text, size_t room)
+{
+        snprintf(text, room, s->seq && s->call != CAPO_CALL_GROUP ? "%s #%u" : "%s", capo_call_name(s->call), s->seq);
+
+        if (s->comm && s->comm <= capo_seg.header->areas[CAPO_AREA_COMMS].used) {
+                const struct capo_seg_comm *comm = capo_area_at(&capo_seg, CAPO_AREA_COMMS, s->comm - 1u);
+                char name[sizeof comm->name];
+
+                capo_lock(&capo_seg.lock);
+                memcpy(name, comm->name, sizeof name);
+                capo_unlock(&capo_seg.lock);
+                name[sizeof name - 1] = 0;
+                if (*name)
+                        capo_append(text, room, " of %s", name);
+        }
+}
+
+static void report_hang(const struct capo_stand *s, uint64_t now_ns)
+{
+        const struct capo_timebase *clock = &capo_seg.header->clock;
+        const char *none = NULL;
+        char capo[1200], what[256];
+        bool may_ask = *hang.folder && find_capo(capo, sizeof capo);
+        long rank = capo_launcher_rank();
+
+        if (!may_ask)
+                none = *hang.folder ? "no capo command beside the library" : "no folder";
+        hang.begun_ns = now_ns;
+        write_frame(++hang.told, capo_clock_ns(clock, s->begin), none);
+        name_of(s, what, sizeof what);
+        if (rank >= 0)
+                capo_warn("rank %ld: %s has not moved for %llu s; `capo hang %d` says who waits for whom", rank, what,
+                          (unsigned long long)(hang.watch.limit_ns / SECOND), capo_seg.header->pid);
+        else
+                capo_warn("%s has not moved for %llu s; `capo hang %d` says who waits for whom", what,
+                          (unsigned long long)(hang.watch.limit_ns / SECOND), capo_seg.header->pid);
+        if (may_ask)
+                hang.claim_ns = now_ns + (rank > 0 ? hang.period_ns : 0) + 1;
+}
+
+/* The rank that has the verdict written: nobody else has, for this hang. */
+static void claim_verdict(uint64_t now_ns)
+{
+        char path[sizeof hang.folder + 32], old[sizeof hang.folder + 32];
+        ino_t there = verdict_there();
+        int fd;
+
+        if (there && (there != hang.known || (hang.seen_ns && hang.seen_ns + hang.watch.limit_ns > hang.begun_ns)))
+                return; /* of this hang */
+        snprintf(path, sizeof path, "%s/%s", hang.folder, VERDICT);
+        snprintf(old, sizeof old, "%s/%s", hang.folder, VERDICT_OLD);
+        if (there)
+                rename(path, old);
+        fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return;
+        close(fd);
+        hang.known = verdict_there();
+        hang.ask_ns = now_ns + 2 * hang.period_ns;
+}
+
+static void run_hang_command(void)
+{
+        char capo[1200], path[sizeof hang.folder + 32];
+        char after[24], *argv[] = {capo, (char *)"hang", (char *)"--after", after, hang.folder, NULL};
+        char *envp[] = {(char *)"PATH=/usr/bin:/bin", NULL, NULL, NULL};
+        unsigned n = 1;
+        int r = -ENOENT;
+
+        if (*hang.library_path)
+                envp[n++] = hang.library_path;
+        if (*hang.zone)
+                envp[n++] = hang.zone;
+        snprintf(path, sizeof path, "%s/%s", hang.folder, VERDICT);
+        snprintf(after, sizeof after, "%llu", (unsigned long long)(hang.watch.limit_ns / SECOND));
+        if (find_capo(capo, sizeof capo))
+                r = capo_apart(argv, envp, path, ASK_SECONDS);
+        if (r < 0)
+                capo_debug("%s: %s", capo, strerror(-r));
+}
+
+/* Does anything stand here that was reported? */
+static bool has_reported_hang(void)
+{
+        return hang.watch.n && hang.watch.stands[0].told;
+}
+
+bool capo_hang_look(void)
+{
+        uint64_t now_ns = capo_seg.header->clock.now_mono_ns;
+        const struct capo_stand *s;
+        bool frame = false;
+
+        if (!hang.watch.limit_ns)
+                return false;
+        s = capo_watch_look(&hang.watch, &capo_seg, now_ns);
+        if (s && hang.told < MOST) {
+                report_hang(s, now_ns);
+                frame = true;
+        }
+        if (now_ns >= hang.next_ns && *hang.folder) {
+                ino_t there = verdict_there();
+
+                hang.next_ns = now_ns + hang.period_ns;
+                if (there && there != hang.known) {
+                        hang.known = there;
+                        hang.seen_ns = now_ns;
+                        if (!has_reported_hang() && hang.asked < MOST) {
+                                write_frame(0, UINT64_MAX, NULL);
+                                frame = true;
+                        }
+                }
+        }
+        if (hang.claim_ns && now_ns >= hang.claim_ns) {
+                hang.claim_ns = 0;
+                if (has_reported_hang())
+                        claim_verdict(now_ns);
+        }
+        if (hang.ask_ns && now_ns >= hang.ask_ns) {
+                hang.ask_ns = 0;
+                run_hang_command();
+        }
+        return frame;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL 2.24 and 2.25: names instead of numbers; the bound of channels. */
+#include "tuner/profiler/profiler_adapt.h"
+
+static capo_nccl_result init_profiler_v2(void **context, int *mask)
+{
+        return capo_adapt_profiler_v1(2, context, mask);
+}
+
+static capo_nccl_result start_event(void *context, void **handle, void *event)
+{
+        struct capo_profiler *p = context;
+        struct capo_event_v2 *d = event;
+        struct capo_profiler_event e = {.type = d->type, .parent = &d->parent, .event = event};
+
+        if (unlikely(!p))
+                return CAPO_NCCL_SUCCESS;
+        if (d->type == CAPO_EVENT_COLL)
+                e.ran = CAPO_EVENT_RAN(d, d->coll.comm_hash, d->coll.max_channels);
+        return capo_profiler_start(p, handle, &e);
+}
+
+extern const struct capo_profiler_v2 ncclProfiler_v2;
+CAPO_EXPORT const struct capo_profiler_v2 ncclProfiler_v2 = {
+        capo_plugin_name, init_profiler_v2, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+
+const struct capo_profiler_abi capo_profiler_abi_v2 = {2, 2, &ncclProfiler_v2, capo_their_init_v1};
