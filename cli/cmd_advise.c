@@ -29,21 +29,26 @@ static void print_advice(const struct capo_advice *a, const char *from)
         const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
 
         cli_screen_begin(stdout);
-        printf("\n%s (%u ranks): %llu steps%s, per step %llu all-reduces of %s to %s, %s in all\n", a->comm, a->n_ranks,
-               (unsigned long long)a->steps, a->steps_found ? " (found from the counts; --steps tells better)" : "",
+        printf("\n%s (%u ranks): %llu steps%s, per step %llu all-reduces of %s to %s, %s in all\n",
+               a->comm, a->n_ranks, (unsigned long long)a->steps,
+               a->steps_found ? " (found from the counts; --steps tells better)" : "",
                (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
-               capo_size_print(a->largest, y, sizeof y), capo_size_print(a->step_bytes, t, sizeof t));
+               capo_size_print(a->largest, y, sizeof y),
+               capo_size_print(a->step_bytes, t, sizeof t));
         printf("now: %s per step modelled (%s)", format_seconds(a->now_seconds, t, sizeof t), from);
         if (a->recorded_seconds > 0)
                 printf("; %s recorded, waiting for other ranks included",
                        format_seconds(a->recorded_seconds, u, sizeof u));
-        printf("\n\n  %-12s %10s %8s %14s %10s\n", "bucket cap", "buckets of", "each", "per step", "change");
+        printf("\n\n  %-12s %10s %8s %14s %10s\n", "bucket cap", "buckets of", "each", "per step",
+               "change");
         for (size_t i = 0; i < a->n_buckets; i++) {
                 const struct capo_advice_bucket *b = &a->bucket[i];
 
-                printf("  %-12s %10llu %8s %14s %+9.1f %%%s\n", capo_size_print(b->cap, x, sizeof x),
-                       (unsigned long long)b->n, capo_size_print(b->bucket, y, sizeof y),
-                       format_seconds(b->seconds, t, sizeof t), 100 * (b->seconds / a->now_seconds - 1),
+                printf("  %-12s %10llu %8s %14s %+9.1f %%%s\n",
+                       capo_size_print(b->cap, x, sizeof x), (unsigned long long)b->n,
+                       capo_size_print(b->bucket, y, sizeof y),
+                       format_seconds(b->seconds, t, sizeof t),
+                       100 * (b->seconds / a->now_seconds - 1),
                        (int)i == a->best ? "  <- modelled best" : "");
         }
         putchar('\n');
@@ -57,16 +62,19 @@ static void print_advice(const struct capo_advice *a, const char *from)
                 puts("buckets: whether another size is better cannot be told: the times differ among themselves by more "
                      "than a step takes (modelled; more calls timed would tell more: CAPO_GPU_SAMPLE=1)");
         else
-                printf("buckets: as good as any other size, within %.0f %% (modelled%s)\n", ceil(100 * a->within),
-                       a->within > 0.03 ? "; more calls timed would tell more: CAPO_GPU_SAMPLE=1" : "");
+                printf("buckets: as good as any other size, within %.0f %% (modelled%s)\n",
+                       ceil(100 * a->within),
+                       a->within > 0.03 ? "; more calls timed would tell more: CAPO_GPU_SAMPLE=1"
+                                        : "");
         printf("gradient accumulation over 2 steps: %s less per step; over 4: %s (modelled; it changes the batch "
                "size)\n",
-               format_seconds(a->now_seconds / 2, t, sizeof t), format_seconds(a->now_seconds * 3 / 4, u, sizeof u));
+               format_seconds(a->now_seconds / 2, t, sizeof t),
+               format_seconds(a->now_seconds * 3 / 4, u, sizeof u));
 }
 
 /* The curve to time by, and where it is from. */
-static int curve_for(const struct capo_job *job, uint32_t comm, const struct capo_fit *fit, struct capo_curve *curve,
-                     const char **from)
+static int curve_for(const struct capo_job *job, uint32_t comm, const struct capo_fit *fit,
+                     struct capo_curve *curve, const char **from)
 {
         *from = "times measured in --with";
         if (fit)
@@ -119,20 +127,23 @@ static int run_advise(void *options, int n, char **words)
                 struct capo_advice advice;
                 const char *from;
 
-                if (curve_for(job, c, fit, &curve, &from) == 0 && capo_advise(job, c, &curve, o->steps, &advice) == 0 &&
+                if (curve_for(job, c, fit, &curve, &from) == 0 &&
+                    capo_advise(job, c, &curve, o->steps, &advice) == 0 &&
                     advice.step_bytes >= 1024) {
                         if (!shown++)
-                                printf("capo advise  %s   predictions are modelled, not measured\n", dir);
+                                printf("capo advise  %s   predictions are modelled, not measured\n",
+                                       dir);
                         print_advice(&advice, from);
                 }
                 capo_curve_finish(&curve);
         }
         if (!shown)
-                capo_error(o->n_with
-                                   ? "%s: no all-reduces of a training step on as many ranks as --with was measured on"
-                                   : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
-                                     "(CAPO_GPU_SAMPLE=1, or --with measurements)",
-                           dir);
+                capo_error(
+                        o->n_with
+                                ? "%s: no all-reduces of a training step on as many ranks as --with was measured on"
+                                : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
+                                  "(CAPO_GPU_SAMPLE=1, or --with measurements)",
+                        dir);
 end:
         capo_job_free(job);
         capo_fit_free(fit);

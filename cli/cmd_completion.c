@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo completion: what shells need to complete verbs, options and their words, from the same tables that parse them. */
+/* capo completion: what shells need to complete verbs, options and their words, from the same
+ * tables that parse them. */
 #include <string.h>
 
 #include "capo/msg.h"
@@ -10,7 +11,8 @@ enum { BASH, ZSH, FISH };
 
 static const char *const shells[] = {[BASH] = "bash", [ZSH] = "zsh", [FISH] = "fish", NULL};
 
-/* The beginning of a help text between single quotes; @special: what the shell wants a backslash before. */
+/* The beginning of a help text between single quotes; @special: what the shell wants a backslash
+ * before. */
 static void print_quoted(const char *text, const char *special)
 {
         size_t n = strcspn(text, ".;:(\n");
@@ -48,7 +50,8 @@ static void print_bash(void)
              "\tcase \"$verb ${COMP_WORDS[2]}\" in");
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
                 if (find_subverb(v))
-                        printf("\t'%s') [ \"$COMP_CWORD\" -gt 2 ] && verb='%s' ;;\n", v->name, v->name);
+                        printf("\t'%s') [ \"$COMP_CWORD\" -gt 2 ] && verb='%s' ;;\n", v->name,
+                               v->name);
         }
         fputs("\tesac\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\twords='", stdout);
         print_verbs("");
@@ -93,7 +96,9 @@ static void zsh_option(const struct cli_option *o)
                         printf("%s ", o->words[k]);
                 putchar(')');
         } else if (cli_has_value(o)) {
-                fputs(o->kind == CLI_KIND_FILE || o->kind == CLI_KIND_LIST ? ":file:_files" : ":value:", stdout);
+                fputs(o->kind == CLI_KIND_FILE || o->kind == CLI_KIND_LIST ? ":file:_files"
+                                                                           : ":value:",
+                      stdout);
         }
         putchar('\'');
 }
@@ -146,8 +151,8 @@ static void fish_verb(const struct cli_verb *v)
         int first = (int)strcspn(v->name, " ");
 
         if (find_subverb(v))
-                printf("complete -c capo -n '__fish_seen_subcommand_from %.*s' -a %s -d '", first, v->name,
-                       find_subverb(v) + 1);
+                printf("complete -c capo -n '__fish_seen_subcommand_from %.*s' -a %s -d '", first,
+                       v->name, find_subverb(v) + 1);
         else
                 printf("complete -c capo -n __fish_use_subcommand -f -a %s -d '", v->name);
         print_quoted(v->help, "\\");
@@ -155,9 +160,10 @@ static void fish_verb(const struct cli_verb *v)
         for (unsigned i = 0; i < n; i++) {
                 const struct cli_option *o = found[i].row;
 
-                printf("complete -c capo -n '__fish_seen_subcommand_from %.*s%s%s' -l %s%s -d '", first, v->name,
-                       find_subverb(v) ? "; and __fish_seen_subcommand_from" : "",
-                       find_subverb(v) ? find_subverb(v) : "", o->name, cli_has_value(o) ? " -r" : "");
+                printf("complete -c capo -n '__fish_seen_subcommand_from %.*s%s%s' -l %s%s -d '",
+                       first, v->name, find_subverb(v) ? "; and __fish_seen_subcommand_from" : "",
+                       find_subverb(v) ? find_subverb(v) : "", o->name,
+                       cli_has_value(o) ? " -r" : "");
                 print_quoted(o->help, "\\");
                 puts("'");
         }
@@ -173,15 +179,17 @@ static int run_completion(void *options, int n, char **shell)
                 for (const struct cli_verb *v = cli_verbs; v->name; v++)
                         fish_verb(v);
         } else {
-                return capo_fail(CAPO_EXIT_USAGE, "completion: expected bash, zsh or fish, found \"%s\"", shell[0]);
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "completion: expected bash, zsh or fish, found \"%s\"", shell[0]);
         }
         return CAPO_EXIT_OK;
 }
 
 const struct cli_command completion_command = {
         .usage = "bash|zsh|fish",
-        .about = "Prints the completion of capo's command line for a shell, made from the tables that parse it. An "
-                 "installed capo has it in place already.",
+        .about =
+                "Prints the completion of capo's command line for a shell, made from the tables that parse it. An "
+                "installed capo has it in place already.",
         .after = "  source <(capo completion bash)",
         .status = "0; 2 wrong command line.",
         .operand = "SHELL",

@@ -45,8 +45,10 @@ static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
 {
         char a[24], b[24];
 
-        snprintf(a, sizeof a, "%s %s", capo_ran_algo(r->algo_proto_a), capo_ran_proto(r->algo_proto_a));
-        snprintf(b, sizeof b, "%s %s", capo_ran_algo(r->algo_proto_b), capo_ran_proto(r->algo_proto_b));
+        snprintf(a, sizeof a, "%s %s", capo_ran_algo(r->algo_proto_a),
+                 capo_ran_proto(r->algo_proto_a));
+        snprintf(b, sizeof b, "%s %s", capo_ran_algo(r->algo_proto_b),
+                 capo_ran_proto(r->algo_proto_b));
         if (!r->algo_proto_a && !r->algo_proto_b)
                 text[0] = 0;
         else if (r->algo_proto_a == r->algo_proto_b)
@@ -66,11 +68,13 @@ static const char *change_text(const struct capo_diff_row *r, char text[64])
 
         if (r->verdict != CAPO_DIFF_FASTER && r->verdict != CAPO_DIFF_SLOWER)
                 return words[r->verdict];
-        snprintf(text, 64, "%+.1f %% (%+.1f to %+.1f)", 100 * r->change, 100 * r->low, 100 * r->high);
+        snprintf(text, 64, "%+.1f %% (%+.1f to %+.1f)", 100 * r->change, 100 * r->low,
+                 100 * r->high);
         return text;
 }
 
-static void print_diff(const char *before, const char *after, const struct capo_diff *d, size_t most)
+static void print_diff(const char *before, const char *after, const struct capo_diff *d,
+                       size_t most)
 {
         _cleanup_(capo_table_freep) struct capo_table *t =
                 capo_table_new("l16/g,.l13,.r10,.r10/d,.r13/f,.r13/c,.r28,.r9/e,l~/b");
@@ -79,12 +83,16 @@ static void print_diff(const char *before, const char *after, const struct capo_
         if (!t)
                 return;
         cli_screen_begin(stdout);
-        printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n", before, after,
-               (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched, d->seconds_a, d->seconds_b);
-        printf("%zu run%s before, %zu after; noise is %s\n", d->runs_a, d->runs_a == 1 ? "" : "s", d->runs_b,
+        printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n",
+               before, after, (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched,
+               d->seconds_a, d->seconds_b);
+        printf("%zu run%s before, %zu after; noise is %s\n", d->runs_a, d->runs_a == 1 ? "" : "s",
+               d->runs_b,
                d->between_runs ? "the variation between them"
                                : "that within the runs; how much runs differ is not known");
-        capo_table_row(t, "comm\tcall\tsize\tcalls\tbefore p50\tafter p50\tchange (95 %%)\tseconds\twhat ran");
+        capo_table_row(
+                t,
+                "comm\tcall\tsize\tcalls\tbefore p50\tafter p50\tchange (95 %%)\tseconds\twhat ran");
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
                 char size[16], change[64], ran[64], seconds[32] = ".", rule[300] = "";
@@ -95,20 +103,23 @@ static void print_diff(const char *before, const char *after, const struct capo_
                 if (judged)
                         snprintf(seconds, sizeof seconds, "%+.3f", r->seconds);
                 capo_table_row(t, "%.16s\t%s\t%s\t%llu\t%.1f us\t%.1f us\t%s\t%s\t%s%s%s", r->comm,
-                               capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
-                               (unsigned long long)r->count_b, r->p50_a_us, r->p50_b_us, change_text(r, change),
-                               seconds, what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
+                               capo_call_name(r->call),
+                               capo_size_print(r->bytes, size, sizeof size),
+                               (unsigned long long)r->count_b, r->p50_a_us, r->p50_b_us,
+                               change_text(r, change), seconds, what_ran(r, ran, sizeof ran),
+                               *rule ? "  " : "", rule);
         }
         capo_table_print(t, stdout, 1, "", "");
         if (d->n_rows > most)
                 printf("%zu more rows: --all\n", d->n_rows - most);
-        printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds, d->seconds_a,
-               d->seconds_a > 0 ? 100 * d->seconds / d->seconds_a : 0);
+        printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds,
+               d->seconds_a, d->seconds_a > 0 ? 100 * d->seconds / d->seconds_a : 0);
         for (size_t i = 0; i < d->n_rows; i++) {
                 char size[16];
 
                 if (d->rows[i].verdict == CAPO_DIFF_SLOWER && slower++ < 5)
-                        printf("%s%s %s %s", slower > 1 ? ", " : "", d->rows[i].comm, capo_call_name(d->rows[i].call),
+                        printf("%s%s %s %s", slower > 1 ? ", " : "", d->rows[i].comm,
+                               capo_call_name(d->rows[i].call),
                                capo_size_print(d->rows[i].bytes, size, sizeof size));
         }
         puts(slower == 0 ? "nothing" : slower > 5 ? ", ..." : "");
@@ -127,21 +138,26 @@ static void json_page(const struct capo_diff *d)
                         rows,
                         json_pack(
                                 "{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:f, s:s, s:b, s:i, s:s?, s:s}",
-                                "comm", r->comm, "call", capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
-                                "calls_before", (json_int_t)r->count_a, "calls_after", (json_int_t)r->count_b, "clock",
-                                capo_clock_name(r->clock), "before_p50_us", r->p50_a_us, "after_p50_us", r->p50_b_us,
-                                "change", isnan(r->change) ? json_null() : json_real(r->change), "half_width",
+                                "comm", r->comm, "call", capo_call_name(r->call), "bytes",
+                                (json_int_t)r->bytes, "calls_before", (json_int_t)r->count_a,
+                                "calls_after", (json_int_t)r->count_b, "clock",
+                                capo_clock_name(r->clock), "before_p50_us", r->p50_a_us,
+                                "after_p50_us", r->p50_b_us, "change",
+                                isnan(r->change) ? json_null() : json_real(r->change), "half_width",
                                 isnan(r->change) ? json_null() : json_real(r->half_width), "low",
                                 isnan(r->change) ? json_null() : json_real(r->low), "high",
-                                isnan(r->change) ? json_null() : json_real(r->high), "seconds", r->seconds, "verdict",
-                                verdicts[r->verdict], "judged", r->verdict < CAPO_DIFF_HOST_TIMES, "rule",
-                                (int)r->rule_b, "rule_at",
-                                r->rule_b ? capo_rules_place(d->rules, r->rule_b, place, sizeof place) : NULL, "ran",
-                                what_ran(r, ran, sizeof ran)));
+                                isnan(r->change) ? json_null() : json_real(r->high), "seconds",
+                                r->seconds, "verdict", verdicts[r->verdict], "judged",
+                                r->verdict < CAPO_DIFF_HOST_TIMES, "rule", (int)r->rule_b,
+                                "rule_at",
+                                r->rule_b
+                                        ? capo_rules_place(d->rules, r->rule_b, place, sizeof place)
+                                        : NULL,
+                                "ran", what_ran(r, ran, sizeof ran)));
         }
-        all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2, "unmatched",
-                        (json_int_t)d->unmatched, "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
-                        (json_int_t)d->n_slower, "rows", rows);
+        all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2,
+                        "unmatched", (json_int_t)d->unmatched, "seconds", d->seconds, "faster",
+                        (json_int_t)d->n_faster, "slower", (json_int_t)d->n_slower, "rows", rows);
         json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         putchar('\n');
         json_decref(all);
@@ -167,7 +183,8 @@ static int run_diff(void *options, int n, char **paths)
                 goto end;
         }
         if (d.n_rows == 0) {
-                capo_error("diff: the recordings have no call in common (communicators are matched by name)");
+                capo_error(
+                        "diff: the recordings have no call in common (communicators are matched by name)");
         } else {
                 if (o->json)
                         json_page(&d);
@@ -186,12 +203,13 @@ end:
 
 static const struct options defaults = {.min_change = 0.01};
 
-static const struct cli_option options[] = {{"min-change", CLI_PERCENT(struct options, min_change, "P", 0, INT_MAX),
-                                             "percent below which nothing is called a change (default 1)"},
-                                            {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
-                                            {"json", CLI_FLAG(struct options, json), "the same as JSON"},
-                                            CLI_WIDE,
-                                            {0}};
+static const struct cli_option options[] = {
+        {"min-change", CLI_PERCENT(struct options, min_change, "P", 0, INT_MAX),
+         "percent below which nothing is called a change (default 1)"},
+        {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
+        {"json", CLI_FLAG(struct options, json), "the same as JSON"},
+        CLI_WIDE,
+        {0}};
 
 const struct cli_command diff_command = {
         .usage = "[OPTIONS] BEFORE AFTER",
@@ -202,10 +220,11 @@ const struct cli_command diff_command = {
                 "rows together), and the seconds it makes on one rank. Sorted by seconds. Times are GPU times; rows "
                 "with host times only are shown and never judged.",
         .options = options,
-        .after = "The interval says how sure this difference between these two runs is. How much runs differ by "
-                 "themselves only more runs tell: compare two runs without any change first.\n"
-                 "\n"
-                 "  capo diff before/ after/",
+        .after =
+                "The interval says how sure this difference between these two runs is. How much runs differ by "
+                "themselves only more runs tell: compare two runs without any change first.\n"
+                "\n"
+                "  capo diff before/ after/",
         .status =
                 "0 the same or faster; 1 something is slower beyond noise; 2 wrong command line or nothing to compare",
         .operand = "DIR",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo dump: a log as text, frame by frame, for people who look for a fault and for tests; or all single calls of some
- * logs as a trace (cli/cmd_trace.h). Text is written as it is read, so the size of the log does not matter.
+ * capo dump: a log as text, frame by frame, for people who look for a fault and for tests; or all
+ * single calls of some logs as a trace (cli/cmd_trace.h). Text is written as it is read, so the
+ * size of the log does not matter.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -53,10 +54,12 @@ static void text_comm(const struct capo_log_frame *f)
         printf("    id %u \"%.*s\" uid %016" PRIx64
                " rank %d of %d device %d nodes %d local %d..%d parent %u color %d hash "
                "%016" PRIx64 " born %" PRIu64 " died %" PRIu64 " library %u%s%s%s%s\n",
-               c.id, c.name_size, name, c.uid, c.rank, c.n_ranks, c.device, c.n_nodes, c.min_local, c.max_local,
-               c.parent, c.color, c.comm_hash, c.t_birth, c.t_death, c.library,
-               c.flags & CAPO_COMM_NONBLOCKING ? " nonblocking" : "", c.flags & CAPO_COMM_ABORTED ? " aborted" : "",
-               c.flags & CAPO_COMM_TUNED ? " tuned" : "", c.flags & CAPO_COMM_SEVERAL ? " several" : "");
+               c.id, c.name_size, name, c.uid, c.rank, c.n_ranks, c.device, c.n_nodes, c.min_local,
+               c.max_local, c.parent, c.color, c.comm_hash, c.t_birth, c.t_death, c.library,
+               c.flags & CAPO_COMM_NONBLOCKING ? " nonblocking" : "",
+               c.flags & CAPO_COMM_ABORTED ? " aborted" : "",
+               c.flags & CAPO_COMM_TUNED ? " tuned" : "",
+               c.flags & CAPO_COMM_SEVERAL ? " several" : "");
 }
 
 static void text_site(const struct capo_log_frame *f)
@@ -68,14 +71,15 @@ static void text_site(const struct capo_log_frame *f)
                 puts("    bad");
                 return;
         }
-        printf("    id %u calls %" PRIu64 " host %" PRIu64 " ns gpu %" PRIu64 " ns in %" PRIu64, s.id, s.count,
-               s.host_ns, s.gpu_ns, s.gpu_count);
+        printf("    id %u calls %" PRIu64 " host %" PRIu64 " ns gpu %" PRIu64 " ns in %" PRIu64,
+               s.id, s.count, s.host_ns, s.gpu_ns, s.gpu_count);
         if (s.chosen)
                 printf(", chosen %" PRIu64 " ns in %" PRIu64, capo_log_site_chosen(f).gpu_ns,
                        capo_log_site_chosen(f).gpu_count);
         putchar('\n');
         for (size_t at = 0; at < s.text_size;) {
-                const char *end = memchr(text + at, '\n', s.text_size - at); /* the frame may end right behind it */
+                const char *end = memchr(text + at, '\n',
+                                         s.text_size - at); /* the frame may end right behind it */
                 size_t n = end ? (size_t)(end - text) - at : s.text_size - at;
 
                 printf("        %.*s\n", (int)n, text + at);
@@ -92,10 +96,11 @@ static void text_shapes(const struct capo_log_frame *f)
                 printf("    shape %u %s bytes %" PRIu64
                        " comm %u cell %u site %u stream %08x peer %d type %s op %s result %d "
                        "clock %s %s %s channels %u rule %u",
-                       s->id, capo_call_name(s->call), s->bytes, s->comm, s->cell, s->site, s->stream, s->peer,
-                       capo_type_name(s->type), capo_op_name(s->op), s->result, capo_clock_name(s->clock),
-                       capo_ran_algo(s->algo_proto), capo_ran_proto(s->algo_proto),
-                       capo_call_channels(s->call, s->channels), s->rule);
+                       s->id, capo_call_name(s->call), s->bytes, s->comm, s->cell, s->site,
+                       s->stream, s->peer, capo_type_name(s->type), capo_op_name(s->op), s->result,
+                       capo_clock_name(s->clock), capo_ran_algo(s->algo_proto),
+                       capo_ran_proto(s->algo_proto), capo_call_channels(s->call, s->channels),
+                       s->rule);
                 text_flags(s->flags);
                 putchar('\n');
         }
@@ -105,11 +110,11 @@ static void text_hist(const char *what, const struct capo_log_hist_view *h)
 {
         if (!h->head.count)
                 return;
-        printf("        %s %" PRIu64 " calls, %" PRIu64 " ns, min %" PRIu64 " max %" PRIu64 ":", what, h->head.count,
-               h->head.sum_ns, h->head.min_ns, h->head.max_ns);
+        printf("        %s %" PRIu64 " calls, %" PRIu64 " ns, min %" PRIu64 " max %" PRIu64 ":",
+               what, h->head.count, h->head.sum_ns, h->head.min_ns, h->head.max_ns);
         for (uint32_t i = 0; i < h->head.n; i++)
-                printf(" %" PRIu64 "x%" PRIu64, capo_hist_floor(h->pairs[i].bucket % CAPO_HIST_BUCKETS),
-                       h->pairs[i].count);
+                printf(" %" PRIu64 "x%" PRIu64,
+                       capo_hist_floor(h->pairs[i].bucket % CAPO_HIST_BUCKETS), h->pairs[i].count);
         putchar('\n');
 }
 
@@ -122,10 +127,11 @@ static void text_cell(const struct capo_log_frame *f)
                 puts("    bad");
                 return;
         }
-        printf("    id %u %s bytes %" PRIu64 " comm %u count %" PRIu64 " %s %s channels %u clock %s result %d rule %u",
+        printf("    id %u %s bytes %" PRIu64 " comm %u count %" PRIu64
+               " %s %s channels %u clock %s result %d rule %u",
                c.id, capo_call_name(c.call), c.bytes, c.comm, c.count, capo_ran_algo(c.algo_proto),
-               capo_ran_proto(c.algo_proto), capo_call_channels(c.call, c.channels), capo_clock_name(c.clock), c.result,
-               c.rule);
+               capo_ran_proto(c.algo_proto), capo_call_channels(c.call, c.channels),
+               capo_clock_name(c.clock), c.result, c.rule);
         text_flags(c.flags);
         putchar('\n');
         text_hist("host", &host);
@@ -142,15 +148,17 @@ static void text_end(const struct capo_log_frame *f)
                 puts("    bad");
                 return;
         }
-        printf("    t %" PRIu64 " calls %" PRIu64 " dropped %" PRIu64 " gpu_dropped %" PRIu64 " shape_overflow %" PRIu64
-               " bytes_lost %" PRIu64 " cost %.1f ns threads %u %s\n",
-               e.t_ns, e.calls, e.dropped, e.gpu_dropped, e.shape_overflow, e.bytes_lost, e.cost_ns, e.threads,
+        printf("    t %" PRIu64 " calls %" PRIu64 " dropped %" PRIu64 " gpu_dropped %" PRIu64
+               " shape_overflow %" PRIu64 " bytes_lost %" PRIu64 " cost %.1f ns threads %u %s\n",
+               e.t_ns, e.calls, e.dropped, e.gpu_dropped, e.shape_overflow, e.bytes_lost, e.cost_ns,
+               e.threads,
                e.clean == 1   ? "clean"
                : e.clean == 2 ? "recovered"
                               : "checkpoint");
 }
 
-/* Beside when, how long and which call: every field of the list, in its order; in words where it has them. */
+/* Beside when, how long and which call: every field of the list, in its order; in words where it
+ * has them. */
 static void text_field(const struct capo_record *r, const char *name, int64_t value)
 {
         uint64_t gpu_begin;
@@ -169,7 +177,8 @@ static void text_field(const struct capo_record *r, const char *name, int64_t va
 
 static void text_record(const struct capo_record *r)
 {
-        printf("    %" PRIu64 " +%" PRIu64 " %s", r->t_begin, r->t_end - r->t_begin, capo_call_name(r->call));
+        printf("    %" PRIu64 " +%" PRIu64 " %s", r->t_begin, r->t_end - r->t_begin,
+               capo_call_name(r->call));
 #define CAPO_FIELD(type, name, kept) text_field(r, #name, (int64_t)r->name);
 #include "capo/record_fields.def"
         putchar('\n');
@@ -188,8 +197,8 @@ static void text_block(const struct capo_log_frame *f)
         if (capo_log_block(f, &c) < 0)
                 puts("    bad");
         else
-                printf("    base %" PRIu64 " calls %u thread %u%s%s\n", c.base, c.n, c.thread, c.gpu_ns ? " gpu" : "",
-                       c.aux ? " aux" : "");
+                printf("    base %" PRIu64 " calls %u thread %u%s%s\n", c.base, c.n, c.thread,
+                       c.gpu_ns ? " gpu" : "", c.aux ? " aux" : "");
 }
 
 static void text_health(const struct capo_log *log)
@@ -197,11 +206,11 @@ static void text_health(const struct capo_log *log)
         const struct capo_log_health *h = capo_log_health(log);
 
         for (uint64_t i = 0; i < h->n_damages && i < CAPO_DAMAGES_KEPT; i++)
-                printf("damaged at byte %" PRIu64 " (%s): %" PRIu64 " bytes left out\n", h->damages[i].offset,
-                       h->damages[i].what, h->damages[i].bytes);
+                printf("damaged at byte %" PRIu64 " (%s): %" PRIu64 " bytes left out\n",
+                       h->damages[i].offset, h->damages[i].what, h->damages[i].bytes);
         if (h->cut_bytes)
-                printf("ends inside a frame at byte %" PRIu64 ", %" PRIu64 " bytes behind it\n", h->cut_at,
-                       h->cut_bytes);
+                printf("ends inside a frame at byte %" PRIu64 ", %" PRIu64 " bytes behind it\n",
+                       h->cut_at, h->cut_bytes);
         if (h->unknown_frames)
                 printf("%" PRIu64 " frames of unknown type left out\n", h->unknown_frames);
 }
@@ -215,7 +224,8 @@ static int dump_text(struct capo_log *log, bool records)
 
         if (!calls)
                 return -ENOMEM;
-        printf("capo log version %u (readers from %u) pid %u ticks/s %" PRIu64 " epoch %" PRIu64 ".%09" PRIu64 "\n",
+        printf("capo log version %u (readers from %u) pid %u ticks/s %" PRIu64 " epoch %" PRIu64
+               ".%09" PRIu64 "\n",
                h->version, h->min_reader, h->pid, h->ticks_per_s, h->t0_real_ns / 1000000000,
                h->t0_real_ns % 1000000000);
         while ((r = capo_log_next(log, &f)) > 0) {
@@ -302,12 +312,12 @@ static int run_dump(void *options, int n, char **words)
         return o->chrome ? dump_trace(&paths, o->out) : dump_files(&paths, NULL, o->records);
 }
 
-static const struct cli_option options[] = {{"records", CLI_FLAG(struct options, records), "every single call too"},
-                                            {"chrome", CLI_FLAG(struct options, chrome), "a trace: the second form"},
-                                            {"output", CLI_FILE(struct options, out, "FILE"),
-                                             "write the trace there, when all of it is there; default standard output",
-                                             .letter = 'o'},
-                                            {0}};
+static const struct cli_option options[] = {
+        {"records", CLI_FLAG(struct options, records), "every single call too"},
+        {"chrome", CLI_FLAG(struct options, chrome), "a trace: the second form"},
+        {"output", CLI_FILE(struct options, out, "FILE"),
+         "write the trace there, when all of it is there; default standard output", .letter = 'o'},
+        {0}};
 
 const struct cli_command dump_command = {
         .usage = "[--records] FILE\n"

@@ -19,8 +19,9 @@ static const struct cli_option options[] = {
 
 const struct cli_command env_command = {
         .usage = "[--markdown]",
-        .about = "Lists every setting capo reads: the value in force (- when unset), the default, what it means. What "
-                 "capo run would set for its command is not in force here.",
+        .about =
+                "Lists every setting capo reads: the value in force (- when unset), the default, what it means. What "
+                "capo run would set for its command is not in force here.",
         .options = options,
         .after = "  capo env\n"
                  "  capo env | grep PROFILE",

@@ -39,16 +39,18 @@ static int run_export(void *options, int n, char **words)
 }
 
 static const struct cli_option options[] = {
-        {"output", CLI_FILE(struct options, out, "FILE"), "write there; default standard output", .letter = 'o'},
+        {"output", CLI_FILE(struct options, out, "FILE"), "write there; default standard output",
+         .letter = 'o'},
         {CLI_TABLE(struct options, inputs.label, cli_label_options), CLI_LABELS_HELP},
         {0}};
 
 const struct cli_command export_command = {
         .usage = "[LABELS] INPUT... [-o FILE]",
-        .about = "Writes measurements as flat CSV, one line per sample, for the engine your site already has: DuckDB, "
-                 "Spark, pandas (docs/scale.md shows them). Inputs are what capo fit reads: folders of capo logs, "
-                 "nccl-tests output or its JSON, sweep CSV, NCCL Inspector JSON; also a store, as store:FILE. Columns: "
-                 "docs/store.md.",
+        .about =
+                "Writes measurements as flat CSV, one line per sample, for the engine your site already has: DuckDB, "
+                "Spark, pandas (docs/scale.md shows them). Inputs are what capo fit reads: folders of capo logs, "
+                "nccl-tests output or its JSON, sweep CSV, NCCL Inspector JSON; also a store, as store:FILE. Columns: "
+                "docs/store.md.",
         .options = options,
         .after = "examples:\n"
                  "  capo export capo-logs/ -o samples.csv\n"

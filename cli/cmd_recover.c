@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo recover: what killed processes left in memory goes into their logs (analysis/log/recover.h does it). */
+/* capo recover: what killed processes left in memory goes into their logs (analysis/log/recover.h
+ * does it). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static int visit_segment(const struct capo_segment_info *info, void *arg)
                 return 0;
         run->n++;
         if (r == 0) {
-                printf("pid %d: %llu calls -> %s\n", info->pid, (unsigned long long)done.records, done.log_path);
+                printf("pid %d: %llu calls -> %s\n", info->pid, (unsigned long long)done.records,
+                       done.log_path);
         } else {
                 capo_error("%s (pid %d): %s", info->path, info->pid, strerror(-r));
                 run->failed++;
@@ -55,18 +57,21 @@ static int recover_run(void *options, int n, char **words)
         return run->failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
-static const struct cli_option options[] = {{"list", CLI_FLAG(struct run, list_only), "only show them"}, {0}};
+static const struct cli_option options[] = {
+        {"list", CLI_FLAG(struct run, list_only), "only show them"}, {0}};
 
 const struct cli_command recover_command = {
         .usage = "[--list] [DIR]",
-        .about = "A process under capo keeps its last calls in shared memory, so that a kill loses none. This brings "
-                 "what dead processes of yours on this machine left there into their logs, and frees the memory. With "
-                 "DIR only those whose log is in that folder. `capo report DIR` does the same first, by itself. Living "
-                 "processes are left alone.",
+        .about =
+                "A process under capo keeps its last calls in shared memory, so that a kill loses none. This brings "
+                "what dead processes of yours on this machine left there into their logs, and frees the memory. With "
+                "DIR only those whose log is in that folder. `capo report DIR` does the same first, by itself. Living "
+                "processes are left alone.",
         .options = options,
         .after = "  capo recover --list\n"
                  "  capo recover capo-logs/48213",
-        .status = "0, also when there was nothing; 1 DIR or /dev/shm cannot be read, 2 wrong command line.",
+        .status =
+                "0, also when there was nothing; 1 DIR or /dev/shm cannot be read, 2 wrong command line.",
         .operand = "DIR",
         .most = 1,
         .size = sizeof(struct run),

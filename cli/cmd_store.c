@@ -59,7 +59,8 @@ static int add_samples(void *options, int n, char **words)
                 if (r < 0)
                         capo_error("%s", why);
                 else
-                        printf("import %lld: %zu samples of %zu trials\n", (long long)id, set.n, set.n_runs);
+                        printf("import %lld: %zu samples of %zu trials\n", (long long)id, set.n,
+                               set.n_runs);
         }
         capo_store_close(store);
         capo_samples_free(&set);
@@ -69,19 +70,22 @@ static int add_samples(void *options, int n, char **words)
 static void print_import(const struct capo_store_import *m, void *table)
 {
         capo_table_row(table, "%lld\t%s\t%lld\t%lld\t%s\t%s\t%s\t%s\t%s", (long long)m->id, m->when,
-                       (long long)m->n_samples, (long long)m->n_trials, m->cluster, m->link, m->nic, m->driver,
-                       m->source);
+                       (long long)m->n_samples, (long long)m->n_trials, m->cluster, m->link, m->nic,
+                       m->driver, m->source);
 }
 
 static int list_imports(void *options, int n, char **words)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("r6,l20/d,r10,r7/e,l12,l12/c,l10/a,l12/b,l");
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("r6,l20/d,r10,r7/e,l12,l12/c,l10/a,l12/b,l");
         struct capo_store *store = NULL;
         char why[512];
         int r = t ? capo_store_open(words[0], false, &store, why, sizeof why) : -ENOMEM;
 
         if (r >= 0) {
-                capo_table_row(t, "import\ttime\tsamples\ttrials\tcluster\tlink\tnic\tdriver\tfirst source");
+                capo_table_row(
+                        t,
+                        "import\ttime\tsamples\ttrials\tcluster\tlink\tnic\tdriver\tfirst source");
                 r = capo_store_list(store, print_import, t, why, sizeof why);
                 capo_table_print(t, cli_screen_begin(stdout), 1, "", "");
         }
@@ -130,9 +134,10 @@ static int remove_import(void *options, int n, char **words)
         int r;
 
         if (*end || end == words[1])
-                return capo_fail(CAPO_EXIT_USAGE,
-                                 "store rm: expected the number of an import (capo store list), found \"%s\"",
-                                 words[1]);
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "store rm: expected the number of an import (capo store list), found \"%s\"",
+                        words[1]);
         r = capo_store_open(words[0], true, &store, why, sizeof why);
         if (r >= 0)
                 r = capo_store_remove(store, id, why, sizeof why);
@@ -161,12 +166,14 @@ static int fit_store(void *options, int n, char **words)
 #define STATUS "0; 1 it could not be done (nothing is half done), 2 wrong command line."
 
 const struct cli_command store_command = {
-        .about = "FILE is an SQLite file (docs/store.md has its tables; any SQLite client reads it). It is made by the "
-                 "first add. Several processes may add at once. An add is kept whole or not at all.",
-        .after = "examples:\n"
-                 "  capo store add site.db --cluster alps --nic slingshot capo-logs/\n"
-                 "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"\n"
-                 "  capo store fit site.db --gpu 'H100%' -- -o h100.json",
+        .about =
+                "FILE is an SQLite file (docs/store.md has its tables; any SQLite client reads it). It is made by the "
+                "first add. Several processes may add at once. An add is kept whole or not at all.",
+        .after =
+                "examples:\n"
+                "  capo store add site.db --cluster alps --nic slingshot capo-logs/\n"
+                "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"\n"
+                "  capo store fit site.db --gpu 'H100%' -- -o h100.json",
         .status = STATUS,
 };
 
@@ -215,14 +222,17 @@ const struct cli_command store_list_command = {
 };
 
 static const struct cli_option filter_options[] = {
-        {"import", CLI_COUNT(struct options, import, "N", 1, INT_MAX), "samples of this import only"},
+        {"import", CLI_COUNT(struct options, import, "N", 1, INT_MAX),
+         "samples of this import only"},
         {"ranks", CLI_COUNT(struct options, filter.n_ranks, "N", 1, INT_MAX), "of so many ranks"},
-        {"cluster", CLI_TEXT(struct options, filter.cluster, "PATTERN"), "of these clusters; % is any text"},
+        {"cluster", CLI_TEXT(struct options, filter.cluster, "PATTERN"),
+         "of these clusters; % is any text"},
         {CLI_TABLE(struct options, label, cli_place_options), "and (% in --gpu is any text)"},
         {0}};
 
 static const struct cli_option query_options[] = {
-        {"sql", CLI_TEXT(struct options, sql, "SELECT"), "any question instead, to the tables of docs/store.md"},
+        {"sql", CLI_TEXT(struct options, sql, "SELECT"),
+         "any question instead, to the tables of docs/store.md"},
         {CLI_HEADING, "filter:"},
         {NULL, CLI_KIND_TABLE, 0, {.table = filter_options}},
         {0}};
@@ -231,7 +241,8 @@ const struct cli_command store_query_command = {
         .usage = "FILE [FILTER]\nFILE --sql SELECT",
         .about = "Prints samples, or the answer to any question, as CSV.",
         .options = query_options,
-        .after = "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"",
+        .after =
+                "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"",
         .status = STATUS,
         .operand = "FILE",
         .missing = "expected a store",
@@ -243,7 +254,8 @@ const struct cli_command store_query_command = {
 
 const struct cli_command store_fit_command = {
         .usage = "FILE [FILTER] [-- FIT-OPTIONS]",
-        .about = "Is capo fit with what is kept as its only input; what follows -- are options of capo fit.",
+        .about =
+                "Is capo fit with what is kept as its only input; what follows -- are options of capo fit.",
         .options = filter_options,
         .after = "  capo store fit site.db --gpu 'H100%' -- -o h100.json",
         .status = STATUS,

@@ -55,8 +55,8 @@ static void put_text(FILE *out, const char *s)
         }
 }
 
-static void put_call(struct process *p, const struct capo_record *r, uint64_t begin_ns, uint64_t ns, size_t line,
-                     const char *placed)
+static void put_call(struct process *p, const struct capo_record *r, uint64_t begin_ns, uint64_t ns,
+                     size_t line, const char *placed)
 {
         char size[32];
 
@@ -64,11 +64,13 @@ static void put_call(struct process *p, const struct capo_record *r, uint64_t be
         fprintf(p->trace->out,
                 "{\"name\":\"%s %s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%u,\"tid\":%zu,\"args\":{",
                 capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
-                (double)(p->since_base_ns + (int64_t)begin_ns) / 1000, (double)ns / 1000, p->trace->processes, line);
+                (double)(p->since_base_ns + (int64_t)begin_ns) / 1000, (double)ns / 1000,
+                p->trace->processes, line);
         if (placed)
                 fprintf(p->trace->out, "\"placed\":\"%s\",", placed);
         fprintf(p->trace->out,
-                "\"bytes\":%" PRIu64 ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
+                "\"bytes\":%" PRIu64
+                ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
                 r->bytes, r->comm, r->seq, capo_clock_name(r->clock), capo_ran_algo(r->algo_proto),
                 capo_ran_proto(r->algo_proto));
 }
@@ -143,7 +145,8 @@ static void put_names(struct process *p, unsigned pid)
         unsigned nth = p->trace->processes;
 
         put_separator(p->trace);
-        fprintf(p->trace->out, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"", nth);
+        fprintf(p->trace->out,
+                "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"", nth);
         if (p->rank >= 0)
                 fprintf(p->trace->out, "rank %d ", p->rank);
         put_text(p->trace->out, p->host);

@@ -18,10 +18,12 @@ void trace_begin(const struct trace *t);
 void trace_end(const struct trace *t);
 
 /**
- * trace_log() - one process: a line per thread with the time in its calls, a line per stream with the time on the GPU
+ * trace_log() - one process: a line per thread with the time in its calls, a line per stream with
+ * the time on the GPU
  *
- * When a call began on the GPU follows from the order of its stream (analysis/job/gpu_spans.h); "placed" says what that
- * rests on. Calls that were not timed there have no bar on a stream's line. The log's calls are held in memory.
+ * When a call began on the GPU follows from the order of its stream (analysis/job/gpu_spans.h);
+ * "placed" says what that rests on. Calls that were not timed there have no bar on a stream's line.
+ * The log's calls are held in memory.
  *
  * Return: 0; -ENOMEM; -EIO.
  */

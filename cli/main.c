@@ -37,10 +37,11 @@ static int fail_group(const struct cli_verb *verb, const char *word)
 
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
                 if (!strncmp(v->name, verb->name, n) && v->name[n] == ' ')
-                        capo_append(names, sizeof names, "%s%s", *names ? ", " : "", v->name + n + 1);
+                        capo_append(names, sizeof names, "%s%s", *names ? ", " : "",
+                                    v->name + n + 1);
         }
-        return capo_fail(CAPO_EXIT_USAGE, "%s: expected one of %s; found \"%s\"; capo %s --help", verb->name, names,
-                         word ? word : "nothing", verb->name);
+        return capo_fail(CAPO_EXIT_USAGE, "%s: expected one of %s; found \"%s\"; capo %s --help",
+                         verb->name, names, word ? word : "nothing", verb->name);
 }
 
 static int run_verb(int argc, char **argv)
@@ -51,7 +52,8 @@ static int run_verb(int argc, char **argv)
         if (sub)
                 return cli_run(sub, argc - 1, argv + 1);
         if (!verb)
-                return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them", argv[0]);
+                return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them",
+                                 argv[0]);
         if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))
                 return fail_group(verb, argv[1]);
         return cli_run(verb, argc, argv);
@@ -60,7 +62,8 @@ static int run_verb(int argc, char **argv)
 /* capo help [VERB [WORD]]; --man and --options are for the build and for tests. */
 static int print_help(int argc, char **argv)
 {
-        const struct cli_verb *verb = argc > 1 ? cli_verb_find(argv[1], argc > 2 ? argv[2] : NULL) : NULL;
+        const struct cli_verb *verb =
+                argc > 1 ? cli_verb_find(argv[1], argc > 2 ? argv[2] : NULL) : NULL;
 
         if (argc < 2)
                 cli_usage(stdout);
@@ -75,13 +78,15 @@ static int print_help(int argc, char **argv)
         return argc < 2 || verb || argv[1][0] == '-' ? CAPO_EXIT_OK : CAPO_EXIT_USAGE;
 }
 
-/* A page that did not arrive is no success, whichever verb printed it; a reader who has left (head) wants no more. */
+/* A page that did not arrive is no success, whichever verb printed it; a reader who has left (head)
+ * wants no more. */
 static int check_stdout(int status)
 {
         struct pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
 
         errno = 0;
-        if ((fflush(stdout) != 0 || ferror(stdout)) && !(poll(&reader, 1, 0) == 1 && reader.revents & POLLERR)) {
+        if ((fflush(stdout) != 0 || ferror(stdout)) &&
+            !(poll(&reader, 1, 0) == 1 && reader.revents & POLLERR)) {
                 int why = errno ? errno : cli_plain_why_not();
 
                 capo_error("standard output: %s", why ? strerror(why) : "not all could be written");
@@ -103,5 +108,6 @@ int main(int argc, char **argv)
         }
         if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
                 return check_stdout(print_help(1, argv + 1));
-        return check_stdout(!strcmp(argv[1], "help") ? print_help(argc - 1, argv + 1) : run_verb(argc - 1, argv + 1));
+        return check_stdout(!strcmp(argv[1], "help") ? print_help(argc - 1, argv + 1)
+                                                     : run_verb(argc - 1, argv + 1));
 }

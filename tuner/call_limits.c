@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that are turned into their Config twins are turned by the recorder's wrappers, before NCCL, and so before any
- * question: by what is settled when the communicator is made. Ranks must do so alike, or one runs a symmetric kernel and the
- * other a ring. So the recorder asks here by NCCL's own hash of the communicator, which it works out by itself
- * (shim/nccl/call_override.c): what a plugin was told last, on which thread, plays no part. And a process that was told to turn
- * calls (CAPO_STEER) and is not preloaded makes no communicator.
+ * Calls that are turned into their Config twins are turned by the recorder's wrappers, before NCCL,
+ * and so before any question: by what is settled when the communicator is made. Ranks must do so
+ * alike, or one runs a symmetric kernel and the other a ring. So the recorder asks here by NCCL's
+ * own hash of the communicator, which it works out by itself (shim/nccl/call_override.c): what a
+ * plugin was told last, on which thread, plays no part. And a process that was told to turn calls
+ * (CAPO_STEER) and is not preloaded makes no communicator.
  */
 #include <pthread.h>
 
@@ -19,13 +20,14 @@ static struct capo_tuner *steering;
 
 const char *capo_steer_open(struct capo_tuner *t)
 {
-        if (!capo_tuner_env()->steer || capo_sweep_choose || t->layouts || !t->tables || !t->comm_id ||
-            !capo_tables_turns(t->tables))
+        if (!capo_tuner_env()->steer || capo_sweep_choose || t->layouts || !t->tables ||
+            !t->comm_id || !capo_tables_turns(t->tables))
                 return NULL;
         if (!capo_seam || !capo_seam->in_front || !capo_seam->in_front())
                 return "CAPO_STEER=1 wants calls turned as the profile's rows say, and in this process they do not come "
                        "through libcapo.so (is it preloaded?), or it cannot record";
-        t->own_tables = false; /* the recorder may look at them as long as there are calls: they stay */
+        t->own_tables =
+                false; /* the recorder may look at them as long as there are calls: they stay */
         t->steers = true;
         capo_lock(&lock);
         t->next = steering;

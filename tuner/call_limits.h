@@ -6,9 +6,11 @@
 #include "tuner/choose.h"
 
 /**
- * capo_steer_open() - @tuner, whose tables are settled, is a communicator's of an NCCL that has the calls
+ * capo_steer_open() - @tuner, whose tables are settled, is a communicator's of an NCCL that has the
+ * calls
  *
- * With CAPO_STEER=1 every rank turns the calls that its rows name, so one that cannot must not go on.
+ * With CAPO_STEER=1 every rank turns the calls that its rows name, so one that cannot must not go
+ * on.
  *
  * Return: NULL; why this process cannot turn calls, a sentence.
  */

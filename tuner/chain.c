@@ -10,14 +10,15 @@
 #include "tuner/plugin_find.h"
 #include "tuner/tuner_env.h"
 
-/* The smallest grain of any protocol: LL stores 8 bytes of data in a 16-byte line, and NCCL rounds in such steps per
- * thread. Below 1920 only LL and Simple can work. */
+/* The smallest grain of any protocol: LL stores 8 bytes of data in a 16-byte line, and NCCL rounds
+ * in such steps per thread. Below 1920 only LL and Simple can work. */
 static const size_t grain[CAPO_NCCL_PROTOS] = {
 #define CAPO_PROTO(id, name, word, grain) grain,
 #include "capo/protocols.def"
 };
 
-/* Which object to use: found once, for the version of the first question; one process has one NCCL. */
+/* Which object to use: found once, for the version of the first question; one process has one NCCL.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int found_for; /* the version; 0: not looked for yet */
 static struct capo_other found;
@@ -32,7 +33,8 @@ static void find_chained_tuner(int abi)
         found_for = abi;
         found = (struct capo_other){0};
         if (capo_plugin_find("tuner", capo_tuner_env()->chain_tuner, probe_tuner, NULL))
-                capo_debug("chained tuner %s, interface v%d", *(const char *const *)found.plugin, found.abi->version);
+                capo_debug("chained tuner %s, interface v%d", *(const char *const *)found.plugin,
+                           found.abi->version);
 }
 
 capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo_other **out)
@@ -74,13 +76,14 @@ static bool warn_if_failed(const struct capo_other *c, capo_nccl_result result)
 {
         if (result == CAPO_NCCL_SUCCESS)
                 return false;
-        capo_warn_once("the chained tuner %s fails (ncclResult_t %d): where it does NCCL decides; said once",
-                       *(const char *const *)c->plugin, result);
+        capo_warn_once(
+                "the chained tuner %s fails (ncclResult_t %d): where it does NCCL decides; said once",
+                *(const char *const *)c->plugin, result);
         return true;
 }
 
-void capo_chain_mark(struct capo_other *c, int func, size_t bytes, int pipe_ops, float *table, int n_algos,
-                     int n_protos, int reg_buff, int *channels)
+void capo_chain_mark(struct capo_other *c, int func, size_t bytes, int pipe_ops, float *table,
+                     int n_algos, int n_protos, int reg_buff, int *channels)
 {
         float costs[64]; /* no NCCL has more than 7 algorithms of 3 protocols */
         size_t size = (size_t)n_algos * (size_t)n_protos * sizeof *costs;
@@ -89,14 +92,15 @@ void capo_chain_mark(struct capo_other *c, int func, size_t bytes, int pipe_ops,
         if (size > sizeof costs)
                 size = sizeof costs;
         memcpy(costs, table, size);
-        if (!warn_if_failed(c, capo_other_mark(c, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels)))
+        if (!warn_if_failed(c, capo_other_mark(c, func, bytes, pipe_ops, table, n_algos, n_protos,
+                                               reg_buff, channels)))
                 return;
         memcpy(table, costs, size);
         *channels = count;
 }
 
-void capo_chain_name(struct capo_other *c, int func, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
-                     int *proto, int *channels)
+void capo_chain_name(struct capo_other *c, int func, size_t bytes, int collnet, int nvls,
+                     int pipe_ops, int *algo, int *proto, int *channels)
 {
         int a = *algo, p = *proto, n = *channels;
 
@@ -107,7 +111,8 @@ void capo_chain_name(struct capo_other *c, int func, size_t bytes, int collnet, 
         *channels = n;
 }
 
-void capo_chain_chunk(struct capo_other *c, int func, size_t bytes, int algo, int proto, int channels, size_t *chunk)
+void capo_chain_chunk(struct capo_other *c, int func, size_t bytes, int algo, int proto,
+                      int channels, size_t *chunk)
 {
         size_t answer = *chunk;
 

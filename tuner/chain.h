@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other tuner: the one NCCL would have used had capo not taken its place. Asked where capo has no opinion. */
+/* The other tuner: the one NCCL would have used had capo not taken its place. Asked where capo has
+ * no opinion. */
 #ifndef CAPO_CHAIN_H
 #define CAPO_CHAIN_H
 
@@ -9,9 +10,10 @@
  * capo_chain_open() - let the other tuner know the communicator too
  * @out: set on success; NULL when there is no other tuner
  *
- * It is looked for once per process: CAPO_CHAIN_TUNER as NCCL would look for NCCL_TUNER_PLUGIN; without that
- * libnccl-tuner.so, then the loaded net plugin. The newest interface that both it and this NCCL know is used,
- * so it sees what it would have seen without capo (v5 on: also the constants, after capo's corrections).
+ * It is looked for once per process: CAPO_CHAIN_TUNER as NCCL would look for NCCL_TUNER_PLUGIN;
+ * without that libnccl-tuner.so, then the loaded net plugin. The newest interface that both it and
+ * this NCCL know is used, so it sees what it would have seen without capo (v5 on: also the
+ * constants, after capo's corrections).
  *
  * Return: what the other tuner's init returned; CAPO_NCCL_SUCCESS when there is none.
  */
@@ -20,16 +22,18 @@ capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo
 void capo_chain_close(struct capo_other *chain);
 
 /**
- * capo_chain_mark(), capo_chain_name(), capo_chain_chunk() - what capo_other_mark() and the like answer. An error is not handed on,
- * since NCCL would fail the job's collective for one, which its headers do not say: what is asked stays as it was, for NCCL
- * itself to decide, and the first time that is said.
+ * capo_chain_mark(), capo_chain_name(), capo_chain_chunk() - what capo_other_mark() and the like
+ * answer. An error is not handed on, since NCCL would fail the job's collective for one, which its
+ * headers do not say: what is asked stays as it was, for NCCL itself to decide, and the first time
+ * that is said.
  */
-void capo_chain_mark(struct capo_other *chain, int func, size_t bytes, int pipe_ops, float *table, int n_algos,
-                     int n_protos, int reg_buff, int *channels);
-void capo_chain_name(struct capo_other *chain, int func, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
-                     int *proto, int *channels);
-/** Of a chunk an answer below the smallest grain is dropped, too: NCCL rounds down to the grain and would divide by zero. */
-void capo_chain_chunk(struct capo_other *chain, int func, size_t bytes, int algo, int proto, int channels,
-                      size_t *chunk);
+void capo_chain_mark(struct capo_other *chain, int func, size_t bytes, int pipe_ops, float *table,
+                     int n_algos, int n_protos, int reg_buff, int *channels);
+void capo_chain_name(struct capo_other *chain, int func, size_t bytes, int collnet, int nvls,
+                     int pipe_ops, int *algo, int *proto, int *channels);
+/** Of a chunk an answer below the smallest grain is dropped, too: NCCL rounds down to the grain and
+ * would divide by zero. */
+void capo_chain_chunk(struct capo_other *chain, int func, size_t bytes, int algo, int proto,
+                      int channels, size_t *chunk);
 
 #endif

@@ -22,15 +22,17 @@ bool capo_tuner_safe(const struct capo_tuner *t, int func, struct capo_choice c,
                 return false;
         if (c.algo == CAPO_ALGO_NVLS)
                 return func == CAPO_COLL_ALLREDUCE ||
-                       (t->n_nodes == 1 && (func == CAPO_COLL_ALLGATHER || func == CAPO_COLL_REDUCESCATTER));
+                       (t->n_nodes == 1 &&
+                        (func == CAPO_COLL_ALLGATHER || func == CAPO_COLL_REDUCESCATTER));
         return c.algo == CAPO_ALGO_NVLS_TREE && func == CAPO_COLL_ALLREDUCE && t->n_nodes > 1;
 }
 
 /* What the cost table shows about links; see core/profile/match.h. */
-static void see_links(const struct capo_tuner *t, struct capo_question *q, const float *table, int n_algos,
-                      int n_protos)
+static void see_links(const struct capo_tuner *t, struct capo_question *q, const float *table,
+                      int n_algos, int n_protos)
 {
-        double traffic = (double)q->bytes * capo_busbw_factor(capo_coll_kind(q->coll), (unsigned)t->n_ranks);
+        double traffic =
+                (double)q->bytes * capo_busbw_factor(capo_coll_kind(q->coll), (unsigned)t->n_ranks);
         const float *ring, *tree;
 
         if (!table || n_algos < CAPO_ALGO_RING || n_protos < CAPO_PROTO_SIMPLE)
@@ -49,26 +51,29 @@ static void see_links(const struct capo_tuner *t, struct capo_question *q, const
                 q->tree_gbs = traffic / 1000 / (double)tree[CAPO_PROTO_SIMPLE - 1];
 }
 
-/* The tables of this question's layout; what the cost table says goes before the launcher, and is said once. */
-static const struct capo_tables *by_layout(const struct capo_tuner *t, const struct capo_question *q,
-                                           const float *table, int n_algos, int n_protos)
+/* The tables of this question's layout; what the cost table says goes before the launcher, and is
+ * said once. */
+static const struct capo_tables *by_layout(const struct capo_tuner *t,
+                                           const struct capo_question *q, const float *table,
+                                           int n_algos, int n_protos)
 {
         const struct capo_tuner_layouts *l = t->layouts;
         int i = CAPO_SEEN_UNASKED;
 
         if (table && n_algos >= CAPO_ALGO_RING && n_protos >= CAPO_PROTO_SIMPLE)
-                i = capo_seen_find(l->seen, q->coll, q->bytes, q->pipe_ops,
-                                   (double)table[(CAPO_ALGO_RING - 1) * n_protos + CAPO_PROTO_SIMPLE - 1]);
+                i = capo_seen_find(
+                        l->seen, q->coll, q->bytes, q->pipe_ops,
+                        (double)table[(CAPO_ALGO_RING - 1) * n_protos + CAPO_PROTO_SIMPLE - 1]);
         if (i == CAPO_SEEN_UNASKED)
                 return t->tables;
         if (unlikely(i < 0 && l->seen->claim >= 0 && capo_process.speaks))
-                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes, CAPO_SEEN_CONTRADICTS,
-                               l->seen->layout[l->seen->claim]);
+                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes,
+                               CAPO_SEEN_CONTRADICTS, l->seen->layout[l->seen->claim]);
         return i < 0 ? l->unknown : l->by[i];
 }
 
-static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_question *q, const float *table,
-                                      int n_algos, int n_protos)
+static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_question *q,
+                                      const float *table, int n_algos, int n_protos)
 {
         const struct capo_tables *tables = t->tables;
 
@@ -100,12 +105,13 @@ static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_qu
 
 static bool choice_is_available(struct capo_choice c, const float *table, int n_algos, int n_protos)
 {
-        return c.algo && c.algo <= n_algos && c.proto <= n_protos && table[(c.algo - 1) * n_protos + c.proto - 1] >= 0;
+        return c.algo && c.algo <= n_algos && c.proto <= n_protos &&
+               table[(c.algo - 1) * n_protos + c.proto - 1] >= 0;
 }
 
 /* Write the choice where it is available, and before all else. */
-static capo_nccl_result apply_choice(const struct capo_tuner *t, struct capo_choice c, float *table, int n_algos,
-                                     int n_protos, int *channels)
+static capo_nccl_result apply_choice(const struct capo_tuner *t, struct capo_choice c, float *table,
+                                     int n_algos, int n_protos, int *channels)
 {
         int at = (c.algo - 1) * n_protos + c.proto - 1;
 
@@ -121,25 +127,32 @@ static capo_nccl_result apply_choice(const struct capo_tuner *t, struct capo_cho
         return t->decided ? capo_tuner_decided(t, capo_choice_pack(c)) : CAPO_NCCL_SUCCESS;
 }
 
-capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
-                                     float *table, int n_algos, int *channels)
+capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows,
+                                     size_t bytes, float *table, int n_algos, int *channels)
 {
-        return apply_choice(t, capo_table_find(rows, bytes), table, n_algos, CAPO_NCCL_PROTOS, channels);
+        return apply_choice(t, capo_table_find(rows, bytes), table, n_algos, CAPO_NCCL_PROTOS,
+                            channels);
 }
 
-capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
-                                      int n_algos, int n_protos, int reg_buff, int *channels)
+capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int pipe_ops, float *table, int n_algos, int n_protos,
+                                      int reg_buff, int *channels)
 {
-        struct capo_question q = {
-                .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = (int8_t)reg_buff};
-        struct capo_choice c =
-                t->plain ? capo_table_find(t->table[func], bytes) : pick_choice(t, &q, table, n_algos, n_protos);
+        struct capo_question q = {.coll = (uint8_t)func,
+                                  .bytes = bytes,
+                                  .pipe_ops = pipe_ops,
+                                  .reg_buff = (int8_t)reg_buff};
+        struct capo_choice c = t->plain ? capo_table_find(t->table[func], bytes)
+                                        : pick_choice(t, &q, table, n_algos, n_protos);
 
         if (unlikely(t->chunks != NULL))
                 capo_chunks_note(t->chunks, func, bytes,
-                                 choice_is_available(c, table, n_algos, n_protos) ? c : (struct capo_choice){0});
+                                 choice_is_available(c, table, n_algos, n_protos)
+                                         ? c
+                                         : (struct capo_choice){0});
         if (!c.rule && t->chain) { /* a row that says "leave to NCCL" is an opinion */
-                capo_chain_mark(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+                capo_chain_mark(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff,
+                                channels);
                 return CAPO_NCCL_SUCCESS;
         }
         return apply_choice(t, c, table, n_algos, n_protos, channels);
@@ -151,8 +164,8 @@ capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
         return CAPO_NCCL_SUCCESS;
 }
 
-static capo_nccl_result name_choice(const struct capo_tuner *t, int func, struct capo_choice c, int nvls, int *algo,
-                                    int *proto, int *channels)
+static capo_nccl_result name_choice(const struct capo_tuner *t, int func, struct capo_choice c,
+                                    int nvls, int *algo, int *proto, int *channels)
 {
         if (!c.algo || capo_process.direct_blocked || !capo_tuner_safe(t, func, c, nvls))
                 return CAPO_NCCL_SUCCESS;
@@ -163,27 +176,31 @@ static capo_nccl_result name_choice(const struct capo_tuner *t, int func, struct
         return t->decided ? capo_tuner_decided(t, capo_choice_pack(c)) : CAPO_NCCL_SUCCESS;
 }
 
-capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
-                                     int *proto, int *channels)
+capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls,
+                                     int *algo, int *proto, int *channels)
 {
-        return name_choice(t, func, capo_table_find(t->table[func], bytes), nvls, algo, proto, channels);
+        return name_choice(t, func, capo_table_find(t->table[func], bytes), nvls, algo, proto,
+                           channels);
 }
 
-capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
-                                      int pipe_ops, int *algo, int *proto, int *channels)
+capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                                      int *channels)
 {
-        struct capo_question q = {.coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = -1};
+        struct capo_question q = {
+                .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = -1};
         struct capo_choice c = pick_choice(t, &q, NULL, 0, 0);
 
         if (!c.rule && !c.algo && t->chain) {
-                capo_chain_name(t->chain, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                capo_chain_name(t->chain, func, bytes, collnet, nvls, pipe_ops, algo, proto,
+                                channels);
                 return CAPO_NCCL_SUCCESS;
         }
         return name_choice(t, func, c, nvls, algo, proto, channels);
 }
 
-void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,
-                      size_t *chunk)
+void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto,
+                      int channels, size_t *chunk)
 {
         if (t->chunks && capo_chunks_answer(t->chunks, func, bytes, algo, proto, chunk))
                 return;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one decision. Each tuner/abi/tuner_vN.c turns its arguments into the calls below and nothing else; what to choose is decided
- * here, from things that are equal on all ranks.
+ * The one decision. Each tuner/abi/tuner_vN.c turns its arguments into the calls below and nothing
+ * else; what to choose is decided here, from things that are equal on all ranks.
  *
- * From ABI v3 on an answer is a mark in NCCL's cost table (capo_mark_...); v1 and v2 are told the numbers of algorithm and
- * protocol (capo_name_...). Of each there are three, from the few instructions that most questions need to all that there
- * is: quick (inlined into the adapter), looked_up (a table look-up decides, but not into the first six cells), considered
- * (sweeping, conditions on the question, somebody else to ask).
+ * From ABI v3 on an answer is a mark in NCCL's cost table (capo_mark_...); v1 and v2 are told the
+ * numbers of algorithm and protocol (capo_name_...). Of each there are three, from the few
+ * instructions that most questions need to all that there is: quick (inlined into the adapter),
+ * looked_up (a table look-up decides, but not into the first six cells), considered (sweeping,
+ * conditions on the question, somebody else to ask).
  */
 #ifndef CAPO_CHOOSE_H
 #define CAPO_CHOOSE_H
@@ -24,7 +25,8 @@ struct capo_other;
 /* Cells that are answered on the spot: Tree and Ring. */
 #define CAPO_CELLS_QUICK (CAPO_ALGO_RING * CAPO_NCCL_PROTOS)
 
-/* Where NCCL's own numbers do not settle the layout: what its cost table may settle, and the tables for each answer. */
+/* Where NCCL's own numbers do not settle the layout: what its cost table may settle, and the tables
+ * for each answer. */
 struct capo_tuner_layouts {
         struct capo_seen *seen;
         const struct capo_tables *unknown, *by[CAPO_SEEN_LAYOUTS]; /* by[i] as seen->layout[i] */
@@ -36,17 +38,21 @@ struct capo_tuner_layouts {
 struct capo_tuner {
         const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion */
         void (*decided)(uint16_t rule);             /* tell the recorder; NULL without one */
-        struct capo_other *chain;                   /* whom to ask where we have no opinion; NULL nobody */
-        bool plain; /* a table look-up is the whole decision, and where it has none nobody else is asked */
-        uint8_t direct[CAPO_COLLS]; /* bit n: cell n, one of the first six, may be answered through ABI v1 and v2 */
+        struct capo_other *chain; /* whom to ask where we have no opinion; NULL nobody */
+        bool plain; /* a table look-up is the whole decision, and where it has none nobody else is
+                       asked */
+        uint8_t direct[CAPO_COLLS]; /* bit n: cell n, one of the first six, may be answered through
+                                       ABI v1 and v2 */
 
-        const struct capo_tables *tables;   /* NULL: no profile */
-        struct capo_tuner_layouts *layouts; /* NULL: the layout is settled, or nothing depends on it */
+        const struct capo_tables *tables; /* NULL: no profile */
+        struct capo_tuner_layouts
+                *layouts; /* NULL: the layout is settled, or nothing depends on it */
         uint64_t comm_id;
         int n_ranks, n_nodes;
-        struct capo_chunks *chunks; /* NULL: no row says a chunk, or this NCCL does not ask for it */
-        bool own_tables;            /* not shared: free them */
-        struct capo_tuner *next;    /* of those that steer (tuner/call_limits.c) */
+        struct capo_chunks
+                *chunks;         /* NULL: no row says a chunk, or this NCCL does not ask for it */
+        bool own_tables;         /* not shared: free them */
+        struct capo_tuner *next; /* of those that steer (tuner/call_limits.c) */
         bool steers;
 } __attribute__((aligned(64)));
 
@@ -54,9 +60,9 @@ struct capo_tuner {
  * capo_tuner_open() - a communicator is made
  * @out: set only on success
  *
- * Loads the profile at the first call of the process. Fails only where going on could hang the job: this rank cannot
- * load what the others were told to load, memory is out, or the chained tuner's own init fails. The reason is printed
- * and given to NCCL's log.
+ * Loads the profile at the first call of the process. Fails only where going on could hang the job:
+ * this rank cannot load what the others were told to load, memory is out, or the chained tuner's
+ * own init fails. The reason is printed and given to NCCL's log.
  *
  * Return: an ncclResult_t.
  */
@@ -64,22 +70,25 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
 capo_nccl_result capo_tuner_close(void *tuner); /* struct capo_tuner, as NCCL hands it back */
 
 /** capo_tuner_chunk() - ABI v6: a row's chunk (tuner/chunk.h), or what a chained tuner says. */
-void capo_tuner_chunk(const struct capo_tuner *tuner, int func, size_t bytes, int algo, int proto, int channels,
-                      size_t *chunk);
+void capo_tuner_chunk(const struct capo_tuner *tuner, int func, size_t bytes, int algo, int proto,
+                      int channels, size_t *chunk);
 
 /** capo_tuner_safe() - may @choice be named through ABI v1 or v2? @nvls: what NCCL's flag says.
  *
- * NCCL 2.19 to 2.21 run what they are told. Ring and Tree with LL and Simple exist on every machine; NVLS where the
- * flag says so; LL128 corrupts data on links that split 128-byte stores, and nothing here tells those links apart;
- * CollNet has conditions of its own. (2.19.1 to 2.21.5: enqueue.cc getAlgoInfo, graph/tuning.cc.) */
+ * NCCL 2.19 to 2.21 run what they are told. Ring and Tree with LL and Simple exist on every
+ * machine; NVLS where the flag says so; LL128 corrupts data on links that split 128-byte stores,
+ * and nothing here tells those links apart; CollNet has conditions of its own. (2.19.1 to 2.21.5:
+ * enqueue.cc getAlgoInfo, graph/tuning.cc.) */
 bool capo_tuner_safe(const struct capo_tuner *tuner, int func, struct capo_choice choice, int nvls);
 
-/* What does not fit into the few instructions below. capo_mark_considered: any communicator, any cost table, with the
- * arguments of its caller in their places. capo_mark_looked_up: a look-up decides, the cost table is [n_algos][3]. */
-capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
-                                      int n_algos, int n_protos, int reg_buff, int *channels);
-capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
-                                     float *table, int n_algos, int *channels);
+/* What does not fit into the few instructions below. capo_mark_considered: any communicator, any
+ * cost table, with the arguments of its caller in their places. capo_mark_looked_up: a look-up
+ * decides, the cost table is [n_algos][3]. */
+capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int pipe_ops, float *table, int n_algos, int n_protos,
+                                      int reg_buff, int *channels);
+capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows,
+                                     size_t bytes, float *table, int n_algos, int *channels);
 capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word);
 
 static inline uint32_t capo_float_bits(float x)
@@ -90,8 +99,9 @@ static inline uint32_t capo_float_bits(float x)
         return bits;
 }
 
-/* NCCL marks a pair that is not available with -1. The bits of a float from 0 to infinity, read as an unsigned number,
- * are at most those of infinity; negative numbers (-0.0 with them, which no prediction is) and NaN are above. */
+/* NCCL marks a pair that is not available with -1. The bits of a float from 0 to infinity, read as
+ * an unsigned number, are at most those of infinity; negative numbers (-0.0 with them, which no
+ * prediction is) and NaN are above. */
 static inline bool capo_cell_available(float cell)
 {
         return capo_float_bits(cell) <= 0x7f800000;
@@ -100,23 +110,28 @@ static inline bool capo_cell_available(float cell)
 /**
  * capo_mark_quick() - answer one question of ABI v3 or later through the cost table
  *
- * No opinion: nothing is written. Else the entry gets 0.0, the smallest time there is, unless NCCL marked it as not
- * available; all others keep what NCCL predicted. NCCL takes the first of equal values (enqueue.cc, topoGetAlgoInfo),
- * so an earlier entry that is 0.0 as well - NCCL's own predictions never are - is lifted a little.
+ * No opinion: nothing is written. Else the entry gets 0.0, the smallest time there is, unless NCCL
+ * marked it as not available; all others keep what NCCL predicted. NCCL takes the first of equal
+ * values (enqueue.cc, topoGetAlgoInfo), so an earlier entry that is 0.0 as well - NCCL's own
+ * predictions never are - is lifted a little.
  *
- * Here is the plain case: a row for Tree or Ring, the first six entries, decides and nobody else is to be asked. Five
- * factors whose product is not 0 are all not 0, and a multiplication takes its operand straight from memory.
+ * Here is the plain case: a row for Tree or Ring, the first six entries, decides and nobody else is
+ * to be asked. Five factors whose product is not 0 are all not 0, and a multiplication takes its
+ * operand straight from memory.
  */
-static inline capo_nccl_result capo_mark_quick(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops,
-                                               float *table, int n_algos, int n_protos, int reg_buff, int *channels)
+static inline capo_nccl_result capo_mark_quick(const struct capo_tuner *t, int func, size_t bytes,
+                                               int pipe_ops, float *table, int n_algos,
+                                               int n_protos, int reg_buff, int *channels)
 {
         const struct capo_table *rows;
         uint32_t word, cell;
 
         if (unlikely((unsigned)func >= CAPO_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
-        if (unlikely(n_algos < CAPO_ALGO_RING) || unlikely(!t->plain) || unlikely(n_protos != CAPO_NCCL_PROTOS))
-                return capo_mark_considered(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+        if (unlikely(n_algos < CAPO_ALGO_RING) || unlikely(!t->plain) ||
+            unlikely(n_protos != CAPO_NCCL_PROTOS))
+                return capo_mark_considered(t, func, bytes, pipe_ops, table, n_algos, n_protos,
+                                            reg_buff, channels);
         rows = t->table[func];
         word = capo_table_word(rows, bytes);
         cell = word & 255;
@@ -133,23 +148,27 @@ static inline capo_nccl_result capo_mark_quick(const struct capo_tuner *t, int f
         return CAPO_NCCL_SUCCESS;
 }
 
-/* Likewise what does not fit below: any communicator; a plain one, but none of the first six cells. */
-capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
-                                      int pipe_ops, int *algo, int *proto, int *channels);
-capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
-                                     int *proto, int *channels);
+/* Likewise what does not fit below: any communicator; a plain one, but none of the first six cells.
+ */
+capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                                      int *channels);
+capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls,
+                                     int *algo, int *proto, int *channels);
 
-/** capo_name_quick() - answer one question of ABI v1 or v2: both outputs or none, taken unchecked by NCCL 2.19 to
- * 2.21, so only what is safe on any machine is answered. */
-static inline capo_nccl_result capo_name_quick(const struct capo_tuner *t, int func, size_t bytes, int collnet,
-                                               int nvls, int pipe_ops, int *algo, int *proto, int *channels)
+/** capo_name_quick() - answer one question of ABI v1 or v2: both outputs or none, taken unchecked
+ * by NCCL 2.19 to 2.21, so only what is safe on any machine is answered. */
+static inline capo_nccl_result capo_name_quick(const struct capo_tuner *t, int func, size_t bytes,
+                                               int collnet, int nvls, int pipe_ops, int *algo,
+                                               int *proto, int *channels)
 {
         uint32_t word, cell;
 
         if (unlikely((unsigned)func >= CAPO_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
         if (unlikely(!t->plain))
-                return capo_name_considered(t, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                return capo_name_considered(t, func, bytes, collnet, nvls, pipe_ops, algo, proto,
+                                            channels);
         word = capo_table_word(t->table[func], bytes);
         cell = word & 255;
         if (unlikely(cell >= CAPO_CELLS_QUICK) || unlikely(!(t->direct[func] >> cell & 1)))

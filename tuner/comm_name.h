@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicator names: the profiler plugin is told them (v4 on), the tuner plugin is not; they meet by commHash. */
+/* Communicator names: the profiler plugin is told them (v4 on), the tuner plugin is not; they meet
+ * by commHash. */
 #ifndef CAPO_COMM_NAME_H
 #define CAPO_COMM_NAME_H
 
@@ -7,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** capo_comm_name_keep() - remember; the oldest of 256 is forgotten. capo_comm_name_find() - copy to @name; false: not
- * known. */
+/** capo_comm_name_keep() - remember; the oldest of 256 is forgotten. capo_comm_name_find() - copy
+ * to @name; false: not known. */
 void capo_comm_name_keep(uint64_t comm_hash, const char *name);
 bool capo_comm_name_find(uint64_t comm_hash, char *name, size_t room);
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's profiler plugin ABI in our own words, versions 1 to 7, as far as capo looks into it: the head of every event
- * and the Coll and KernelCh events. Layouts: nccl src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7,
- * profiler_v7.h of a public copy of 2.31.
+ * NCCL's profiler plugin ABI in our own words, versions 1 to 7, as far as capo looks into it: the
+ * head of every event and the Coll and KernelCh events. Layouts: nccl
+ * src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7, profiler_v7.h of a public
+ * copy of 2.31.
  *
- *   v1  2.23.4   codes            v3  2.26.2   KernelCh               v5  2.28.3   64-bit type, parentGroup
- *   v2  2.24.3   strings          v4  2.27.3   names, GPU time stamps  v6  2.29.2   copy-engine events
- *   v7  2.31.2   at the end of events: the caller's tag, the kernel of symmetric collectives; phases of a kernel
+ *   v1  2.23.4   codes            v3  2.26.2   KernelCh               v5  2.28.3   64-bit type,
+ *       parentGroup
+ *   v2  2.24.3   strings          v4  2.27.3   names, GPU time stamps  v6  2.29.2   copy-engine
+ *       events
+ *   v7  2.31.2   at the end of events: the caller's tag, the kernel of symmetric collectives;
+ *       phases of a kernel
  */
 #ifndef CAPO_NCCL_PROFILER_H
 #define CAPO_NCCL_PROFILER_H
@@ -40,7 +44,8 @@ struct capo_kernel_event { /* v4 on */
 
 struct capo_phase_event { /* v7; symmetric kernels have them */
         uint8_t channel;
-        uint8_t phase; /* 0 initial_sync, 1 compute, 2 final_sync; one that takes no time is left out */
+        uint8_t phase; /* 0 initial_sync, 1 compute, 2 final_sync; one that takes no time is left
+                          out */
         const char *name;
         uint64_t timer; /* its begin, as above */
 };
@@ -147,7 +152,8 @@ struct capo_event_v7 { /* v5's, with more behind each kind: whoever knows v5 or 
                         CAPO_EVENT_WAY(n_channels)
                         void *parent_group;
                         const char *kernel_variant;
-                        uint8_t is_symmetric; /* a bool there; kernel_variant ran: algo and proto say nothing */
+                        uint8_t is_symmetric; /* a bool there; kernel_variant ran: algo and proto
+                                                 say nothing */
                         uint64_t tag;         /* as the caller gave it */
                 } coll;
                 struct {
@@ -162,21 +168,25 @@ struct capo_event_v7 { /* v5's, with more behind each kind: whoever knows v5 or 
                 struct capo_phase_event phase;
         };
 };
-static_assert(offsetof(struct capo_event_v7, coll.parent_group) == offsetof(struct capo_event_v5, coll.parent_group),
+static_assert(offsetof(struct capo_event_v7, coll.parent_group) ==
+                      offsetof(struct capo_event_v5, coll.parent_group),
               "profiler_v7.h: only added to");
 static_assert(offsetof(struct capo_event_v7, coll.kernel_variant) == 24 + 88 &&
                       offsetof(struct capo_event_v7, coll.tag) == 24 + 104 &&
                       offsetof(struct capo_event_v7, ce.tag) == 24 + 88 &&
                       offsetof(struct capo_event_v7, phase.timer) == 24 + 16,
               "profiler_v7.h");
-static_assert(offsetof(struct capo_event_v1, coll) == 24 && offsetof(struct capo_event_v5, coll) == 24, "one head");
+static_assert(offsetof(struct capo_event_v1, coll) == 24 &&
+                      offsetof(struct capo_event_v5, coll) == 24,
+              "one head");
 static_assert(offsetof(struct capo_event_v1, coll.algo) == 24 + 82, "profiler_v1.h");
 static_assert(offsetof(struct capo_event_v2, coll.algo) == 24 + 88, "profiler_v2.h");
 static_assert(offsetof(struct capo_event_v3, coll.algo) == 24 + 80, "profiler_v3.h");
 static_assert(offsetof(struct capo_event_v4, coll.algo) == 24 + 64, "profiler_v4.h");
 static_assert(offsetof(struct capo_event_v5, coll.algo) == 24 + 64, "profiler_v5.h");
 
-/* All versions: name, init, startEvent, stopEvent, recordEventState, finalize; only init and the event differ. */
+/* All versions: name, init, startEvent, stopEvent, recordEventState, finalize; only init and the
+ * event differ. */
 #define CAPO_PROFILER(v, init_args)                                                          \
         struct capo_profiler_v##v {                                                          \
                 const char *name;                                                            \
@@ -189,14 +199,14 @@ static_assert(offsetof(struct capo_event_v5, coll.algo) == 24 + 64, "profiler_v5
 CAPO_PROFILER(1, (void **context, int *mask))
 CAPO_PROFILER(2, (void **context, int *mask))
 CAPO_PROFILER(3, (void **context, int *mask))
-CAPO_PROFILER(4, (void **context, int *mask, const char *comm_name, uint64_t comm_hash, int n_nodes, int n_ranks,
-                  int rank, capo_nccl_log log))
-CAPO_PROFILER(5, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
-                  int rank, capo_nccl_log log))
-CAPO_PROFILER(6, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
-                  int rank, capo_nccl_log log))
-CAPO_PROFILER(7, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
-                  int rank, capo_nccl_log log))
+CAPO_PROFILER(4, (void **context, int *mask, const char *comm_name, uint64_t comm_hash, int n_nodes,
+                  int n_ranks, int rank, capo_nccl_log log))
+CAPO_PROFILER(5, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
+                  int n_ranks, int rank, capo_nccl_log log))
+CAPO_PROFILER(6, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
+                  int n_ranks, int rank, capo_nccl_log log))
+CAPO_PROFILER(7, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
+                  int n_ranks, int rank, capo_nccl_log log))
 #undef CAPO_PROFILER
 
 #endif

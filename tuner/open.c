@@ -2,9 +2,10 @@
 /*
  * Opening and closing communicators.
  *
- * When this rank cannot do what all ranks were told to do, going on is the one dangerous thing: the others would choose
- * algorithms that this rank does not, and the job would hang hours later in a collective that nobody suspects. So
- * the communicator's init fails, with the reason. Everything else ends in "no opinion".
+ * When this rank cannot do what all ranks were told to do, going on is the one dangerous thing: the
+ * others would choose algorithms that this rank does not, and the job would hang hours later in a
+ * collective that nobody suspects. So the communicator's init fails, with the reason. Everything
+ * else ends in "no opinion".
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,8 +40,12 @@ static void correct_constants(struct capo_nccl_constants *k, const struct capo_r
                 double(*bw)[3] = NULL;
 
                 switch (c->table) {
-                case CAPO_CONST_BASE_LATENCY: k->base_latency[c->index[0]][c->index[1]] = c->value; break;
-                case CAPO_CONST_HW_LATENCY: k->hw_latency[c->index[0]][c->index[1]][c->index[2]] = c->value; break;
+                case CAPO_CONST_BASE_LATENCY:
+                        k->base_latency[c->index[0]][c->index[1]] = c->value;
+                        break;
+                case CAPO_CONST_HW_LATENCY:
+                        k->hw_latency[c->index[0]][c->index[1]][c->index[2]] = c->value;
+                        break;
                 case CAPO_CONST_LL_BW: bw = k->ll_bw; break;
                 case CAPO_CONST_RING_LL128_BW: bw = k->ring_ll128_bw; break;
                 case CAPO_CONST_TREE_LL128_BW: bw = k->tree_ll128_bw; break;
@@ -55,9 +60,11 @@ static void correct_constants(struct capo_nccl_constants *k, const struct capo_r
 
 static capo_nccl_result refuse_comm(const struct capo_tuner_info *info, const char *why)
 {
-        capo_error("this rank cannot tune as the others do, so the communicator is not made: %s", why);
+        capo_error("this rank cannot tune as the others do, so the communicator is not made: %s",
+                   why);
         if (info->log)
-                info->log(CAPO_NCCL_LOG_WARN, (unsigned long)CAPO_NCCL_ALL, __FILE__, __LINE__, "TUNER/capo: %s", why);
+                info->log(CAPO_NCCL_LOG_WARN, (unsigned long)CAPO_NCCL_ALL, __FILE__, __LINE__,
+                          "TUNER/capo: %s", why);
         return CAPO_NCCL_INVALID_USAGE;
 }
 
@@ -71,7 +78,8 @@ static void layouts_free(struct capo_tuner_layouts *l)
         free(l);
 }
 
-static int layouts_table(struct capo_tuner_layouts *l, const struct capo_shape *shape, const struct capo_tables **out)
+static int layouts_table(struct capo_tuner_layouts *l, const struct capo_shape *shape,
+                         const struct capo_tables **out)
 {
         bool own = false;
         int r = capo_process_tables(shape, out, &own);
@@ -81,9 +89,10 @@ static int layouts_table(struct capo_tuner_layouts *l, const struct capo_shape *
         return r;
 }
 
-/* Tables for every layout that NCCL's cost table may settle. @told: without a layout. Called with the lock held. */
-static int layouts_open(const struct capo_shape *told, const struct capo_layout_why *why, const char *claim,
-                        struct capo_tuner_layouts **out)
+/* Tables for every layout that NCCL's cost table may settle. @told: without a layout. Called with
+ * the lock held. */
+static int layouts_open(const struct capo_shape *told, const struct capo_layout_why *why,
+                        const char *claim, struct capo_tuner_layouts **out)
 {
         struct capo_seen *seen = NULL;
         int r = capo_seen_new(capo_process.profile, told, why, claim, &seen);
@@ -110,18 +119,20 @@ static int layouts_open(const struct capo_shape *told, const struct capo_layout_
 }
 
 /* Match the profile to the communicator. 0 or -errno. */
-static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *t, const char *comm_name)
+static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *t,
+                         const char *comm_name)
 {
         const struct capo_env *env = capo_tuner_env();
         char layout[CAPO_LAYOUT_TEXT];
-        struct capo_shape shape = {.n_ranks = t->n_ranks,
-                                   .n_nodes = t->n_nodes,
-                                   .min_local = info->nvl && info->nvl->min_ranks > 0 ? info->nvl->min_ranks : -1,
-                                   .max_local = info->nvl && info->nvl->max_ranks > 0 ? info->nvl->max_ranks : -1,
-                                   .nccl = capo_nccl_version(info->log),
-                                   .allow_modelled = env->allow_modelled,
-                                   .class_name = *env->class_name ? env->class_name : NULL,
-                                   .comm = comm_name};
+        struct capo_shape shape = {
+                .n_ranks = t->n_ranks,
+                .n_nodes = t->n_nodes,
+                .min_local = info->nvl && info->nvl->min_ranks > 0 ? info->nvl->min_ranks : -1,
+                .max_local = info->nvl && info->nvl->max_ranks > 0 ? info->nvl->max_ranks : -1,
+                .nccl = capo_nccl_version(info->log),
+                .allow_modelled = env->allow_modelled,
+                .class_name = *env->class_name ? env->class_name : NULL,
+                .comm = comm_name};
         struct capo_shape told = shape;
         struct capo_layout_why why = {.source = CAPO_LAYOUT_NCCL};
         int r;
@@ -136,8 +147,8 @@ static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *
         else
                 capo_shape_fill(&shape, capo_process.layout, layout, sizeof layout, &why);
         if (why.dropped && capo_process.speaks)
-                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes, why.text,
-                               capo_process.layout);
+                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes,
+                               why.text, capo_process.layout);
         r = capo_process_tables(&shape, &t->tables, &t->own_tables);
         if (r < 0)
                 return r;
@@ -181,7 +192,8 @@ static int chunks_open(const struct capo_tuner_info *info, struct capo_tuner *t)
         return 0;
 }
 
-static void tell_comm(const struct capo_tuner_info *info, const struct capo_tuner *t, const char *comm_name)
+static void tell_comm(const struct capo_tuner_info *info, const struct capo_tuner *t,
+                      const char *comm_name)
 {
         const struct capo_rule *first = t->tables ? t->tables->first : NULL;
         char when[400], where[800];
@@ -204,8 +216,8 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
                 capo_seam->comm(&comm);
         if (info->log && capo_process.profile)
                 info->log(CAPO_NCCL_LOG_INFO, CAPO_NCCL_TUNING, __FILE__, __LINE__,
-                          "TUNER/capo: %d ranks on %d nodes: %s%s (digest %s)", t->n_ranks, t->n_nodes,
-                          first ? where : "no rule of the profile holds",
+                          "TUNER/capo: %d ranks on %d nodes: %s%s (digest %s)", t->n_ranks,
+                          t->n_nodes, first ? where : "no rule of the profile holds",
                           t->layouts ? ", unless NCCL's cost table tells another layout" : "",
                           capo_process.profile->digest);
 }
@@ -226,17 +238,19 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         char comm_name[128];
         const char *name = NULL;
         capo_nccl_result nccl_result = CAPO_NCCL_SUCCESS;
-        /* one rank agrees with itself and is never asked; but where NCCL does not say which communicator asks, nor which it
-         * closes, its tuner may be the one that answers for another */
+        /* one rank agrees with itself and is never asked; but where NCCL does not say which
+         * communicator asks, nor which it closes, its tuner may be the one that answers for another
+         */
         bool answers = info->n_ranks > 1 || info->abi == 1;
         int r = t ? 0 : -ENOMEM;
 
         if (r < 0)
                 return refuse_comm(info, "out of memory");
-        *t = (struct capo_tuner){.comm_id = info->comm_id,
-                                 .n_ranks = info->n_ranks < INT32_MAX ? (int)info->n_ranks : INT32_MAX,
-                                 .n_nodes = info->n_nodes < INT32_MAX ? (int)info->n_nodes : INT32_MAX,
-                                 .plain = true};
+        *t = (struct capo_tuner){
+                .comm_id = info->comm_id,
+                .n_ranks = info->n_ranks < INT32_MAX ? (int)info->n_ranks : INT32_MAX,
+                .n_nodes = info->n_nodes < INT32_MAX ? (int)info->n_nodes : INT32_MAX,
+                .plain = true};
         for (int c = 0; c < CAPO_COLLS; c++)
                 t->table[c] = &empty;
         capo_lock(&capo_process.lock);
@@ -244,7 +258,8 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         if (info->abi == 1)
                 t->n_nodes = -1;
         if (answers) {
-                if (info->comm_id && capo_comm_name_find(info->comm_id, comm_name, sizeof comm_name))
+                if (info->comm_id &&
+                    capo_comm_name_find(info->comm_id, comm_name, sizeof comm_name))
                         name = comm_name;
                 if (!capo_process.failed && capo_process.profile)
                         r = match_profile(info, t, name);
@@ -256,9 +271,12 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                 nccl_result = refuse_comm(info, capo_process.why);
         else if (r < 0)
                 nccl_result = refuse_comm(
-                        info, r == -E2BIG ? "the CSV has more than 64 values of pipe_ops for this communicator"
-                                          : strerror(-r));
-        else if (answers && strcmp(capo_tuner_env()->tuner, "off") && strcmp(capo_tuner_env()->tuner, "only"))
+                        info,
+                        r == -E2BIG
+                                ? "the CSV has more than 64 values of pipe_ops for this communicator"
+                                : strerror(-r));
+        else if (answers && strcmp(capo_tuner_env()->tuner, "off") &&
+                 strcmp(capo_tuner_env()->tuner, "only"))
                 nccl_result = capo_chain_open(info, &t->chain);
         if (!nccl_result && info->n_ranks > 1) {
                 const char *why = capo_steer_open(t);

@@ -30,7 +30,8 @@ enum capo_plugin_found capo_other_look(void *library, int abi, struct capo_other
                 object = dlsym(library, symbol);
                 if (!object)
                         continue;
-                if (object == capo_tuner_abis[v - 1]->own || capo_plugin_is_ours(*(const char *const *)object)) {
+                if (object == capo_tuner_abis[v - 1]->own ||
+                    capo_plugin_is_ours(*(const char *const *)object)) {
                         found = CAPO_PLUGIN_OURSELVES;
                         continue;
                 }
@@ -52,11 +53,13 @@ capo_nccl_result capo_other_close(struct capo_other *o)
 
 static bool cell_is_available(const float *table, int n_algos, int n_protos, int algo, int proto)
 {
-        return algo >= 0 && proto >= 0 && algo < n_algos && proto < n_protos && table[algo * n_protos + proto] >= 0;
+        return algo >= 0 && proto >= 0 && algo < n_algos && proto < n_protos &&
+               table[algo * n_protos + proto] >= 0;
 }
 
-capo_nccl_result capo_other_mark(struct capo_other *o, int func, size_t bytes, int pipe_ops, float *table, int n_algos,
-                                 int n_protos, int reg_buff, int *channels)
+capo_nccl_result capo_other_mark(struct capo_other *o, int func, size_t bytes, int pipe_ops,
+                                 float *table, int n_algos, int n_protos, int reg_buff,
+                                 int *channels)
 {
         const int simple = CAPO_PROTO_SIMPLE - 1;
         int algo = -1, proto = -1;
@@ -65,28 +68,31 @@ capo_nccl_result capo_other_mark(struct capo_other *o, int func, size_t bytes, i
         if (!o->abi)
                 return CAPO_NCCL_SUCCESS;
         if (o->abi->mark)
-                return o->abi->mark(o->plugin, o->context, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff,
-                                    channels);
-        r = o->abi->name(o->plugin, o->context, func, bytes,
-                         cell_is_available(table, n_algos, n_protos, CAPO_ALGO_COLLNET_CHAIN - 1, simple),
-                         cell_is_available(table, n_algos, n_protos, CAPO_ALGO_NVLS - 1, simple) ||
-                                 cell_is_available(table, n_algos, n_protos, CAPO_ALGO_NVLS_TREE - 1, simple),
-                         pipe_ops, &algo, &proto, channels);
+                return o->abi->mark(o->plugin, o->context, func, bytes, pipe_ops, table, n_algos,
+                                    n_protos, reg_buff, channels);
+        r = o->abi->name(
+                o->plugin, o->context, func, bytes,
+                cell_is_available(table, n_algos, n_protos, CAPO_ALGO_COLLNET_CHAIN - 1, simple),
+                cell_is_available(table, n_algos, n_protos, CAPO_ALGO_NVLS - 1, simple) ||
+                        cell_is_available(table, n_algos, n_protos, CAPO_ALGO_NVLS_TREE - 1,
+                                          simple),
+                pipe_ops, &algo, &proto, channels);
         if (cell_is_available(table, n_algos, n_protos, algo, proto))
                 table[algo * n_protos + proto] = 0.0f;
         return r;
 }
 
-capo_nccl_result capo_other_name(struct capo_other *o, int func, size_t bytes, int collnet, int nvls, int pipe_ops,
-                                 int *algo, int *proto, int *channels)
+capo_nccl_result capo_other_name(struct capo_other *o, int func, size_t bytes, int collnet,
+                                 int nvls, int pipe_ops, int *algo, int *proto, int *channels)
 {
         if (!o->abi || !o->abi->name)
                 return CAPO_NCCL_SUCCESS;
-        return o->abi->name(o->plugin, o->context, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+        return o->abi->name(o->plugin, o->context, func, bytes, collnet, nvls, pipe_ops, algo,
+                            proto, channels);
 }
 
-capo_nccl_result capo_other_chunk(struct capo_other *o, int func, size_t bytes, int algo, int proto, int channels,
-                                  size_t *chunk)
+capo_nccl_result capo_other_chunk(struct capo_other *o, int func, size_t bytes, int algo, int proto,
+                                  int channels, size_t *chunk)
 {
         if (!o->abi || !o->abi->chunk)
                 return CAPO_NCCL_SUCCESS;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The versions of NCCL's plugin interfaces, both ways: each file tuner/abi/tuner_vN.c and tuner/profiler/profiler_vN.c has the object that
- * NCCL finds, which turns its arguments into the calls of tuner/choose.h or tuner/profiler/profiler.h, and the functions
- * here, which call somebody else's plugin of that version. include/capo/plugin_abis.def is the list.
+ * The versions of NCCL's plugin interfaces, both ways: each file tuner/abi/tuner_vN.c and
+ * tuner/profiler/profiler_vN.c has the object that NCCL finds, which turns its arguments into the
+ * calls of tuner/choose.h or tuner/profiler/profiler.h, and the functions here, which call somebody
+ * else's plugin of that version. include/capo/plugin_abis.def is the list.
  */
 #ifndef CAPO_PLUGIN_H
 #define CAPO_PLUGIN_H
@@ -15,7 +16,8 @@
 /* First member of each of our objects, and how we know another copy of ourselves. */
 extern const char capo_plugin_name[];
 
-/** capo_plugin_is_ours() - has somebody's plugin our name? @name: as it has it; NULL, which NCCL takes, is nobody's. */
+/** capo_plugin_is_ours() - has somebody's plugin our name? @name: as it has it; NULL, which NCCL
+ * takes, is nobody's. */
 static inline bool capo_plugin_is_ours(const char *name)
 {
         return name && !strcmp(name, capo_plugin_name);
@@ -34,20 +36,25 @@ struct capo_tuner_info {
         capo_nccl_log log;                     /* may be NULL */
 };
 
-/* @plugin is an object of that version, @context what its init gave (v1: nothing). What a version does not have is NULL. */
+/* @plugin is an object of that version, @context what its init gave (v1: nothing). What a version
+ * does not have is NULL. */
 struct capo_tuner_abi {
         int version;
         const void *own; /* the object NCCL finds in this library */
-        capo_nccl_result (*open)(const void *plugin, const struct capo_tuner_info *info, void **context);
+        capo_nccl_result (*open)(const void *plugin, const struct capo_tuner_info *info,
+                                 void **context);
         capo_nccl_result (*close)(const void *plugin, void *context);
         /* v1 and v2: two numbers; both or none are set */
-        capo_nccl_result (*name)(const void *plugin, void *context, int func, size_t bytes, int collnet, int nvls,
-                                 int pipe_ops, int *algo, int *proto, int *channels);
+        capo_nccl_result (*name)(const void *plugin, void *context, int func, size_t bytes,
+                                 int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                                 int *channels);
         /* v3 on: the cost table, flat [n_algos][n_protos] */
-        capo_nccl_result (*mark)(const void *plugin, void *context, int func, size_t bytes, int pipe_ops, float *table,
-                                 int n_algos, int n_protos, int reg_buff, int *channels);
-        capo_nccl_result (*chunk)(const void *plugin, void *context, int func, size_t bytes, int algo, int proto,
-                                  int channels, size_t *chunk); /* v6 on; plugins may leave it out: nothing is done */
+        capo_nccl_result (*mark)(const void *plugin, void *context, int func, size_t bytes,
+                                 int pipe_ops, float *table, int n_algos, int n_protos,
+                                 int reg_buff, int *channels);
+        capo_nccl_result (*chunk)(
+                const void *plugin, void *context, int func, size_t bytes, int algo, int proto,
+                int channels, size_t *chunk); /* v6 on; plugins may leave it out: nothing is done */
 };
 
 /* What NCCL tells a profiler at init. */
@@ -63,7 +70,8 @@ struct capo_profiler_abi {
         int version;
         int events; /* the oldest version whose events are laid out like these */
         const void *own;
-        capo_nccl_result (*init)(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask);
+        capo_nccl_result (*init)(const void *plugin, const struct capo_profiler_info *info,
+                                 void **context, int *mask);
 };
 
 enum {
@@ -80,9 +88,11 @@ enum {
 extern const struct capo_tuner_abi *const capo_tuner_abis[CAPO_TUNER_ABI_NEWEST];
 extern const struct capo_profiler_abi *const capo_profiler_abis[CAPO_PROFILER_ABI_NEWEST];
 
-#define CAPO_TUNER_ABI(version, first, last) extern const struct capo_tuner_abi capo_tuner_abi_v##version;
+#define CAPO_TUNER_ABI(version, first, last) \
+        extern const struct capo_tuner_abi capo_tuner_abi_v##version;
 #include "capo/plugin_abis.def"
-#define CAPO_PROFILER_ABI(version, first, last) extern const struct capo_profiler_abi capo_profiler_abi_v##version;
+#define CAPO_PROFILER_ABI(version, first, last) \
+        extern const struct capo_profiler_abi capo_profiler_abi_v##version;
 #include "capo/plugin_abis.def"
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the plugin that capo stands in front of, by NCCL's own rules (core/base/plugin_file.h): the value of the variable;
- * without one the default name; and when that has nothing, the net plugin that is loaded already.
+ * Finding the plugin that capo stands in front of, by NCCL's own rules (core/base/plugin_file.h):
+ * the value of the variable; without one the default name; and when that has nothing, the net
+ * plugin that is loaded already.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ static void *open_first(const char *kind, const char *value, int flags)
         return library;
 }
 
-bool capo_plugin_find(const char *kind, const char *value, enum capo_plugin_found (*look)(void *library, void *user),
-                      void *user)
+bool capo_plugin_find(const char *kind, const char *value,
+                      enum capo_plugin_found (*look)(void *library, void *user), void *user)
 {
         const char *net = getenv("NCCL_NET_PLUGIN");
         enum capo_plugin_found found;
@@ -32,13 +33,15 @@ bool capo_plugin_find(const char *kind, const char *value, enum capo_plugin_foun
                 return false;
         library = open_first(kind, value, 0);
         if (*value && !library) {
-                capo_warn("the %s plugin \"%s\" to chain to cannot be loaded: %s", kind, value, dlerror());
+                capo_warn("the %s plugin \"%s\" to chain to cannot be loaded: %s", kind, value,
+                          dlerror());
                 return false;
         }
         found = library ? look(library, user) : CAPO_PLUGIN_NONE;
         if (*value && found == CAPO_PLUGIN_NONE)
-                capo_warn("the %s plugin \"%s\" to chain to exports no interface that this NCCL and capo both know",
-                          kind, value);
+                capo_warn(
+                        "the %s plugin \"%s\" to chain to exports no interface that this NCCL and capo both know",
+                        kind, value);
         if (*value || found == CAPO_PLUGIN_FOUND)
                 return found == CAPO_PLUGIN_FOUND;
         library = capo_plugin_off(net) ? NULL : open_first("net", net, RTLD_NOLOAD);

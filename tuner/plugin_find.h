@@ -15,7 +15,7 @@
  *
  * Libraries stay loaded. A value that leads to nothing is said.
  */
-bool capo_plugin_find(const char *kind, const char *value, enum capo_plugin_found (*look)(void *library, void *user),
-                      void *user);
+bool capo_plugin_find(const char *kind, const char *value,
+                      enum capo_plugin_found (*look)(void *library, void *user), void *user);
 
 #endif

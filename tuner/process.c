@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process learns once: the profile, read at its first communicator and kept until the process ends, and the tables
- * compiled from it, one set per shape of communicator; a job that makes thousands of communicators pays for a few shapes.
- * The library is never unloaded (linked with -z nodelete): NCCL closes and reopens a tuner when the last communicator
- * goes and a new one comes, and what was learned once stays.
+ * What a process learns once: the profile, read at its first communicator and kept until the
+ * process ends, and the tables compiled from it, one set per shape of communicator; a job that
+ * makes thousands of communicators pays for a few shapes. The library is never unloaded (linked
+ * with -z nodelete): NCCL closes and reopens a tuner when the last communicator goes and a new one
+ * comes, and what was learned once stays.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static void tell_rules(const struct capo_profile *p)
         if (!f)
                 return;
         capo_rules_put(f, CAPO_RULES_DIGEST, "%s", p->digest);
-        capo_rules_put(f, CAPO_RULES_MODELLED, "%s", capo_tuner_env()->allow_modelled ? "allowed" : "not allowed");
+        capo_rules_put(f, CAPO_RULES_MODELLED, "%s",
+                       capo_tuner_env()->allow_modelled ? "allowed" : "not allowed");
         capo_rules_put(f, CAPO_RULES_FILE, "%s", p->file);
         capo_rules_put(f, CAPO_RULES_NAME, "%s", p->name);
         if (capo_profile_turned(p))
@@ -56,7 +58,8 @@ static void tell_rules(const struct capo_profile *p)
                 capo_when_print(&rule->when, row.when, sizeof row.when);
                 for (int c = 0; c < CAPO_COLLS; c++) {
                         snprintf(row.coll, sizeof row.coll, "%s", capo_coll_word(c));
-                        for (uint32_t k = 0; k < rule->count[c] && rule->first[c] + k < ROWS_MAX; k++) {
+                        for (uint32_t k = 0; k < rule->count[c] && rule->first[c] + k < ROWS_MAX;
+                             k++) {
                                 const struct capo_row *of = &p->rows[rule->first[c] + k];
 
                                 row.rule = rule->first[c] + k + 1;
@@ -66,7 +69,8 @@ static void tell_rules(const struct capo_profile *p)
                                 row.channels = of->channels;
                                 row.chunk = of->chunk;
                                 snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(of->algo));
-                                snprintf(row.proto, sizeof row.proto, "%s", capo_proto_name(of->proto));
+                                snprintf(row.proto, sizeof row.proto, "%s",
+                                         capo_proto_name(of->proto));
                                 capo_row_turned_text(of, row.turned, sizeof row.turned);
                                 capo_rules_put_row(f, &row);
                         }
@@ -81,7 +85,8 @@ static void tell_rules(const struct capo_profile *p)
 
 static bool first_rank(void)
 {
-        static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+        static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                            "SLURM_PROCID"};
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 const char *text = getenv(names[i]);
@@ -115,52 +120,63 @@ void capo_process_load(void)
                 return;
         capo_process.ready = true;
         capo_process.speaks = first_rank();
-        capo_process.direct_blocked =
-                (getenv("NCCL_ALGO") && *getenv("NCCL_ALGO")) || (getenv("NCCL_PROTO") && *getenv("NCCL_PROTO"));
+        capo_process.direct_blocked = (getenv("NCCL_ALGO") && *getenv("NCCL_ALGO")) ||
+                                      (getenv("NCCL_PROTO") && *getenv("NCCL_PROTO"));
         if (env->off || !strcmp(env->tuner, "off") || !strcmp(env->tuner, "chain"))
                 return;
         if (!*wanted) {
                 if (*digest)
-                        snprintf(capo_process.why, sizeof capo_process.why,
-                                 "CAPO_PROFILE_DIGEST is %s but CAPO_PROFILE is not set in this process", digest);
+                        snprintf(
+                                capo_process.why, sizeof capo_process.why,
+                                "CAPO_PROFILE_DIGEST is %s but CAPO_PROFILE is not set in this process",
+                                digest);
         } else if (!strcmp(wanted, "auto") && !*digest) {
-                capo_warn_once("CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file: no "
-                               "profile used");
-        } else if (!strcmp(wanted, "-")) { /* reading a job's input would wait for it, or take it away */
+                capo_warn_once(
+                        "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file: no "
+                        "profile used");
+        } else if (!strcmp(wanted,
+                           "-")) { /* reading a job's input would wait for it, or take it away */
                 snprintf(capo_process.why, sizeof capo_process.why,
                          "CAPO_PROFILE=- is no file, which every rank could read");
         } else if (capo_profile_find(wanted, NULL, path, sizeof path, &fault) < 0 ||
                    capo_profile_load(path, &capo_process.profile, &fault) < 0) {
                 snprintf(capo_process.why, sizeof capo_process.why, "%s%s%s%s", fault.text,
-                         *digest ? " (the other ranks use a profile with digest " : "", digest, *digest ? ")" : "");
+                         *digest ? " (the other ranks use a profile with digest " : "", digest,
+                         *digest ? ")" : "");
         } else if (*digest &&
-                   strcasecmp(digest, capo_profile_agreement(capo_process.profile, env->allow_modelled, agreed))) {
-                bool same_file =
-                        !strncasecmp(digest, capo_process.profile->digest, strlen(capo_process.profile->digest));
+                   strcasecmp(digest, capo_profile_agreement(capo_process.profile,
+                                                             env->allow_modelled, agreed))) {
+                bool same_file = !strncasecmp(digest, capo_process.profile->digest,
+                                              strlen(capo_process.profile->digest));
 
                 snprintf(capo_process.why, sizeof capo_process.why,
-                         "%.700s has digest %s, but the job was started with digest %s: %s", path, agreed, digest,
-                         same_file ? "CAPO_ALLOW_MODELLED is not the same here"
-                                   : "the file is another one here, or was changed since the start");
+                         "%.700s has digest %s, but the job was started with digest %s: %s", path,
+                         agreed, digest,
+                         same_file
+                                 ? "CAPO_ALLOW_MODELLED is not the same here"
+                                 : "the file is another one here, or was changed since the start");
                 capo_profile_free(capo_process.profile);
                 capo_process.profile = NULL;
         }
         if (*capo_process.why && !env->strict) {
-                capo_warn("%s; going on with NCCL's own choices because CAPO_STRICT=0", capo_process.why);
+                capo_warn("%s; going on with NCCL's own choices because CAPO_STRICT=0",
+                          capo_process.why);
                 *capo_process.why = 0;
         }
         capo_process.failed = *capo_process.why;
         if (capo_process.profile) {
                 read_launcher();
                 capo_debug("profile %s, digest %s, %u rules, %u rows", capo_process.profile->file,
-                           capo_process.profile->digest, capo_process.profile->n_rules, capo_process.profile->n_rows);
+                           capo_process.profile->digest, capo_process.profile->n_rules,
+                           capo_process.profile->n_rows);
                 tell_rules(capo_process.profile);
                 n = env->allow_modelled ? 0 : capo_profile_modelled(capo_process.profile);
                 if (n) /* with a digest, capo run has said it once for the job */
-                        capo_msg(*digest ? CAPO_DEBUG : CAPO_INFO,
-                                 "modelled rules of the profile that are not used: %u; CAPO_ALLOW_MODELLED=1 on every "
-                                 "rank uses them",
-                                 n);
+                        capo_msg(
+                                *digest ? CAPO_DEBUG : CAPO_INFO,
+                                "modelled rules of the profile that are not used: %u; CAPO_ALLOW_MODELLED=1 on every "
+                                "rank uses them",
+                                n);
         }
 }
 
@@ -171,10 +187,10 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_shape(const struct capo_shape *a, const struct capo_shape *b)
 {
-        return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->min_local == b->min_local &&
-               a->max_local == b->max_local && a->nccl == b->nccl && a->allow_modelled == b->allow_modelled &&
-               same_text(a->layout, b->layout) && same_text(a->class_name, b->class_name) &&
-               same_text(a->comm, b->comm);
+        return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes &&
+               a->min_local == b->min_local && a->max_local == b->max_local && a->nccl == b->nccl &&
+               a->allow_modelled == b->allow_modelled && same_text(a->layout, b->layout) &&
+               same_text(a->class_name, b->class_name) && same_text(a->comm, b->comm);
 }
 
 int capo_process_tables(const struct capo_shape *shape, const struct capo_tables **out, bool *own)

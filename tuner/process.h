@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is one for all communicators of a process: the profile, the launcher's layout, tables per shape. */
+/* What is one for all communicators of a process: the profile, the launcher's layout, tables per
+ * shape. */
 #ifndef CAPO_PROCESS_H
 #define CAPO_PROCESS_H
 
@@ -15,17 +16,20 @@ extern struct capo_process {
         struct capo_profile *profile; /* NULL: none in force */
         bool failed;                  /* CAPO_PROFILE cannot be obeyed: `why` says why */
         char why[1000];
-        char layout[CAPO_LAYOUT_TEXT]; /* of the job, by CAPO_LAYOUT or this rank's launcher; "" not known */
-        bool speaks;         /* rank 0 by the launcher, or no launcher: says what every rank would say alike */
+        char layout[CAPO_LAYOUT_TEXT]; /* of the job, by CAPO_LAYOUT or this rank's launcher; "" not
+                                          known */
+        bool speaks; /* rank 0 by the launcher, or no launcher: says what every rank would say alike
+                      */
         bool direct_blocked; /* NCCL_ALGO or NCCL_PROTO is set */
 } capo_process;
 
-/** capo_process_load() - everything that happens once per process; afterwards nothing in capo_process changes. The caller
- * holds the lock. */
+/** capo_process_load() - everything that happens once per process; afterwards nothing in
+ * capo_process changes. The caller holds the lock. */
 void capo_process_load(void);
 
 /**
- * capo_process_tables() - the tables for a shape, of an earlier communicator or compiled. The caller holds the lock.
+ * capo_process_tables() - the tables for a shape, of an earlier communicator or compiled. The
+ * caller holds the lock.
  * @own: the caller frees them
  *
  * Return: 0; -ENOMEM; -E2BIG as capo_tables_new().

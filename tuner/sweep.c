@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sweeping: each call of the job measures one candidate. Which one must be the same on every rank of the communicator,
- * without a word between them, so it is computed from what all of them share: the plan (CAPO_SWEEP), the communicator's
- * uid, the recorder's own count of collectives on it, and the cost table. How often NCCL asks plays no part: it asks
- * twice for some calls and once for many grouped ones (facts: src/enqueue.cc, scheduler/symmetric_sched.cc).
+ * Sweeping: each call of the job measures one candidate. Which one must be the same on every rank
+ * of the communicator, without a word between them, so it is computed from what all of them share:
+ * the plan (CAPO_SWEEP), the communicator's uid, the recorder's own count of collectives on it, and
+ * the cost table. How often NCCL asks plays no part: it asks twice for some calls and once for many
+ * grouped ones (facts: src/enqueue.cc, scheduler/symmetric_sched.cc).
  *
- * A cell that NCCL does not offer is never tried. The first calls of a communicator are left alone; they set up
- * connections. Killing the job at any moment loses nothing but the rest.
+ * A cell that NCCL does not offer is never tried. The first calls of a communicator are left alone;
+ * they set up connections. Killing the job at any moment loses nothing but the rest.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static struct capo_choice pick_candidate(const struct capo_sweep_ask *ask)
 __attribute__((constructor)) static void init_sweep(void)
 {
         static struct capo_sweep_plan plan;
-        const char *text = getenv(CAPO_ENV_sweep); /* most processes have none: stop here, before settings are read */
+        const char *text = getenv(
+                CAPO_ENV_sweep); /* most processes have none: stop here, before settings are read */
         char why[128];
 
         if (!text || !*text)

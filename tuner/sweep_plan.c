@@ -21,7 +21,8 @@ struct lists {
         unsigned n_algos, n_protos, n_channels, n_chunks;
 };
 
-static int parse_item(struct capo_sweep_plan *plan, struct lists *l, const char *key, const char *item)
+static int parse_item(struct capo_sweep_plan *plan, struct lists *l, const char *key,
+                      const char *item)
 {
         char *end;
         uint64_t bytes;
@@ -45,12 +46,13 @@ static int parse_item(struct capo_sweep_plan *plan, struct lists *l, const char 
                 l->protos[l->n_protos++] = (uint8_t)v;
         } else if (!strcmp(key, "channels")) {
                 v = (unsigned)strtoul(item, &end, 10);
-                if (*end || end == item || v > CAPO_CHANNELS_MAX || l->n_channels == N_ELEMENTS(l->channels))
+                if (*end || end == item || v > CAPO_CHANNELS_MAX ||
+                    l->n_channels == N_ELEMENTS(l->channels))
                         return -EINVAL;
                 l->channels[l->n_channels++] = (uint8_t)v;
         } else if (!strcmp(key, "chunks")) {
-                if (capo_size_parse(item, &bytes) < 0 || (bytes && bytes < CAPO_CHUNK_MIN) || bytes > CAPO_CHUNK_MAX ||
-                    l->n_chunks == N_ELEMENTS(l->chunks))
+                if (capo_size_parse(item, &bytes) < 0 || (bytes && bytes < CAPO_CHUNK_MIN) ||
+                    bytes > CAPO_CHUNK_MAX || l->n_chunks == N_ELEMENTS(l->chunks))
                         return -EINVAL;
                 l->chunks[l->n_chunks++] = (uint32_t)bytes;
         } else if (!strcmp(key, "calls")) {
@@ -68,7 +70,8 @@ static int parse_item(struct capo_sweep_plan *plan, struct lists *l, const char 
                         return -EINVAL;
                 memcpy(lo, item, (size_t)(dash - item));
                 lo[dash - item] = 0;
-                if (capo_size_parse(lo, &plan->min_bytes) < 0 || capo_size_parse(dash + 1, &plan->max_bytes) < 0 ||
+                if (capo_size_parse(lo, &plan->min_bytes) < 0 ||
+                    capo_size_parse(dash + 1, &plan->max_bytes) < 0 ||
                     plan->min_bytes > plan->max_bytes)
                         return -EINVAL;
         } else {
@@ -108,7 +111,9 @@ static void multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
         l->n_chunks = l->n_chunks ? l->n_chunks : 1;
         for (unsigned a = 0; a < l->n_algos; a++) {
                 for (unsigned p = 0; p < l->n_protos; p++) {
-                        for (unsigned c = 0; c < l->n_channels * l->n_chunks && plan->n < CAPO_SWEEP_CANDIDATES; c++) {
+                        for (unsigned c = 0;
+                             c < l->n_channels * l->n_chunks && plan->n < CAPO_SWEEP_CANDIDATES;
+                             c++) {
                                 plan->candidate[plan->n].algo = l->algos[a];
                                 plan->candidate[plan->n].proto = l->protos[p];
                                 plan->candidate[plan->n].channels = l->channels[c / l->n_chunks];
@@ -125,22 +130,27 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
         char *save = NULL;
 
         *plan = (struct capo_sweep_plan){.max_bytes = UINT64_MAX, .calls = 20000, .slower = 4};
-        for (char *field = copy ? strtok_r(copy, " ", &save) : NULL; field; field = strtok_r(NULL, " ", &save)) {
+        for (char *field = copy ? strtok_r(copy, " ", &save) : NULL; field;
+             field = strtok_r(NULL, " ", &save)) {
                 char *eq = strchr(field, '='), *more = NULL;
                 int coll = -1;
                 unsigned log2 = 0;
 
                 if (eq)
                         *eq = 0;
-                for (char *item = eq ? strtok_r(eq + 1, "+", &more) : NULL; item; item = strtok_r(NULL, "+", &more)) {
+                for (char *item = eq ? strtok_r(eq + 1, "+", &more) : NULL; item;
+                     item = strtok_r(NULL, "+", &more)) {
                         int e = !strcmp(field, "drop") ? drop_candidate(plan, item, &coll, &log2)
                                                        : parse_item(plan, &l, field, item);
 
                         if (e < 0)
-                                return capo_why(e, why, room, "%s: \"%s\" is not known or out of range", field, item);
+                                return capo_why(e, why, room,
+                                                "%s: \"%s\" is not known or out of range", field,
+                                                item);
                 }
                 if (!eq)
-                        return capo_why(-EINVAL, why, room, "expected key=value, found \"%s\"", field);
+                        return capo_why(-EINVAL, why, room, "expected key=value, found \"%s\"",
+                                        field);
         }
         if (!plan->colls)
                 plan->colls = (1u << CAPO_COLLS) - 1;
@@ -164,7 +174,8 @@ size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, siz
                                              .chunk = plan->candidate[i].chunk};
 
                 snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(plan->candidate[i].algo));
-                snprintf(row.proto, sizeof row.proto, "%s", capo_proto_name(plan->candidate[i].proto));
+                snprintf(row.proto, sizeof row.proto, "%s",
+                         capo_proto_name(plan->candidate[i].proto));
                 capo_rules_put_row(f, &row);
         }
         n = ftell(f);
@@ -174,7 +185,8 @@ size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, siz
 
 /* ---- the schedule ---- */
 
-/* splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the output. */
+/* splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the
+ * output. */
 static uint64_t mix_bits(uint64_t x)
 {
         x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -182,7 +194,8 @@ static uint64_t mix_bits(uint64_t x)
         return x ^ x >> 31;
 }
 
-struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const struct capo_sweep_ask *ask)
+struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
+                                   const struct capo_sweep_ask *ask)
 {
         const struct capo_choice leave = {0};
         uint8_t open[CAPO_SWEEP_CANDIDATES];
@@ -190,10 +203,11 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const str
         uint64_t bytes = ask->question.bytes;
         float least = -1;
 
-        if (!ask->table || ask->call.comm_uid == 0 || ask->call.seq <= FIRST_CALLS || ask->call.seq > plan->calls)
+        if (!ask->table || ask->call.comm_uid == 0 || ask->call.seq <= FIRST_CALLS ||
+            ask->call.seq > plan->calls)
                 return leave;
-        if (coll >= CAPO_COLLS || !(plan->colls & 1u << coll) || bytes < plan->min_bytes || bytes > plan->max_bytes ||
-            !bytes)
+        if (coll >= CAPO_COLLS || !(plan->colls & 1u << coll) || bytes < plan->min_bytes ||
+            bytes > plan->max_bytes || !bytes)
                 return leave;
         for (int i = 0; i < ask->n_algos * ask->n_protos; i++) {
                 if (ask->table[i] >= 0 && (least < 0 || ask->table[i] < least))
@@ -204,16 +218,19 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const str
                 const uint64_t *gone = plan->drop[coll][63 - __builtin_clzll(bytes)];
                 float cost;
 
-                if (a >= ask->n_algos || p >= ask->n_protos || (plan->candidate[i].chunk && !ask->chunks))
+                if (a >= ask->n_algos || p >= ask->n_protos ||
+                    (plan->candidate[i].chunk && !ask->chunks))
                         continue;
                 cost = ask->table[a * ask->n_protos + p];
-                if (!(cost >= 0) || (plan->slower > 0 && cost > plan->slower * least) || (gone[i / 64] >> i % 64 & 1))
+                if (!(cost >= 0) || (plan->slower > 0 && cost > plan->slower * least) ||
+                    (gone[i / 64] >> i % 64 & 1))
                         continue;
                 open[n++] = (uint8_t)i;
         }
         if (n == 0)
                 return leave;
-        turn = (unsigned)(mix_bits(mix_bits(ask->call.comm_uid) + ask->call.seq * 8 + coll) % (n + DEFAULT_TURNS));
+        turn = (unsigned)(mix_bits(mix_bits(ask->call.comm_uid) + ask->call.seq * 8 + coll) %
+                          (n + DEFAULT_TURNS));
         if (turn < DEFAULT_TURNS)
                 return leave;
         turn = open[turn - DEFAULT_TURNS];

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `capo sweep` tries, as text in CAPO_SWEEP and in memory. The same text on every rank (it comes with the
- * environment), so the same plan, so the same decisions.
+ * What `capo sweep` tries, as text in CAPO_SWEEP and in memory. The same text on every rank (it
+ * comes with the environment), so the same plan, so the same decisions.
  *
- *   colls=allreduce+allgather sizes=1024-4194304 algos=ring+tree protos=ll+ll128+simple channels=0+4 chunks=0+65536
- *   calls=20000 slower=4 drop=allreduce:20:3+7
+ *   colls=allreduce+allgather sizes=1024-4194304 algos=ring+tree protos=ll+ll128+simple
+ * channels=0+4 chunks=0+65536 calls=20000 slower=4 drop=allreduce:20:3+7
  *
- * Fields in any order, separated by blanks; each may be left out. `channels` 0 is NCCL's own number, `chunks` 0 (bytes) its own
- * chunk; others are tried where NCCL asks for it. `slower`: what
- * NCCL itself predicts to be this many times slower than its choice is not tried; 0 tries all. `drop`: in the size
- * class 2^20 <= bytes < 2^21 of all-reduce, candidates 3 and 7 are not tried any more.
+ * Fields in any order, separated by blanks; each may be left out. `channels` 0 is NCCL's own
+ * number, `chunks` 0 (bytes) its own chunk; others are tried where NCCL asks for it. `slower`: what
+ * NCCL itself predicts to be this many times slower than its choice is not tried; 0 tries all.
+ * `drop`: in the size class 2^20 <= bytes < 2^21 of all-reduce, candidates 3 and 7 are not tried
+ * any more.
  */
 #ifndef CAPO_SWEEP_PLAN_H
 #define CAPO_SWEEP_PLAN_H
@@ -23,7 +24,8 @@ enum { CAPO_SWEEP_CANDIDATES = 192 };
 struct capo_sweep_ask {
         struct capo_seam_call call; /* which call this is: equal on all ranks */
         struct capo_question question;
-        const float *table; /* NCCL's predictions, flat [n_algos][n_protos], < 0 not available; NULL for ABI v1, v2 */
+        const float *table; /* NCCL's predictions, flat [n_algos][n_protos], < 0 not available; NULL
+                               for ABI v1, v2 */
         int n_algos, n_protos;
         bool chunks; /* this NCCL asks for the chunk size too */
         int n_ranks, n_nodes;
@@ -33,7 +35,8 @@ struct capo_sweep_plan {
         uint64_t min_bytes, max_bytes;
         uint64_t calls; /* per communicator; after them everything is left to NCCL */
         double slower;
-        unsigned n; /* candidates; ids are 1 .. n, in the order algorithm, protocol, channels, chunk */
+        unsigned n; /* candidates; ids are 1 .. n, in the order algorithm, protocol, channels, chunk
+                     */
         struct {
                 uint8_t algo, proto, channels;
                 uint32_t chunk;
@@ -48,15 +51,17 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
 /**
  * capo_sweep_pick() - the candidate for one call
  *
- * By a hash of (communicator, sequence number, collective): every candidate gets its turn at every moment, so that
- * drift hits all alike, and no period of the job can fall in step with the schedule. NCCL's own choice takes two of the
- * turns, because everything is compared with it. Pure.
+ * By a hash of (communicator, sequence number, collective): every candidate gets its turn at every
+ * moment, so that drift hits all alike, and no period of the job can fall in step with the
+ * schedule. NCCL's own choice takes two of the turns, because everything is compared with it. Pure.
  *
  * Return: the choice, rule = candidate id; algo 0: leave this call to NCCL.
  */
-struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const struct capo_sweep_ask *ask);
+struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
+                                   const struct capo_sweep_ask *ask);
 
-/** capo_sweep_plan_rules() - text of the RULES frame (core/log/rules.h). Returns its length; cut to @room. */
+/** capo_sweep_plan_rules() - text of the RULES frame (core/log/rules.h). Returns its length; cut to
+ * @room. */
 size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, size_t room);
 
 #endif

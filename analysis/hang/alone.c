@@ -14,7 +14,8 @@ int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_wh
                 return 0;
         if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
                 return -ENOMEM;
-        v->culprits[v->n_culprits++] = (struct capo_hang_culprit){.process = process, .why = why, .call = call};
+        v->culprits[v->n_culprits++] =
+                (struct capo_hang_culprit){.process = process, .why = why, .call = call};
         v->accused[process] = true;
         return 0;
 }
@@ -41,7 +42,8 @@ const struct capo_hang_call *hang_running(const struct capo_hang_process *p)
         return NULL;
 }
 
-/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was seen to end. */
+/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was
+ * seen to end. */
 static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
@@ -51,10 +53,12 @@ static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t pro
                 const struct capo_hang_process *p = &job->processes[c->members[i].process];
                 const struct capo_hang_call *last = hang_last(p);
 
-                if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED || c->members[i].dead)
+                if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED ||
+                    c->members[i].dead)
                         continue;
                 if (!last || last->gpu == CAPO_HANG_GPU_ENDED ||
-                    capo_hang_active_ns(p) > job->processes[process].end_ns + job->after_ns / HANG_SHORT)
+                    capo_hang_active_ns(p) >
+                            job->processes[process].end_ns + job->after_ns / HANG_SHORT)
                         return false;
                 standing++;
         }
@@ -68,10 +72,10 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
                         const struct capo_hang_member *m = &job->comms[i].members[k];
                         const struct capo_hang_process *p = &job->processes[m->process];
 
-                        /* who stood before it was killed, as the others did, is none of the cause: somebody ended a
-                         * job that hung, and that takes its time */
-                        if (p->life != CAPO_HANG_KILLED || m->dead || !capo_hang_gone(job, m->process) ||
-                            !lost_in(job, i, m->process))
+                        /* who stood before it was killed, as the others did, is none of the cause:
+                         * somebody ended a job that hung, and that takes its time */
+                        if (p->life != CAPO_HANG_KILLED || m->dead ||
+                            !capo_hang_gone(job, m->process) || !lost_in(job, i, m->process))
                                 continue;
                         v->kind = CAPO_HANG_MISSING;
                         v->sure = CAPO_HANG_LIKELY;
@@ -94,7 +98,8 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
         for (int host = 1; host >= 0 && !v->n_culprits; host--) {
                 for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
                         const struct capo_hang_process *p = &job->processes[i];
-                        const struct capo_hang_call *c = host ? capo_hang_inside(p) : hang_running(p);
+                        const struct capo_hang_call *c =
+                                host ? capo_hang_inside(p) : hang_running(p);
 
                         if (!c || p->life > CAPO_HANG_STOPPED)
                                 continue;
@@ -116,9 +121,12 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
                 }
         }
         if (v->n_culprits)
-                v->n_ranks = v->comm != CAPO_HANG_NONE ? job->comms[v->comm].n_members : job->n_processes;
-        if (v->n_culprits && v->comm != CAPO_HANG_NONE && job->comms[v->comm].n_ranks > (int32_t)v->n_ranks) {
-                v->unseen = (uint32_t)job->comms[v->comm].n_ranks - v->n_ranks; /* one of these may not have entered */
+                v->n_ranks = v->comm != CAPO_HANG_NONE ? job->comms[v->comm].n_members
+                                                       : job->n_processes;
+        if (v->n_culprits && v->comm != CAPO_HANG_NONE &&
+            job->comms[v->comm].n_ranks > (int32_t)v->n_ranks) {
+                v->unseen = (uint32_t)job->comms[v->comm].n_ranks -
+                            v->n_ranks; /* one of these may not have entered */
                 v->kind = CAPO_HANG_UNDECIDED;
                 v->sure = CAPO_HANG_UNSURE;
                 hang_acquit(v);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyTorch's flight recorder: one dump per rank, of the calls that PyTorch made (torch/csrc/distributed/c10d/FlightRecorder.hpp;
- * versions 2.x of the dump). JSON as _dump_nccl_trace_json() makes it, or the pickle that is dumped on a timeout put into
- * JSON, which has the call sites, too.
+ * PyTorch's flight recorder: one dump per rank, of the calls that PyTorch made
+ * (torch/csrc/distributed/c10d/FlightRecorder.hpp; versions 2.x of the dump). JSON as
+ * _dump_nccl_trace_json() makes it, or the pickle that is dumped on a timeout put into JSON, which
+ * has the call sites, too.
  *
- *      entry        a call: its group, its number there (collective_seq_id), sizes, "scheduled", "started" or "completed"
- *      "coalesced"  closes a group of calls: those just before it with the same numbers; these are never completed themselves
+ *      entry        a call: its group, its number there (collective_seq_id), sizes, "scheduled",
+ *                   "started" or "completed"
+ *      "coalesced"  closes a group of calls: those just before it with the same numbers; these are
+ *                   never completed themselves
  *
- * Operators, roots and streams are not in it: a group's collectives are taken to be one queue, a lone send or receive one
- * per peer.
+ * Operators, roots and streams are not in it: a group's collectives are taken to be one queue, a
+ * lone send or receive one per peer.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -108,9 +111,10 @@ static uint8_t type_of(const json_t *types, unsigned *size)
         static const struct {
                 const char *word;
                 uint8_t type, size;
-        } known[] = {{"Float8_e4m3", 10, 1}, {"Float8_e5m2", 11, 1}, {"Float", 7, 4}, {"BFloat16", 9, 2},
-                     {"Half", 6, 2},         {"Double", 8, 8},       {"Long", 4, 8},  {"Int", 2, 4},
-                     {"Byte", 1, 1},         {"Char", 0, 1},         {"Bool", 1, 1}};
+        } known[] = {{"Float8_e4m3", 10, 1}, {"Float8_e5m2", 11, 1}, {"Float", 7, 4},
+                     {"BFloat16", 9, 2},     {"Half", 6, 2},         {"Double", 8, 8},
+                     {"Long", 4, 8},         {"Int", 2, 4},          {"Byte", 1, 1},
+                     {"Char", 0, 1},         {"Bool", 1, 1}};
         const char *word = string_or_empty(json_array_get(types, 0));
 
         for (size_t i = 0; i < N_ELEMENTS(known); i++) {
@@ -154,7 +158,8 @@ static uint64_t bytes_of(const json_t *e, uint8_t call, unsigned size)
         case CAPO_KIND_REDUCE:
         case CAPO_KIND_ALLGATHER:
         case CAPO_KIND_P2P: break;
-        case CAPO_KIND_REDUCESCATTER: return count_elements(json_object_get(e, "output_sizes")) * size;
+        case CAPO_KIND_REDUCESCATTER:
+                return count_elements(json_object_get(e, "output_sizes")) * size;
         default: return 0;
         }
         if (strstr(string_or_empty(json_object_get(e, "profiling_name")), "_v"))
@@ -184,11 +189,13 @@ static uint16_t site_of(struct flight *f, const json_t *frames)
                 return 0;
         json_array_foreach(frames, i, frame)
         {
-                const char *file = capo_base_name(string_or_empty(json_object_get(frame, "filename")));
+                const char *file =
+                        capo_base_name(string_or_empty(json_object_get(frame, "filename")));
 
                 if (i == FRAMES)
                         break;
-                snprintf(line, sizeof line, "%s:%lld %s", file, (long long)get_integer(frame, "line"),
+                snprintf(line, sizeof line, "%s:%lld %s", file,
+                         (long long)get_integer(frame, "line"),
                          string_or_empty(json_object_get(frame, "name")));
                 fprintf(out, "%s%s", i ? "\n" : "", line);
         }
@@ -206,7 +213,8 @@ static json_t *ranks_of(const json_t *config)
 {
         json_t *ranks = json_object_get(config, "ranks");
 
-        return json_is_array(ranks) ? json_incref(ranks) : json_loads(string_or_empty(ranks), 0, NULL);
+        return json_is_array(ranks) ? json_incref(ranks)
+                                    : json_loads(string_or_empty(ranks), 0, NULL);
 }
 
 static int32_t place_of(const json_t *ranks, int32_t rank)
@@ -222,7 +230,8 @@ static int join_group(struct flight *f, const char *name, const json_t *config)
 {
         int32_t me = f->to.hang->processes[f->process].rank;
         _cleanup_(json_freep) json_t *ranks = ranks_of(config);
-        _cleanup_free_ char *list = json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : strdup("");
+        _cleanup_free_ char *list =
+                json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : strdup("");
         const char *desc = string_or_empty(json_object_get(config, "desc"));
         uint32_t comm = 0, n = f->to.hang->n_comms;
         int32_t size = (int32_t)json_array_size(ranks);
@@ -230,14 +239,16 @@ static int join_group(struct flight *f, const char *name, const json_t *config)
 
         if (!list)
                 return -ENOMEM;
-        while (comm < n && (strcmp(f->groups[comm].name, name) != 0 || strcmp(f->groups[comm].ranks, list) != 0))
+        while (comm < n && (strcmp(f->groups[comm].name, name) != 0 ||
+                            strcmp(f->groups[comm].ranks, list) != 0))
                 comm++;
         if (comm == n) {
                 struct group *g;
 
                 if (capo_array_room(&f->groups, n, sizeof *f->groups) < 0)
                         return -ENOMEM;
-                r = capo_hang_foreign_comm(&f->to, *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
+                r = capo_hang_foreign_comm(&f->to,
+                                           *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
                                            size ? size : -1);
                 if (r < 0)
                         return (int)r;
@@ -266,8 +277,9 @@ static uint32_t group_of(const struct flight *f, const char *name)
 
 static uint8_t gpu_of(const json_t *e)
 {
-        return !strcmp(string_or_empty(json_object_get(e, "state")), "completed") ? CAPO_HANG_GPU_ENDED
-                                                                                  : CAPO_HANG_GPU_RUNNING;
+        return !strcmp(string_or_empty(json_object_get(e, "state")), "completed")
+                       ? CAPO_HANG_GPU_ENDED
+                       : CAPO_HANG_GPU_RUNNING;
 }
 
 /* The end of a group: what it says holds of its calls, which are just before it. */
@@ -279,7 +291,8 @@ static void close_group(struct flight *f, const json_t *e, uint32_t comm)
 
         if (f->run.comm == comm && f->run.number == get_integer(e, "p2p_seq_id"))
                 first = f->run.first;
-        else if (p->n_calls && p->calls[p->n_calls - 1].comm == comm && p->calls[p->n_calls - 1].seq == collective)
+        else if (p->n_calls && p->calls[p->n_calls - 1].comm == comm &&
+                 p->calls[p->n_calls - 1].seq == collective)
                 first = p->n_calls - 1;
         for (uint32_t i = first; i < p->n_calls; i++) {
                 p->calls[i].gpu = gpu_of(e);
@@ -295,8 +308,13 @@ static int take_entry(struct flight *f, const json_t *e)
         const char *name = string_or_empty(json_object_get(e, "profiling_name"));
         struct capo_hang_process *p = &f->to.hang->processes[f->process];
         uint32_t comm = group_of(f, group);
-        struct capo_hang_call c = {.call = call_of(name), .peer = -1, .gpu = gpu_of(e), .op = UINT8_MAX}, *last;
-        json_int_t seq = get_integer(e, "collective_seq_id"), ended = get_integer(e, "time_discovered_completed_ns");
+        struct capo_hang_call c = {.call = call_of(name),
+                                   .peer = -1,
+                                   .gpu = gpu_of(e),
+                                   .op = UINT8_MAX},
+                              *last;
+        json_int_t seq = get_integer(e, "collective_seq_id"),
+                   ended = get_integer(e, "time_discovered_completed_ns");
         struct capo_hang_member *m;
         unsigned size;
 
@@ -320,7 +338,8 @@ static int take_entry(struct flight *f, const json_t *e)
                 json_int_t run = get_integer(e, "p2p_seq_id");
 
                 c.peer = peer_of(name);
-                c.stream = 1u << 31 | ((comm * 2 + (c.call == CAPO_CALL_SEND)) * 0x9e3779b1u ^ (uint32_t)c.peer);
+                c.stream = 1u << 31 | ((comm * 2 + (c.call == CAPO_CALL_SEND)) * 0x9e3779b1u ^
+                                       (uint32_t)c.peer);
                 if (f->run.comm != comm || f->run.number != run)
                         f->run = (struct run){.comm = comm, .first = p->n_calls, .number = run};
         } else {
@@ -348,7 +367,8 @@ static int take_entry(struct flight *f, const json_t *e)
 
 static int take_dump(struct flight *f, const json_t *dump)
 {
-        const json_t *config = json_object_get(dump, "pg_config"), *entries = json_object_get(dump, "entries");
+        const json_t *config = json_object_get(dump, "pg_config"),
+                     *entries = json_object_get(dump, "entries");
         struct capo_hang_process *p = &f->to.hang->processes[f->process];
         const char *name;
         bool whole;
@@ -371,7 +391,8 @@ static int take_dump(struct flight *f, const json_t *dump)
         }
         if (r < 0)
                 return r;
-        whole = get_integer(json_array_get(entries, 0), "record_id") == 0; /* else the oldest were overwritten */
+        whole = get_integer(json_array_get(entries, 0), "record_id") ==
+                0; /* else the oldest were overwritten */
         for (i = 0; i < f->to.hang->n_comms; i++) {
                 if (f->groups[i].member != CAPO_HANG_NONE)
                         f->to.hang->comms[i].members[f->groups[i].member].whole_p2p = whole;
@@ -408,16 +429,18 @@ static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char 
         *written_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
         first = fgetc(file);
         if (first == 0x80) {
-                snprintf(why, room,
-                         "%s is a pickle, which can run programs when it is read; of a file that you trust make JSON: "
-                         "python3 -c 'import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], \"rb\")), "
-                         "open(sys.argv[1] + \".json\", \"w\"))' %s",
-                         path, path);
+                snprintf(
+                        why, room,
+                        "%s is a pickle, which can run programs when it is read; of a file that you trust make JSON: "
+                        "python3 -c 'import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], \"rb\")), "
+                        "open(sys.argv[1] + \".json\", \"w\"))' %s",
+                        path, path);
                 return -EINVAL;
         }
         rewind(file);
         *out = st.st_size <= MOST_BYTES ? json_loadf(file, JSON_REJECT_DUPLICATES, &error) : NULL;
-        if (json_is_array(json_object_get(*out, "entries")) || json_is_object(json_object_get(*out, "pg_config")))
+        if (json_is_array(json_object_get(*out, "entries")) ||
+            json_is_object(json_object_get(*out, "pg_config")))
                 return 0;
         snprintf(why, room, "%s: %s", path,
                  st.st_size > MOST_BYTES ? "larger than 256 MiB"
@@ -426,7 +449,8 @@ static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char 
         return -EINVAL;
 }
 
-static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, char *why, size_t room)
+static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, char *why,
+                     size_t room)
 {
         _cleanup_(json_freep) json_t *dump = NULL;
         int32_t rank = rank_in(path);
@@ -436,12 +460,14 @@ static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, c
         if (r < 0)
                 return r;
         if (rank < 0) {
-                snprintf(why, room, "%s: its name has no number at its end, which would be the rank", path);
+                snprintf(why, room,
+                         "%s: its name has no number at its end, which would be the rank", path);
                 return -EINVAL;
         }
         for (uint32_t i = 0; i < f->to.hang->n_processes; i++) {
                 if (f->to.hang->processes[i].rank == rank) {
-                        snprintf(why, room, "%s and %s are both of rank %d", f->to.job->processes[i].host, path, rank);
+                        snprintf(why, room, "%s and %s are both of rank %d",
+                                 f->to.job->processes[i].host, path, rank);
                         return -EINVAL;
                 }
         }
@@ -452,8 +478,8 @@ static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, c
         return take_dump(f, dump);
 }
 
-int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct capo_hang_job *out, char *why,
-                     size_t room)
+int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct capo_hang_job *out,
+                     char *why, size_t room)
 {
         struct flight f = {.to = {.job = job, .hang = out}};
         uint64_t first_ns = UINT64_MAX;
@@ -476,7 +502,8 @@ int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct 
 
                 p->end_ns = out->now_ns;
                 for (uint32_t k = 0; k < p->n_calls; k++) { /* too young to tell */
-                        if (p->calls[k].gpu == CAPO_HANG_GPU_RUNNING && p->calls[k].begin_ns + SETTLED_NS > out->now_ns)
+                        if (p->calls[k].gpu == CAPO_HANG_GPU_RUNNING &&
+                            p->calls[k].begin_ns + SETTLED_NS > out->now_ns)
                                 p->calls[k].gpu = CAPO_HANG_GPU_UNKNOWN;
                 }
         }

@@ -8,19 +8,22 @@
 #include "core/base/util.h"
 #include "analysis/hang/foreign.h"
 
-int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host, uint32_t pid)
+int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
+                                  uint32_t pid)
 {
         struct capo_job *job = f->job;
         char *copy = strdup(host), *path = strdup("");
 
-        if (!copy || !path || capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0 ||
-            capo_array_room(&f->hang->processes, f->hang->n_processes, sizeof *f->hang->processes) < 0) {
+        if (!copy || !path ||
+            capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0 ||
+            capo_array_room(&f->hang->processes, f->hang->n_processes, sizeof *f->hang->processes) <
+                    0) {
                 free(copy);
                 free(path);
                 return -ENOMEM;
         }
-        job->processes[job->n_processes] =
-                (struct capo_job_process){.path = path, .host = copy, .header.pid = pid, .rank = rank};
+        job->processes[job->n_processes] = (struct capo_job_process){
+                .path = path, .host = copy, .header.pid = pid, .rank = rank};
         f->hang->processes[f->hang->n_processes++] = (struct capo_hang_process){.rank = rank};
         return job->n_processes++;
 }
@@ -30,7 +33,8 @@ static int by_name(const void *a, const void *b)
         return strcmp(a, b);
 }
 
-int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid, int32_t n_ranks)
+int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid,
+                               int32_t n_ranks)
 {
         struct capo_job *job = f->job;
         struct capo_hang_job *hang = f->hang;
@@ -50,18 +54,22 @@ int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, ui
                         return -ENOMEM;
                 }
         }
-        job->comms[job->n_comms] = (struct capo_job_comm){.uid = uid, .name = copy, .n_ranks = n_ranks};
-        hang->comms[hang->n_comms++] = (struct capo_hang_comm){.name = copy, .uid = uid, .n_ranks = n_ranks};
+        job->comms[job->n_comms] =
+                (struct capo_job_comm){.uid = uid, .name = copy, .n_ranks = n_ranks};
+        hang->comms[hang->n_comms++] =
+                (struct capo_hang_comm){.name = copy, .uid = uid, .n_ranks = n_ranks};
         return job->n_comms++;
 }
 
-int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process, int32_t rank)
+int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process,
+                                 int32_t rank)
 {
         struct capo_hang_comm *c = &f->hang->comms[comm];
 
         if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0)
                 return -ENOMEM;
-        c->members[c->n_members] = (struct capo_hang_member){.process = process, .rank = rank, .whole_p2p = true};
+        c->members[c->n_members] =
+                (struct capo_hang_member){.process = process, .rank = rank, .whole_p2p = true};
         return c->n_members++;
 }
 
@@ -86,7 +94,8 @@ uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
                         return (uint16_t)(i + 1);
                 }
         }
-        if (hang->n_sites == UINT16_MAX || capo_array_room(&hang->sites, hang->n_sites, sizeof *hang->sites) < 0) {
+        if (hang->n_sites == UINT16_MAX ||
+            capo_array_room(&hang->sites, hang->n_sites, sizeof *hang->sites) < 0) {
                 free(text);
                 return 0;
         }

@@ -5,38 +5,46 @@
 
 #include "analysis/hang/wait_graph.h"
 
-/* Of job->after_ns: where something else than time tells a part of it; times as long where all ranks make a communicator
- * together, which takes its time in a large job or on a busy machine. */
+/* Of job->after_ns: where something else than time tells a part of it; times as long where all
+ * ranks make a communicator together, which takes its time in a large job or on a busy machine. */
 #define HANG_SHORT 10
 #define HANG_LONG  4
 
-/** hang_accuse() - one more culprit, if it is none yet; @v->accused has room for @process. Return: 0; -ENOMEM. */
+/** hang_accuse() - one more culprit, if it is none yet; @v->accused has room for @process. Return:
+ * 0; -ENOMEM. */
 int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
                 const struct capo_hang_call *call);
 
 /** hang_acquit() - nobody is a culprit any more. */
 void hang_acquit(struct capo_hang_verdict *v);
 
-/** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in. NULL none. */
+/** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in. NULL
+ * none. */
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p);
 const struct capo_hang_call *hang_running(const struct capo_hang_process *p);
 
-/** hang_made_as() - the collective that @p made as number @seq of @comm; NULL: not among its last calls. */
-const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm, uint32_t seq);
+/** hang_made_as() - the collective that @p made as number @seq of @comm; NULL: not among its last
+ * calls. */
+const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm,
+                                          uint32_t seq);
 
 /**
- * hang_judge_tuned() - of a call that all have entered and that stands: did NCCL choose alike on all ranks how to run it?
- * @v: RUNNING, or nobody knows what the GPUs do; TUNED afterwards where it did not. Profiles that differ count
- *     where a GPU was seen to stand only, and where nothing is known of the choices themselves.
+ * hang_judge_tuned() - of a call that all have entered and that stands: did NCCL choose alike on
+ * all ranks how to run it?
+ * @v: RUNNING, or nobody knows what the GPUs do; TUNED afterwards where it did not. Profiles that
+ * differ count where a GPU was seen to stand only, and where nothing is known of the choices
+ * themselves.
  *
  * Return: 0; -ENOMEM.
  */
 int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_judge_lost() - one was killed where all were in a call. Return: 0, also where there is none; -ENOMEM. */
+/** hang_judge_lost() - one was killed where all were in a call. Return: 0, also where there is
+ * none; -ENOMEM. */
 int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_judge_inside() - hosts that do not come back from a call that all are in, or GPUs. Return: as above. */
+/** hang_judge_inside() - hosts that do not come back from a call that all are in, or GPUs. Return:
+ * as above. */
 int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 #endif

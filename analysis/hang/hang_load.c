@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second reading of each log, for what the report has no use for: the last calls in their order, and how far each
- * process came on each communicator, which its cells say exactly however long ago that was.
+ * A second reading of each log, for what the report has no use for: the last calls in their order,
+ * and how far each process came on each communicator, which its cells say exactly however long ago
+ * that was.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -109,11 +110,13 @@ static void count_cell(struct reader *rd, uint32_t process, struct cell c)
                 k->p2p += c.count;
         else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP)
                 k->collectives += c.count;
-        else if (c.call == CAPO_CALL_COMMSPLIT || c.call == CAPO_CALL_COMMSHRINK || c.call == CAPO_CALL_COMMGROW)
+        else if (c.call == CAPO_CALL_COMMSPLIT || c.call == CAPO_CALL_COMMSHRINK ||
+                 c.call == CAPO_CALL_COMMGROW)
                 k->splits += c.count;
 }
 
-static struct capo_hang_call call_of(const struct reader *rd, uint32_t process, const struct capo_record *r)
+static struct capo_hang_call call_of(const struct reader *rd, uint32_t process,
+                                     const struct capo_record *r)
 {
         const struct known_comm *k = comm_of(rd, process, r->comm);
 
@@ -122,8 +125,9 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process, 
                 .end_ns = rd->t0 + r->t_end,
                 .bytes = r->bytes,
                 .seq = r->seq,
-                .group =
-                        r->flags & CAPO_RECORD_MEMBER ? r->group : 0, /* of others it may be when it began on the GPU */
+                .group = r->flags & CAPO_RECORD_MEMBER
+                                 ? r->group
+                                 : 0, /* of others it may be when it began on the GPU */
                 .stream = r->stream,
                 .peer = r->peer,
                 .comm = k ? k->comm : CAPO_HANG_NONE,
@@ -134,8 +138,9 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process, 
                 .type = r->type,
                 .op = r->op,
                 .result = r->result,
-                .gpu = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL ? CAPO_HANG_GPU_ENDED
-                                                                                     : CAPO_HANG_GPU_UNKNOWN,
+                .gpu = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL
+                               ? CAPO_HANG_GPU_ENDED
+                               : CAPO_HANG_GPU_UNKNOWN,
                 .algo_proto = r->algo_proto,
                 .channels = r->channels,
                 .captured = r->flags & CAPO_RECORD_CAPTURED,
@@ -146,7 +151,8 @@ static bool is_of(const struct capo_hang_call *c, const struct capo_hang_call *s
 {
         if (said->call == CAPO_CALL_GROUP)
                 return c->group && c->group == said->seq;
-        return c->call == said->call && c->seq == said->seq && c->comm == said->comm && c->thread == said->thread;
+        return c->call == said->call && c->seq == said->seq && c->comm == said->comm &&
+               c->thread == said->thread;
 }
 
 /* What the GPU has not ended. A group's time is that of its members. */
@@ -185,7 +191,8 @@ static int take_one(struct reader *rd, uint32_t process, const struct capo_unfin
 /* What it was in, as its HANG frame has it or, when it was killed, whoever recovered it. */
 static int take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
-        const char *line = hang ? NULL : capo_job_info(&rd->job->processes[process], CAPO_INFO_UNFINISHED);
+        const char *line =
+                hang ? NULL : capo_job_info(&rd->job->processes[process], CAPO_INFO_UNFINISHED);
         struct capo_unfinished_call u;
         size_t at = 0;
         int r = 0;
@@ -226,7 +233,9 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
         for (uint64_t i = first; i < rd->n_last; i++) { /* of groups the time, for their members */
                 const struct capo_record *g = &rd->last[i % CAPO_HANG_CALLS];
 
-                for (n = 0; g->call == CAPO_CALL_GROUP && g->clock == CAPO_CLOCK_EVENT && n < p->n_calls; n++) {
+                for (n = 0;
+                     g->call == CAPO_CALL_GROUP && g->clock == CAPO_CLOCK_EVENT && n < p->n_calls;
+                     n++) {
                         if (p->calls[n].group == g->seq)
                                 p->calls[n].gpu = CAPO_HANG_GPU_ENDED;
                 }
@@ -253,7 +262,8 @@ static int read_log(struct reader *rd, uint32_t process)
         rd->n_cells = 0;
         free(steal(&rd->cells));
         while (r == 0 && capo_log_next(log, &f) > 0)
-                r = f.type == CAPO_FRAME_CELL ? take_cell(rd, &f) : capo_log_calls_take(rd->shapes, &f, take_call, rd);
+                r = f.type == CAPO_FRAME_CELL ? take_cell(rd, &f)
+                                              : capo_log_calls_take(rd->shapes, &f, take_call, rd);
         if (r == 0 && framed->at_ns)
                 r = capo_log_frame_at(log, framed->offset, &f);
         if (r < 0)
@@ -263,7 +273,8 @@ static int read_log(struct reader *rd, uint32_t process)
 
                 if (u.where == CAPO_UNFINISHED_GPU && c->t_end)
                         count_cell(rd, process, (struct cell){1, c->comm, c->call, c->result});
-                else if (u.where != CAPO_UNFINISHED_WHERES || traced) /* then the log has it as any other */
+                else if (u.where != CAPO_UNFINISHED_WHERES ||
+                         traced) /* then the log has it as any other */
                         continue;
                 take_call(c, c->thread, rd);
         }
@@ -287,8 +298,9 @@ static bool is_stale(const struct reader *rd, uint32_t process, uint8_t known)
 /* By what NCCL chooses there, but for profiles; always in the same order. */
 static char *settings_of(const struct capo_job_process *p)
 {
-        static const char *const names[] = {"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
-                                            "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"};
+        static const char *const names[] = {"NCCL_ALGO",          "NCCL_PROTO",
+                                            "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+                                            "NCCL_MIN_CTAS",      "NCCL_MAX_CTAS"};
         const char *all = capo_job_info(p, CAPO_INFO_NCCL_SETTINGS);
         char text[512] = "";
 
@@ -297,7 +309,8 @@ static char *settings_of(const struct capo_job_process *p)
                         size_t n = strlen(names[i]);
 
                         if (!strncmp(at, names[i], n) && at[n] == '=')
-                                capo_append(text, sizeof text, "%s%.*s", *text ? " " : "", (int)strcspn(at, " "), at);
+                                capo_append(text, sizeof text, "%s%.*s", *text ? " " : "",
+                                            (int)strcspn(at, " "), at);
                 }
         }
         return strdup(text);
@@ -318,7 +331,8 @@ static void find_frame(const struct capo_job_process *jp, struct frame *out)
                 if (f.type == CAPO_FRAME_HANG && capo_hang_text_read(&f, &read) == 0) {
                         t = read;
                         out->offset = f.offset;
-                } else if (f.type == CAPO_FRAME_END && t.at_ns && capo_log_end(&f, &end) == 0 && end.calls != t.calls) {
+                } else if (f.type == CAPO_FRAME_END && t.at_ns && capo_log_end(&f, &end) == 0 &&
+                           end.calls != t.calls) {
                         t.at_ns = 0; /* it went on */
                 }
         }
@@ -372,7 +386,8 @@ static int make_comms(struct reader *rd, const uint8_t *known)
                 const struct capo_job_comm *jc = &rd->job->comms[i];
                 struct capo_hang_comm *c = &rd->out->comms[i];
 
-                *c = (struct capo_hang_comm){.name = jc->name, .uid = jc->uid, .n_ranks = jc->n_ranks};
+                *c = (struct capo_hang_comm){
+                        .name = jc->name, .uid = jc->uid, .n_ranks = jc->n_ranks};
                 for (uint32_t k = 0; k < jc->n_members; k++) {
                         const struct capo_job_member *m = &jc->members[k];
 
@@ -381,12 +396,15 @@ static int make_comms(struct reader *rd, const uint8_t *known)
                         if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0 ||
                             capo_array_room(&rd->comms, rd->n_comms, sizeof *rd->comms) < 0)
                                 return -ENOMEM;
-                        rd->comms[rd->n_comms++] = (struct known_comm){
-                                .process = m->process, .id = m->id, .comm = i, .member = c->n_members};
-                        c->members[c->n_members++] = (struct capo_hang_member){.process = m->process,
-                                                                               .rank = m->rank,
-                                                                               .dead = m->t_death_ns != 0,
-                                                                               .aborted = m->flags & CAPO_COMM_ABORTED};
+                        rd->comms[rd->n_comms++] = (struct known_comm){.process = m->process,
+                                                                       .id = m->id,
+                                                                       .comm = i,
+                                                                       .member = c->n_members};
+                        c->members[c->n_members++] =
+                                (struct capo_hang_member){.process = m->process,
+                                                          .rank = m->rank,
+                                                          .dead = m->t_death_ns != 0,
+                                                          .aborted = m->flags & CAPO_COMM_ABORTED};
                 }
         }
         if (rd->n_comms)
@@ -394,7 +412,8 @@ static int make_comms(struct reader *rd, const uint8_t *known)
         return 0;
 }
 
-/* What the cells counted; communicators that were made of others; whether all sends and receives are at hand. */
+/* What the cells counted; communicators that were made of others; whether all sends and receives
+ * are at hand. */
 static void tell_members(struct reader *rd)
 {
         for (uint32_t i = 0; i < rd->n_comms; i++) {
@@ -410,19 +429,21 @@ static void tell_members(struct reader *rd)
                         const struct capo_hang_call *c = &p->calls[n];
                         enum capo_call_kind kind = capo_call_kind(c->call);
 
-                        p2p += (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA) && c->comm == k->comm &&
-                               c->member == k->member && c->where == CAPO_HANG_RETURNED && capo_hang_taken(c->result);
+                        p2p += (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA) &&
+                               c->comm == k->comm && c->member == k->member &&
+                               c->where == CAPO_HANG_RETURNED && capo_hang_taken(c->result);
                 }
                 m->whole_p2p = p2p == k->p2p;
-                for (uint32_t n = 0; parent != CAPO_NO_COMM && n < rd->out->comms[parent].n_members; n++) {
+                for (uint32_t n = 0; parent != CAPO_NO_COMM && n < rd->out->comms[parent].n_members;
+                     n++) {
                         if (rd->out->comms[parent].members[n].process == k->process)
                                 rd->out->comms[parent].members[n].splits++;
                 }
         }
 }
 
-int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t now_ns, struct capo_hang_job *out,
-                   uint32_t *n_stale)
+int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
+                   struct capo_hang_job *out, uint32_t *n_stale)
 {
         struct reader rd = {.job = job, .out = out};
         int r;

@@ -10,7 +10,8 @@
 #include "analysis/log/fabric_read.h"
 #include "analysis/hang/hang_network.h"
 
-static bool is_domain_object(const struct capo_fabric_object *o, const char *kind, const struct capo_fabric_domain *d)
+static bool is_domain_object(const struct capo_fabric_object *o, const char *kind,
+                             const struct capo_fabric_domain *d)
 {
         return !o->closed && o->domain == d->id && !strcmp(o->kind, kind);
 }
@@ -37,8 +38,8 @@ static void copy_plain(char *to, const char *from, size_t room)
         capo_plain(to, strlen(to), false, true);
 }
 
-static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f, const struct capo_fabric_domain *d,
-                     uint64_t epoch_ns)
+static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f,
+                     const struct capo_fabric_domain *d, uint64_t epoch_ns)
 {
         uint64_t completed_ns = 0;
 
@@ -56,7 +57,8 @@ static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f, con
                 nic->unsure |= o->unsure;
                 completed_ns = o->completed_ns > completed_ns ? o->completed_ns : completed_ns;
                 posted = receives_to(f, o->id, &whole);
-                /* of a queue that does not say which entries are receives none is known to have come */
+                /* of a queue that does not say which entries are receives none is known to have
+                 * come */
                 if (whole && o->n.received && posted > o->n.received)
                         nic->receives += posted - o->n.received;
         }
@@ -76,7 +78,8 @@ static int by_outstanding(const void *a_, const void *b_)
 
 int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out)
 {
-        uint64_t epoch_ns = p->header.t0_real_ns - p->header.t0_mono_ns; /* modulo 2^64, as what is added to it */
+        uint64_t epoch_ns = p->header.t0_real_ns -
+                            p->header.t0_mono_ns; /* modulo 2^64, as what is added to it */
         _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
         int r;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of all ranks as queues: what hang_prepare.c lines up and waits.c plays. Private to these two. */
+/* The calls of all ranks as queues: what hang_prepare.c lines up and waits.c plays. Private to
+ * these two. */
 #ifndef CAPO_HANG_PLAY_H
 #define CAPO_HANG_PLAY_H
 
@@ -71,7 +72,8 @@ static inline bool is_collective(const struct capo_hang_call *c)
 /* NCCL took it, or is about to. */
 static inline bool call_is_taken(const struct capo_hang_call *c)
 {
-        return c->comm != CAPO_HANG_NONE && c->member != CAPO_HANG_NONE && capo_hang_taken(c->result);
+        return c->comm != CAPO_HANG_NONE && c->member != CAPO_HANG_NONE &&
+               capo_hang_taken(c->result);
 }
 
 static inline struct play_member *member_of(const struct play *p, const struct capo_hang_call *c)
@@ -84,7 +86,8 @@ static inline uint32_t place_of(const struct play_member *m, uint32_t seq)
 {
         uint32_t low = 0, high = m->n;
 
-        if (m->n && seq >= m->of->seq && seq - m->of->seq < m->n && m->of[seq - m->of->seq].seq == seq)
+        if (m->n && seq >= m->of->seq && seq - m->of->seq < m->n &&
+            m->of[seq - m->of->seq].seq == seq)
                 return seq - m->of->seq; /* none is missing between, as a rule */
         while (low < high) {
                 uint32_t middle = low + (high - low) / 2;
@@ -111,13 +114,16 @@ static inline bool call_is_played(const struct play *p, const struct capo_hang_c
         return is_collective(c) || (is_p2p(c) && p->comms[c->comm].whole_p2p);
 }
 
-/** capo_play_mismatch() - do those who have entered call @seq of @comm disagree on what it is? *@ended: on the GPUs of all. */
+/** capo_play_mismatch() - do those who have entered call @seq of @comm disagree on what it is?
+ * *@ended: on the GPUs of all. */
 bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool *ended);
 
-/** capo_play_next() - the least number from @seq on under which any member's last calls have one; UINT32_MAX none. */
+/** capo_play_next() - the least number from @seq on under which any member's last calls have one;
+ * UINT32_MAX none. */
 uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq);
 
-/** capo_play_set_up() - @p->job and @p->lenient are set. Return: 0; -ENOMEM. capo_play_tear_down() in any case. */
+/** capo_play_set_up() - @p->job and @p->lenient are set. Return: 0; -ENOMEM. capo_play_tear_down()
+ * in any case. */
 int capo_play_set_up(struct play *p);
 void capo_play_tear_down(struct play *p);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is played: each process's last calls by stream, each member's by number, each send beside its receive. */
+/* What is played: each process's last calls by stream, each member's by number, each send beside
+ * its receive. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,8 +14,8 @@ static bool binds_all(const struct capo_hang_call *c)
 {
         enum capo_call_kind kind = capo_call_kind(c->call);
 
-        return kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER ||
-               kind == CAPO_KIND_ALLTOALL;
+        return kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER ||
+               kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL;
 }
 
 /* ---- what there is ---- */
@@ -109,7 +110,8 @@ uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq)
         return next;
 }
 
-/* One rank's GPU has ended @seq, so all have entered it and what is before; but where they disagreed it says nothing. */
+/* One rank's GPU has ended @seq, so all have entered it and what is before; but where they
+ * disagreed it says nothing. */
 static uint32_t ended_up_to(const struct play *p, uint32_t comm, uint32_t from, uint32_t seq)
 {
         bool ended;
@@ -138,7 +140,8 @@ static void begin_at(struct play *p, uint32_t comm)
                 struct play_member *m = &c->members[i];
                 uint32_t before;
 
-                m->entered = jc->members[i].issued > m->entered ? jc->members[i].issued : m->entered;
+                m->entered =
+                        jc->members[i].issued > m->entered ? jc->members[i].issued : m->entered;
                 all = m->entered < all ? m->entered : all;
                 c->newest = m->entered > c->newest ? m->entered : c->newest;
                 before = m->n ? m->of->seq - 1 : m->entered;
@@ -158,7 +161,8 @@ static void begin_at(struct play *p, uint32_t comm)
         c->retired = all == UINT32_MAX ? 0 : known < all ? known : all;
 }
 
-/* The host is in it: whatever its stream does. What was captured is not on the stream, where other calls do not wait for it. */
+/* The host is in it: whatever its stream does. What was captured is not on the stream, where other
+ * calls do not wait for it. */
 static uint32_t stream_of(const struct capo_hang_call *c)
 {
         if (c->captured)
@@ -166,7 +170,8 @@ static uint32_t stream_of(const struct capo_hang_call *c)
         return c->where == CAPO_HANG_RETURNED ? c->stream : UINT32_MAX - c->thread;
 }
 
-static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t process, uint32_t stream)
+static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t process,
+                                   uint32_t stream)
 {
         for (uint32_t i = first; i < p->n_queues; i++) {
                 if (p->queues[i].stream == stream)
@@ -235,7 +240,8 @@ static uint64_t bytes_of(const struct play *p, const struct half *h)
         return p->call[h->call]->bytes;
 }
 
-/* The nth send of one rank to another and the nth receive there are one; by their sizes where one too many can be told. */
+/* The nth send of one rank to another and the nth receive there are one; by their sizes where one
+ * too many can be told. */
 static int pair_up(struct play *p)
 {
         _cleanup_free_ struct half *half = NULL;
@@ -251,11 +257,12 @@ static int pair_up(struct play *p)
                 me = p->job->comms[c->comm].members[c->member].rank;
                 if (capo_array_room(&half, n, sizeof *half) < 0)
                         return -ENOMEM;
-                half[n++] = (struct half){.comm = c->comm,
-                                          .from = (uint32_t)(c->call == CAPO_CALL_SEND ? me : c->peer),
-                                          .to = (uint32_t)(c->call == CAPO_CALL_SEND ? c->peer : me),
-                                          .receives = c->call == CAPO_CALL_RECV,
-                                          .call = i};
+                half[n++] =
+                        (struct half){.comm = c->comm,
+                                      .from = (uint32_t)(c->call == CAPO_CALL_SEND ? me : c->peer),
+                                      .to = (uint32_t)(c->call == CAPO_CALL_SEND ? c->peer : me),
+                                      .receives = c->call == CAPO_CALL_RECV,
+                                      .call = i};
         }
         if (n)
                 qsort(half, n, sizeof *half, by_pair);
@@ -265,16 +272,19 @@ static int pair_up(struct play *p)
                 for (r = s; r < n && half[r].comm == half[s].comm && half[r].from == half[s].from &&
                             half[r].to == half[s].to && !half[r].receives;)
                         r++;
-                for (end = r; end < n && half[end].comm == half[i].comm && half[end].from == half[i].from &&
-                              half[end].to == half[i].to;)
+                for (end = r; end < n && half[end].comm == half[i].comm &&
+                              half[end].from == half[i].from && half[end].to == half[i].to;)
                         end++;
                 for (uint32_t to = r; s < r && to < end;) {
-                        if (bytes_of(p, &half[s]) != bytes_of(p, &half[to])) { /* one of them is too much? */
-                                if (s + 1 < r && bytes_of(p, &half[s + 1]) == bytes_of(p, &half[to])) {
+                        if (bytes_of(p, &half[s]) !=
+                            bytes_of(p, &half[to])) { /* one of them is too much? */
+                                if (s + 1 < r &&
+                                    bytes_of(p, &half[s + 1]) == bytes_of(p, &half[to])) {
                                         s++;
                                         continue;
                                 }
-                                if (to + 1 < end && bytes_of(p, &half[s]) == bytes_of(p, &half[to + 1])) {
+                                if (to + 1 < end &&
+                                    bytes_of(p, &half[s]) == bytes_of(p, &half[to + 1])) {
                                         to++;
                                         continue;
                                 }
@@ -311,7 +321,8 @@ static int make_room(struct play *p)
                 }
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++) {
-                p->comms[i].members = calloc(p->job->comms[i].n_members + 1, sizeof(struct play_member));
+                p->comms[i].members =
+                        calloc(p->job->comms[i].n_members + 1, sizeof(struct play_member));
                 if (!p->comms[i].members)
                         return -ENOMEM;
         }

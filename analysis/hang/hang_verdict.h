@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a job stands still, and whose fault it is: who waits for whom, told from the calls of all ranks and nothing else.
- * Pure: structs in, a verdict out. analysis/hang/hang_load.h fills the structs from logs.
+ * Why a job stands still, and whose fault it is: who waits for whom, told from the calls of all
+ * ranks and nothing else. Pure: structs in, a verdict out. analysis/hang/hang_load.h fills the
+ * structs from logs.
  *
- *      calls of all ranks -> waits.c: play them; what cannot go on is a front -> verdict.c: the graph of waiting -> verdict
+ *      calls of all ranks -> waits.c: play them; what cannot go on is a front -> verdict.c: the
+ * graph of waiting -> verdict
  *
  * A rank is a process here: one with several GPUs waits when one of them does.
  */
@@ -64,14 +66,15 @@ enum capo_hang_life {
 struct capo_hang_process {
         int32_t rank; /* in the job; -1 not known */
         enum capo_hang_life life;
-        uint64_t end_ns;              /* last sign of life; of the living the moment they were looked at */
+        uint64_t end_ns; /* last sign of life; of the living the moment they were looked at */
         struct capo_hang_call *calls; /* the last ones, by begin */
         uint32_t n_calls;
         char *tuned;    /* digest of its rules, "none"; NULL not known. Owned */
-        char *settings; /* those by which NCCL chooses, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "" none, NULL not known. Owned */
+        char *settings; /* those by which NCCL chooses, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "" none,
+                           NULL not known. Owned */
         bool gpu_timed; /* some of its calls were timed on the GPU */
         bool clean;     /* it has ended by itself, if it has ended at all */
-        bool stale;     /* its log is not final and nothing else is known of it: as if it had none */
+        bool stale; /* its log is not final and nothing else is known of it: as if it had none */
 };
 
 /* NCCL took it. */
@@ -104,11 +107,13 @@ struct capo_hang_job {
         int32_t n_ranks; /* of the job */
         struct capo_hang_comm *comms;
         uint32_t n_comms;
-        uint64_t now_ns;   /* the moment that is judged: of living processes now, of logs the last sign of life */
-        uint64_t after_ns; /* how long nothing must have moved where only time tells a hang from a slow rank */
-        bool counted;      /* all that is known are counts of calls, not the calls: nothing is certain */
-        bool partial;      /* and these not of all ranks */
-        char **sites;      /* of a source that is no log: what a call's .site is, less 1. Owned */
+        uint64_t now_ns;   /* the moment that is judged: of living processes now, of logs the last
+                              sign of life */
+        uint64_t after_ns; /* how long nothing must have moved where only time tells a hang from a
+                              slow rank */
+        bool counted; /* all that is known are counts of calls, not the calls: nothing is certain */
+        bool partial; /* and these not of all ranks */
+        char **sites; /* of a source that is no log: what a call's .site is, less 1. Owned */
         uint32_t n_sites;
 };
 
@@ -129,10 +134,10 @@ struct capo_hang_front {
         uint32_t seq;   /* 0: all that were begun can end */
         uint8_t *stand; /* enum capo_hang_stand by member; NULL when seq is 0 */
         uint32_t n[CAPO_STAND_STANDS];
-        uint32_t unseen;                    /* ranks without a log: taken to be in it */
-        bool mismatch;                      /* those in it do not agree on what it is */
-        uint32_t differed;                  /* a call before it that ended although they did not agree, 0 none */
-        uint64_t first_ns;                  /* when the first of those in it began to wait */
+        uint32_t unseen;   /* ranks without a log: taken to be in it */
+        bool mismatch;     /* those in it do not agree on what it is */
+        uint32_t differed; /* a call before it that ended although they did not agree, 0 none */
+        uint64_t first_ns; /* when the first of those in it began to wait */
         const struct capo_hang_call **call; /* by member; NULL: not among its last calls */
 };
 
@@ -148,22 +153,25 @@ struct capo_hang_waits {
         struct capo_hang_pair *pairs;
         uint32_t n_pairs;
         uint32_t n_comms;
-        bool p2p_unknown; /* there are sends or receives that cannot be paired: too many for what is kept */
+        bool p2p_unknown; /* there are sends or receives that cannot be paired: too many for what is
+                             kept */
 };
 
 /**
- * capo_hang_play() - let all calls go on that can: streams are queues, a collective ends when all are in it
+ * capo_hang_play() - let all calls go on that can: streams are queues, a collective ends when all
+ * are in it
  * @lenient: a root of a broadcast, a leaf of a reduce and a small send do not wait for the others
  *
- * What was ended on a GPU (events) is ended; a communicator's calls are one after the other; calls that the last ones of
- * every rank do not go back to have ended.
+ * What was ended on a GPU (events) is ended; a communicator's calls are one after the other; calls
+ * that the last ones of every rank do not go back to have ended.
  *
  * Return: 0; -ENOMEM. capo_hang_waits_finish() in any case.
  */
 int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out);
 void capo_hang_waits_finish(struct capo_hang_waits *w);
 
-/** capo_hang_differs() - in what two calls differ that NCCL wants alike on all ranks: "count"; NULL: in nothing. */
+/** capo_hang_differs() - in what two calls differ that NCCL wants alike on all ranks: "count";
+ * NULL: in nothing. */
 const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b);
 
 /* ---- the verdict ---- */
@@ -185,16 +193,18 @@ enum capo_hang_sure { CAPO_HANG_UNSURE, CAPO_HANG_LIKELY, CAPO_HANG_CERTAIN };
 struct capo_hang_culprit {
         uint32_t process;
         enum capo_hang_why why;
-        const struct capo_hang_call *call; /* the one it is in, or its different one; else its last; NULL none */
-        const char *differs;               /* of a mismatch or TUNED: in what; NULL: of the others' side */
-        bool skipped;                      /* of a mismatch: its call is the one that the others made next */
-        bool elsewhere;                    /* it is waited for in another call than the verdict's, which is ... */
-        uint32_t comm, seq;                /* ... that one; comm: CAPO_HANG_NONE where it has no number */
-        uint8_t missing;                   /* enum capo_call_id; 0 not known */
-        uint32_t n_waiting;                /* ranks that wait there */
+        const struct capo_hang_call
+                *call;       /* the one it is in, or its different one; else its last; NULL none */
+        const char *differs; /* of a mismatch or TUNED: in what; NULL: of the others' side */
+        bool skipped;        /* of a mismatch: its call is the one that the others made next */
+        bool elsewhere;      /* it is waited for in another call than the verdict's, which is ... */
+        uint32_t comm, seq;  /* ... that one; comm: CAPO_HANG_NONE where it has no number */
+        uint8_t missing;     /* enum capo_call_id; 0 not known */
+        uint32_t n_waiting;  /* ranks that wait there */
 };
 
-/* One step of a circle: @process is in call @seq of @comm, which waits for the process of the next step. */
+/* One step of a circle: @process is in call @seq of @comm, which waits for the process of the next
+ * step. */
 struct capo_hang_step {
         uint32_t process, comm;
         uint32_t seq;
@@ -204,8 +214,9 @@ struct capo_hang_step {
 struct capo_hang_verdict {
         enum capo_hang_kind kind;
         enum capo_hang_sure sure;
-        uint32_t comm;                     /* where the others wait; CAPO_HANG_NONE */
-        const struct capo_hang_call *call; /* that they wait in, as one of them made it; NULL not known */
+        uint32_t comm; /* where the others wait; CAPO_HANG_NONE */
+        const struct capo_hang_call
+                *call; /* that they wait in, as one of them made it; NULL not known */
         uint32_t seq;
         uint32_t n_waiting, n_ranks; /* of that communicator */
         struct capo_hang_culprit *culprits;
@@ -217,9 +228,11 @@ struct capo_hang_verdict {
         uint64_t since_ns; /* of 1970: nothing moved since */
         uint64_t still_ns;
         uint32_t unseen;                  /* ranks of the communicator without a log */
-        uint32_t differed_comm, differed; /* a call that ended although its ranks did not agree on what it is; 0 none */
+        uint32_t differed_comm, differed; /* a call that ended although its ranks did not agree on
+                                             what it is; 0 none */
         bool p2p_unknown;
-        bool graphs_unknown; /* there are calls captured into graphs, whose launches nobody records */
+        bool graphs_unknown; /* there are calls captured into graphs, whose launches nobody records
+                              */
         bool gpu_unknown;    /* nothing says whether the GPUs have ended what was given to them */
 };
 
@@ -227,7 +240,8 @@ struct capo_hang_verdict {
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *out);
 void capo_hang_verdict_finish(struct capo_hang_verdict *v);
 
-/** capo_hang_kind_name(), _meaning() - "missing", a sentence; capo_hang_why_name() - "host", and so on. */
+/** capo_hang_kind_name(), _meaning() - "missing", a sentence; capo_hang_why_name() - "host", and so
+ * on. */
 const char *capo_hang_kind_name(enum capo_hang_kind kind);
 const char *capo_hang_kind_meaning(enum capo_hang_kind kind);
 int capo_hang_kind_exit(enum capo_hang_kind kind);

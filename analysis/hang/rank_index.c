@@ -7,7 +7,8 @@
 
 struct numbered {
         const void *key;
-        int (*order)(const void *, const void *); /* here, since tsearch() hands on nothing but entries */
+        int (*order)(const void *,
+                     const void *); /* here, since tsearch() hands on nothing but entries */
         uint32_t number;
 };
 
@@ -18,8 +19,8 @@ static int by_key(const void *a, const void *b)
         return x->order(x->key, y->key);
 }
 
-int64_t capo_index_number(struct capo_index *index, const void *key, int (*order)(const void *, const void *),
-                          uint32_t number)
+int64_t capo_index_number(struct capo_index *index, const void *key,
+                          int (*order)(const void *, const void *), uint32_t number)
 {
         struct numbered *mine = malloc(sizeof *mine), **found;
 

@@ -18,8 +18,8 @@ struct capo_index {
  *
  * Return: the number kept, which is @number where @key is new; -ENOMEM.
  */
-int64_t capo_index_number(struct capo_index *index, const void *key, int (*order)(const void *, const void *),
-                          uint32_t number);
+int64_t capo_index_number(struct capo_index *index, const void *key,
+                          int (*order)(const void *, const void *), uint32_t number);
 
 /** capo_index_finish() - what it took is freed, and it is empty. */
 void capo_index_finish(struct capo_index *index);

@@ -83,7 +83,8 @@ static int32_t int_of(const json_t *o, const char *key, int32_t otherwise)
 
 static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)
 {
-        const json_t *status = json_object_get(o, "status"), *counts = json_object_get(o, "collective_counts");
+        const json_t *status = json_object_get(o, "status"),
+                     *counts = json_object_get(o, "collective_counts");
         struct ras_rank *r = ras_rank_new(comm, int_of(o, "rank", -1));
         int32_t state = int_of(status, "init_state", 0), pid = int_of(o, "pid", 0);
         const char *name;
@@ -123,7 +124,8 @@ static int read_json(const json_t *doc, struct ras_look *out)
         json_array_foreach(json_object_get(doc, "communicators"), i, c)
         {
                 const char *hash = text_of(c, "hash");
-                struct ras_comm *comm = ras_comm_new(out, hash, strtoull(hash, NULL, 16), int_of(c, "size", -1));
+                struct ras_comm *comm =
+                        ras_comm_new(out, hash, strtoull(hash, NULL, 16), int_of(c, "size", -1));
 
                 if (!comm)
                         return -ENOMEM;
@@ -170,11 +172,13 @@ int ras_read(char *text, struct ras_look *out, char *why, size_t room)
         } else if (strstr(text, "NCCL version ")) {
                 r = ras_read_text(text, out);
         } else {
-                snprintf(why, room, "what answered is no RAS of NCCL: %.*s", line < 60 ? line : 60, text);
+                snprintf(why, room, "what answered is no RAS of NCCL: %.*s", line < 60 ? line : 60,
+                         text);
         }
         for (uint32_t i = 0; i < out->n_comms; i++) {
                 if (out->comms[i].n_ranks)
-                        qsort(out->comms[i].ranks, out->comms[i].n_ranks, sizeof *out->comms[i].ranks, by_rank);
+                        qsort(out->comms[i].ranks, out->comms[i].n_ranks,
+                              sizeof *out->comms[i].ranks, by_rank);
         }
         if (out->n_comms)
                 qsort(out->comms, out->n_comms, sizeof *out->comms, by_size);
@@ -220,7 +224,8 @@ static struct counted compare_counts(const struct ras_look *before, const struct
         const struct ras_comm *comms = before->comms;
         struct counted n = {.most = 0};
 
-        n.moved = !same_counts(comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
+        n.moved = !same_counts(
+                comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
         for (int k = 0; k < RAS_CALLS; k++)
                 n.least[k] = UINT64_MAX;
         for (uint32_t i = 0; i < c->n_ranks; i++) {
@@ -228,12 +233,14 @@ static struct counted compare_counts(const struct ras_look *before, const struct
                         continue;
                 n.most = sum_calls(&c->ranks[i]) > n.most ? sum_calls(&c->ranks[i]) : n.most;
                 for (int k = 0; k < RAS_CALLS; k++)
-                        n.least[k] = c->ranks[i].count[k] < n.least[k] ? c->ranks[i].count[k] : n.least[k];
+                        n.least[k] = c->ranks[i].count[k] < n.least[k] ? c->ranks[i].count[k]
+                                                                       : n.least[k];
         }
         return n;
 }
 
-/* Of what the last call was, as far as counts tell: one that others have made less often; else any that all have made. */
+/* Of what the last call was, as far as counts tell: one that others have made less often; else any
+ * that all have made. */
 static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
 {
         for (int above = 1; above >= 0; above--) {
@@ -253,20 +260,24 @@ static int by_process(const void *a, const void *b)
         return CAPO_ORDER(x->pid, y->pid) ?: CAPO_ORDER(x->device, y->device) ?: strcmp(x->host, y->host);
 }
 
-static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known, const struct ras_rank *r, int32_t rank)
+static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known,
+                          const struct ras_rank *r, int32_t rank)
 {
-        int64_t process = r->pid ? capo_index_number(known, r, by_process, f->job->n_processes) : f->job->n_processes;
+        int64_t process = r->pid ? capo_index_number(known, r, by_process, f->job->n_processes)
+                                 : f->job->n_processes;
 
         return process != f->job->n_processes
                        ? process
-                       : capo_hang_foreign_process(f, rank, *r->host ? r->host : "not told", r->pid);
+                       : capo_hang_foreign_process(f, rank, *r->host ? r->host : "not told",
+                                                   r->pid);
 }
 
 static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const struct ras_rank *r,
                     const struct counted *n, int64_t comm, uint32_t process, uint64_t at_ns)
 {
         struct capo_hang_process *p = &f->hang->processes[process];
-        struct capo_hang_call call = {.begin_ns = at_ns, .end_ns = at_ns, .comm = (uint32_t)comm, .peer = -1};
+        struct capo_hang_call call = {
+                .begin_ns = at_ns, .end_ns = at_ns, .comm = (uint32_t)comm, .peer = -1};
         struct capo_hang_member *m;
         int64_t member;
 
@@ -289,7 +300,8 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
         m->dead = r->ended;
         m->aborted = r->aborted;
         m->issued = (uint32_t)(r->absent || (r->ended && !sum_calls(r)) ? n->most : sum_calls(r));
-        if (m->issued == n->most && m->issued && (r->absent || r->error)) /* it does not come through the last one */
+        if (m->issued == n->most && m->issued &&
+            (r->absent || r->error)) /* it does not come through the last one */
                 m->issued--;
         call.seq = m->issued;
         call.call = last_call(r, n);
@@ -300,8 +312,8 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
         return r->absent || !call.seq || capo_hang_foreign_call(f, process, &call) ? 0 : -ENOMEM;
 }
 
-static int add_comms(struct capo_hang_foreign *f, struct capo_index *known, const struct ras_look *first,
-                     const struct ras_look *second)
+static int add_comms(struct capo_hang_foreign *f, struct capo_index *known,
+                     const struct ras_look *first, const struct ras_look *second)
 {
         for (uint32_t i = 0; i < second->n_comms; i++) {
                 const struct ras_comm *c = &second->comms[i];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's own RAS (since 2.24): a thread of each process that tells whoever connects how many collectives every rank of
- * every communicator has launched. JSON since 2.28.7, before that text for people, in which only what differs is told.
- * Sources: src/ras/client.cc (the protocol), client_support.cc (both formats), docs/userguide .../ras.rst.
+ * NCCL's own RAS (since 2.24): a thread of each process that tells whoever connects how many
+ * collectives every rank of every communicator has launched. JSON since 2.28.7, before that text
+ * for people, in which only what differs is told. Sources: src/ras/client.cc (the protocol),
+ * client_support.cc (both formats), docs/userguide .../ras.rst.
  *
  *      ras_ask.c   asks a socket          -> text
  *      ras.c       JSON -> looks; two looks, some time apart -> a struct capo_hang_job
@@ -20,7 +21,7 @@ struct ras_rank {
         uint32_t pid; /* 0 not known */
         char host[64];
         uint64_t count[RAS_CALLS]; /* by place in ras_calls[] */
-        int error;                 /* ncclResult_t; 7 as the state of its making: still being made */
+        int error; /* ncclResult_t; 7 as the state of its making: still being made */
         bool making, ended, aborted;
         bool absent, dead; /* gave no answer; is taken to be dead */
 };
@@ -35,16 +36,18 @@ struct ras_comm {
 
 struct ras_look {
         uint64_t at_ns;         /* since 1970 */
-        struct ras_comm *comms; /* after ras_read() the largest first, of one size by id; their ranks by number */
+        struct ras_comm *comms; /* after ras_read() the largest first, of one size by id; their
+                                   ranks by number */
         uint32_t n_comms;
-        bool partial; /* text: there are counts of which it is not told whose they are, or ranks of which nothing is told */
+        bool partial; /* text: there are counts of which it is not told whose they are, or ranks of
+                         which nothing is told */
 };
 
 /** ras_call_of() - place of the collective of that name; RAS_UNKNOWN. */
 int ras_call_of(const char *name);
 
-/** ras_read() - what RAS has answered, in either format. @text is changed. Return: 0; -EINVAL with @why; -ENOMEM. ras_look_finish()
- * in any case. */
+/** ras_read() - what RAS has answered, in either format. @text is changed. Return: 0; -EINVAL with
+ * @why; -ENOMEM. ras_look_finish() in any case. */
 int ras_read(char *text, struct ras_look *out, char *why, size_t room);
 void ras_look_finish(struct ras_look *look);
 
@@ -55,7 +58,8 @@ struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank);
 
 /**
  * ras_job() - two looks as a job; both the same: one look
- * What has not changed from the first to the second began with the first. Return: 0; -ENOMEM. capo_hang_job_finish() in any case.
+ * What has not changed from the first to the second began with the first. Return: 0; -ENOMEM.
+ * capo_hang_job_finish() in any case.
  */
 int ras_job(const struct ras_look *first, const struct ras_look *second, struct capo_job *job,
             struct capo_hang_job *out);
@@ -63,7 +67,8 @@ int ras_job(const struct ras_look *first, const struct ras_look *second, struct 
 /**
  * ras_ask() - connect, and ask for all
  * @where:     "host", "host:port", "[::1]:port"
- * @timeout_s: after which all of it has come to an end, but for the time that finding the address of a name takes
+ * @timeout_s: after which all of it has come to an end, but for the time that finding the address
+ * of a name takes
  * @text:      owned by the caller
  *
  * Return: 0; -errno with @why.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of RAS. All that it reads is bounded in time and size; what a stranger answers is refused at its first line. */
+/* A client of RAS. All that it reads is bounded in time and size; what a stranger answers is
+ * refused at its first line. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -37,7 +38,9 @@ static int wait_ready(const struct asking *a, short what)
 
         if (r < 0 && errno == EINTR)
                 return wait_ready(a, what);
-        return r > 0 ? 0 : r < 0 ? set_error(a, errno, NULL) : set_error(a, ETIMEDOUT, "no answer in time (--timeout)");
+        return r > 0   ? 0
+               : r < 0 ? set_error(a, errno, NULL)
+                       : set_error(a, ETIMEDOUT, "no answer in time (--timeout)");
 }
 
 static int connect_address(struct asking *a, const struct addrinfo *to)
@@ -134,7 +137,8 @@ static int hear_line(const struct asking *a, char line[LINE])
                         return 0;
                 }
         }
-        return set_error(a, EPROTO, n ? "what answers there is not NCCL's RAS" : "it closed the connection");
+        return set_error(a, EPROTO,
+                         n ? "what answers there is not NCCL's RAS" : "it closed the connection");
 }
 
 static int hear_all(const struct asking *a, char **text)
@@ -145,7 +149,9 @@ static int hear_all(const struct asking *a, char **text)
                 ssize_t r;
 
                 if (n + 1 >= room) {
-                        char *larger = room >= MOST_BYTES ? NULL : realloc(*text, room = room ? 2 * room : 1 << 16);
+                        char *larger = room >= MOST_BYTES
+                                               ? NULL
+                                               : realloc(*text, room = room ? 2 * room : 1 << 16);
 
                         if (!larger)
                                 return set_error(a, room >= MOST_BYTES ? EFBIG : ENOMEM, NULL);
@@ -156,7 +162,8 @@ static int hear_all(const struct asking *a, char **text)
                         return (int)r;
                 if (r == 0) {
                         (*text)[n] = 0;
-                        return n ? 0 : set_error(a, EPROTO, "it closed the connection without a word");
+                        return n ? 0
+                                 : set_error(a, EPROTO, "it closed the connection without a word");
                 }
                 n += (size_t)r;
         }
@@ -174,7 +181,8 @@ static int run_protocol(const struct asking *a, double timeout_s, char **text)
         snprintf(timeout, sizeof timeout, "TIMEOUT %d\n", timeout_s > 3 ? (int)timeout_s - 2 : 1);
         r = r < 0 ? r : send_text(a, timeout);
         r = r < 0 ? r : hear_line(a, line);
-        r = r < 0 ? r : send_text(a, "SET FORMAT json\n"); /* before 2.28.7 an error: then it is text */
+        r = r < 0 ? r
+                  : send_text(a, "SET FORMAT json\n"); /* before 2.28.7 an error: then it is text */
         r = r < 0 ? r : hear_line(a, line);
         r = r < 0 ? r : send_text(a, "VERBOSE STATUS\n");
         return r < 0 ? r : hear_all(a, text);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RAS as it speaks to people. Of a communicator all of whose ranks have launched the same it tells nothing, and of one whose
- * ranks differ it names those that are few:
+ * RAS as it speaks to people. Of a communicator all of whose ranks have launched the same it tells
+ * nothing, and of one whose ranks differ it names those that are few:
  *
  *      #0-0 (f3532dd4dcf57853) MISMATCH
  *        Communicator ranks have different AllGather operation counts
  *        3 ranks have launched up to operation 2
  *        Rank 2 has launched up to operation 1 -- GPU 0 managed by process 16397 on node 10.0.0.7
  *
- * So the ranks that are not named have the count of the line that names none. The size of a communicator stands in the table
- * above, in the row of its group (the 0 before the dash).
+ * So the ranks that are not named have the count of the line that names none. The size of a
+ * communicator stands in the table above, in the row of its group (the 0 before the dash).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@
 #include "core/base/util.h"
 #include "analysis/hang/ras.h"
 
-/* Ranks, of all communicators together. A fuzzer finds the most within a second, and then does nothing but make ranks. */
+/* Ranks, of all communicators together. A fuzzer finds the most within a second, and then does
+ * nothing but make ranks. */
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 enum { LARGEST = 1 << 10 };
 #else
@@ -34,7 +35,8 @@ enum said { NOTHING, COUNT, STATUS, ERROR, MISSING };
 struct reading {
         struct ras_look *look;
         struct ras_comm *comm;
-        bool in_table, all_dead, silent; /* a section of processes: DEAD; of those that gave no answer */
+        bool in_table, all_dead,
+                silent; /* a section of processes: DEAD; of those that gave no answer */
         int32_t size[GROUPS], n_ranks;
         /* of the section of the communicator */
         bool *named;
@@ -73,7 +75,8 @@ static void apply_field(struct reading *rd, struct ras_rank *r, enum said said)
         case STATUS:
                 r->making = !strcmp(rd->status, "INIT");
                 r->aborted = !strcmp(rd->status, "ABORT");
-                r->ended = r->aborted || !strcmp(rd->status, "FINALIZE") || !strcmp(rd->status, "NOCOMM");
+                r->ended = r->aborted || !strcmp(rd->status, "FINALIZE") ||
+                           !strcmp(rd->status, "NOCOMM");
                 break;
         case ERROR: r->error = 1; break;
         case MISSING:
@@ -84,7 +87,8 @@ static void apply_field(struct reading *rd, struct ras_rank *r, enum said said)
         }
 }
 
-/* A line of counts below which nobody was named is about the rest; of two such lines it is not known whose is which. */
+/* A line of counts below which nobody was named is about the rest; of two such lines it is not
+ * known whose is which. */
 static void end_line(struct reading *rd)
 {
         if (!rd->pending)
@@ -119,7 +123,8 @@ static int begin_comm(struct reading *rd, const char *line)
 
         end_counts(rd);
         rd->comm = NULL;
-        if (sscanf(line, "#%u-%u (%16[0-9a-fA-F]) %n", &group, &place, id, &at) < 3 || group >= GROUPS)
+        if (sscanf(line, "#%u-%u (%16[0-9a-fA-F]) %n", &group, &place, id, &at) < 3 ||
+            group >= GROUPS)
                 return 0;
         hash = strtoull(id, NULL, 16);
         rd->said = !strncmp(line + at, "INCOMPLETE", 10) ? MISSING : NOTHING;
@@ -181,7 +186,8 @@ static void take_line(struct reading *rd, const char *line)
                 rd->said = ERROR;
         } else if (!strncmp(line, "The missing rank", 16) && strchr(line, ':')) {
                 missing_list(rd, strchr(line, ':') + 1);
-        } else if (sscanf(line, "Rank %lu %n", &rank, &at) == 1 && at && rank_at(rd, (int64_t)rank)) {
+        } else if (sscanf(line, "Rank %lu %n", &rank, &at) == 1 && at &&
+                   rank_at(rd, (int64_t)rank)) {
                 struct ras_rank *r = rank_at(rd, (int64_t)rank);
                 enum said said = rd->said;
 
@@ -213,7 +219,8 @@ static int parse_line(struct reading *rd, const char *line)
                 return begin_comm(rd, line);
         if (strstr(line, "#  in group"))
                 rd->in_table = true;
-        else if (rd->in_table && sscanf(line, "%d %d %d %15s %d", &group, &comms, &nodes, per_node, &size) == 5 &&
+        else if (rd->in_table &&
+                 sscanf(line, "%d %d %d %15s %d", &group, &comms, &nodes, per_node, &size) == 5 &&
                  group >= 0 && group < GROUPS && size > 0 && size <= LARGEST)
                 rd->size[group] = size;
         else if (!strncmp(line, "DEAD", 4))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All have entered a call and it does not end: was it run alike everywhere? NCCL chooses algorithm, protocol and channels
- * on each rank by itself, by the word of that rank's tuner and settings, and never compares: ranks that chose differently
- * send what nobody receives.
+ * All have entered a call and it does not end: was it run alike everywhere? NCCL chooses algorithm,
+ * protocol and channels on each rank by itself, by the word of that rank's tuner and settings, and
+ * never compares: ranks that chose differently send what nobody receives.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,8 @@ static const char *members_differ(const struct choices *c, uint32_t a, uint32_t 
                 return choice_difference(c->call[a], c->call[b]);
         if (pa->tuned && pb->tuned && strcmp(pa->tuned, pb->tuned) != 0)
                 return "profile";
-        return pa->settings && pb->settings && strcmp(pa->settings, pb->settings) != 0 ? "settings" : NULL;
+        return pa->settings && pb->settings && strcmp(pa->settings, pb->settings) != 0 ? "settings"
+                                                                                       : NULL;
 }
 
 static bool member_counts(const struct choices *c, uint32_t i)
@@ -49,7 +50,8 @@ static bool member_counts(const struct choices *c, uint32_t i)
         return c->profiles ? p->tuned || p->settings : c->call[i] && c->call[i]->algo_proto;
 }
 
-/* Those whose choice most others did not make; all where no side is larger. Return: 1; 0: they agree; -ENOMEM. */
+/* Those whose choice most others did not make; all where no side is larger. Return: 1; 0: they
+ * agree; -ENOMEM. */
 static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
 {
         uint32_t most = 0, best = 0, known = 0, n = c->comm->n_members;
@@ -89,8 +91,8 @@ static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
         return 1;
 }
 
-/* The newest that was seen to have ended on the GPUs of all: with it those before it. A rank may well be through with one
- * that stands on the others. */
+/* The newest that was seen to have ended on the GPUs of all: with it those before it. A rank may
+ * well be through with one that stands on the others. */
 static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
@@ -103,8 +105,8 @@ static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
                 for (uint32_t k = 0; k < p->n_calls; k++) {
                         const struct capo_hang_call *call = &p->calls[k];
 
-                        if (call->comm == comm && call->gpu == CAPO_HANG_GPU_ENDED && is_collective(call) &&
-                            call->seq > seq)
+                        if (call->comm == comm && call->gpu == CAPO_HANG_GPU_ENDED &&
+                            is_collective(call) && call->seq > seq)
                                 seq = call->seq;
                 }
                 least = seq < least ? seq : least;
@@ -118,7 +120,8 @@ static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_
         struct choices c = {.job = job, .comm = &job->comms[comm]};
         const uint32_t n = c.comm->n_members, after = newest_ended_seq(job, comm);
         _cleanup_free_ const struct capo_hang_call **calls = calloc(n + 1, sizeof(*calls));
-        const struct capo_hang_process *first = n ? &job->processes[c.comm->members[0].process] : NULL;
+        const struct capo_hang_process *first =
+                n ? &job->processes[c.comm->members[0].process] : NULL;
         int r = 0;
 
         if (!calls)
@@ -127,10 +130,12 @@ static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_
         for (uint32_t i = 0; first && i < first->n_calls && r == 0; i++) {
                 const struct capo_hang_call *call = &first->calls[i];
 
-                if (call->comm != comm || !is_collective(call) || call->captured || call->seq <= after)
+                if (call->comm != comm || !is_collective(call) || call->captured ||
+                    call->seq <= after)
                         continue;
                 for (uint32_t k = 0; k < n; k++)
-                        calls[k] = hang_made_as(&job->processes[c.comm->members[k].process], comm, call->seq);
+                        calls[k] = hang_made_as(&job->processes[c.comm->members[k].process], comm,
+                                                call->seq);
                 r = accuse_few(&c, v);
                 if (r > 0) {
                         v->comm = comm;
@@ -154,7 +159,8 @@ static int by_profile(const struct capo_hang_job *job, struct capo_hang_verdict 
                 return -ENOMEM;
         c.call = calls;
         for (uint32_t k = 0; k < n; k++) {
-                calls[k] = hang_made_as(&job->processes[c.comm->members[k].process], v->comm, v->seq);
+                calls[k] =
+                        hang_made_as(&job->processes[c.comm->members[k].process], v->comm, v->seq);
                 known &= calls[k] && calls[k]->algo_proto;
         }
         r = known ? 0 : accuse_few(&c, v);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph of waiting, read. Everybody waits for somebody; whoever is waited for and waits for nobody is the cause; where
- * there is no such process it is a circle. It is read twice: once as if a root and a small send waited like everybody
- * else, once as if they never did, because NCCL may have taken their data away. What both readings say is said; where
- * they differ nobody is accused.
+ * The graph of waiting, read. Everybody waits for somebody; whoever is waited for and waits for
+ * nobody is the cause; where there is no such process it is a circle. It is read twice: once as if
+ * a root and a small send waited like everybody else, once as if they never did, because NCCL may
+ * have taken their data away. What both readings say is said; where they differ nobody is accused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 #include "analysis/hang/hang_judge.h"
 
 /* Of its last calls on @comm the latest that NCCL refused, with nothing taken behind it. */
-static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p, uint32_t comm)
+static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p,
+                                                      uint32_t comm)
 {
         for (uint32_t i = p->n_calls; i-- > 0;) {
                 const struct capo_hang_call *c = &p->calls[i];
@@ -26,8 +27,8 @@ static const struct capo_hang_call *find_refused_call(const struct capo_hang_pro
         return NULL;
 }
 
-static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n,
-                         uint32_t place)
+static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job,
+                         const struct hang_node *n, uint32_t place)
 {
         uint32_t process = n->on[place].process;
         const struct capo_hang_process *p = &job->processes[process];
@@ -54,7 +55,8 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
 }
 
 /* The node that most wait in: what the page is about. */
-static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n)
+static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job *job,
+                        const struct hang_node *n)
 {
         v->comm = n->comm;
         v->seq = n->seq;
@@ -70,7 +72,8 @@ static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job 
 
 /* ---- calls that differ ---- */
 
-const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
+const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm,
+                                          uint32_t seq)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 if (p->calls[i].comm == comm && p->calls[i].seq == seq &&
@@ -80,8 +83,10 @@ const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uin
         return NULL;
 }
 
-/* Those whose call most others did not make. Where no side is larger nobody can say who is wrong: both are named. */
-static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n, struct capo_hang_verdict *v)
+/* Those whose call most others did not make. Where no side is larger nobody can say who is wrong:
+ * both are named. */
+static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
+                          struct capo_hang_verdict *v)
 {
         const struct capo_hang_front *f = &g->waits.fronts[n->comm];
         const struct capo_hang_comm *c = &g->job->comms[n->comm];
@@ -111,7 +116,8 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
         v->n_waiting = best;
         for (uint32_t i = 0; i < c->n_members && !next; i++) {
                 if (f->call[i] && !capo_hang_differs(most, f->call[i]))
-                        next = hang_made_as(&g->job->processes[c->members[i].process], n->comm, n->seq + 1);
+                        next = hang_made_as(&g->job->processes[c->members[i].process], n->comm,
+                                            n->seq + 1);
         }
         for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
                 if (!f->call[i] || (best > others && !capo_hang_differs(most, f->call[i])))
@@ -147,7 +153,8 @@ static const struct hang_node *next_of(const struct hang_graph *g, uint32_t proc
         return NULL;
 }
 
-/* One send or receive in the circle has no other half: whoever owes it is the cause, the others only wait. */
+/* One send or receive in the circle has no other half: whoever owes it is the cause, the others
+ * only wait. */
 static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *owing = NULL;
@@ -157,7 +164,8 @@ static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verd
                 uint32_t on;
                 const struct hang_node *node = next_of(g, v->steps[i].process, &on);
 
-                if (node && node->kind == CAPO_HANG_P2P && node->on[0].stand == CAPO_STAND_MISSING) {
+                if (node && node->kind == CAPO_HANG_P2P &&
+                    node->on[0].stand == CAPO_STAND_MISSING) {
                         owing = node;
                         n++;
                 }
@@ -181,12 +189,16 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
                 seen[process] = true;
                 process = on;
         }
-        for (uint32_t first = process, more = 1; r == 0 && more && (n = next_of(g, process, &on)); more = on != first) {
+        for (uint32_t first = process, more = 1; r == 0 && more && (n = next_of(g, process, &on));
+             more = on != first) {
                 r = capo_array_room(&v->steps, v->n_steps, sizeof *v->steps);
                 if (r < 0)
                         break;
-                v->steps[v->n_steps++] = (struct capo_hang_step){
-                        .process = process, .comm = n->comm, .seq = n->seq, .call = n->call ? n->call->call : 0};
+                v->steps[v->n_steps++] =
+                        (struct capo_hang_step){.process = process,
+                                                .comm = n->comm,
+                                                .seq = n->seq,
+                                                .call = n->call ? n->call->call : 0};
                 main = main && main->n_in >= n->n_in ? main : n;
                 r = hang_accuse(v, process, CAPO_HANG_WHY_WAITS, n->call);
                 if (v->n_steps > 1 && n->last_ns > v->since_ns)
@@ -211,7 +223,8 @@ static const struct hang_node *node_about(const struct hang_graph *g)
                 const struct hang_node *n = &g->nodes[k];
 
                 for (uint32_t i = 0; i < n->n_on; i++) {
-                        if (capo_hang_ends(g, n->on[i].process) && n->n_in && (!best || n->n_in > best->n_in))
+                        if (capo_hang_ends(g, n->on[i].process) && n->n_in &&
+                            (!best || n->n_in > best->n_in))
                                 best = n;
                 }
         }
@@ -290,14 +303,16 @@ static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct ca
                 enum capo_hang_why why = v->culprits[i].why;
 
                 gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED;
-                told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL && why != CAPO_HANG_WHY_GPU;
+                told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL &&
+                        why != CAPO_HANG_WHY_GPU;
         }
         if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_birth(v->call))
                 return job->after_ns * HANG_LONG;
         return gone ? 0 : told ? job->after_ns / HANG_SHORT : job->after_ns;
 }
 
-static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v, bool *stands)
+static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v,
+                      bool *stands)
 {
         _cleanup_(capo_hang_graph_finish) struct hang_graph g = {0};
         const struct hang_node *differ = NULL, *unseen = NULL;
@@ -319,7 +334,8 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
                 }
         }
         for (uint32_t k = 0; k < g.n_nodes; k++) {
-                if (g.nodes[k].mismatch && g.nodes[k].n_in && (!differ || g.nodes[k].n_in > differ->n_in))
+                if (g.nodes[k].mismatch && g.nodes[k].n_in &&
+                    (!differ || g.nodes[k].n_in > differ->n_in))
                         differ = &g.nodes[k];
                 if (g.nodes[k].unseen && !g.nodes[k].n_on && g.nodes[k].n_in)
                         unseen = &g.nodes[k];
@@ -345,7 +361,8 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
 }
 
 /* The strict reading stands when the lenient one says no other thing. */
-static void compare_readings(struct capo_hang_verdict *strict, const struct capo_hang_verdict *lenient)
+static void compare_readings(struct capo_hang_verdict *strict,
+                             const struct capo_hang_verdict *lenient)
 {
         bool within = strict->kind == lenient->kind;
 

@@ -13,7 +13,8 @@ uint64_t capo_hang_active_ns(const struct capo_hang_process *p)
         uint64_t t = 0;
 
         for (uint32_t i = 0; i < p->n_calls; i++) {
-                uint64_t at = p->calls[i].end_ns > p->calls[i].begin_ns ? p->calls[i].end_ns : p->calls[i].begin_ns;
+                uint64_t at = p->calls[i].end_ns > p->calls[i].begin_ns ? p->calls[i].end_ns
+                                                                        : p->calls[i].begin_ns;
 
                 t = at > t ? at : t;
         }
@@ -149,7 +150,8 @@ bool capo_hang_is_birth(const struct capo_hang_call *c)
         }
 }
 
-/* By process: is it through with the making of what has the folded id @key? Return: owned by the caller; NULL no memory. */
+/* By process: is it through with the making of what has the folded id @key? Return: owned by the
+ * caller; NULL no memory. */
 static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 {
         bool *has = calloc(job->n_processes + 1, sizeof *has);
@@ -164,8 +166,8 @@ static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 }
 
 /*
- * The making of a communicator that one of the others left by its death: NCCL has told it, nothing was done since but
- * to clean up, so this is where the job stood.
+ * The making of a communicator that one of the others left by its death: NCCL has told it, nothing
+ * was done since but to clean up, so this is where the job stood.
  */
 static const struct capo_hang_call *find_failed_init(const struct capo_hang_process *p)
 {
@@ -175,7 +177,8 @@ static const struct capo_hang_call *find_failed_init(const struct capo_hang_proc
                             c->call == CAPO_CALL_COMMABORT;
 
                 if (!ends)
-                        return capo_hang_is_birth(c) && c->result == CAPO_NCCL_REMOTE_ERROR ? c : NULL;
+                        return capo_hang_is_birth(c) && c->result == CAPO_NCCL_REMOTE_ERROR ? c
+                                                                                            : NULL;
         }
         return NULL;
 }
@@ -225,7 +228,8 @@ static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo
         for (uint32_t i = 0; comm && i < comm->n_members && r == 0; i++) {
                 const struct capo_hang_member *m = &comm->members[i];
 
-                if (!in_birth(n, m->process) && !m->dead && (ends || m->splits <= comm->members[c->member].splits))
+                if (!in_birth(n, m->process) && !m->dead &&
+                    (ends || m->splits <= comm->members[c->member].splits))
                         r = node_on(n, m->process, CAPO_STAND_MISSING, false);
         }
         if (comm && comm->n_ranks > 0 && (uint32_t)comm->n_ranks > comm->n_members)
@@ -278,7 +282,8 @@ static void mark_waits(struct hang_graph *g)
                         bool out = false;
 
                         for (uint32_t i = 0; i < n->n_on && !out; i++)
-                                out = !g->waits_for[n->on[i].process] || g->leads_out[n->on[i].process];
+                                out = !g->waits_for[n->on[i].process] ||
+                                      g->leads_out[n->on[i].process];
                         for (uint32_t i = 0; i < n->n_in && out; i++) {
                                 changed |= !g->leads_out[n->in[i]];
                                 g->leads_out[n->in[i]] = true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for whom: made of what cannot go on (waits.c) and of communicators that are being made or ended. */
+/* Who waits for whom: made of what cannot go on (waits.c) and of communicators that are being made
+ * or ended. */
 #ifndef CAPO_HANG_GRAPH_H
 #define CAPO_HANG_GRAPH_H
 
@@ -14,7 +15,8 @@ struct hang_missed {
 
 /* All of @in, which are processes, wait for all of @on. */
 struct hang_node {
-        enum capo_hang_kind kind; /* MISSING, P2P, BIRTH: what it is when one of @on has no reason to stay away */
+        enum capo_hang_kind kind; /* MISSING, P2P, BIRTH: what it is when one of @on has no reason
+                                     to stay away */
         uint32_t comm, seq;
         const struct capo_hang_call *call; /* of one that waits; NULL not known */
         bool mismatch;

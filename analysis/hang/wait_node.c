@@ -75,7 +75,8 @@ char *capo_hang_node_waits(int pid, char *text, size_t room)
                 closedir(dir);
         snprintf(text, room, "main thread %s%s%s", state_name(state), *where ? " in " : "", where);
         if (threads)
-                capo_append(text, room, ", %u thread%s, %u running", threads, threads > 1 ? "s" : "", busy);
+                capo_append(text, room, ", %u thread%s, %u running", threads,
+                            threads > 1 ? "s" : "", busy);
         return text;
 }
 

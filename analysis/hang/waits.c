@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All calls that are known, played: each stream of each process is a queue, the call at its head runs, and a collective
- * ends when every member of its communicator has it at a head. What is left when nothing goes on any more stands still,
- * whatever it is that the ranks were made to wait by: a rank that never came, an order that differs, a call that differs.
- * The hosts' own waiting is not looked at: a rank that waits is one whose stream waits.
+ * All calls that are known, played: each stream of each process is a queue, the call at its head
+ * runs, and a collective ends when every member of its communicator has it at a head. What is left
+ * when nothing goes on any more stands still, whatever it is that the ranks were made to wait by: a
+ * rank that never came, an order that differs, a call that differs. The hosts' own waiting is not
+ * looked at: a rank that waits is one whose stream waits.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ enum { LENIENT_BYTES = 16 << 20 };
 const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b)
 {
         enum capo_call_kind kind = capo_call_kind(a->call);
-        bool reduces = kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_REDUCE || kind == CAPO_KIND_REDUCESCATTER;
+        bool reduces = kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_REDUCE ||
+                       kind == CAPO_KIND_REDUCESCATTER;
 
         if (kind != capo_call_kind(b->call))
                 return "collective";
@@ -33,13 +35,16 @@ const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_
 
 /* ---- the play ---- */
 
-/* Its rank may be through with it although others have not come: data went into buffers on the way. */
+/* Its rank may be through with it although others have not come: data went into buffers on the way.
+ */
 static bool may_be_through(const struct play *p, uint32_t i)
 {
         const struct capo_hang_call *c = p->call[i];
-        bool root = c->comm != CAPO_HANG_NONE && p->job->comms[c->comm].members[c->member].rank == c->peer;
+        bool root = c->comm != CAPO_HANG_NONE &&
+                    p->job->comms[c->comm].members[c->member].rank == c->peer;
 
-        if (!p->lenient || p->state[i] & HELD || c->where != CAPO_HANG_RETURNED || c->bytes > LENIENT_BYTES)
+        if (!p->lenient || p->state[i] & HELD || c->where != CAPO_HANG_RETURNED ||
+            c->bytes > LENIENT_BYTES)
                 return false;
         switch (capo_call_kind(c->call)) {
         case CAPO_KIND_BROADCAST:
@@ -62,7 +67,8 @@ static bool step_call(struct play *p, uint32_t i, bool *changed)
         const struct capo_hang_call *c = p->call[i];
         bool through = p->state[i] & ENDED || may_be_through(p, i);
         struct play_member *m = member_of(p, c);
-        uint32_t retired = p->comms[c->comm].retired, done = m->through > retired ? m->through : retired;
+        uint32_t retired = p->comms[c->comm].retired,
+                 done = m->through > retired ? m->through : retired;
 
         if ((p->state[i] & STATE) == DONE)
                 return true;
@@ -78,8 +84,10 @@ static bool step_call(struct play *p, uint32_t i, bool *changed)
                 *changed = true;
                 return (p->state[i] & STATE) == DONE;
         }
-        /* calls of one communicator are one after the other, whatever their streams; that one was captured says nothing of those before it */
-        if (c->seq <= retired || (through && ((p->state[i] & ENDED && !c->captured) || c->seq <= done + 1))) {
+        /* calls of one communicator are one after the other, whatever their streams; that one was
+         * captured says nothing of those before it */
+        if (c->seq <= retired ||
+            (through && ((p->state[i] & ENDED && !c->captured) || c->seq <= done + 1))) {
                 m->reached = c->seq > m->reached ? c->seq : m->reached;
                 m->through = c->seq > m->through ? c->seq : m->through;
                 set_state(p, i, DONE);
@@ -113,7 +121,8 @@ static void advance_queue(struct play *p, struct play_queue *q, bool *changed)
 
 static bool is_at(const struct play_member *m, uint32_t seq)
 {
-        return m->reached >= seq || (m->entered >= seq && !call_at(m, seq) /* not among its last calls */);
+        return m->reached >= seq ||
+               (m->entered >= seq && !call_at(m, seq) /* not among its last calls */);
 }
 
 static bool retire_seq(struct play *p, uint32_t comm)
@@ -133,7 +142,8 @@ static bool retire_seq(struct play *p, uint32_t comm)
                 known |= call_at(m, c->retired + 1) != NULL;
                 all = at < all ? at : all;
         }
-        if (!known) { /* counted and no more: all of these at once, however many a log says there were */
+        if (!known) { /* counted and no more: all of these at once, however many a log says there
+                         were */
                 uint32_t next = capo_play_next(p, comm, c->retired + 1);
 
                 c->retired = next - 1 < all ? next - 1 : all;
@@ -182,7 +192,8 @@ static enum capo_hang_stand stand_of(const struct play *p, uint32_t comm, uint32
                 return CAPO_STAND_THROUGH;
         if (!is_at(m, seq))
                 return CAPO_STAND_BEHIND;
-        return c && (p->state[number_of(p, jm->process, c)] & STATE) == DONE ? CAPO_STAND_THROUGH : CAPO_STAND_IN;
+        return c && (p->state[number_of(p, jm->process, c)] & STATE) == DONE ? CAPO_STAND_THROUGH
+                                                                             : CAPO_STAND_IN;
 }
 
 static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front *f)
@@ -200,14 +211,16 @@ static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front 
                 return -ENOMEM;
         f->seq = c->retired + 1;
         f->mismatch = capo_play_mismatch(p, comm, f->seq, &ended);
-        f->unseen =
-                jc->n_ranks > 0 && (uint32_t)jc->n_ranks > jc->n_members ? (uint32_t)jc->n_ranks - jc->n_members : 0;
+        f->unseen = jc->n_ranks > 0 && (uint32_t)jc->n_ranks > jc->n_members
+                            ? (uint32_t)jc->n_ranks - jc->n_members
+                            : 0;
         f->first_ns = UINT64_MAX;
         for (uint32_t i = 0; i < jc->n_members; i++) {
                 f->stand[i] = (uint8_t)stand_of(p, comm, i, f->seq);
                 f->call[i] = call_at(&c->members[i], f->seq);
                 f->n[f->stand[i]]++;
-                if (f->stand[i] == CAPO_STAND_IN && f->call[i] && f->call[i]->begin_ns < f->first_ns)
+                if (f->stand[i] == CAPO_STAND_IN && f->call[i] &&
+                    f->call[i]->begin_ns < f->first_ns)
                         f->first_ns = f->call[i]->begin_ns;
         }
         return 0;
@@ -243,10 +256,11 @@ static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
                         continue;
                 if (capo_array_room(&w->pairs, w->n_pairs, sizeof *w->pairs) < 0)
                         return -ENOMEM;
-                w->pairs[w->n_pairs++] = (struct capo_hang_pair){.process = p->process[i],
-                                                                 .peer = process_at(p, c->comm, c->peer),
-                                                                 .call = c,
-                                                                 .stand = half_stand(p, p->mate[i])};
+                w->pairs[w->n_pairs++] =
+                        (struct capo_hang_pair){.process = p->process[i],
+                                                .peer = process_at(p, c->comm, c->peer),
+                                                .call = c,
+                                                .stand = half_stand(p, p->mate[i])};
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++) {
                 int r = front_of(p, i, &w->fronts[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log says it with the place (shim/record/config.c): calls that ask for something come from a place of their own, whose
- * text begins with a line "config: ...". So single calls tell by their place, and a place may be written behind its calls.
+ * The log says it with the place (shim/record/config.c): calls that ask for something come from a
+ * place of their own, whose text begins with a line "config: ...". So single calls tell by their
+ * place, and a place may be written behind its calls.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -45,7 +46,8 @@ static int count_site(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-static int add_asked(struct capo_asked **list, size_t *n, const char *text, size_t length, uint64_t calls)
+static int add_asked(struct capo_asked **list, size_t *n, const char *text, size_t length,
+                     uint64_t calls)
 {
         for (size_t i = 0; i < *n; i++) {
                 if (strlen((*list)[i].text) == length && !memcmp((*list)[i].text, text, length)) {
@@ -79,7 +81,8 @@ static int look_into(const char *path, struct look *l, struct capo_asked **list,
                         const char *text;
                         size_t length;
 
-                        if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 || !l->calls[site.id] ||
+                        if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
+                            !l->calls[site.id] ||
                             !(text = capo_asked_text(text, site.text_size, &length)))
                                 continue;
                         if (add_asked(list, n, text, length, l->calls[site.id]) < 0)
@@ -104,8 +107,8 @@ void capo_asked_free(struct capo_asked *list, long n)
         free(list);
 }
 
-long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most, const char *comm,
-                    struct capo_asked **out)
+long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most,
+                    const char *comm, struct capo_asked **out)
 {
         _cleanup_free_ struct look *l = calloc(1, sizeof *l);
         struct capo_asked *list = NULL;

@@ -12,7 +12,8 @@ double capo_clocks_ns(const struct capo_clocks *s, uint32_t process, uint64_t t)
         return s->processes[process].offset + (double)t * s->processes[process].scale;
 }
 
-/* All processes of a host use the host's first process' idea of what CLOCK_MONOTONIC is in real time. */
+/* All processes of a host use the host's first process' idea of what CLOCK_MONOTONIC is in real
+ * time. */
 static void clocks_of_processes(struct capo_clocks *s)
 {
         for (uint32_t i = 0; i < s->job->n_processes; i++) {
@@ -26,8 +27,10 @@ static void clocks_of_processes(struct capo_clocks *s)
                         }
                 }
                 c->scale = 1;
-                if (p->has_end && p->end.t_ns > 1000000000 && p->end.mono_ns > p->header.t0_mono_ns) {
-                        double scale = (double)(p->end.mono_ns - p->header.t0_mono_ns) / (double)p->end.t_ns;
+                if (p->has_end && p->end.t_ns > 1000000000 &&
+                    p->end.mono_ns > p->header.t0_mono_ns) {
+                        double scale = (double)(p->end.mono_ns - p->header.t0_mono_ns) /
+                                       (double)p->end.t_ns;
 
                         if (fabs(scale - 1) < 1e-3)
                                 c->scale = scale;
@@ -37,10 +40,12 @@ static void clocks_of_processes(struct capo_clocks *s)
         }
 }
 
-int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job, struct capo_meet *const *meets)
+int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
+                     struct capo_meet *const *meets)
 {
-        *c = (struct capo_clocks){
-                .job = job, .meets = meets, .processes = calloc(job->n_processes + 1, sizeof *c->processes)};
+        *c = (struct capo_clocks){.job = job,
+                                  .meets = meets,
+                                  .processes = calloc(job->n_processes + 1, sizeof *c->processes)};
         if (!c->processes)
                 return -ENOMEM;
         clocks_of_processes(c);

@@ -42,7 +42,8 @@ char *capo_text_us(double ns, char *text)
 
 char *capo_text_gbs(double gbs, char *text)
 {
-        if (gbs > 0 && gbs < 0.095) { /* two digits that count: never 0.00 for what is not nothing */
+        if (gbs > 0 &&
+            gbs < 0.095) { /* two digits that count: never 0.00 for what is not nothing */
                 int n = snprintf(text, 32, "%.*f", (int)fmin(1 - floor(log10(gbs)), 15), gbs);
 
                 while (text[n - 1] == '0')
@@ -71,7 +72,8 @@ char *capo_text_time(double ns, char *text)
         else if (s < 7199.5)
                 snprintf(text, 32, "%d min %02d s", (int)(s + 0.5) / 60, (int)(s + 0.5) % 60);
         else if (s < 1e9)
-                snprintf(text, 32, "%d h %02d min", (int)(s / 60 + 0.5) / 60, (int)(s / 60 + 0.5) % 60);
+                snprintf(text, 32, "%d h %02d min", (int)(s / 60 + 0.5) / 60,
+                         (int)(s / 60 + 0.5) % 60);
         else
                 snprintf(text, 32, "%.3g s", s);
         return text;

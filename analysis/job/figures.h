@@ -11,7 +11,8 @@ char *capo_text_count(uint64_t n, char *text);
 /** capo_text_us() - ns as microseconds with three digits that count: "1,311", "12.3", "0.04". */
 char *capo_text_us(double ns, char *text);
 
-/** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h 05 min". */
+/** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h
+ * 05 min". */
 char *capo_text_time(double ns, char *text);
 
 /** capo_text_gbs() - "242", "35.0", "0.08", "0.0042". */

@@ -14,7 +14,8 @@ const char *capo_span_by_name(enum capo_span_by by)
 struct capo_gpu_span capo_gpu_span_of(const struct capo_record *r, uint32_t nth)
 {
         bool measured = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
-        uint64_t kind = (r->bytes * 0x9e3779b97f4a7c15u) ^ ((uint64_t)r->comm << 8 | r->call), begin = 0;
+        uint64_t kind = (r->bytes * 0x9e3779b97f4a7c15u) ^ ((uint64_t)r->comm << 8 | r->call),
+                 begin = 0;
         bool placed = capo_record_gpu_begin(r, &begin);
 
         return (struct capo_gpu_span){
@@ -43,8 +44,9 @@ static uint64_t max_time(uint64_t a, uint64_t b)
         return a > b ? a : b;
 }
 
-/* What was not measured lasts as long as the median of its kind; of two in the middle the shorter, as a stall may be the
- * other. `most` becomes the longest of its kind, for the time being. Returns the longest of all. */
+/* What was not measured lasts as long as the median of its kind; of two in the middle the shorter,
+ * as a stall may be the other. `most` becomes the longest of its kind, for the time being. Returns
+ * the longest of all. */
 static uint64_t assume_durations(struct capo_gpu_span *calls, size_t n)
 {
         uint64_t longest = 0;
@@ -58,7 +60,8 @@ static uint64_t assume_durations(struct capo_gpu_span *calls, size_t n)
                 for (size_t i = begin; i < end; i++) {
                         if (i >= begin + measured && !calls[i].gpu_ns && calls[i].kind && measured)
                                 calls[i].gpu_ns = calls[begin + (measured - 1) / 2].gpu_ns;
-                        calls[i].most = measured ? calls[begin + measured - 1].gpu_ns : calls[i].gpu_ns;
+                        calls[i].most =
+                                measured ? calls[begin + measured - 1].gpu_ns : calls[i].gpu_ns;
                         longest = max_time(longest, calls[i].most);
                 }
         }
@@ -87,9 +90,11 @@ static bool is_known(const struct capo_gpu_span *c)
         return c->measured && c->by != CAPO_SPAN_BY_GUESS;
 }
 
-/* A call in the order of its stream; @before: the one before it there, NULL none; @placed_end: of the last one there whose begin
- * was recorded, 0 none; @stall: what one of those that were not timed can have taken beside what its like take. */
-static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *before, uint64_t placed_end, uint64_t stall)
+/* A call in the order of its stream; @before: the one before it there, NULL none; @placed_end: of
+ * the last one there whose begin was recorded, 0 none; @stall: what one of those that were not
+ * timed can have taken beside what its like take. */
+static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *before,
+                       uint64_t placed_end, uint64_t stall)
 {
         uint64_t longest = max_time(c->most, c->gpu_ns);
 
@@ -115,8 +120,9 @@ static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *befo
 }
 
 /*
- * The @n calls, of which the first is behind one whose place is known (or none), are followed by one that began at @limit: where
- * they can have been ends there, and what was put behind it moves to the front of it, all by the same measure.
+ * The @n calls, of which the first is behind one whose place is known (or none), are followed by
+ * one that began at @limit: where they can have been ends there, and what was put behind it moves
+ * to the front of it, all by the same measure.
  */
 static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
 {
@@ -148,7 +154,8 @@ void capo_gpu_spans(struct capo_gpu_span *calls, size_t n)
 {
         const struct capo_gpu_span *before = NULL; /* the last one on the GPU in this stream */
         uint64_t stall, placed_end = 0;
-        size_t from = 0; /* behind the last one whose place the events tell, which ended at placed_end */
+        size_t from =
+                0; /* behind the last one whose place the events tell, which ended at placed_end */
 
         if (!n)
                 return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only the span of buckets in use is kept: a job has thousands of histograms and each is a few dozen buckets wide. */
+/* Only the span of buckets in use is kept: a job has thousands of histograms and each is a few
+ * dozen buckets wide. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ static int reserve_buckets(struct capo_hist *h, unsigned first, unsigned last)
         return 0;
 }
 
-static void add_totals(struct capo_hist *h, uint64_t count, uint64_t sum_ns, uint64_t min_ns, uint64_t max_ns,
-                       double sum_sq)
+static void add_totals(struct capo_hist *h, uint64_t count, uint64_t sum_ns, uint64_t min_ns,
+                       uint64_t max_ns, double sum_sq)
 {
         if (!h->count || min_ns < h->min_ns)
                 h->min_ns = min_ns;
@@ -81,7 +82,8 @@ int capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *vie
                 b = b < CAPO_HIST_BUCKETS ? b : CAPO_HIST_BUCKETS - 1;
                 h->bucket[b - h->first] += view->pairs[i].count;
         }
-        add_totals(h, view->head.count, view->head.sum_ns, view->head.min_ns, view->head.max_ns, view->head.sum_sq);
+        add_totals(h, view->head.count, view->head.sum_ns, view->head.min_ns, view->head.max_ns,
+                   view->head.sum_sq);
         return 0;
 }
 
@@ -108,15 +110,18 @@ double capo_hist_quantile(const struct capo_hist *h, double q)
         return capo_hist_quantile_of(h, &(struct capo_hist){0}, 1, q);
 }
 
-double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *once, double weight, double q)
+double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *once, double weight,
+                             double q)
 {
-        double in_all = (double)once->count + weight * (double)(h->count - once->count), target = q * in_all;
+        double in_all = (double)once->count + weight * (double)(h->count - once->count),
+               target = q * in_all;
         double before = 0, value = (double)h->max_ns;
 
         if (!h->count)
                 return 0;
         for (unsigned i = 0; i < h->n; i++) {
-                double alone = bucket_count(once, h->first + i), here = alone + weight * ((double)h->bucket[i] - alone);
+                double alone = bucket_count(once, h->first + i),
+                       here = alone + weight * ((double)h->bucket[i] - alone);
 
                 if (here > 0 && before + here >= target) {
                         double floor_ns = (double)capo_hist_floor(h->first + i);
@@ -125,7 +130,9 @@ double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *
                         if (h->first + i == CAPO_HIST_BUCKETS - 1) /* has all larger values too */
                                 width = fmax(width, (double)h->max_ns - floor_ns);
 
-                        value = floor_ns + (width > 1 ? width * fmin(fmax((target - before) / here, 0), 1) : 0);
+                        value = floor_ns +
+                                (width > 1 ? width * fmin(fmax((target - before) / here, 0), 1)
+                                           : 0);
                         break;
                 }
                 before += here;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts whose clocks are minutes or hours apart: nobody set them, or one is in another time zone's local time. Taken as they
- * are, such a job lasts from the beginning by one clock to the end by another, and every part of it is a part of hours that
- * were not. Of how far they are apart only one thing tells: the call that makes a communicator returns on no rank before
- * all have entered it, and no later than moments after that. So what is beyond APART_NS is the clocks'; less is taken for
- * nothing, because the call takes its time.
+ * Hosts whose clocks are minutes or hours apart: nobody set them, or one is in another time zone's
+ * local time. Taken as they are, such a job lasts from the beginning by one clock to the end by
+ * another, and every part of it is a part of hours that were not. Of how far they are apart only
+ * one thing tells: the call that makes a communicator returns on no rank before all have entered
+ * it, and no later than moments after that. So what is beyond APART_NS is the clocks'; less is
+ * taken for nothing, because the call takes its time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ struct clock {
         bool known;
 };
 
-/* The clock that others are set by: this machine's, where the page may tell of the living beside the dead; else the first. */
+/* The clock that others are set by: this machine's, where the page may tell of the living beside
+ * the dead; else the first. */
 static uint32_t first_clock(const struct capo_job *job)
 {
         char here[64] = "";
@@ -38,13 +40,15 @@ static uint32_t first_clock(const struct capo_job *job)
         return job->processes[0].clock;
 }
 
-static struct clock *clock_of(const struct capo_job *job, const struct capo_job_member *m, struct clock *clocks)
+static struct clock *clock_of(const struct capo_job *job, const struct capo_job_member *m,
+                              struct clock *clocks)
 {
         return &clocks[job->processes[m->process].clock];
 }
 
 /* When the making of @c returned, by clock. False: that says nothing, because it does not wait. */
-static bool set_init_times(const struct capo_job *job, const struct capo_job_comm *c, struct clock *clocks)
+static bool set_init_times(const struct capo_job *job, const struct capo_job_comm *c,
+                           struct clock *clocks)
 {
         for (uint32_t k = 0; k < c->n_members; k++) {
                 if (c->members[k].flags & CAPO_COMM_NONBLOCKING)
@@ -54,14 +58,17 @@ static bool set_init_times(const struct capo_job *job, const struct capo_job_com
         for (uint32_t k = 0; k < c->n_members; k++) {
                 struct clock *clock = clock_of(job, &c->members[k], clocks);
 
-                clock->birth_ns =
-                        c->members[k].t_birth_ns > clock->birth_ns ? c->members[k].t_birth_ns : clock->birth_ns;
+                clock->birth_ns = c->members[k].t_birth_ns > clock->birth_ns
+                                          ? c->members[k].t_birth_ns
+                                          : clock->birth_ns;
         }
         return true;
 }
 
-/* What a communicator tells: where one clock of it is known, the others are. Return: one is now that was not. */
-static bool align_clocks(const struct capo_job *job, const struct capo_job_comm *c, struct clock *clocks)
+/* What a communicator tells: where one clock of it is known, the others are. Return: one is now
+ * that was not. */
+static bool align_clocks(const struct capo_job *job, const struct capo_job_comm *c,
+                         struct clock *clocks)
 {
         const struct clock *by = NULL;
         bool told = false;
@@ -69,7 +76,9 @@ static bool align_clocks(const struct capo_job *job, const struct capo_job_comm 
         if (c->n_members < 2 || !set_init_times(job, c, clocks))
                 return false;
         for (uint32_t k = 0; k < c->n_members && !by; k++)
-                by = clock_of(job, &c->members[k], clocks)->known ? clock_of(job, &c->members[k], clocks) : NULL;
+                by = clock_of(job, &c->members[k], clocks)->known
+                             ? clock_of(job, &c->members[k], clocks)
+                             : NULL;
         for (uint32_t k = 0; by && k < c->n_members; k++) {
                 struct clock *clock = clock_of(job, &c->members[k], clocks);
                 int64_t ahead = (int64_t)(clock->birth_ns - by->birth_ns + (uint64_t)by->ahead_ns);

@@ -117,17 +117,20 @@ enum capo_clock capo_job_row_clock(const struct capo_job_row *row)
         return CAPO_CLOCK_NONE;
 }
 
-struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock, uint64_t calls)
+struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock,
+                                           uint64_t calls)
 {
         return (struct capo_sampled){
                 .timed = &time[clock],
-                .chosen = &time[clock == CAPO_CLOCK_EVENT ? CAPO_TIMES_CHOSEN : CAPO_CLOCK_NONE /* empty */],
+                .chosen = &time[clock == CAPO_CLOCK_EVENT ? CAPO_TIMES_CHOSEN
+                                                          : CAPO_CLOCK_NONE /* empty */],
                 .calls = calls};
 }
 
 struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row)
 {
-        struct capo_sampled s = capo_job_times_sampled(row->time, capo_job_row_clock(row), row->calls);
+        struct capo_sampled s =
+                capo_job_times_sampled(row->time, capo_job_row_clock(row), row->calls);
 
         s.told_calls = row->told_calls;
         s.told_ns = row->told_ns;
@@ -141,7 +144,8 @@ double capo_job_row_total_ns(const struct capo_job_row *row)
         return capo_sampled_mean(&s) * (double)row->calls;
 }
 
-bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row, double *algbw, double *busbw)
+bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row,
+                            double *algbw, double *busbw)
 {
         enum capo_clock clock = capo_job_row_clock(row);
         enum capo_call_kind kind = capo_call_kind(row->call);
@@ -150,8 +154,8 @@ bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_ro
         double ns;
 
         *algbw = *busbw = 0;
-        if ((clock != CAPO_CLOCK_EVENT && clock != CAPO_CLOCK_KERNEL) || !row->bytes || n_ranks < 1 ||
-            kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER)
+        if ((clock != CAPO_CLOCK_EVENT && clock != CAPO_CLOCK_KERNEL) || !row->bytes ||
+            n_ranks < 1 || kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER)
                 return false;
         ns = capo_sampled_quantile(&s, 0.5);
         if (ns <= 0)

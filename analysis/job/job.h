@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all logs of a job say together: processes, communicators, and one row per (communicator, call, bytes, algorithm,
- * protocol, channels, rule). Rows are exact; the single calls are only sampled, to see who comes late.
- * analysis/job/stats.h fills it.
+ * What all logs of a job say together: processes, communicators, and one row per (communicator,
+ * call, bytes, algorithm, protocol, channels, rule). Rows are exact; the single calls are only
+ * sampled, to see who comes late. analysis/job/stats.h fills it.
  */
 #ifndef CAPO_JOB_H
 #define CAPO_JOB_H
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "capo/record.h"
-#include "core/log/info.h"
+#include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"
 #include "analysis/job/sampled.h"
 
@@ -23,27 +23,33 @@ struct capo_job_info {
 
 /* One log. */
 struct capo_job_process {
-        char *path; /* as it was given: to open it again. Who shows it sees to what may steer a terminal */
+        char *path; /* as it was given: to open it again. Who shows it sees to what may steer a
+                       terminal */
         char *host; /* INFO host; the file name up to its first dot when there is none */
         struct capo_log_header header;
         struct capo_log_health health;
         struct capo_log_end end; /* the last one; all zero when there is none */
         bool has_end;
         int read_error; /* negative errno when reading stopped early, else 0 */
-        int rank;       /* in the job, from the launcher; else in its largest communicator; -1 not known */
-        uint32_t node;  /* index in job->nodes */
-        uint32_t clock; /* processes with equal numbers share CLOCK_MONOTONIC */
-        int64_t ahead_ns; /* its host's clock was so far ahead of job->clock's, where that is minutes: header.t0_real_ns is without it */
+        int rank; /* in the job, from the launcher; else in its largest communicator; -1 not known
+                   */
+        uint32_t node;      /* index in job->nodes */
+        uint32_t clock;     /* processes with equal numbers share CLOCK_MONOTONIC */
+        int64_t ahead_ns;   /* its host's clock was so far ahead of job->clock's, where that is
+                               minutes: header.t0_real_ns is without it */
         uint64_t last_ns;   /* latest time in the log, ns since its epoch */
         uint64_t n_records; /* single calls in the log */
         uint32_t stream;    /* of the first call that had one described */
         bool has_stream;
         bool many_streams;            /* its calls went to several */
         struct capo_record last_call; /* the latest of them; t_begin 0: none */
-        struct capo_silences silent;  /* of the thread with most calls; not those below 1/1024 of the job */
-        struct capo_job_info *info;   /* in order of first appearance; "key+" lines are joined by newlines */
+        struct capo_silences
+                silent; /* of the thread with most calls; not those below 1/1024 of the job */
+        struct capo_job_info
+                *info; /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
-        char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none. core/log/fabric_frame.h */
+        char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none.
+                         core/log/fabric_frame.h */
         size_t fabric_last_, fabric_size_;
         char *rules; /* the last RULES frame; NULL when there is none */
 };
@@ -67,23 +73,27 @@ struct capo_job_member {
 
 /* One rank in the sampled calls of a communicator. */
 struct capo_skew_rank {
-        uint32_t last;       /* calls it started last */
-        uint32_t seen;       /* calls it is in */
-        double late_p50_ns;  /* behind the first rank, median over calls */
-        double wait_ns;      /* mean over calls: how long it waited for the last one */
-        double caused_ns;    /* waiting of the others, summed over them and over the calls in which it was last; for the
-                               whole job, estimated from the calls compared */
-        double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were compared */
-        double hole_ns;      /* the furthest it was behind the median of the ranks in one call, but the first of all */
-        uint32_t hole_seq;   /* that call, 0 none */
+        uint32_t last;      /* calls it started last */
+        uint32_t seen;      /* calls it is in */
+        double late_p50_ns; /* behind the first rank, median over calls */
+        double wait_ns;     /* mean over calls: how long it waited for the last one */
+        double caused_ns; /* waiting of the others, summed over them and over the calls in which it
+                            was last; for the whole job, estimated from the calls compared */
+        double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
+                                compared */
+        double hole_ns; /* the furthest it was behind the median of the ranks in one call, but the
+                           first of all */
+        uint32_t hole_seq; /* that call, 0 none */
         uint8_t hole_call;
 };
 
 /* Where the start times come from, best first. */
 enum capo_skew_from {
-        CAPO_SKEW_GPU_DURATION, /* on the GPU: it ends on all ranks together, so who is in it shortest came last */
+        CAPO_SKEW_GPU_DURATION, /* on the GPU: it ends on all ranks together, so who is in it
+                                   shortest came last */
         CAPO_SKEW_HOST_START,   /* the host's call: the enqueue */
-        CAPO_SKEW_KERNEL_WAIT, /* of one call of those by GPU durations: its kernel told how long it waited (n_kernel) */
+        CAPO_SKEW_KERNEL_WAIT, /* of one call of those by GPU durations: its kernel told how long it
+                                  waited (n_kernel) */
 };
 
 /* Why there is nothing to compare. */
@@ -96,48 +106,52 @@ enum capo_skew_missing {
 };
 
 struct capo_skew {
-        uint32_t n_calls;      /* calls compared: those found on all ranks that left a log */
-        uint32_t n_host;       /* of them, by the host's start beside others by GPU times (see skew.h) */
-        uint32_t n_kernel;     /* of them, by how long NCCL's kernels waited, as these told */
-        uint32_t n_own;        /* of them, those that stand for themselves: looked at for the silence before them, or
-                                  timed for what they are */
-        uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
+        uint32_t n_calls; /* calls compared: those found on all ranks that left a log */
+        uint32_t n_host;  /* of them, by the host's start beside others by GPU times (see skew.h) */
+        uint32_t n_kernel;   /* of them, by how long NCCL's kernels waited, as these told */
+        uint32_t n_own;      /* of them, those that stand for themselves: looked at for the silence
+                                before them, or      timed for what they are */
+        uint32_t mismatched; /* calls whose kind or size differed between ranks: not compared */
         uint32_t mismatch_seq; /* the first of them, 0 none */
         enum capo_skew_from from;
-        bool host_late; /* most of what the worst caused, its host's calls say too, or nothing is known of them */
+        bool host_late; /* most of what the worst caused, its host's calls say too, or nothing is
+                           known of them */
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
-        bool aligned;                  /* differences mean something: by durations, or all on one host's clock */
-        uint32_t worst;                /* index of the member that most waiting is for (caused_ns) */
-        double worst_p50_ns;           /* how far behind the first, in the calls where it was last */
+        bool aligned;   /* differences mean something: by durations, or all on one host's clock */
+        uint32_t worst; /* index of the member that most waiting is for (caused_ns) */
+        double worst_p50_ns; /* how far behind the first, in the calls where it was last */
         double worst_max_ns;
-        uint32_t
-                worst_from_seq; /* the call from which on it was last in most; 0: from the beginning, as far as known */
-        uint64_t worst_from_ns; /* when it made that call, since 1970 */
-        double others_p50_ns;   /* spread of all but that one, in the same calls */
-        double wait_share;      /* mean over ranks of the time spent waiting for the last, over the job's duration,
-                                 scaled from the sample to all calls; < 0: not known (host times) */
+        uint32_t worst_from_seq; /* the call from which on it was last in most; 0: from the
+                                    beginning, as far as known */
+        uint64_t worst_from_ns;  /* when it made that call, since 1970 */
+        double others_p50_ns;    /* spread of all but that one, in the same calls */
+        double wait_share; /* mean over ranks of the time spent waiting for the last, over the job's
+                            duration, scaled from the sample to all calls; < 0: not known (host
+                            times) */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };
 
 struct capo_job_comm {
         uint64_t uid;
         uint64_t comm_hash; /* NCCL's, 0 not known */
-        char *name;         /* never empty, unique in the job: given, or made ("world", "world/1", "comm3") */
-        bool named;         /* given by the program */
-        int32_t n_ranks;    /* as the program said; -1 not known */
-        uint32_t parent;    /* index in job->comms; CAPO_NO_COMM */
+        char *name; /* never empty, unique in the job: given, or made ("world", "world/1", "comm3")
+                     */
+        bool named; /* given by the program */
+        int32_t n_ranks; /* as the program said; -1 not known */
+        uint32_t parent; /* index in job->comms; CAPO_NO_COMM */
         int32_t color;
         struct capo_job_member *members; /* by rank */
         uint32_t n_members;
-        uint32_t n_nodes;       /* of the members seen */
-        char *layout;           /* as core/base/layout.h: "3+5", "8", "4x8" */
-        uint64_t n_calls;       /* collectives issued on it (count, see capo_job_row) */
-        struct capo_skew *skew; /* NULL when the logs hold no matching calls: then `no_skew` says why */
+        uint32_t n_nodes; /* of the members seen */
+        char *layout;     /* as core/base/layout.h: "3+5", "8", "4x8" */
+        uint64_t n_calls; /* collectives issued on it (count, see capo_job_row) */
+        struct capo_skew
+                *skew; /* NULL when the logs hold no matching calls: then `no_skew` says why */
         enum capo_skew_missing no_skew;
 };
 
-/* Times that a row has: by enum capo_clock, of those by events the ones that stand for themselves (sampled.h), and of those by
- * NCCL's kernels how long these waited, where they said so. */
+/* Times that a row has: by enum capo_clock, of those by events the ones that stand for themselves
+ * (sampled.h), and of those by NCCL's kernels how long these waited, where they said so. */
 enum { CAPO_TIMES_CHOSEN = CAPO_CLOCKS, CAPO_TIMES_WAITED, CAPO_TIMES };
 
 struct capo_job_row {
@@ -149,11 +163,12 @@ struct capo_job_row {
         uint16_t rule;   /* capo_record.rule */
         uint8_t call, algo_proto, channels;
         uint8_t flags; /* MEMBER, GROUP, CAPTURED of enum capo_record_flag */
-        /* of calls: not timed on the GPU, but known to have waited there for a rank that came late by the host's clock, for
-         * longer than any that was timed took (skew.h) */
+        /* of calls: not timed on the GPU, but known to have waited there for a rank that came late
+         * by the host's clock, for longer than any that was timed took (skew.h) */
         uint64_t told_calls;
         double told_ns;                    /* how long these were there */
-        struct capo_hist time[CAPO_TIMES]; /* HOST: of every call; EVENT, KERNEL: of those timed so. NONE is empty. */
+        struct capo_hist time[CAPO_TIMES]; /* HOST: of every call; EVENT, KERNEL: of those timed so.
+                                              NONE is empty. */
         /* used while logs are added */
         uint64_t hash_, tally_, tally_of_;
 };
@@ -169,7 +184,8 @@ struct capo_job_failure {
 struct capo_job_site {
         char *text; /* innermost frame first, one per line */
         uint64_t count, host_ns, gpu_ns, gpu_count;
-        struct capo_log_site_chosen chosen; /* of the last two: of calls that stand for themselves */
+        struct capo_log_site_chosen
+                chosen; /* of the last two: of calls that stand for themselves */
         uint64_t hash_;
 };
 
@@ -194,13 +210,16 @@ struct capo_job {
         struct capo_job_site *sites; /* by host time, most first */
         uint32_t n_sites;
         /* made by capo_job_finish() */
-        int32_t n_ranks;     /* of the job, as far as known: launcher's, else largest communicator's, else logs */
-        uint32_t n_clocks;   /* hosts with a clock of their own */
-        uint32_t clock;      /* by which times are given where hosts' clocks are more than a minute apart */
+        int32_t n_ranks;   /* of the job, as far as known: launcher's, else largest communicator's,
+                              else logs */
+        uint32_t n_clocks; /* hosts with a clock of their own */
+        uint32_t clock; /* by which times are given where hosts' clocks are more than a minute apart
+                         */
         uint64_t t_begin_ns; /* first epoch and last time seen, CLOCK_REALTIME */
         uint64_t t_end_ns;
         uint64_t calls, n_records, dropped, gpu_dropped, shape_overflow, bytes_lost;
-        double cost_ns;              /* capo's own, per call: mean over processes that measured it; 0 when none did */
+        double cost_ns; /* capo's own, per call: mean over processes that measured it; 0 when none
+                           did */
         struct job_scratch *scratch; /* private */
 };
 
@@ -215,34 +234,41 @@ static inline void capo_job_freep(struct capo_job **job)
 /** capo_job_info() - value of @key (core/log/info.h) in a process' INFO, NULL when it has none. */
 const char *capo_job_info(const struct capo_job_process *process, const char *key);
 
-/** capo_job_gpus() - GPUs that its processes worked on, as far as known; one for each of which it is not. */
+/** capo_job_gpus() - GPUs that its processes worked on, as far as known; one for each of which it
+ * is not. */
 uint32_t capo_job_gpus(const struct capo_job *job);
 
 /** capo_job_duration_ns() - from the first log's epoch to the last time seen. */
 uint64_t capo_job_duration_ns(const struct capo_job *job);
 
-/** capo_job_row_clock() - the best clock that timed calls of the row: KERNEL, EVENT, HOST, else NONE. */
+/** capo_job_row_clock() - the best clock that timed calls of the row: KERNEL, EVENT, HOST, else
+ * NONE. */
 enum capo_clock capo_job_row_clock(const struct capo_job_row *row);
 
-/** capo_job_times_sampled() - @time (CAPO_TIMES of them) by @clock, of @calls calls. Refers to @time. */
-struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock, uint64_t calls);
+/** capo_job_times_sampled() - @time (CAPO_TIMES of them) by @clock, of @calls calls. Refers to
+ * @time. */
+struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock,
+                                           uint64_t calls);
 
 /** capo_job_row_sampled() - the same of a row by its best clock. */
 struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row);
 
-/** capo_job_row_total_ns() - time of all calls of the row over all ranks by its best clock; calls that this clock did
- * not see are taken to last as long as the mean of those it drew. */
+/** capo_job_row_total_ns() - time of all calls of the row over all ranks by its best clock; calls
+ * that this clock did not see are taken to last as long as the mean of those it drew. */
 double capo_job_row_total_ns(const struct capo_job_row *row);
 
 /**
- * capo_job_row_bandwidth() - GB/s by nccl-tests' convention: bytes over the p50 of GPU times, busbw = algbw * factor
+ * capo_job_row_bandwidth() - GB/s by nccl-tests' convention: bytes over the p50 of GPU times, busbw
+ * = algbw * factor
  *
- * Return: false, with both 0, when there is none to be had: only host times (they are the enqueue's), no bytes, a group
- * (its calls differ), communicator size not known.
+ * Return: false, with both 0, when there is none to be had: only host times (they are the
+ * enqueue's), no bytes, a group (its calls differ), communicator size not known.
  */
-bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row, double *algbw, double *busbw);
+bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row,
+                            double *algbw, double *busbw);
 
-/** capo_job_row_merge() - add @from's calls and times to @to; keys are the caller's business. Return: 0, -ENOMEM. */
+/** capo_job_row_merge() - add @from's calls and times to @to; keys are the caller's business.
+ * Return: 0, -ENOMEM. */
 int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from);
 
 #endif

@@ -8,7 +8,8 @@
 
 enum { SHARE = 256 };
 
-/* By id, in shares: ids are given one after another, but a damaged one would cost a table of all. */
+/* By id, in shares: ids are given one after another, but a damaged one would cost a table of all.
+ */
 struct capo_log_calls {
         struct capo_log_shape *shapes[65536 / SHARE];
 };
@@ -40,7 +41,8 @@ static int take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
         return 0;
 }
 
-static int take_block(const struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
+static int take_block(const struct capo_log_calls *c, const struct capo_log_frame *f,
+                      capo_log_call_fn each, void *arg)
 {
         static const struct capo_log_shape unknown;
         struct capo_log_columns columns;
@@ -69,7 +71,8 @@ static int take_wide(const struct capo_log_frame *f, capo_log_call_fn each, void
         return r;
 }
 
-int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
+int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f,
+                        capo_log_call_fn each, void *arg)
 {
         if (f->type == CAPO_FRAME_SHAPE)
                 return take_shapes(c, f);

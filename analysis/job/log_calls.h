@@ -19,14 +19,17 @@ static inline void capo_log_calls_freep(struct capo_log_calls **c)
 typedef int (*capo_log_call_fn)(const struct capo_record *r, unsigned thread, void *arg);
 
 /**
- * capo_log_calls_take() - give it each frame of the log in turn; @each is called with every call the frame holds
+ * capo_log_calls_take() - give it each frame of the log in turn; @each is called with every call
+ * the frame holds
  * @each: 0 to go on; anything else ends it. NULL: only what the frame says of shapes is taken.
  * Times are ns since the log's epoch. Calls are in the order of the log, which is not that of time.
  * Return: 0; what @each returned; -ENOMEM.
  */
-int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg);
+int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f,
+                        capo_log_call_fn each, void *arg);
 
-/** capo_log_calls_each() - all frames that are left of @log. Return: 0; what @each returned; -ENOMEM; -EIO, as capo_log_next(). */
+/** capo_log_calls_each() - all frames that are left of @log. Return: 0; what @each returned;
+ * -ENOMEM; -EIO, as capo_log_next(). */
 int capo_log_calls_each(struct capo_log *log, capo_log_call_fn each, void *arg);
 
 #endif

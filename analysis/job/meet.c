@@ -14,7 +14,8 @@ static uint32_t most_rows(uint32_t n_ranks)
 
 uint64_t capo_meet_bytes(uint32_t n_ranks)
 {
-        return (most_rows(n_ranks) + CAPO_MEET_LONG) * (uint64_t)n_ranks * sizeof(struct capo_meet_arrival);
+        return (most_rows(n_ranks) + CAPO_MEET_LONG) * (uint64_t)n_ranks *
+               sizeof(struct capo_meet_arrival);
 }
 
 struct capo_meet *capo_meet_new(uint32_t n_ranks)
@@ -28,7 +29,8 @@ struct capo_meet *capo_meet_new(uint32_t n_ranks)
         m->max_rows = most_rows(n_ranks);
         m->n_slots = 8192;
         m->rows = malloc((m->max_rows + CAPO_MEET_LONG) * sizeof *m->rows);
-        m->arrivals = malloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
+        m->arrivals =
+                malloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
         m->slots = calloc(m->n_slots, sizeof *m->slots);
         if (!m->rows || !m->arrivals || !m->slots) {
                 capo_meet_free(m);
@@ -75,7 +77,8 @@ static void thin_rows(struct capo_meet *m)
                                 continue;
                         if (kept != i) {
                                 m->rows[kept] = m->rows[i];
-                                memcpy(m->arrivals + (size_t)kept * m->n_ranks, m->arrivals + (size_t)i * m->n_ranks,
+                                memcpy(m->arrivals + (size_t)kept * m->n_ranks,
+                                       m->arrivals + (size_t)i * m->n_ranks,
                                        m->n_ranks * sizeof *m->arrivals);
                         }
                         kept++;
@@ -97,14 +100,15 @@ static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_recor
 }
 
 /* Into @slot's row, which is made when it is empty: there is room for it. */
-static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank, const struct capo_record *r, bool extra)
+static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
+                           const struct capo_record *r, bool extra)
 {
         struct capo_meet_arrival *a;
         struct capo_meet_row *row;
 
         if (!*slot) {
-                m->rows[m->n_rows] =
-                        (struct capo_meet_row){.seq = r->seq, .bytes = r->bytes, .call = r->call, .extra = extra};
+                m->rows[m->n_rows] = (struct capo_meet_row){
+                        .seq = r->seq, .bytes = r->bytes, .call = r->call, .extra = extra};
                 a = m->arrivals + (size_t)m->n_rows * m->n_ranks;
                 for (uint32_t i = 0; i < m->n_ranks; i++)
                         a[i] = (struct capo_meet_arrival){.begin = CAPO_MEET_ABSENT};
@@ -162,7 +166,8 @@ void capo_meet_gap(struct capo_meet *m, uint32_t seq, uint64_t ns)
 
         while (i < m->n_gaps && m->gaps[i].seq != seq)
                 i++;
-        if (!seq || (i < m->n_gaps ? ns <= m->gaps[i].ns : i == CAPO_MEET_LONG && ns <= m->gaps[i - 1].ns))
+        if (!seq ||
+            (i < m->n_gaps ? ns <= m->gaps[i].ns : i == CAPO_MEET_LONG && ns <= m->gaps[i - 1].ns))
                 return;
         if (i == CAPO_MEET_LONG) /* the shortest goes */
                 i--;
@@ -184,9 +189,11 @@ uint32_t capo_meet_close_gaps(struct capo_meet *m, uint64_t least)
         return missing;
 }
 
-void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq, const struct capo_record *group)
+void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq,
+                       const struct capo_record *group)
 {
-        if (handle < 0 || handle / m->n_ranks >= m->n_rows || m->rows[handle / m->n_ranks].seq != seq)
+        if (handle < 0 || handle / m->n_ranks >= m->n_rows ||
+            m->rows[handle / m->n_ranks].seq != seq)
                 return; /* thinned away in between */
         set_gpu(m, handle, group);
 }
@@ -196,13 +203,14 @@ bool capo_meet_is_barrier(const struct capo_meet_row *row)
         enum capo_call_kind kind = capo_call_kind(row->call);
 
         return row->bytes && !row->mismatch &&
-               (kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER ||
-                kind == CAPO_KIND_ALLTOALL);
+               (kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER ||
+                kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL);
 }
 
 bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row)
 {
-        const struct capo_meet_arrival *at = meet->arrivals + (size_t)(row - meet->rows) * meet->n_ranks;
+        const struct capo_meet_arrival *at =
+                meet->arrivals + (size_t)(row - meet->rows) * meet->n_ranks;
         bool timed = false;
 
         for (uint32_t k = 0; k < meet->n_ranks; k++)

@@ -28,28 +28,33 @@ struct reading {
         int32_t *ranks;  /* id in this process -> rank */
         struct capo_log_shape *shapes;
         struct wanted *wanted;
-        uint32_t n_ids,
-                n_shapes; /* one past the highest number so far: tables are for 65536, and most logs use a few */
+        uint32_t n_ids, n_shapes; /* one past the highest number so far: tables are for 65536, and
+                                     most logs use a few */
         struct job_places cells, sites;
         struct pending pending[N_PENDING];
         uint32_t n_pending;
         bool blocks; /* calls have been seen */
-        bool missed; /* calls of a communicator came before it was described, and were not sampled */
+        bool missed; /* calls of a communicator came before it was described, and were not sampled
+                      */
         bool again;  /* the log is read once more for those */
         bool longs;  /* it is read once more for calls behind long silences */
-        uint64_t silent_from[JOB_GAP_THREADS]; /* by thread: when its latest call began; 0: none yet */
-        bool silent_untimed[JOB_GAP_THREADS];  /* a call behind its last silence was on the GPU and not timed */
+        uint64_t silent_from[JOB_GAP_THREADS]; /* by thread: when its latest call began; 0: none yet
+                                                */
+        bool silent_untimed[JOB_GAP_THREADS];  /* a call behind its last silence was on the GPU and
+                                                  not timed */
         uint64_t n_calls[JOB_GAP_THREADS];     /* by thread */
         struct capo_silences silent[JOB_GAP_THREADS];
 };
 
-/** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end(); NULL: no memory. */
+/** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end();
+ * NULL: no memory. */
 struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log);
 
 /** job_reading_end() - the log is read. The job keeps the tables for the next one. */
 void job_reading_end(struct reading *rd);
 
-/** job_reading_comm() - the process's communicator @id is job->comms[@comm], and its rank there @rank. */
+/** job_reading_comm() - the process's communicator @id is job->comms[@comm], and its rank there
+ * @rank. */
 void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank);
 
 /** job_read_shapes(), job_read_block(), job_read_wide() - a frame of the type. */

@@ -4,7 +4,8 @@
 #include "analysis/job/sampled.h"
 #include "analysis/job/spread.h"
 
-/* Calls that do not stand for themselves: how many there are, how many of them were drawn, and what those took. */
+/* Calls that do not stand for themselves: how many there are, how many of them were drawn, and what
+ * those took. */
 struct rest {
         double calls, drawn, sum_ns, sum_sq;
 };
@@ -15,7 +16,8 @@ static struct rest rest_of(const struct capo_sampled *s)
                          .sum_ns = (double)(s->timed->sum_ns - s->chosen->sum_ns),
                          .sum_sq = s->timed->sum_sq - s->chosen->sum_sq};
 
-        r.calls = fmax(r.drawn, (double)s->calls - (double)s->chosen->count - (double)s->told_calls);
+        r.calls =
+                fmax(r.drawn, (double)s->calls - (double)s->chosen->count - (double)s->told_calls);
         return r;
 }
 
@@ -42,7 +44,8 @@ double capo_sampled_cov(const struct capo_sampled *s)
 
         if (r.drawn <= 0 || mean <= 0 || s->told_calls) /* of those only the sum is known */
                 return capo_hist_cov(s->timed);
-        squares = (s->chosen->sum_sq + r.sum_sq * (r.calls / r.drawn)) / ((double)s->chosen->count + r.calls);
+        squares = (s->chosen->sum_sq + r.sum_sq * (r.calls / r.drawn)) /
+                  ((double)s->chosen->count + r.calls);
         return squares > mean * mean ? sqrt(squares - mean * mean) / mean : 0;
 }
 
@@ -70,7 +73,8 @@ double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count)
         if (drawn < 2)
                 return r.calls * mean;
         variance = fmax(0, r.sum_sq / r.drawn - mean * mean);
-        return r.calls * sqrt(variance * (1 - r.drawn / r.calls) / drawn) * capo_quantile_t(0.05, drawn - 1);
+        return r.calls * sqrt(variance * (1 - r.drawn / r.calls) / drawn) *
+               capo_quantile_t(0.05, drawn - 1);
 }
 
 void capo_silences_add(struct capo_silences *s, uint64_t ns)

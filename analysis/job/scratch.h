@@ -13,9 +13,11 @@ struct job_index {
 
 struct job_scratch {
         struct job_index rows, sites, comms, failures;
-        struct capo_meet **meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
-        uint64_t meet_bytes;      /* that they take */
-        struct reading *spare;    /* of the log before: its tables are large and nearly empty. analysis/job/reading.h */
+        struct capo_meet *
+                *meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
+        uint64_t meet_bytes;   /* that they take */
+        struct reading *spare; /* of the log before: its tables are large and nearly empty.
+                                  analysis/job/reading.h */
 };
 
 /** job_reading_free() - of the spare one, with the job. @rd may be NULL. */

@@ -20,7 +20,8 @@ static double find_quantile(double *v, size_t n, double q)
 }
 
 /* Start of member @k in row @i, by @from; NAN when it is not in, or that is not known of it. */
-static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k, enum capo_skew_from from)
+static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k,
+                       enum capo_skew_from from)
 {
         const struct capo_job_member *member = &s->job->comms[comm].members[k];
         const struct capo_meet *m = s->meets[comm];
@@ -58,7 +59,8 @@ struct laid {
 };
 
 /* Does the row say by @from when each member started? Then @to has it. */
-static bool row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
+static bool row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
+                      enum capo_skew_from from, double *to)
 {
         uint32_t n = s->job->comms[comm].n_members, k = 0;
 
@@ -67,10 +69,13 @@ static bool row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i, en
         return k == n && !s->meets[comm]->rows[i].mismatch;
 }
 
-/* The same; what a kernel itself says of its waiting is better than how long it took, which has the moving in it. */
-static bool row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
+/* The same; what a kernel itself says of its waiting is better than how long it took, which has the
+ * moving in it. */
+static bool row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
+                       enum capo_skew_from from, double *to)
 {
-        return (from == CAPO_SKEW_GPU_DURATION && row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
+        return (from == CAPO_SKEW_GPU_DURATION &&
+                row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
                row_tells(s, comm, i, from, to);
 }
 
@@ -84,20 +89,23 @@ static double mean_of(const double *t, uint32_t n)
 }
 
 /*
- * How far the host's starts are from what the GPU says, over the calls that have both. Returns whether they tell the
- * same: they differ by less than half of what there is to tell. @error: what they hardly ever differ by.
+ * How far the host's starts are from what the GPU says, over the calls that have both. Returns
+ * whether they tell the same: they differ by less than half of what there is to tell. @error: what
+ * they hardly ever differ by.
  */
-static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, const struct laid *l,
-                        double *error)
+static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                        const struct laid *l, double *error)
 {
-        double *gpu = l->start, *host = l->start + l->n; /* not filled yet; there are FEW rows at least */
+        double *gpu = l->start,
+               *host = l->start + l->n; /* not filled yet; there are FEW rows at least */
         double differ = 0, told = 0;
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
                 double worst = 0, mg, mh;
 
-                if (!row_starts(s, comm, i, from, gpu) || !row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
+                if (!row_starts(s, comm, i, from, gpu) ||
+                    !row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
                         continue;
                 mg = mean_of(gpu, l->n);
                 mh = mean_of(host, l->n);
@@ -135,11 +143,13 @@ static double spread_of(const double *t, uint32_t n)
 }
 
 /*
- * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were not timed are taken by
- * the host's start where that tells the same; where it does not (work is enqueued ahead), only those behind a long
- * silence and further apart than a host's start has been seen to err.
+ * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were
+ * not timed are taken by the host's start where that tells the same; where it does not (work is
+ * enqueued ahead), only those behind a long silence and further apart than a host's start has been
+ * seen to err.
  */
-static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, struct laid *l)
+static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                    struct laid *l)
 {
         const struct capo_meet *m = s->meets[comm];
         double error = 0;
@@ -151,9 +161,11 @@ static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_f
 
                 *at = (struct laid_call){.row = &m->rows[i], .nth = i};
                 if (!row_starts(s, comm, i, from, to)) {
-                        if (from == CAPO_SKEW_HOST_START || !row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
+                        if (from == CAPO_SKEW_HOST_START ||
+                            !row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
                                 continue;
-                        if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) && spread_of(to, l->n) > 10 * error))
+                        if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) &&
+                                         spread_of(to, l->n) > 10 * error))
                                 continue;
                         at->by_host = true;
                 }
@@ -164,7 +176,8 @@ static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_f
         }
 }
 
-static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, double *scratch)
+static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                        double *scratch)
 {
         uint32_t n = 0;
 
@@ -176,7 +189,8 @@ static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_sk
 static bool on_one_clock(const struct capo_job *job, const struct capo_job_comm *c)
 {
         for (uint32_t k = 1; k < c->n_members; k++) {
-                if (job->processes[c->members[k].process].clock != job->processes[c->members[0].process].clock)
+                if (job->processes[c->members[k].process].clock !=
+                    job->processes[c->members[0].process].clock)
                         return false;
         }
         return true;
@@ -185,11 +199,11 @@ static bool on_one_clock(const struct capo_job *job, const struct capo_job_comm 
 enum among { EVERYBODY, OTHERS };
 
 /*
- * Over the calls in which skew->worst was last, the median of: how far it was behind the first; how far the last of the
- * others was.
+ * Over the calls in which skew->worst was last, the median of: how far it was behind the first; how
+ * far the last of the others was.
  */
-static double when_last(const struct capo_job_comm *c, const struct capo_skew *skew, const double *starts,
-                        double *column, enum among among)
+static double when_last(const struct capo_job_comm *c, const struct capo_skew *skew,
+                        const double *starts, double *column, enum among among)
 {
         uint32_t n = c->n_members, n_last = 0;
 
@@ -212,12 +226,13 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
 }
 
 /*
- * The waiting that each rank caused, for the whole job. Calls behind a long silence and those timed for what they are (the
- * first of a kind is like no other) stand for themselves; the others are an even sample of all others, so their mean
- * stands for those, with the interval of a mean of a finite population.
+ * The waiting that each rank caused, for the whole job. Calls behind a long silence and those timed
+ * for what they are (the first of a kind is like no other) stand for themselves; the others are an
+ * even sample of all others, so their mean stands for those, with the interval of a mean of a
+ * finite population.
  */
-static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew, const struct laid *l,
-                         const struct capo_meet *m)
+static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew,
+                         const struct laid *l, const struct capo_meet *m)
 {
         double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n, all;
 
@@ -240,8 +255,9 @@ static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew, 
 
                 rank->caused_ns = own[k] + (n > 0 ? sum[k] * (all / n) : 0);
                 if (n > 1 && all > n)
-                        rank->caused_pm_ns =
-                                1.96 * all * sqrt(fmax(0, sq[k] - sum[k] * sum[k] / n) / (n - 1) / n * (1 - n / all));
+                        rank->caused_pm_ns = 1.96 * all *
+                                             sqrt(fmax(0, sq[k] - sum[k] * sum[k] / n) / (n - 1) /
+                                                  n * (1 - n / all));
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
         }
@@ -259,8 +275,8 @@ static double middle_of(const double *t, uint32_t n, uint32_t except, double *sc
         return capo_middle(scratch, m);
 }
 
-/* The call that each rank kept the others waiting in longest: behind the median of all. That ranks come to their first
- * call one after the other is how jobs begin. */
+/* The call that each rank kept the others waiting in longest: behind the median of all. That ranks
+ * come to their first call one after the other is how jobs begin. */
 static void find_holes(struct capo_skew *skew, const struct laid *l)
 {
         for (uint32_t i = 0; i < l->n_rows; i++) {
@@ -295,20 +311,23 @@ static int by_seq(const void *a, const void *b)
 }
 
 /*
- * From which call on skew->worst was last in most: the one behind which calls in which it was last outweigh the others most, where
- * it takes half way from its chance to all of them to weigh nothing. What is not clear of that is from the beginning.
+ * From which call on skew->worst was last in most: the one behind which calls in which it was last
+ * outweigh the others most, where it takes half way from its chance to all of them to weigh
+ * nothing. What is not clear of that is from the beginning.
  */
-static void find_turn(const struct capo_job *job, const struct capo_job_comm *c, struct capo_skew *skew,
-                      const struct laid *l, const struct capo_meet *m)
+static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
+                      struct capo_skew *skew, const struct laid *l, const struct capo_meet *m)
 {
         _cleanup_free_ struct turn *turn = malloc((l->n_rows + 1) * sizeof *turn);
         double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
         uint32_t from = l->n_rows;
-        const struct capo_job_member *worst = &c->members[skew->worst]; /* by rank; of those that left a log */
+        const struct capo_job_member *worst =
+                &c->members[skew->worst]; /* by rank; of those that left a log */
         const struct capo_meet_row *row;
 
         for (uint32_t i = 0; turn && i < l->n_rows; i++)
-                turn[i] = (struct turn){l->call[i].row->seq, i, (l->call[i].last == skew->worst) - level};
+                turn[i] = (struct turn){l->call[i].row->seq, i,
+                                        (l->call[i].last == skew->worst) - level};
         if (turn)
                 qsort(turn, l->n_rows, sizeof *turn, by_seq);
         for (uint32_t i = l->n_rows; turn && i-- > 0;) {
@@ -322,8 +341,9 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                 return;
         row = l->call[turn[from].row].row;
         skew->worst_from_seq = row->seq;
-        skew->worst_from_ns = job->processes[worst->process].header.t0_real_ns +
-                              m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)worst->rank].begin;
+        skew->worst_from_ns =
+                job->processes[worst->process].header.t0_real_ns +
+                m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)worst->rank].begin;
 }
 
 /* What the rows say. */
@@ -371,11 +391,12 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
 }
 
 /*
- * Do the calls of skew->worst come late on its host, too? A call does where that is half of how late its GPU is; so must half of the
- * waiting that it caused. What the host says of others does not count: on a busy machine each of them is late now and then.
+ * Do the calls of skew->worst come late on its host, too? A call does where that is half of how
+ * late its GPU is; so must half of the waiting that it caused. What the host says of others does
+ * not count: on a busy machine each of them is late now and then.
  */
-static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm, const struct capo_skew *skew,
-                            const struct laid *l)
+static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
+                            const struct capo_skew *skew, const struct laid *l)
 {
         double *host = l->start + (size_t)l->n_rows * l->n; /* there is one row more than calls */
         double all = 0, hosts = 0;
@@ -384,7 +405,8 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm, const st
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 const double *gpu = l->start + (size_t)i * l->n;
 
-                if (l->call[i].last != k || !row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
+                if (l->call[i].last != k ||
+                    !row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
                         continue;
                 all += l->call[i].waited;
                 if (host[k] - middle_of(host, l->n, k, l->charges) >=
@@ -395,21 +417,24 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm, const st
 }
 
 /*
- * A rank that stood still for seconds is in one call, which hardly ever is one of those timed on the GPU; but what the others
- * waited in it is time on their GPUs, and known: the row of that call is told, beside the shortest that such a call takes.
+ * A rank that stood still for seconds is in one call, which hardly ever is one of those timed on
+ * the GPU; but what the others waited in it is time on their GPUs, and known: the row of that call
+ * is told, beside the shortest that such a call takes.
  */
-static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call, double spread,
-                     double waited)
+static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call,
+                     double spread, double waited)
 {
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 struct capo_job_row *row = &job->rows[i];
                 const struct capo_hist *timed = &row->time[CAPO_CLOCK_EVENT];
 
-                if (row->comm != comm || row->call != call->call || row->bytes != call->bytes || !timed->count)
+                if (row->comm != comm || row->call != call->call || row->bytes != call->bytes ||
+                    !timed->count)
                         continue;
                 if (spread > (double)timed->max_ns) {
                         row->told_calls += job->comms[comm].n_members;
-                        row->told_ns += waited + (double)job->comms[comm].n_members * (double)timed->min_ns;
+                        row->told_ns +=
+                                waited + (double)job->comms[comm].n_members * (double)timed->min_ns;
                 }
                 return;
         }
@@ -448,7 +473,8 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 capo_skew_free(skew);
                 return -ENOMEM;
         }
-        for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START; from++) { /* the best that a few calls have */
+        for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START;
+             from++) { /* the best that a few calls have */
                 if (rows_by(s, comm, from, l.start) >= FEW)
                         break;
         }
@@ -469,8 +495,9 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         skew->n_calls = l.n_rows;
         for (uint32_t i = 0; i < l.n_rows; i++) {
                 skew->n_host += l.call[i].by_host;
-                skew->n_kernel += from == CAPO_SKEW_GPU_DURATION && !l.call[i].by_host &&
-                                  row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
+                skew->n_kernel +=
+                        from == CAPO_SKEW_GPU_DURATION && !l.call[i].by_host &&
+                        row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
         }
         skew->from = from;
         skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);

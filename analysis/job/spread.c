@@ -9,7 +9,8 @@ static double middle_value(const double *v, size_t n)
         return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* Hoare's "find": v[k] becomes what sorting would put there, nothing before it larger, nothing behind it smaller. */
+/* Hoare's "find": v[k] becomes what sorting would put there, nothing before it larger, nothing
+ * behind it smaller. */
 static void select_kth(double *v, ptrdiff_t n, ptrdiff_t k)
 {
         ptrdiff_t lo = 0, hi = n - 1;
@@ -66,7 +67,8 @@ double capo_median_se(const double *sorted, size_t n, double *scratch)
         if (n < 2)
                 return 0;
         if (n >= 8) {
-                double half = 0.98 * sqrt((double)n); /* 1.96 standard deviations of Binomial(n, 1/2) */
+                double half =
+                        0.98 * sqrt((double)n); /* 1.96 standard deviations of Binomial(n, 1/2) */
                 size_t lo = (size_t)fmax(0, floor((double)n / 2 - half));
                 size_t hi = (size_t)fmin((double)n - 1, ceil((double)n / 2 + half));
 
@@ -79,8 +81,8 @@ double capo_median_se(const double *sorted, size_t n, double *scratch)
 static double normal_quantile(double p)
 {
         double t = sqrt(-2 * log(p));
-        double z =
-                t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+        double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                               (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
 
         z += (0.5 * erfc(z / M_SQRT2) - p) / (exp(-z * z / 2) / sqrt(2 * M_PI));
         return z;

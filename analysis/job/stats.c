@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adding a log. Frames are read once, in order. Descriptions (communicators, shapes) are taken up at once; of CELLs and
- * SITEs, which replace their earlier selves, only the last place is remembered and read again at the end; single calls
- * are stats_calls.c's.
+ * Adding a log. Frames are read once, in order. Descriptions (communicators, shapes) are taken up
+ * at once; of CELLs and SITEs, which replace their earlier selves, only the last place is
+ * remembered and read again at the end; single calls are stats_calls.c's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +77,8 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                                       .device = c.device,
                                       .flags = c.flags,
                                       .t_birth_ns = p->header.t0_real_ns + c.t_birth,
-                                      .t_death_ns = c.t_death ? p->header.t0_real_ns + c.t_death : 0};
+                                      .t_death_ns =
+                                              c.t_death ? p->header.t0_real_ns + c.t_death : 0};
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
                 return 0;
         rd->missed |= rd->blocks && has_shapes(rd, c.id);
@@ -129,7 +130,8 @@ static char *host_from_path(const char *path)
         return job_text_copy(name, strcspn(name, "."));
 }
 
-/* A killed process that kept every call: the log has calls that its last checkpoint had not counted. */
+/* A killed process that kept every call: the log has calls that its last checkpoint had not
+ * counted. */
 static bool cells_are_stale(struct capo_job_process *p)
 {
         const char *trace = capo_job_info(p, CAPO_INFO_TRACE);
@@ -183,7 +185,8 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
         if (!rd)
                 return -ENOMEM;
         p = &job->processes[job->n_processes++];
-        *p = (struct capo_job_process){.rank = -1, .header = *capo_log_header(log), .path = strdup(path)};
+        *p = (struct capo_job_process){
+                .rank = -1, .header = *capo_log_header(log), .path = strdup(path)};
         r = p->path ? read_frames(rd, progress, arg) : -ENOMEM;
         p->health = *capo_log_health(log);
         host = capo_job_info(p, CAPO_INFO_HOST);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logs into a job. Rows come from the exact CELLs of each log; the single calls in BLOCKs are only sampled, to see who
- * comes late (analysis/job/skew.h). Memory grows with ranks and distinct calls, not with the number of records.
+ * Logs into a job. Rows come from the exact CELLs of each log; the single calls in BLOCKs are only
+ * sampled, to see who comes late (analysis/job/skew.h). Memory grows with ranks and distinct calls,
+ * not with the number of records.
  *
  *      job = capo_job_new();
  *      for each path: capo_job_add_log(job, path, why, sizeof why);
- *      capo_job_finish(job);      names, layouts, skew; then everything in analysis/job/job.h may be read
+ *      capo_job_finish(job);      names, layouts, skew; then everything in analysis/job/job.h may
+ *                                 be read
  *
- * The order of processes is the order of adding; communicators are ordered by size (largest first), birth and uid;
- * rows by communicator, call, bytes. So the same files give the same answer.
+ * The order of processes is the order of adding; communicators are ordered by size (largest first),
+ * birth and uid; rows by communicator, call, bytes. So the same files give the same answer.
  */
 #ifndef CAPO_STATS_H
 #define CAPO_STATS_H
@@ -20,7 +22,8 @@
  * @why: as capo_log_open(), when the log could not be used at all
  * @progress: called now and then with bytes read of this log; may be NULL
  *
- * A log that breaks off or is damaged is used as far as it goes: its process' health and read_error tell.
+ * A log that breaks off or is damaged is used as far as it goes: its process' health and read_error
+ * tell.
  *
  * Return: 0; what capo_log_open() returned; -ENOMEM.
  */

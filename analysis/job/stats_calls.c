@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single calls. Those in BLOCKs are looked at just long enough to see whether they are in the sample of
- * analysis/job/meet.h, and that loop is the one that decides how fast a report is. Calls behind long silences that the
- * sample lacks are fetched in a second reading, when there are any.
+ * Single calls. Those in BLOCKs are looked at just long enough to see whether they are in the
+ * sample of analysis/job/meet.h, and that loop is the one that decides how fast a report is. Calls
+ * behind long silences that the sample lacks are fetched in a second reading, when there are any.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,22 +12,25 @@
 #include "core/base/util.h"
 #include "analysis/job/reading.h"
 
-/* Communicators that are compared: of at most so many ranks; in so many bytes for all, 28 of 65,536 ranks or 10,000 of 8, and so
- * many more for each log, where five of eight ranks are shared by so many. */
+/* Communicators that are compared: of at most so many ranks; in so many bytes for all, 28 of 65,536
+ * ranks or 10,000 of 8, and so many more for each log, where five of eight ranks are shared by so
+ * many. */
 enum { MEET_RANKS = 1 << 16 };
 #define MEET_BYTES  ((uint64_t)4 << 30)
 #define MEET_OF_LOG ((uint64_t)256 << 10)
 
-/* Silences of a thread that are looked at: of what the job has lasted so far. Shorter ones matter only when there are
- * many, and then the sample has them. */
+/* Silences of a thread that are looked at: of what the job has lasted so far. Shorter ones matter
+ * only when there are many, and then the sample has them. */
 enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 8 };
 
-/* A rank takes room in each call, whether it left a log or not: a stranger's word may be that there are very many. */
+/* A rank takes room in each call, whether it left a log or not: a stranger's word may be that there
+ * are very many. */
 static bool new_meet(struct capo_job *job, const struct capo_job_comm *c, struct capo_meet **meet)
 {
         uint64_t bytes = capo_meet_bytes((uint32_t)c->n_ranks);
 
-        if (c->n_ranks > MEET_RANKS || job->scratch->meet_bytes + bytes > MEET_BYTES + job->n_processes * MEET_OF_LOG)
+        if (c->n_ranks > MEET_RANKS ||
+            job->scratch->meet_bytes + bytes > MEET_BYTES + job->n_processes * MEET_OF_LOG)
                 return false;
         *meet = capo_meet_new((uint32_t)c->n_ranks);
         job->scratch->meet_bytes += *meet ? bytes : 0;
@@ -54,8 +57,10 @@ static bool is_collective(unsigned call)
         return kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
 }
 
-/* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so ask again then. */
-static struct wanted wanted_of_call(const struct reading *rd, unsigned call, unsigned flags, uint16_t comm)
+/* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so
+ * ask again then. */
+static struct wanted wanted_of_call(const struct reading *rd, unsigned call, unsigned flags,
+                                    uint16_t comm)
 {
         struct capo_meet *meet;
 
@@ -70,7 +75,8 @@ void job_want_again(struct reading *rd, uint16_t comm)
 {
         for (uint32_t i = 0; i < rd->n_shapes; i++) {
                 if (rd->shapes[i].call && rd->shapes[i].comm == comm)
-                        rd->wanted[i] = wanted_of_call(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
+                        rd->wanted[i] =
+                                wanted_of_call(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
         }
 }
 
@@ -109,9 +115,10 @@ static void meet_call(struct reading *rd, const struct capo_record *r)
                 job_want_again(rd, r->comm);
         if (handle >= 0 && r->flags & CAPO_RECORD_MEMBER) {
                 if (rd->n_pending == N_PENDING) /* their groups never came: forget the oldest */
-                        memmove(rd->pending, rd->pending + 1, --rd->n_pending * sizeof *rd->pending);
-                rd->pending[rd->n_pending++] =
-                        (struct pending){.meet = meet, .handle = handle, .seq = r->seq, .group = r->group};
+                        memmove(rd->pending, rd->pending + 1,
+                                --rd->n_pending * sizeof *rd->pending);
+                rd->pending[rd->n_pending++] = (struct pending){
+                        .meet = meet, .handle = handle, .seq = r->seq, .group = r->group};
         }
 }
 
@@ -122,21 +129,25 @@ void job_seen_until(struct reading *rd, uint64_t t)
 }
 
 /* Was one of the calls @from .. @to - 1 on the GPU without being timed? */
-static bool any_untimed(const struct reading *rd, const struct capo_log_columns *c, uint32_t from, uint32_t to)
+static bool any_untimed(const struct reading *rd, const struct capo_log_columns *c, uint32_t from,
+                        uint32_t to)
 {
         while (to-- > from) {
                 const struct capo_log_shape *s = &rd->shapes[c->shape[to]];
 
-                if (s->clock == CAPO_CLOCK_HOST && s->bytes && capo_call_kind(s->call) != CAPO_KIND_OTHER)
+                if (s->clock == CAPO_CLOCK_HOST && s->bytes &&
+                    capo_call_kind(s->call) != CAPO_KIND_OTHER)
                         return true;
         }
         return false;
 }
 
-/* The first collective from call @i on came after a silence of @ns. If a call between the silence before and this one was
- * not timed, and so can have been on the GPU all the time, the silence is one of the process (sampled.h): the program waits
- * for all that it enqueued, whichever call came last. */
-static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, bool untimed, uint64_t ns)
+/* The first collective from call @i on came after a silence of @ns. If a call between the silence
+ * before and this one was not timed, and so can have been on the GPU all the time, the silence is
+ * one of the process (sampled.h): the program waits for all that it enqueued, whichever call came
+ * last. */
+static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, bool untimed,
+                     uint64_t ns)
 {
         if (!rd->again && untimed)
                 capo_silences_add(&rd->silent[c->thread % JOB_GAP_THREADS], ns);
@@ -150,13 +161,15 @@ static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint3
         }
 }
 
-/* Calls that are timed stand in the log when they are done, so behind later ones: a silence begins with the latest call yet. */
+/* Calls that are timed stand in the log when they are done, so behind later ones: a silence begins
+ * with the latest call yet. */
 static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
 {
         uint64_t *last = &rd->silent_from[c->thread % JOB_GAP_THREADS];
         bool *untimed = &rd->silent_untimed[c->thread % JOB_GAP_THREADS];
         uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
-        uint32_t since = 0; /* calls from it on came behind the last silence; @untimed has those of earlier blocks */
+        uint32_t since = 0; /* calls from it on came behind the last silence; @untimed has those of
+                               earlier blocks */
 
         least = least < GAP_LEAST_NS ? GAP_LEAST_NS : least;
         if (!*last)
@@ -193,15 +206,16 @@ static void read_long(struct reading *rd, const struct capo_log_columns *c)
                 const struct wanted *w = &rd->wanted[c->shape[i]];
 
                 if (!w->limit || (w->grouped && !rd->n_pending) ||
-                    (!w->grouped && !capo_meet_is_long(meet_of(rd, rd->shapes[c->shape[i]].comm), c->seq[i])))
+                    (!w->grouped &&
+                     !capo_meet_is_long(meet_of(rd, rd->shapes[c->shape[i]].comm), c->seq[i])))
                         continue;
                 capo_log_record(c, i, &rd->shapes[c->shape[i]], &r);
                 meet_call(rd, &r);
         }
 }
 
-/* Calls are in the order in which they were finished: one that was timed on the GPU comes late, a group behind its
- * members. */
+/* Calls are in the order in which they were finished: one that was timed on the GPU comes late, a
+ * group behind its members. */
 static uint32_t find_latest(const struct capo_log_columns *c)
 {
         uint32_t begin = 0, i = c->n - 1;
@@ -232,7 +246,8 @@ void job_read_block(struct reading *rd, const struct capo_log_frame *f)
         for (uint32_t i = 0; i < c.n; i++) {
                 const struct wanted *w = &rd->wanted[c.shape[i]];
 
-                if (likely(capo_meet_hash(c.seq[i]) > w->limit) || (w->grouped && !rd->n_pending) || !w->limit)
+                if (likely(capo_meet_hash(c.seq[i]) > w->limit) || (w->grouped && !rd->n_pending) ||
+                    !w->limit)
                         continue;
                 capo_log_record(&c, i, &rd->shapes[c.shape[i]], &r);
                 meet_call(rd, &r);
@@ -253,7 +268,8 @@ void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
                 struct wanted w = wanted_of_call(rd, r.call, r.flags, r.comm);
 
                 p->n_records += !rd->again;
-                if (w.limit && (rd->longs || capo_meet_hash(r.seq) <= w.limit) && r.t_begin <= r.t_end)
+                if (w.limit && (rd->longs || capo_meet_hash(r.seq) <= w.limit) &&
+                    r.t_begin <= r.t_end)
                         meet_call(rd, &r);
                 job_seen_until(rd, r.t_end);
                 if (r.t_begin >= p->last_call.t_begin)
@@ -280,9 +296,9 @@ void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
 }
 
 /*
- * The recorder writes what it knows when it knows it: a log may describe a communicator, and then even the shapes of its
- * calls, behind the calls themselves. Those are looked at once more, now that all is known; calls that are in the sample
- * already are not taken twice.
+ * The recorder writes what it knows when it knows it: a log may describe a communicator, and then
+ * even the shapes of its calls, behind the calls themselves. Those are looked at once more, now
+ * that all is known; calls that are in the sample already are not taken twice.
  */
 int job_read_again(struct reading *rd, const char *path)
 {

@@ -18,8 +18,9 @@ int job_place(struct job_places *places, uint16_t id, uint64_t offset)
         return 0;
 }
 
-static int add_cell(struct capo_job *job, const struct capo_log_cell *c, const struct capo_log_hist_view *host,
-                    const struct capo_log_hist_view *gpu, const struct capo_log_hist_view *waited, uint32_t process,
+static int add_cell(struct capo_job *job, const struct capo_log_cell *c,
+                    const struct capo_log_hist_view *host, const struct capo_log_hist_view *gpu,
+                    const struct capo_log_hist_view *waited, uint32_t process,
                     const uint32_t *comms)
 {
         struct capo_job_row key = {.comm = comms[c->comm] ? comms[c->comm] - 1 : CAPO_NO_COMM,
@@ -58,9 +59,10 @@ static int by_comm_then_id(const void *a, const void *b)
         return x->comm != y->comm ? x->comm - y->comm : x->id - y->id;
 }
 
-/* By communicator, so that a row's calls of one rank come together (a process may hold several ranks of one). */
-int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *at, uint32_t process,
-                  const uint32_t *comms)
+/* By communicator, so that a row's calls of one rank come together (a process may hold several
+ * ranks of one). */
+int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *at,
+                  uint32_t process, const uint32_t *comms)
 {
         _cleanup_free_ struct cell_place *places = malloc((at->n + 1) * sizeof *places);
         struct capo_log_hist_view host, gpu, waited;
@@ -72,13 +74,15 @@ int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_p
         if (!places)
                 return -ENOMEM;
         for (uint32_t id = 0; id < at->n; id++) {
-                if (!at->at[id] || capo_log_frame_at(log, at->at[id], &f) < 0 || capo_log_cell(&f, &c, &host, &gpu) < 0)
+                if (!at->at[id] || capo_log_frame_at(log, at->at[id], &f) < 0 ||
+                    capo_log_cell(&f, &c, &host, &gpu) < 0)
                         continue;
                 places[n++] = (struct cell_place){.comm = c.comm, .id = (uint16_t)id};
         }
         qsort(places, n, sizeof *places, by_comm_then_id);
         for (uint32_t i = 0; r == 0 && i < n; i++) {
-                if (capo_log_frame_at(log, at->at[places[i].id], &f) == 0 && capo_log_cell(&f, &c, &host, &gpu) == 0 &&
+                if (capo_log_frame_at(log, at->at[places[i].id], &f) == 0 &&
+                    capo_log_cell(&f, &c, &host, &gpu) == 0 &&
                     capo_log_cell_waited(&f, &waited) == 0)
                         r = add_cell(job, &c, &host, &gpu, &waited, process, comms);
         }
@@ -93,7 +97,8 @@ int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_p
         int r = 0;
 
         for (uint32_t id = 0; r == 0 && id < at->n; id++) {
-                if (at->at[id] && capo_log_frame_at(log, at->at[id], &f) == 0 && capo_log_site(&f, &s, &text) == 0)
+                if (at->at[id] && capo_log_frame_at(log, at->at[id], &f) == 0 &&
+                    capo_log_site(&f, &s, &text) == 0)
                         r = job_add_site(job, &s, capo_log_site_chosen(&f), text);
         }
         return r;

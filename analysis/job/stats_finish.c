@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After the last log: who is on which node, what communicators are called, what all the counts come to. */
+/* After the last log: who is on which node, what communicators are called, what all the counts come
+ * to. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,12 +30,14 @@ struct place {
 
 static struct place place_of(const struct capo_job_process *p)
 {
-        return (struct place){capo_job_info(p, CAPO_INFO_NCCL_HOSTID), capo_job_info(p, CAPO_INFO_BOOT_ID), p->host};
+        return (struct place){capo_job_info(p, CAPO_INFO_NCCL_HOSTID),
+                              capo_job_info(p, CAPO_INFO_BOOT_ID), p->host};
 }
 
 static bool same_place(const struct place *a, const struct place *b)
 {
-        return same_string(a->boot, b->boot) && same_string(a->host, b->host) && same_string(a->id, b->id);
+        return same_string(a->boot, b->boot) && same_string(a->host, b->host) &&
+               same_string(a->id, b->id);
 }
 
 static int find_node(struct capo_job *job, const struct place *at, uint32_t *node)
@@ -43,14 +46,18 @@ static int find_node(struct capo_job *job, const struct place *at, uint32_t *nod
         _cleanup_free_ char *key = NULL;
         uint32_t k;
 
-        if (asprintf(&key, "%s\n%s", given ? at->id : at->host, given ? "" : at->boot ? at->boot : "") < 0)
+        if (asprintf(&key, "%s\n%s", given ? at->id : at->host,
+                     given      ? ""
+                     : at->boot ? at->boot
+                                : "") < 0)
                 return -ENOMEM;
         for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
                 ;
         if (k == job->n_nodes) {
                 if (capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0)
                         return -ENOMEM;
-                job->nodes[k] = (struct capo_job_node){.key = strdup(key), .name = strdup(given ? at->id : at->host)};
+                job->nodes[k] = (struct capo_job_node){.key = strdup(key),
+                                                       .name = strdup(given ? at->id : at->host)};
                 job->n_nodes++;
                 if (!job->nodes[k].key || !job->nodes[k].name)
                         return -ENOMEM;
@@ -59,11 +66,13 @@ static int find_node(struct capo_job *job, const struct place *at, uint32_t *nod
         return 0;
 }
 
-/* Nodes as NCCL sees them, and clocks: one per booted kernel. Logs of one place mostly come one after the other. */
+/* Nodes as NCCL sees them, and clocks: one per booted kernel. Logs of one place mostly come one
+ * after the other. */
 static int place_processes(struct capo_job *job)
 {
         _cleanup_free_ struct place *places = calloc(job->n_processes + 1, sizeof *places);
-        _cleanup_free_ uint32_t *first = calloc(job->n_processes + 1, sizeof *first); /* processes of other places */
+        _cleanup_free_ uint32_t *first =
+                calloc(job->n_processes + 1, sizeof *first); /* processes of other places */
         uint32_t n = 0, k;
 
         if (!places || !first)
@@ -132,7 +141,8 @@ static int by_size_and_age(const void *a, const void *b)
 
         if (x->comm.n_ranks != y->comm.n_ranks)
                 return x->comm.n_ranks > y->comm.n_ranks ? -1 : 1;
-        if (x->comm.n_members && y->comm.n_members && x->comm.members[0].process != y->comm.members[0].process)
+        if (x->comm.n_members && y->comm.n_members &&
+            x->comm.members[0].process != y->comm.members[0].process)
                 return x->comm.members[0].process < y->comm.members[0].process ? -1 : 1;
         return CAPO_ORDER(x->birth, y->birth) ?: CAPO_ORDER(x->comm.uid, y->comm.uid);
 }
@@ -146,7 +156,8 @@ static int sort_comms(struct capo_job *job)
                 return -ENOMEM;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 if (job->comms[i].n_members)
-                        qsort(job->comms[i].members, job->comms[i].n_members, sizeof *job->comms[i].members, by_rank);
+                        qsort(job->comms[i].members, job->comms[i].n_members,
+                              sizeof *job->comms[i].members, by_rank);
                 order[i] = (struct order){.comm = job->comms[i],
                                           .meet = job->scratch->meets[i],
                                           .birth = first_init_time(&job->comms[i]),
@@ -174,7 +185,8 @@ static int sort_comms(struct capo_job *job)
         return 0;
 }
 
-/* Ranks per node of the members seen; "" when there are more different node sizes than a layout can tell. */
+/* Ranks per node of the members seen; "" when there are more different node sizes than a layout can
+ * tell. */
 static int lay_out(struct capo_job *job, struct capo_job_comm *c)
 {
         _cleanup_free_ uint32_t *counts = calloc(job->n_nodes + 1, sizeof *counts);
@@ -194,7 +206,8 @@ static int lay_out(struct capo_job *job, struct capo_job_comm *c)
         return c->layout ? 0 : -ENOMEM;
 }
 
-/* The names given so far, by hash: each, and how many begin with what stands before a "#", or are that. */
+/* The names given so far, by hash: each, and how many begin with what stands before a "#", or are
+ * that. */
 struct names {
         struct counted_name {
                 uint64_t hash;
@@ -212,7 +225,8 @@ static void names_finish(struct names *names)
 
 static struct counted_name *names_find(const struct names *names, uint64_t hash)
 {
-        for (uint32_t at = 0, i; names->n && (i = job_index_next(&names->index, hash, &at)) != JOB_INDEX_END;) {
+        for (uint32_t at = 0, i;
+             names->n && (i = job_index_next(&names->index, hash, &at)) != JOB_INDEX_END;) {
                 if (names->v[i].hash == hash)
                         return &names->v[i];
         }
@@ -266,7 +280,8 @@ static uint32_t names_have(const struct names *names, const char *name, uint64_t
 
 enum { PARENT = 200 }; /* a longer name of a parent is in none of its children's */
 
-/* Given names stay; the others are told apart by where they come from. Doubles get "#2", "#3", ... */
+/* Given names stay; the others are told apart by where they come from. Doubles get "#2", "#3", ...
+ */
 static int name_comm(struct capo_job *job, uint32_t i, struct names *names)
 {
         struct capo_job_comm *c = &job->comms[i];
@@ -279,7 +294,8 @@ static int name_comm(struct capo_job *job, uint32_t i, struct names *names)
         if (base)
                 r = 0;
         else if (c->parent < i && strlen(job->comms[c->parent].name) < PARENT)
-                r = asprintf(&base, "%s/%s", job->comms[c->parent].name, c->color >= 0 ? number : "split");
+                r = asprintf(&base, "%s/%s", job->comms[c->parent].name,
+                             c->color >= 0 ? number : "split");
         else if (c->n_ranks == 1)
                 r = asprintf(&base, "self");
         else if (c->n_ranks == job->n_ranks)
@@ -327,7 +343,8 @@ static void add_up(struct capo_job *job)
                 const struct capo_job_process *p = &job->processes[i];
                 uint64_t end = p->header.t0_real_ns + p->last_ns;
 
-                job->t_begin_ns = p->header.t0_real_ns < job->t_begin_ns ? p->header.t0_real_ns : job->t_begin_ns;
+                job->t_begin_ns = p->header.t0_real_ns < job->t_begin_ns ? p->header.t0_real_ns
+                                                                         : job->t_begin_ns;
                 job->t_end_ns = end > job->t_end_ns ? end : job->t_end_ns;
                 job->n_records += p->n_records;
                 job->calls += p->end.calls;
@@ -345,8 +362,9 @@ static void add_up(struct capo_job *job)
         job->cost_ns = n_cost ? cost / n_cost : 0;
 }
 
-/* How many ranks the job has, as far as anything in the logs tells. A launcher that counts processes of several GPUs
- * counts something else than NCCL: then a process goes by its first rank in the communicator of them all. */
+/* How many ranks the job has, as far as anything in the logs tells. A launcher that counts
+ * processes of several GPUs counts something else than NCCL: then a process goes by its first rank
+ * in the communicator of them all. */
 static void count_ranks(struct capo_job *job)
 {
         int32_t largest = 0, launched = 0;
@@ -359,7 +377,9 @@ static void count_ranks(struct capo_job *job)
         }
         for (uint32_t i = 0; i < job->n_comms; i++)
                 largest = job->comms[i].n_ranks > largest ? job->comms[i].n_ranks : largest;
-        job->n_ranks = launched > largest ? launched : largest > 0 ? largest : (int32_t)job->n_processes;
+        job->n_ranks = launched > largest ? launched
+                       : largest > 0      ? largest
+                                          : (int32_t)job->n_processes;
         for (uint32_t i = 0; i < job->n_processes && launched > 0 && launched < largest; i++)
                 job->processes[i].rank = -1;
         for (uint32_t i = 0; i < job->n_comms; i++) {
@@ -397,7 +417,8 @@ int capo_job_finish(struct capo_job *job)
                 job_tally(row);
                 if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
                         row->count = row->calls;
-                else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP && row->comm != CAPO_NO_COMM)
+                else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP &&
+                         row->comm != CAPO_NO_COMM)
                         job->comms[row->comm].n_calls += row->count;
         }
         if (r < 0)

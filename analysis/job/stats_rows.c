@@ -56,8 +56,8 @@ uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
             capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0)
                 return CAPO_NO_COMM;
         job->scratch->meets[job->n_comms] = NULL;
-        job->comms[job->n_comms] =
-                (struct capo_job_comm){.uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
+        job->comms[job->n_comms] = (struct capo_job_comm){
+                .uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
         job_index_enter(ix, hash, job->n_comms);
         return job->n_comms++;
 }
@@ -75,8 +75,9 @@ static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_r
         for (uint32_t at = 0, i; (i = job_index_next(ix, key->hash_, &at)) != JOB_INDEX_END;) {
                 struct capo_job_row *row = &job->rows[i];
 
-                if (row->hash_ == key->hash_ && row->comm == key->comm && row->bytes == key->bytes &&
-                    row->call == key->call && row->algo_proto == key->algo_proto && row->channels == key->channels &&
+                if (row->hash_ == key->hash_ && row->comm == key->comm &&
+                    row->bytes == key->bytes && row->call == key->call &&
+                    row->algo_proto == key->algo_proto && row->channels == key->channels &&
                     row->rule == key->rule && row->flags == key->flags)
                         return row;
         }
@@ -93,13 +94,14 @@ void job_tally(struct capo_job_row *row)
         row->tally_ = 0;
 }
 
-struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key, uint64_t tally_of)
+struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key,
+                                    uint64_t tally_of)
 {
         struct {
                 uint64_t comm, bytes, rest;
         } hashed = {key->comm, key->bytes,
-                    (uint64_t)key->rule << 32 | (uint32_t)key->call << 24 | key->algo_proto << 16 | key->channels << 8 |
-                            key->flags};
+                    (uint64_t)key->rule << 32 | (uint32_t)key->call << 24 | key->algo_proto << 16 |
+                            key->channels << 8 | key->flags};
         struct capo_job_row empty = *key, *row;
 
         empty.hash_ = job_hash(&hashed, sizeof hashed);
@@ -116,8 +118,8 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
         return row;
 }
 
-int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct capo_log_site_chosen chosen,
-                 const char *text)
+int job_add_site(struct capo_job *job, const struct capo_log_site *s,
+                 struct capo_log_site_chosen chosen, const char *text)
 {
         struct job_index *ix = &job->scratch->sites;
         uint64_t hash = job_hash(text, s->text_size);
@@ -138,7 +140,8 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct cap
                 if (capo_array_room(&job->sites, job->n_sites, sizeof *job->sites) < 0)
                         return -ENOMEM;
                 site = &job->sites[job->n_sites];
-                *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size), .hash_ = hash};
+                *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size),
+                                               .hash_ = hash};
                 if (!site->text)
                         return -ENOMEM;
                 job_index_enter(ix, hash, job->n_sites++);
@@ -159,7 +162,8 @@ static uint64_t failure_hash(uint32_t process, uint32_t comm, uint8_t call, int8
         return job_hash(key, sizeof key);
 }
 
-int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call, int8_t result, uint64_t calls)
+int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
+                    int8_t result, uint64_t calls)
 {
         struct job_index *ix = &job->scratch->failures;
         uint64_t hash = failure_hash(process, comm, call, result);
@@ -178,14 +182,16 @@ int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8
         for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
                 struct capo_job_failure *f = &job->failures[i];
 
-                if (f->process == process && f->comm == comm && f->call == call && f->result == result) {
+                if (f->process == process && f->comm == comm && f->call == call &&
+                    f->result == result) {
                         f->calls += calls;
                         return 0;
                 }
         }
         if (capo_array_room(&job->failures, job->n_failures, sizeof *job->failures) < 0)
                 return -ENOMEM;
-        job->failures[job->n_failures] = (struct capo_job_failure){calls, process, comm, call, result};
+        job->failures[job->n_failures] =
+                (struct capo_job_failure){calls, process, comm, call, result};
         job_index_enter(ix, hash, job->n_failures++);
         return 0;
 }

@@ -41,7 +41,9 @@ static int append_text(char **text, size_t *length, const void *more, size_t siz
         return 0;
 }
 
-enum { KEYS = 1024 }; /* of a process; capo writes some dozens. What a stranger has beyond that is left out */
+enum {
+        KEYS = 1024
+}; /* of a process; capo writes some dozens. What a stranger has beyond that is left out */
 
 static int add_info(struct capo_job_process *p, const struct capo_info_line *line)
 {
@@ -51,7 +53,8 @@ static int add_info(struct capo_job_process *p, const struct capo_info_line *lin
                 if (!capo_info_is(line, info->key))
                         continue;
                 info->size_ = !line->more ? 0 : info->size_ ? info->size_ : strlen(info->value);
-                return append_text(&info->value, &info->size_, line->value, line->n_value, line->more);
+                return append_text(&info->value, &info->size_, line->value, line->n_value,
+                                   line->more);
         }
         if (p->n_info == KEYS)
                 return 0;
@@ -76,13 +79,15 @@ int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *
         int r = 0;
 
         if (f->type == CAPO_FRAME_FABRIC) {
-                /* Each piece begins with the number of its snapshot. The last two are kept: a kill may cut the last. */
+                /* Each piece begins with the number of its snapshot. The last two are kept: a kill
+                 * may cut the last. */
                 char *now = p->fabric ? p->fabric + p->fabric_last_ : NULL;
 
                 line = capo_log_next_line(f, &at, &n);
                 /* a line may have a 0 in it, and be longer than all that is kept */
                 if (line && now &&
-                    (p->fabric_size_ - p->fabric_last_ <= n || memcmp(now, line, n) != 0 || now[n] != '\n')) {
+                    (p->fabric_size_ - p->fabric_last_ <= n || memcmp(now, line, n) != 0 ||
+                     now[n] != '\n')) {
                         p->fabric_last_ = p->fabric_size_ -= p->fabric_last_;
                         memmove(p->fabric, now, p->fabric_size_ + 1);
                 }

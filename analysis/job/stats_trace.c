@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells from single calls. The calls of one shape count in one cell, so a cell is looked for when a shape is described
- * and not when a call comes; several shapes (streams, peers, call sites) share one.
+ * Cells from single calls. The calls of one shape count in one cell, so a cell is looked for when a
+ * shape is described and not when a call comes; several shapes (streams, peers, call sites) share
+ * one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,8 +27,8 @@ struct tracing {
 };
 
 /* 1 + index of the cell; 0: no memory. */
-static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_t bytes, uint8_t call,
-                        uint8_t algo_proto, uint8_t channels, uint8_t flags)
+static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_t bytes,
+                        uint8_t call, uint8_t algo_proto, uint8_t channels, uint8_t flags)
 {
         struct capo_log_cell key = {.bytes = bytes,
                                     .comm = comm,
@@ -60,12 +61,14 @@ static int count_call(struct traced *cell, uint64_t host_ns, const struct capo_r
 
         cell->count++;
         cell->failed += job_failed(r->result);
-        if (r->clock != CAPO_CLOCK_NONE && capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1) < 0)
+        if (r->clock != CAPO_CLOCK_NONE &&
+            capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1) < 0)
                 return -ENOMEM;
         if (r->clock == CAPO_CLOCK_EVENT && r->flags & CAPO_RECORD_CHOSEN &&
             capo_hist_add(&cell->time[CAPO_TIMES_CHOSEN], r->gpu_ns, 1) < 0)
                 return -ENOMEM;
-        if (capo_record_waited(r, &waited) && capo_hist_add(&cell->time[CAPO_TIMES_WAITED], waited, 1) < 0)
+        if (capo_record_waited(r, &waited) &&
+            capo_hist_add(&cell->time[CAPO_TIMES_WAITED], waited, 1) < 0)
                 return -ENOMEM;
         if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
                 return capo_hist_add(&cell->time[r->clock], r->gpu_ns, 1);
@@ -79,8 +82,8 @@ static int trace_shapes(struct tracing *t, const struct capo_log_frame *f)
 
         for (; n--; s++) {
                 t->shapes[s->id] = *s;
-                t->cell_of[s->id] =
-                        cell_of(t, s->comm, s->rule, s->bytes, s->call, s->algo_proto, s->channels, s->flags);
+                t->cell_of[s->id] = cell_of(t, s->comm, s->rule, s->bytes, s->call, s->algo_proto,
+                                            s->channels, s->flags);
                 if (!t->cell_of[s->id])
                         return -ENOMEM;
         }
@@ -114,9 +117,12 @@ static int trace_wide(struct tracing *t, const struct capo_log_frame *f)
         int r = 0;
 
         for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &w); i++) {
-                uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto, w.channels, w.flags);
+                uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto,
+                                        w.channels, w.flags);
 
-                r = cell ? count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, &w) : -ENOMEM;
+                r = cell ? count_call(&t->cells[cell - 1],
+                                      w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, &w)
+                         : -ENOMEM;
         }
         return r;
 }
@@ -126,13 +132,15 @@ static int by_comm(const void *a, const void *b)
         return ((const struct traced *)a)->key.comm - ((const struct traced *)b)->key.comm;
 }
 
-static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process, const uint32_t *comms)
+static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
+                     const uint32_t *comms)
 {
         if (t->n_cells)
                 qsort(t->cells, t->n_cells, sizeof *t->cells, by_comm);
         for (uint32_t i = 0; i < t->n_cells; i++) {
                 const struct capo_log_cell *c = &t->cells[i].key;
-                struct capo_job_row key = {.comm = comms[c->comm] ? comms[c->comm] - 1 : CAPO_NO_COMM,
+                struct capo_job_row key = {.comm = comms[c->comm] ? comms[c->comm] - 1
+                                                                  : CAPO_NO_COMM,
                                            .bytes = c->bytes,
                                            .calls = t->cells[i].count,
                                            .failed = t->cells[i].failed,
@@ -154,10 +162,12 @@ static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process, 
         return 0;
 }
 
-int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process, const uint32_t *comms)
+int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process,
+                         const uint32_t *comms)
 {
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        struct tracing t = {.shapes = calloc(65536, sizeof *t.shapes), .cell_of = calloc(65536, sizeof *t.cell_of)};
+        struct tracing t = {.shapes = calloc(65536, sizeof *t.shapes),
+                            .cell_of = calloc(65536, sizeof *t.cell_of)};
         struct capo_log_frame f;
         char why[256];
         int r = t.shapes && t.cell_of ? capo_log_open(path, &log, why, sizeof why) : -ENOMEM;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line is a word and tab-separated key=value pairs. Snapshots replace one another: a first pass finds the last one
- * that was written to its end (a killed process may have been writing), a second takes its lines apart.
+ * A line is a word and tab-separated key=value pairs. Snapshots replace one another: a first pass
+ * finds the last one that was written to its end (a killed process may have been writing), a second
+ * takes its lines apart.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +26,9 @@ const bool capo_fabric_kind_sends[CAPO_FI_KINDS] = {
 
 enum { OVERRUN = 268 }; /* FI_EOVERRUN (rdma/fi_errno.h) */
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* A number, and @after behind it (0: the value's end); *@at moves behind both. */
 static bool number_read(const char **at, char after, uint64_t *out)
@@ -73,12 +76,14 @@ static bool places_read(const char *at, void *counters, size_t n, size_t size)
 static bool times_read(const char *at, struct capo_fabric_hist *h)
 {
         return number_read(&at, ',', &h->count) && number_read(&at, ',', &h->sum_ns) &&
-               number_read(&at, ';', &h->max_ns) && places_read(at, h->bucket, CAPO_HIST_BUCKETS, sizeof h->bucket[0]);
+               number_read(&at, ';', &h->max_ns) &&
+               places_read(at, h->bucket, CAPO_HIST_BUCKETS, sizeof h->bucket[0]);
 }
 
 static bool kind_read(const char *at, struct capo_fabric_counts *n, unsigned k)
 {
-        return number_read(&at, ',', &n->kind[k].count) && number_read(&at, ';', &n->kind[k].bytes) &&
+        return number_read(&at, ',', &n->kind[k].count) &&
+               number_read(&at, ';', &n->kind[k].bytes) &&
                places_read(at, n->kind[k].sizes, CAPO_FI_SIZES, sizeof n->kind[k].sizes[0]);
 }
 
@@ -126,7 +131,8 @@ static bool value_read(const struct fabric_key *k, const char *at, void *what)
         case FABRIC_NAME: snprintf(field, k->size, "%s", at); return true;
         case FABRIC_TEXT: *(const char **)field = at; return true;
         case FABRIC_VERSION:
-                if (!number_read(&at, '.', &v[0]) || !number_read(&at, 0, &v[1]) || v[0] > 0xffff || v[1] > 0xffff)
+                if (!number_read(&at, '.', &v[0]) || !number_read(&at, 0, &v[1]) || v[0] > 0xffff ||
+                    v[1] > 0xffff)
                         return false;
                 *(uint32_t *)field = (uint32_t)(v[0] << 16 | v[1]);
                 return true;
@@ -139,7 +145,9 @@ static bool value_read(const struct fabric_key *k, const char *at, void *what)
         case FABRIC_KINDS: return true; /* by their own names, in pair_read() */
         case FABRIC_ERRORS:
                 return error_read(
-                        at, (struct capo_fabric_counts *)((char *)field - offsetof(struct capo_fabric_counts, error)));
+                        at,
+                        (struct capo_fabric_counts *)((char *)field -
+                                                      offsetof(struct capo_fabric_counts, error)));
         }
         return false;
 }
@@ -150,7 +158,9 @@ static bool pair_read(enum capo_fabric_line line, const char *key, const char *v
         for (const struct fabric_key *k = fabric_keys_of(line); k->line == line; k++) {
                 for (unsigned i = 0; k->value == FABRIC_KINDS && i < CAPO_FI_KINDS; i++) {
                         if (!strcmp(key, fabric_kinds[i]))
-                                return kind_read(value, (struct capo_fabric_counts *)((char *)what + k->at), i);
+                                return kind_read(
+                                        value, (struct capo_fabric_counts *)((char *)what + k->at),
+                                        i);
                 }
                 if (!strcmp(key, k->key))
                         return value_read(k, value, what);
@@ -158,7 +168,9 @@ static bool pair_read(enum capo_fabric_line line, const char *key, const char *v
         return true;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lines
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 /* The next key=value of a line that is cut into strings as it is walked; false at its end. */
 static bool next_pair(char **at, char **key, char **value)
@@ -191,8 +203,9 @@ static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
 }
 
 /*
- * More than a recorder ever writes of one kind of line, or of looks (a few hundred and a few thousand, docs/log-format.md): a line of
- * three bytes becomes kilobytes here, and what reads them compares some with each other.
+ * More than a recorder ever writes of one kind of line, or of looks (a few hundred and a few
+ * thousand, docs/log-format.md): a line of three bytes becomes kilobytes here, and what reads them
+ * compares some with each other.
  */
 enum { MOST_ITEMS = 16384, MOST_LOOKS = 16384 };
 
@@ -213,12 +226,12 @@ static int looks_read(struct capo_fabric *f, const struct capo_fabric_looks *lin
                 if (capo_array_room(&f->looks, f->n_looks, sizeof *f->looks) < 0)
                         return -ENOMEM;
                 t += 1000 * gap_us;
-                f->looks[f->n_looks++] =
-                        (struct capo_fabric_look){.t_ns = t,
-                                                  .every_s = (float)line->every_ns / 1e9f,
-                                                  .moving = (letter - fabric_letters) & CAPO_FABRIC_MOVING,
-                                                  .waiting = (letter - fabric_letters) & CAPO_FABRIC_WAITING,
-                                                  .unsure = (letter - fabric_letters) & CAPO_FABRIC_UNSURE};
+                f->looks[f->n_looks++] = (struct capo_fabric_look){
+                        .t_ns = t,
+                        .every_s = (float)line->every_ns / 1e9f,
+                        .moving = (letter - fabric_letters) & CAPO_FABRIC_MOVING,
+                        .waiting = (letter - fabric_letters) & CAPO_FABRIC_WAITING,
+                        .unsure = (letter - fabric_letters) & CAPO_FABRIC_UNSURE};
         }
         return 0;
 }
@@ -243,7 +256,8 @@ static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t *
         }
 }
 
-/* Return: 0; 1 when something of the line was not understood, or there are too many of them; -ENOMEM. */
+/* Return: 0; 1 when something of the line was not understood, or there are too many of them;
+ * -ENOMEM. */
 static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
 {
         struct capo_fabric_looks looks = {0};
@@ -277,7 +291,9 @@ static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at
         return !good;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* N of a line of @word, tab and N; 0 when it is none. */
 static uint64_t snapshot_of(const char *line, const char *word)
@@ -291,10 +307,12 @@ static uint64_t choose_snapshot(const char *text)
 {
         uint64_t complete = 0, last = 0, v;
 
-        for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+        for (const char *line = text; line;
+             line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
                 if ((v = snapshot_of(line, FABRIC_SNAPSHOT)))
                         last = v;
-                else if ((v = snapshot_of(line, FABRIC_COMPLETE)) > complete) /* a recovered one may come late */
+                else if ((v = snapshot_of(line, FABRIC_COMPLETE)) >
+                         complete) /* a recovered one may come late */
                         complete = v;
         }
         return complete ? complete : last;
@@ -382,7 +400,8 @@ static void sum_up(struct capo_fabric *f)
                 d = &f->domains[k];
                 d->endpoints += !strcmp(o->kind, fabric_words[CAPO_FABRIC_EP]);
                 d->queues += !strcmp(o->kind, fabric_words[CAPO_FABRIC_CQ]);
-                if (strcmp(o->kind, fabric_words[CAPO_FABRIC_CNTR]) != 0) /* reads of a counter are none of a queue */
+                if (strcmp(o->kind, fabric_words[CAPO_FABRIC_CNTR]) !=
+                    0) /* reads of a counter are none of a queue */
                         counts_add(&d->n, &o->n);
         }
 }

@@ -32,11 +32,13 @@ struct capo_fabric {
 };
 
 extern const char *const capo_fabric_kind_names[CAPO_FI_KINDS];
-extern const bool capo_fabric_kind_sends[CAPO_FI_KINDS]; /* the bytes leave, or are fetched by, this side */
+extern const bool
+        capo_fabric_kind_sends[CAPO_FI_KINDS]; /* the bytes leave, or are fetched by, this side */
 
 /**
  * capo_fabric_parse() - the joined text of a log's FABRIC frames
- * @text: lines; the complete snapshot of the highest number is used, or the last one when none is complete
+ * @text: lines; the complete snapshot of the highest number is used, or the last one when none is
+ * complete
  * @out:  set only on success; capo_fabric_free() it. Counts of objects are in their domain's too.
  *
  * Return: 0; -ENOMEM. Lines and keys this version does not know are left out.

@@ -47,7 +47,8 @@ int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *o
 }
 
 /* The value of a line of the last calls. */
-static bool read_last(const char *value, enum capo_unfinished_where where, struct capo_unfinished_call *out)
+static bool read_last(const char *value, enum capo_unfinished_where where,
+                      struct capo_unfinished_call *out)
 {
         unsigned group, flags, clock, site;
         char line[CAPO_HANG_LINE + 8];
@@ -57,8 +58,8 @@ static bool read_last(const char *value, enum capo_unfinished_where where, struc
         /* its first words are those of a call that has not returned */
         snprintf(line, sizeof line, "host %s", value);
         if (!capo_unfinished_read(line, out) ||
-            sscanf(value, "%*u %*s %*u %*u %*u %*u %*u %*u %*d %*u %" SCNu64 " %u %u %d %u %u", &took, &group, &flags,
-                   &result, &clock, &site) != 6)
+            sscanf(value, "%*u %*s %*u %*u %*u %*u %*u %*u %*d %*u %" SCNu64 " %u %u %d %u %u",
+                   &took, &group, &flags, &result, &clock, &site) != 6)
                 return false;
         out->where = where;
         out->record.t_end = out->record.t_begin + took;
@@ -70,7 +71,8 @@ static bool read_last(const char *value, enum capo_unfinished_where where, struc
         return true;
 }
 
-bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at, struct capo_unfinished_call *out)
+bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at,
+                         struct capo_unfinished_call *out)
 {
         struct capo_info_line line;
 
@@ -80,15 +82,18 @@ bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at, struct capo
                 value_of(&line, value);
                 if (capo_info_is(&line, CAPO_INFO_UNFINISHED) && capo_unfinished_read(value, out))
                         return true;
-                if (capo_info_is(&line, CAPO_HANG_KEY_LAST) && read_last(value, CAPO_UNFINISHED_WHERES, out))
+                if (capo_info_is(&line, CAPO_HANG_KEY_LAST) &&
+                    read_last(value, CAPO_UNFINISHED_WHERES, out))
                         return true;
-                if (capo_info_is(&line, CAPO_HANG_KEY_ENQUEUED) && read_last(value, CAPO_UNFINISHED_GPU, out))
+                if (capo_info_is(&line, CAPO_HANG_KEY_ENQUEUED) &&
+                    read_last(value, CAPO_UNFINISHED_GPU, out))
                         return true;
         }
         return false;
 }
 
-bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at, unsigned *nth, char *text)
+bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at,
+                              unsigned *nth, char *text)
 {
         struct capo_info_line line;
 
@@ -96,7 +101,8 @@ bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, s
                 char value[CAPO_HANG_LINE];
                 int begin = 0;
 
-                if (!capo_info_is(&line, key) || sscanf(value_of(&line, value), "%u %n", nth, &begin) != 1 || !begin)
+                if (!capo_info_is(&line, key) ||
+                    sscanf(value_of(&line, value), "%u %n", nth, &begin) != 1 || !begin)
                         continue;
                 memcpy(text, value + begin, strlen(value + begin) + 1);
                 return true;

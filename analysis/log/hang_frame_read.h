@@ -11,19 +11,22 @@ int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *o
 
 /**
  * capo_hang_text_next() - the next call of the frame; *@at starts with 0
- * Calls that had returned have a t_end, ns since the epoch like t_begin: `where` is CAPO_UNFINISHED_WHERES of those that the cells of
- * the log count, CAPO_UNFINISHED_GPU of those that were not counted because the GPU had not ended them.
- * Return: false behind the last.
+ * Calls that had returned have a t_end, ns since the epoch like t_begin: `where` is
+ * CAPO_UNFINISHED_WHERES of those that the cells of the log count, CAPO_UNFINISHED_GPU of those
+ * that were not counted because the GPU had not ended them. Return: false behind the last.
  */
-bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at, struct capo_unfinished_call *out);
+bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at,
+                         struct capo_unfinished_call *out);
 
 /**
- * capo_hang_text_next_line() - the next line of @key that begins with a number, as those of Python and C frames and of threads do
+ * capo_hang_text_next_line() - the next line of @key that begins with a number, as those of Python
+ * and C frames and of threads do
  * @at:   starts with 0
  * @text: what comes behind the number; CAPO_HANG_LINE bytes
  *
  * Return: false behind the last.
  */
-bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at, unsigned *nth, char *text);
+bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at,
+                              unsigned *nth, char *text);
 
 #endif

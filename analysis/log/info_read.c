@@ -15,7 +15,8 @@ bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info
                 tab = memchr(line, '\t', n);
                 if (!tab || tab == line)
                         continue;
-                *out = (struct capo_info_line){.key = line, .value = tab + 1, .more = tab[-1] == '+'};
+                *out = (struct capo_info_line){
+                        .key = line, .value = tab + 1, .more = tab[-1] == '+'};
                 out->n_key = (size_t)(tab - line) - out->more;
                 if (!out->n_key) /* a plus and no more */
                         continue;

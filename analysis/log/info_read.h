@@ -14,13 +14,15 @@ struct capo_info_line {
         bool more; /* the value goes behind the key's earlier one instead of replacing it */
 };
 
-/** capo_info_next() - the next line of @f that has a key and a value; *@at starts with 0. False: no more. */
+/** capo_info_next() - the next line of @f that has a key and a value; *@at starts with 0. False: no
+ * more. */
 bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info_line *out);
 
 /** capo_info_is() - is it the line of @key? */
 bool capo_info_is(const struct capo_info_line *line, const char *key);
 
-/** capo_info_index() - N of a @key that is @base, a dot and N ("gpu.numa.3"); -1 when it is none. */
+/** capo_info_index() - N of a @key that is @base, a dot and N ("gpu.numa.3"); -1 when it is none.
+ */
 int capo_info_index(const char *key, const char *base);
 
 #endif

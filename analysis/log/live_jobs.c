@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at the first part of each log is mostly enough: its communicators are there. Only where that leaves more than
- * one job are the logs read to the end, for communicators made late and for the time of the end.
+ * A look at the first part of each log is mostly enough: its communicators are there. Only where
+ * that leaves more than one job are the logs read to the end, for communicators made late and for
+ * the time of the end.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -69,7 +70,8 @@ static void take_info(struct said *s, const struct capo_log_frame *f)
                 } else if (capo_info_is(&line, CAPO_INFO_WORLD_SIZE)) {
                         s->n_ranks = (int)parse_info_number(&line);
                 } else if (capo_info_is(&line, CAPO_INFO_JOB)) {
-                        size_t n = line.n_value < sizeof s->job - 1 ? line.n_value : sizeof s->job - 1;
+                        size_t n =
+                                line.n_value < sizeof s->job - 1 ? line.n_value : sizeof s->job - 1;
 
                         memcpy(s->job, line.value, n);
                         s->job[n] = 0;
@@ -106,7 +108,8 @@ static int scan_log(struct all *all, uint32_t i, uint64_t most)
                         take_info(s, &f);
                 } else if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0) {
                         extend_end(s, s->begin_ns + columns.base);
-                } else if (f.type == CAPO_FRAME_END && capo_log_end(&f, &end) == 0 && end.clean != 2) {
+                } else if (f.type == CAPO_FRAME_END && capo_log_end(&f, &end) == 0 &&
+                           end.clean != 2) {
                         extend_end(s, s->begin_ns + end.t_ns);
                 } else if (f.type == CAPO_FRAME_COMM && capo_log_comm(&f, &comm, &name) == 0) {
                         s->many |= comm.n_ranks > 1;
@@ -185,16 +188,19 @@ struct group {
         uint64_t begin_ns, end_ns;
 };
 
-/* Can two logs that share no communicator be of one job, whose groups are @a and @b? Of two with one rank one may be a
- * helper of the other: then it is in no communicator of several ranks. */
-static bool may_be_one(const struct group *a, const struct said *x, const struct group *b, const struct said *y)
+/* Can two logs that share no communicator be of one job, whose groups are @a and @b? Of two with
+ * one rank one may be a helper of the other: then it is in no communicator of several ranks. */
+static bool may_be_one(const struct group *a, const struct said *x, const struct group *b,
+                       const struct said *y)
 {
         bool told = x->rank >= 0 && y->rank >= 0, together = same_folder(x, y);
         uint64_t slack = told && x->rank != y->rank ? NEAR_BY_NS : 0;
 
-        if (a->begin_ns > b->end_ns + slack || b->begin_ns > a->end_ns + slack || strcmp(x->job, y->job) != 0)
+        if (a->begin_ns > b->end_ns + slack || b->begin_ns > a->end_ns + slack ||
+            strcmp(x->job, y->job) != 0)
                 return false;
-        if (told && (x->n_ranks != y->n_ranks || (x->rank == y->rank && (x->many == y->many || !together))))
+        if (told &&
+            (x->n_ranks != y->n_ranks || (x->rank == y->rank && (x->many == y->many || !together))))
                 return false;
         return together || (told && x->n_ranks > 1);
 }
@@ -240,14 +246,16 @@ static uint32_t in_order(struct group *group, uint32_t n)
         return kept;
 }
 
-/* group[i] has the logs whose communicators lead to log i; then what else can be of one job. Return: how many. */
+/* group[i] has the logs whose communicators lead to log i; then what else can be of one job.
+ * Return: how many. */
 static uint32_t make_groups(struct all *all, struct group *group)
 {
         uint32_t n;
 
         for (uint32_t i = 0; i < all->n; i++) {
                 struct said *s = &all->log[i];
-                struct group own = {i, i, s->readable, s->begin_ns, s->end_ns}, *of = &group[group_of(all, i)];
+                struct group own = {i, i, s->readable, s->begin_ns, s->end_ns},
+                             *of = &group[group_of(all, i)];
 
                 s->next = CAPO_LOG_NO_JOB;
                 if (of->n)
@@ -260,7 +268,8 @@ static uint32_t make_groups(struct all *all, struct group *group)
                 joined = false;
                 for (uint32_t a = 0; a < n; a++) {
                         for (uint32_t b = a + 1; b < n; b++) {
-                                if (!group[a].n || !group[b].n || !groups_are_one(all->log, &group[a], &group[b]))
+                                if (!group[a].n || !group[b].n ||
+                                    !groups_are_one(all->log, &group[a], &group[b]))
                                         continue;
                                 take_over(all->log, &group[a], &group[b]);
                                 joined = true;
@@ -272,7 +281,8 @@ static uint32_t make_groups(struct all *all, struct group *group)
 
 int capo_log_jobs(char *const *path, size_t n, uint32_t *job, struct capo_log_job **jobs)
 {
-        _cleanup_(all_finish) struct all all = {.log = calloc(n + 1, sizeof *all.log), .n = (uint32_t)n};
+        _cleanup_(all_finish) struct all all = {.log = calloc(n + 1, sizeof *all.log),
+                                                .n = (uint32_t)n};
         _cleanup_free_ struct group *group = calloc(n + 1, sizeof *group);
         uint32_t n_groups;
 
@@ -285,7 +295,8 @@ int capo_log_jobs(char *const *path, size_t n, uint32_t *job, struct capo_log_jo
                 all.log[i].n_folder = slash ? (size_t)(slash - path[i]) : 0;
                 job[i] = CAPO_LOG_NO_JOB;
         }
-        if (read_all(&all, HEAD) < 0 || (has_several_groups(&all) && read_all(&all, UINT64_MAX) < 0))
+        if (read_all(&all, HEAD) < 0 ||
+            (has_several_groups(&all) && read_all(&all, UINT64_MAX) < 0))
                 return -ENOMEM;
         n_groups = make_groups(&all, group);
         *jobs = calloc(n_groups + 1, sizeof **jobs);

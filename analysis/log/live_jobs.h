@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which logs are of one job, by what they say: the communicators that they share, their ranks, when they ran. Folders say
- * little: two jobs may write into one, and each rank of a job into its own.
+ * Which logs are of one job, by what they say: the communicators that they share, their ranks, when
+ * they ran. Folders say little: two jobs may write into one, and each rank of a job into its own.
  */
 #ifndef CAPO_LOG_JOBS_H
 #define CAPO_LOG_JOBS_H
@@ -23,9 +23,9 @@ struct capo_log_job {
  * @job:   filled with a number for each path, or CAPO_LOG_NO_JOB
  * @jobs:  set to one item per job; free() it
  *
- * Logs that share a communicator are of one job. Those that do not, say ranks of a job without a communicator of all, are
- * when they ran at the same time, no rank is there twice and what the launcher told (job, number of ranks) agrees; in
- * different folders only when it did tell.
+ * Logs that share a communicator are of one job. Those that do not, say ranks of a job without a
+ * communicator of all, are when they ran at the same time, no rank is there twice and what the
+ * launcher told (job, number of ranks) agrees; in different folders only when it did tell.
  *
  * Return: how many jobs; -ENOMEM.
  */

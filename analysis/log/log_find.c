@@ -52,7 +52,9 @@ static char *join_path(const char *folder, const char *name)
         size_t n = strlen(folder);
         char *path;
 
-        return asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0 ? NULL : path;
+        return asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0
+                       ? NULL
+                       : path;
 }
 
 /* The newest log of @folder, ns since 1970; -1 when it has none. */
@@ -143,7 +145,8 @@ struct found {
         uint32_t *job;
         struct capo_log_job *jobs;
         int n_jobs;
-        size_t n_older; /* folders of logs that were not looked into: written before the newest job began */
+        size_t n_older; /* folders of logs that were not looked into: written before the newest job
+                           began */
         bool below;     /* in folders below the one that was named */
 };
 
@@ -181,7 +184,8 @@ static int look_into(const char *folder, bool every, struct found *f)
                 if (i == 1 && !every)
                         r = who_is_who(f);
                 if (i && r == 0 && !every &&
-                    (!f->n_jobs || subs.v[i].newest_ns < (int64_t)f->jobs[f->n_jobs - 1].begin_ns)) {
+                    (!f->n_jobs ||
+                     subs.v[i].newest_ns < (int64_t)f->jobs[f->n_jobs - 1].begin_ns)) {
                         f->n_older = subs.n - i;
                         break;
                 }
@@ -205,14 +209,16 @@ static void say_others(const char *name, const struct found *f, uint32_t job)
         char text[32];
 
         if (f->n_jobs > 1 && !f->n_older)
-                capo_info("%s holds %d jobs; this is job %u, the newest (%u log%s, from %s); %s@1 asks for the oldest",
-                          name, f->n_jobs, job + 1, j->n_logs, j->n_logs == 1 ? "" : "s",
-                          capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
+                capo_info(
+                        "%s holds %d jobs; this is job %u, the newest (%u log%s, from %s); %s@1 asks for the oldest",
+                        name, f->n_jobs, job + 1, j->n_logs, j->n_logs == 1 ? "" : "s",
+                        capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
         else if (f->n_older)
                 capo_info(
                         "%s holds older jobs too (%zu folders); this is the newest (%u log%s, from %s); name a folder, "
                         "or %s@1 for the oldest",
-                        name, f->n_older + (size_t)f->n_jobs - 1, j->n_logs, j->n_logs == 1 ? "" : "s",
+                        name, f->n_older + (size_t)f->n_jobs - 1, j->n_logs,
+                        j->n_logs == 1 ? "" : "s",
                         capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
 }
 
@@ -230,7 +236,8 @@ static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
         return !f->n_jobs;
 }
 
-/* The logs of @job, and those that cannot be read: nobody knows whose they are, and a page is to say so. */
+/* The logs of @job, and those that cannot be read: nobody knows whose they are, and a page is to
+ * say so. */
 static int take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
 {
         int r = f->below ? 0 : add_path(&out->folder, &out->n_folders, strdup(folder));
@@ -240,7 +247,8 @@ static int take_job(struct found *f, const char *folder, uint32_t job, struct ca
                         continue;
                 if (f->below) {
                         char *of = folder_of(f->all.path[i]);
-                        bool known = of && out->n_folders && !strcmp(out->folder[out->n_folders - 1], of);
+                        bool known = of && out->n_folders &&
+                                     !strcmp(out->folder[out->n_folders - 1], of);
 
                         if (known)
                                 free(of);
@@ -302,8 +310,10 @@ static bool begins_with(const char *b, const char *a)
         return x && y;
 }
 
-/* Of faces [@first, @end), which are of one process, the longest stays, and what is none of its beginnings. */
-static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first, size_t end)
+/* Of faces [@first, @end), which are of one process, the longest stays, and what is none of its
+ * beginnings. */
+static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first,
+                           size_t end)
 {
         size_t longest = end - 1;
 
@@ -315,12 +325,15 @@ static void drop_copies_of(struct capo_log_paths *out, const struct face *face, 
                 if (i == longest || !begins_with(kept, out->path[face[i].at]))
                         continue;
                 capo_warn("%s is %s %s: counted once", out->path[face[i].at],
-                          face[i].size == face[longest].size ? "the same log as" : "an earlier copy of", kept);
+                          face[i].size == face[longest].size ? "the same log as"
+                                                             : "an earlier copy of",
+                          kept);
                 free(steal(&out->path[face[i].at]));
         }
 }
 
-/* A log that is there twice, under two names or as a copy, also one that was made while it grew, is counted once. */
+/* A log that is there twice, under two names or as a copy, also one that was made while it grew, is
+ * counted once. */
 static int drop_copies(struct capo_log_paths *out)
 {
         _cleanup_free_ struct face *face = calloc(out->n + 1, sizeof *face);
@@ -333,7 +346,8 @@ static int drop_copies(struct capo_log_paths *out)
                 struct stat st;
 
                 if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-                    read(fd, &face[n].header, sizeof face[n].header) != (ssize_t)sizeof face[n].header)
+                    read(fd, &face[n].header, sizeof face[n].header) !=
+                            (ssize_t)sizeof face[n].header)
                         continue;
                 face[n].size = (uint64_t)st.st_size;
                 face[n++].at = i;
@@ -342,7 +356,8 @@ static int drop_copies(struct capo_log_paths *out)
                 qsort(face, n, sizeof *face, by_face);
         for (size_t first = 0, end; first < n; first = end) {
                 end = first + 1;
-                while (end < n && !memcmp(&face[end].header, &face[first].header, sizeof face[first].header))
+                while (end < n &&
+                       !memcmp(&face[end].header, &face[first].header, sizeof face[first].header))
                         end++;
                 drop_copies_of(out, face, first, end);
         }
@@ -372,7 +387,8 @@ static char *parse_job_number(const char *arg, unsigned long *number)
         return folder;
 }
 
-int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, char *why, size_t why_size)
+int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, char *why,
+                  size_t why_size)
 {
         for (size_t i = 0; i < n_args; i++) {
                 _cleanup_free_ char *folder = NULL;
@@ -384,7 +400,8 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                         r = -errno;
                         folder = parse_job_number(args[i], &number);
                         if (folder && (r = add_folder(folder, number, out)) == -ENOENT)
-                                return capo_why(r, why, why_size, "%s: there is no job %lu in that folder", args[i],
+                                return capo_why(r, why, why_size,
+                                                "%s: there is no job %lu in that folder", args[i],
                                                 number);
                 } else if (S_ISDIR(st.st_mode)) {
                         r = add_folder(args[i], 0, out);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader sees the file through a window that moves forward with read(2). A mapping would save the copy, but a log
- * on a network file system that vanishes under a mapping kills the reader with SIGBUS, and a window that stays in the
- * cache is checked and scanned at about the same speed.
+ * The reader sees the file through a window that moves forward with read(2). A mapping would save
+ * the copy, but a log on a network file system that vanishes under a mapping kills the reader with
+ * SIGBUS, and a window that stays in the cache is checked and scanned at about the same speed.
  *
- * A frame is believed when its checksum is right, and nothing else is. Where it is not, the next frame is first looked
- * for where this one says it ends (one bad frame, the common case), then at every multiple of 8 behind. Looking costs a
- * checksum per place that could be a frame header, so the bytes spent on it are bounded by a multiple of the file: no
- * file can make the reader slow.
+ * A frame is believed when its checksum is right, and nothing else is. Where it is not, the next
+ * frame is first looked for where this one says it ends (one bad frame, the common case), then at
+ * every multiple of 8 behind. Looking costs a checksum per place that could be a frame header, so
+ * the bytes spent on it are bounded by a multiple of the file: no file can make the reader slow.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,8 @@ static uint64_t pad_size(uint64_t n)
         return (n + 7) & ~(uint64_t)7;
 }
 
-/* Bytes [offset, offset + n) of the file, which has them: NULL and *error when it cannot be read or memory is short. */
+/* Bytes [offset, offset + n) of the file, which has them: NULL and *error when it cannot be read or
+ * memory is short. */
 static const unsigned char *read_window(struct capo_log *log, uint64_t offset, size_t n, int *error)
 {
         size_t keep = 0;
@@ -73,8 +74,8 @@ static const unsigned char *read_window(struct capo_log *log, uint64_t offset, s
         log->start = offset;
         log->held = keep;
         while (log->held < n) {
-                ssize_t got =
-                        pread(log->fd, log->window + log->held, log->room - log->held, (off_t)(log->start + log->held));
+                ssize_t got = pread(log->fd, log->window + log->held, log->room - log->held,
+                                    (off_t)(log->start + log->held));
 
                 if (got < 0 && errno == EINTR)
                         continue;
@@ -87,7 +88,8 @@ static const unsigned char *read_window(struct capo_log *log, uint64_t offset, s
         return log->window;
 }
 
-static int check_header(const struct capo_log_header *h, uint64_t file_size, char *why, size_t why_size)
+static int check_header(const struct capo_log_header *h, uint64_t file_size, char *why,
+                        size_t why_size)
 {
         if (memcmp(h->magic, CAPO_LOG_MAGIC, sizeof h->magic) != 0)
                 return capo_why(-EBADMSG, why, why_size, "is not a capo log");
@@ -96,16 +98,18 @@ static int check_header(const struct capo_log_header *h, uint64_t file_size, cha
                                 "was written on a machine of the other byte order; read it there");
         if (h->order != CAPO_LOG_ORDER)
                 return capo_why(-EBADMSG, why, why_size,
-                                "damaged at byte 8: expected the byte order mark, found 0x%08x", h->order);
+                                "damaged at byte 8: expected the byte order mark, found 0x%08x",
+                                h->order);
         if (h->min_reader > CAPO_LOG_VERSION)
                 return capo_why(
                         -EPROTO, why, why_size,
                         "is of log version %u, which needs a capo that reads version %u; this one reads up to %u",
                         h->version, h->min_reader, CAPO_LOG_VERSION);
-        if (h->header_size < sizeof *h || h->header_size > 65536 || h->header_size % 8 || h->header_size > file_size ||
-            h->version == 0)
-                return capo_why(-EBADMSG, why, why_size, "damaged at byte 12: version %u, header of %u bytes",
-                                h->version, h->header_size);
+        if (h->header_size < sizeof *h || h->header_size > 65536 || h->header_size % 8 ||
+            h->header_size > file_size || h->version == 0)
+                return capo_why(-EBADMSG, why, why_size,
+                                "damaged at byte 12: version %u, header of %u bytes", h->version,
+                                h->header_size);
         return 0;
 }
 
@@ -127,7 +131,8 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
                 return capo_why(-EBADMSG, why, why_size, "is not a regular file");
         log->size = (uint64_t)st.st_size;
         if (log->size < sizeof log->header)
-                return capo_why(-EBADMSG, why, why_size, log->size ? "is not a capo log (%llu bytes)" : "is empty",
+                return capo_why(-EBADMSG, why, why_size,
+                                log->size ? "is not a capo log (%llu bytes)" : "is empty",
                                 (unsigned long long)log->size);
         log->path = strdup(path);
         log->room = log->size < WINDOW ? (log->size + 4095) & ~(size_t)4095 : WINDOW;
@@ -190,9 +195,10 @@ const char *capo_frame_name(unsigned type)
 
 enum verdict { GOOD, BAD_CHECK, NOT_A_FRAME, BEYOND_END, FAILED };
 
-/* Is there a whole, true frame at @offset? @strict: it must be of a type we know, for places that may be anything. */
-static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool strict, struct capo_log_frame *out,
-                                int *error)
+/* Is there a whole, true frame at @offset? @strict: it must be of a type we know, for places that
+ * may be anything. */
+static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool strict,
+                                struct capo_log_frame *out, int *error)
 {
         uint64_t left = log->size - offset;
         struct capo_frame head;
@@ -204,7 +210,8 @@ static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool stri
         if (!bytes)
                 return FAILED;
         memcpy(&head, bytes, sizeof head);
-        if (head.type == 0 || head.size > CAPO_FRAME_MAX || (strict && (head.type >= CAPO_FRAMES || head.flags)))
+        if (head.type == 0 || head.size > CAPO_FRAME_MAX ||
+            (strict && (head.type >= CAPO_FRAMES || head.flags)))
                 return NOT_A_FRAME;
         if (head.size > left - sizeof head)
                 return BEYOND_END;
@@ -215,7 +222,8 @@ static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool stri
                 log->search_left -= head.size < log->search_left ? head.size : log->search_left;
         bytes += sizeof head;
         if (XXH3_64bits_withSeed(bytes, head.size,
-                                 head.type | (uint64_t)head.flags << 16 | (uint64_t)head.size << 32) != head.check)
+                                 head.type | (uint64_t)head.flags << 16 |
+                                         (uint64_t)head.size << 32) != head.check)
                 return BAD_CHECK;
         *out = (struct capo_log_frame){.offset = offset,
                                        .payload = bytes,
@@ -231,13 +239,16 @@ static void note_damage(struct capo_log *log, uint64_t from, uint64_t to, const 
         struct capo_log_health *h = &log->health;
 
         if (h->n_damages < CAPO_DAMAGES_KEPT)
-                h->damages[h->n_damages] = (struct capo_log_damage){.offset = from, .bytes = to - from, .what = what};
+                h->damages[h->n_damages] =
+                        (struct capo_log_damage){.offset = from, .bytes = to - from, .what = what};
         h->n_damages++;
         h->bytes_lost += to - from;
 }
 
-/* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END when there is none, or FAILED. */
-static enum verdict find_next_frame(struct capo_log *log, enum verdict why, struct capo_log_frame *out, int *error)
+/* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END when there is
+ * none, or FAILED. */
+static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
+                                    struct capo_log_frame *out, int *error)
 {
         uint64_t bad = log->next;
         struct capo_frame head;
@@ -338,13 +349,15 @@ static int head_of(const struct capo_log_frame *f, void *out, size_t size)
 int capo_log_comm(const struct capo_log_frame *f, struct capo_log_comm *out, const char **name)
 {
         *name = (const char *)f->payload + sizeof *out;
-        return head_of(f, out, sizeof *out) < 0 || out->name_size > f->size - sizeof *out ? -EBADMSG : 0;
+        return head_of(f, out, sizeof *out) < 0 || out->name_size > f->size - sizeof *out ? -EBADMSG
+                                                                                          : 0;
 }
 
 int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, const char **text)
 {
         *text = (const char *)f->payload + sizeof *out;
-        return head_of(f, out, sizeof *out) < 0 || out->text_size > f->size - sizeof *out ? -EBADMSG : 0;
+        return head_of(f, out, sizeof *out) < 0 || out->text_size > f->size - sizeof *out ? -EBADMSG
+                                                                                          : 0;
 }
 
 struct capo_log_site_chosen capo_log_site_chosen(const struct capo_log_frame *f)
@@ -353,7 +366,8 @@ struct capo_log_site_chosen capo_log_site_chosen(const struct capo_log_frame *f)
         struct capo_log_site site;
         const char *text;
 
-        if (capo_log_site(f, &site, &text) == 0 && site.chosen && f->size - sizeof site - site.text_size >= sizeof out)
+        if (capo_log_site(f, &site, &text) == 0 && site.chosen &&
+            f->size - sizeof site - site.text_size >= sizeof out)
                 memcpy(&out, text + site.text_size, sizeof out);
         return out;
 }
@@ -378,8 +392,8 @@ bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_recor
         if (i >= f->size / sizeof *out)
                 return false;
         memcpy(out, (const struct capo_record *)f->payload + i, sizeof *out);
-        if (f->version <
-            2) { /* two words then: when the call began on the GPU, never written; how long it took there */
+        if (f->version < 2) { /* two words then: when the call began on the GPU, never written; how
+                                 long it took there */
                 uint32_t words[2];
 
                 memcpy(words, &out->gpu_ns, sizeof words);
@@ -403,8 +417,8 @@ static int hist_view(const struct capo_log_frame *f, size_t *at, struct capo_log
         return 0;
 }
 
-int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out, struct capo_log_hist_view *host,
-                  struct capo_log_hist_view *gpu)
+int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out,
+                  struct capo_log_hist_view *host, struct capo_log_hist_view *gpu)
 {
         size_t at = sizeof *out;
         int r = head_of(f, out, sizeof *out);
@@ -443,7 +457,8 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
                 return -EBADMSG;
         words = pad_size(4 * (uint64_t)b->n);
         halves = pad_size(2 * (uint64_t)b->n);
-        if (3 * words + halves + words * !!(b->columns & CAPO_COLUMN_GPU) + words * !!(b->columns & CAPO_COLUMN_AUX) >
+        if (3 * words + halves + words * !!(b->columns & CAPO_COLUMN_GPU) +
+                    words * !!(b->columns & CAPO_COLUMN_AUX) >
             f->size - sizeof *b)
                 return -EBADMSG;
         *out = (struct capo_log_columns){.base = b->base, .n = b->n, .thread = b->thread};
@@ -469,15 +484,17 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
 #define KEPT_GROUP(name)  out->name = group_of(columns, i, shape);
 #define KEPT_THREAD(name) out->name = columns->thread;
 #define KEPT_SHAPE(name)  out->name = shape->name;
-static uint32_t group_of(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape)
+static uint32_t group_of(const struct capo_log_columns *columns, uint32_t i,
+                         const struct capo_log_shape *shape)
 {
-        if (shape->flags & CAPO_RECORD_MEMBER || shape->clock == CAPO_CLOCK_EVENT || shape->clock == CAPO_CLOCK_KERNEL)
+        if (shape->flags & CAPO_RECORD_MEMBER || shape->clock == CAPO_CLOCK_EVENT ||
+            shape->clock == CAPO_CLOCK_KERNEL)
                 return columns->aux ? columns->aux[i] : 0;
         return shape->flags & CAPO_RECORD_GROUP ? columns->seq[i] : 0;
 }
 
-void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape,
-                     struct capo_record *out)
+void capo_log_record(const struct capo_log_columns *columns, uint32_t i,
+                     const struct capo_log_shape *shape, struct capo_record *out)
 {
 #define CAPO_FIELD(type, name, kept) KEPT_##kept(name)
 #include "capo/record_fields.def"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a log: frames in file order, each checked, whatever its version; damage is stepped over and described. With
- * the writer the only code that knows the bytes of include/capo/log.h. Memory is one window (1 MiB, more only for a
- * frame that is larger), whatever the size of the log.
+ * Reading a log: frames in file order, each checked, whatever its version; damage is stepped over
+ * and described. With the writer the only code that knows the bytes of include/capo/log.h. Memory
+ * is one window (1 MiB, more only for a frame that is larger), whatever the size of the log.
  *
  *      struct capo_log_frame f;
  *      while (capo_log_next(log, &f) > 0)
@@ -34,14 +34,15 @@ struct capo_log_damage {
         const char *what; /* "checksum", "not a frame", "cut" ...; static text */
 };
 
-/* What was wrong with a log so far. A cut tail is how every killed process ends: it is not damage. */
+/* What was wrong with a log so far. A cut tail is how every killed process ends: it is not damage.
+ */
 struct capo_log_health {
         struct capo_log_damage damages[CAPO_DAMAGES_KEPT]; /* the first ones */
         uint64_t n_damages;                                /* all */
         uint64_t bytes_lost;                               /* to damage */
-        uint64_t cut_at;                                   /* offset where the file ends inside a frame */
-        uint64_t cut_bytes;                                /* bytes behind it; 0: not cut */
-        uint64_t unknown_frames;                           /* of types this version does not know, skipped */
+        uint64_t cut_at;         /* offset where the file ends inside a frame */
+        uint64_t cut_bytes;      /* bytes behind it; 0: not cut */
+        uint64_t unknown_frames; /* of types this version does not know, skipped */
 };
 
 /**
@@ -49,8 +50,8 @@ struct capo_log_health {
  * @out:  set only on success; capo_log_close() it
  * @why:  one sentence without the path on failure ("is not a capo log", ...)
  *
- * Return: 0; -errno of open or read; -EBADMSG: not a log, or cut before its first frame; -EPROTO: a log this version
- * cannot read (newer format, other byte order).
+ * Return: 0; -errno of open or read; -EBADMSG: not a log, or cut before its first frame; -EPROTO: a
+ * log this version cannot read (newer format, other byte order).
  */
 int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size);
 
@@ -75,17 +76,19 @@ const char *capo_frame_name(unsigned type);
 /**
  * capo_log_next() - the next good frame of a known type
  *
- * Return: 1 with @frame set; 0 at the end; -EIO (or what read(2) said) when the file system failed, -ENOMEM.
+ * Return: 1 with @frame set; 0 at the end; -EIO (or what read(2) said) when the file system failed,
+ * -ENOMEM.
  */
 int capo_log_next(struct capo_log *log, struct capo_log_frame *frame);
 
-/** capo_log_frame_at() - a frame seen before, again, by its offset; not checked a second time. Does not move
- * capo_log_next(). Return: 0 or negative errno. */
+/** capo_log_frame_at() - a frame seen before, again, by its offset; not checked a second time. Does
+ * not move capo_log_next(). Return: 0 or negative errno. */
 int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_frame *frame);
 
 /*
- * The payloads, in the newest layout whatever the log's version: here older ones are lifted. Each returns 0, or
- * -EBADMSG when the payload does not hold what its numbers promise. Pointers go into the frame.
+ * The payloads, in the newest layout whatever the log's version: here older ones are lifted. Each
+ * returns 0, or -EBADMSG when the payload does not hold what its numbers promise. Pointers go into
+ * the frame.
  */
 int capo_log_comm(const struct capo_log_frame *f, struct capo_log_comm *out, const char **name);
 int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, const char **text);
@@ -98,7 +101,8 @@ int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out);
 /** capo_log_shapes() - Return: the number of shapes at *@out. */
 unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_shape **out);
 
-/** capo_log_wide() - record @i of a WIDE frame, times in ns since the epoch. Return: false when there is none. */
+/** capo_log_wide() - record @i of a WIDE frame, times in ns since the epoch. Return: false when
+ * there is none. */
 bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_record *out);
 
 /* A histogram as it lies in a CELL; head.n pairs. */
@@ -106,11 +110,11 @@ struct capo_log_hist_view {
         struct capo_log_hist head; /* all zero when the cell has none */
         const struct capo_log_hist_pair *pairs;
 };
-int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out, struct capo_log_hist_view *host,
-                  struct capo_log_hist_view *gpu);
+int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out,
+                  struct capo_log_hist_view *host, struct capo_log_hist_view *gpu);
 
-/** capo_log_cell_waited() - how long the kernels of a CELL's calls waited (capo_record_waited()); empty where none said. Return:
- * as capo_log_cell(), which comes first. */
+/** capo_log_cell_waited() - how long the kernels of a CELL's calls waited (capo_record_waited());
+ * empty where none said. Return: as capo_log_cell(), which comes first. */
 int capo_log_cell_waited(const struct capo_log_frame *f, struct capo_log_hist_view *out);
 
 /* A BLOCK by column; `gpu_ns` and `aux` are NULL when the block has none. */
@@ -123,12 +127,13 @@ struct capo_log_columns {
 };
 int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out);
 
-/** capo_log_record() - call @i of a block as a record; @shape describes columns->shape[i]. Times in ns since epoch. */
-void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape,
-                     struct capo_record *out);
+/** capo_log_record() - call @i of a block as a record; @shape describes columns->shape[i]. Times in
+ * ns since epoch. */
+void capo_log_record(const struct capo_log_columns *columns, uint32_t i,
+                     const struct capo_log_shape *shape, struct capo_record *out);
 
-/** capo_log_next_line() - walk the lines of a text payload: *@at (start with 0) moves behind the line, *@n_line is its
- * length without the newline. Return: the line, NULL after the last. */
+/** capo_log_next_line() - walk the lines of a text payload: *@at (start with 0) moves behind the
+ * line, *@n_line is its length without the newline. Return: the line, NULL after the last. */
 const char *capo_log_next_line(const struct capo_log_frame *f, size_t *at, size_t *n_line);
 
 #endif

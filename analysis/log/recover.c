@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and taking over what dead processes left. Whatever a segment says is looked at as if a stranger had written
- * it: attach_segment() checks the header's numbers, the drain's parts what lies in the areas.
+ * Finding and taking over what dead processes left. Whatever a segment says is looked at as if a
+ * stranger had written it: attach_segment() checks the header's numbers, the drain's parts what
+ * lies in the areas.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,12 +23,14 @@
 #define UNBORN_S 60
 
 /*
- * What is in the file, in memory of our own. A file with holes (capo_area_commit()) cannot be mapped: to look at a hole of a
- * tmpfs that is full is SIGBUS. It may also end before the layout does.
+ * What is in the file, in memory of our own. A file with holes (capo_area_commit()) cannot be
+ * mapped: to look at a hole of a tmpfs that is full is SIGBUS. It may also end before the layout
+ * does.
  */
 static void *copy_in(int fd, size_t size)
 {
-        char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         off_t at = 0, hole;
         ssize_t n;
 
@@ -43,7 +46,8 @@ static void *copy_in(int fd, size_t size)
         return p;
 }
 
-/* Map a process's file privately, every number in it checked. @copy: also where it is written meanwhile. */
+/* Map a process's file privately, every number in it checked. @copy: also where it is written
+ * meanwhile. */
 static int attach_segment(int fd, struct capo_segment *seg, bool copy)
 {
         struct capo_segment_header *h, plan = {0}, first;
@@ -58,42 +62,50 @@ static int attach_segment(int fd, struct capo_segment *seg, bool copy)
         size = (size_t)st.st_size;
         if (pread(fd, &first, sizeof first, 0) != sizeof first)
                 return -EBADMSG;
-        capo_segment_lay_out(&plan, &(struct capo_segment_config){
-                                            .ring_bytes = first.ring_records * sizeof(struct capo_record),
-                                            .flight_records = first.flight_records,
-                                            .trace_all = first.trace_all,
-                                    });
+        capo_segment_lay_out(&plan,
+                             &(struct capo_segment_config){
+                                     .ring_bytes = first.ring_records * sizeof(struct capo_record),
+                                     .flight_records = first.flight_records,
+                                     .trace_all = first.trace_all,
+                             });
         if (first.went_private && size < plan.size)
                 size = plan.size;
-        h = copy || first.went_private ? copy_in(fd, size)
-                                       : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        h = copy || first.went_private
+                    ? copy_in(fd, size)
+                    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
         if (h == MAP_FAILED)
                 return -errno;
         *seg = (struct capo_segment){.header = h, .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
         if (memcmp(h->magic, CAPO_SEGMENT_MAGIC, 8) || h->version != CAPO_SEGMENT_VERSION ||
-            h->header_size != sizeof *h || !h->born || !h->ring_records || (h->ring_records & (h->ring_records - 1)) ||
-            !h->flight_records || (h->flight_records & (h->flight_records - 1)) || h->flight_keep > h->flight_records ||
+            h->header_size != sizeof *h || !h->born || !h->ring_records ||
+            (h->ring_records & (h->ring_records - 1)) || !h->flight_records ||
+            (h->flight_records & (h->flight_records - 1)) || h->flight_keep > h->flight_records ||
             h->commit_now > 1)
                 goto bad;
-        h->log_path[sizeof h->log_path - 1] = h->host[sizeof h->host - 1] = h->boot_id[sizeof h->boot_id - 1] = 0;
+        h->log_path[sizeof h->log_path - 1] = h->host[sizeof h->host - 1] =
+                h->boot_id[sizeof h->boot_id - 1] = 0;
         if (h->ring_records != plan.ring_records || h->flight_records != plan.flight_records)
                 goto bad;
-        for (int i = 0; i < CAPO_AREAS; i++) { /* the layout follows from a few numbers: any other is damage */
+        for (int i = 0; i < CAPO_AREAS;
+             i++) { /* the layout follows from a few numbers: any other is damage */
                 struct capo_area *a = &h->areas[i], *p = &plan.areas[i];
 
                 if (a->offset != p->offset || a->item != p->item || a->capacity != p->capacity ||
-                    a->committed > a->capacity || (a->committed && a->offset + a->committed * a->item > size))
+                    a->committed > a->capacity ||
+                    (a->committed && a->offset + a->committed * a->item > size))
                         goto bad;
                 if (a->used > a->committed)
                         a->used = a->committed;
         }
-        if (h->kept_now > 2 || (h->kept_now && (h->kept_size[h->kept_now - 1] > CAPO_KEPT_HALF ||
-                                                (h->kept_now - 1) * CAPO_KEPT_HALF + h->kept_size[h->kept_now - 1] >
-                                                        h->areas[CAPO_AREA_KEPT].committed)))
+        if (h->kept_now > 2 ||
+            (h->kept_now && (h->kept_size[h->kept_now - 1] > CAPO_KEPT_HALF ||
+                             (h->kept_now - 1) * CAPO_KEPT_HALF + h->kept_size[h->kept_now - 1] >
+                                     h->areas[CAPO_AREA_KEPT].committed)))
                 goto bad;
         flight = &h->areas[CAPO_AREA_FLIGHT];
         if ((h->flight_head > flight->committed && flight->committed < flight->capacity) ||
-            (h->text_head && h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||
+            (h->text_head &&
+             h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||
             h->commit[h->commit_now].text_tail > h->text_head ||
             h->text_head - h->commit[h->commit_now].text_tail > h->areas[CAPO_AREA_TEXT].capacity ||
             h->commit[h->commit_now].flight_tail > h->flight_head)
@@ -109,7 +121,8 @@ bad:
 enum life {
         GONE,
         LIVES,
-        ELSEWHERE, /* in another pid namespace or before the machine started anew; or it is this process */
+        ELSEWHERE, /* in another pid namespace or before the machine started anew; or it is this
+                      process */
 };
 
 static bool is_here(const struct capo_segment_header *h)
@@ -134,7 +147,8 @@ static bool is_removed(int fd)
         return fstat(fd, &st) || st.st_nlink == 0;
 }
 
-/* 0 when the process is gone; -EBUSY while it lives; -EALREADY when it is gone, and another is taking it up; -ESTALE as below. */
+/* 0 when the process is gone; -EBUSY while it lives; -EALREADY when it is gone, and another is
+ * taking it up; -ESTALE as below. */
 static int check_segment(int fd, const struct capo_segment_header *h)
 {
         bool locked = capo_alive_locked(fd);
@@ -149,8 +163,8 @@ static int check_segment(int fd, const struct capo_segment_header *h)
 }
 
 /*
- * -EBUSY while the process lives; -ESTALE when it ended by itself, or another took it up, since @fd was opened. On
- * success this process holds the lock, so that nobody else recovers it meanwhile.
+ * -EBUSY while the process lives; -ESTALE when it ended by itself, or another took it up, since @fd
+ * was opened. On success this process holds the lock, so that nobody else recovers it meanwhile.
  */
 static int lock_segment(int fd, const struct capo_segment_header *h)
 {
@@ -162,18 +176,20 @@ static int lock_segment(int fd, const struct capo_segment_header *h)
 }
 
 /*
- * The file of a process that was killed while it made it: empty, or unborn, and not locked by anybody. The lock comes right
- * after the file, so a minute later its maker is gone.
+ * The file of a process that was killed while it made it: empty, or unborn, and not locked by
+ * anybody. The lock comes right after the file, so a minute later its maker is gone.
  */
 static void remove_leftover(int fd, const char *path)
 {
         struct capo_segment_header first = {0};
         struct stat st;
 
-        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mtime + UNBORN_S > time(NULL) ||
-            pread(fd, &first, sizeof first, 0) < 0 || first.born || capo_alive_lock(fd))
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+            st.st_mtime + UNBORN_S > time(NULL) || pread(fd, &first, sizeof first, 0) < 0 ||
+            first.born || capo_alive_lock(fd))
                 return;
-        if (st.st_size == 0 || !first.magic[0] || !memcmp(first.magic, CAPO_SEGMENT_MAGIC, sizeof first.magic))
+        if (st.st_size == 0 || !first.magic[0] ||
+            !memcmp(first.magic, CAPO_SEGMENT_MAGIC, sizeof first.magic))
                 unlink(path);
 }
 
@@ -189,15 +205,18 @@ static uint64_t count_left(const struct capo_segment *seg)
                         n += ring->head - ring->tail;
         }
         for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++)
-                n += ((struct capo_slot *)capo_area_at(seg, CAPO_AREA_SLOTS, i))->state >= CAPO_SLOT_ARMED;
+                n += ((struct capo_slot *)capo_area_at(seg, CAPO_AREA_SLOTS, i))->state >=
+                     CAPO_SLOT_ARMED;
         return n;
 }
 
-static void describe_segment(const struct capo_segment *seg, const char *path, struct capo_segment_info *info)
+static void describe_segment(const struct capo_segment *seg, const char *path,
+                             struct capo_segment_info *info)
 {
         const struct capo_segment_header *h = seg->header;
 
-        *info = (struct capo_segment_info){.pid = h->pid, .here = is_here(h), .records = count_left(seg)};
+        *info = (struct capo_segment_info){
+                .pid = h->pid, .here = is_here(h), .records = count_left(seg)};
         snprintf(info->path, sizeof info->path, "%s", path);
         memcpy(info->host, h->host, sizeof info->host);
         memcpy(info->log_path, h->log_path, sizeof info->log_path);
@@ -225,7 +244,8 @@ static void close_dirp(DIR **d)
 
 /* @living: those too. */
 static int find_segments(const char *shm_dir, const char *log_dir, bool living,
-                         int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+                         int (*found)(const struct capo_segment_info *info, void *cookie),
+                         void *cookie)
 {
         const char *folder = shm_dir ? shm_dir : CAPO_SEGMENT_DIR;
         _cleanup_(close_dirp) DIR *dir = opendir(folder);
@@ -272,13 +292,15 @@ static int find_segments(const char *shm_dir, const char *log_dir, bool living,
 }
 
 int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
-                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+                           int (*found)(const struct capo_segment_info *info, void *cookie),
+                           void *cookie)
 {
         return find_segments(shm_dir, log_dir, false, found, cookie);
 }
 
 int capo_segment_find(const char *shm_dir, const char *log_dir,
-                      int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+                      int (*found)(const struct capo_segment_info *info, void *cookie),
+                      void *cookie)
 {
         return find_segments(shm_dir, log_dir, true, found, cookie);
 }
@@ -308,7 +330,8 @@ int capo_segment_peek(const struct capo_segment_info *info, const char *log)
 
         if (r < 0)
                 return r;
-        if (snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s", log) >= (int)sizeof seg.header->log_path)
+        if (snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s", log) >=
+            (int)sizeof seg.header->log_path)
                 r = -ENAMETOOLONG;
         seg.header->commit[seg.header->commit_now].log_bytes = 0; /* a log from the beginning */
         if (r == 0)
@@ -332,8 +355,8 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
         if (log) {
                 _cleanup_free_ char *absolute = realpath(log, NULL); /* NULL: not there yet */
 
-                if (snprintf(info.log_path, sizeof info.log_path, "%s", absolute ? absolute : log) >=
-                    (int)sizeof info.log_path) {
+                if (snprintf(info.log_path, sizeof info.log_path, "%s",
+                             absolute ? absolute : log) >= (int)sizeof info.log_path) {
                         r = -ENAMETOOLONG;
                         goto out;
                 }

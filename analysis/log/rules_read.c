@@ -45,11 +45,13 @@ bool capo_rules_row(const char *line, struct capo_rules_row *out)
                 fields = skip_word(line, CAPO_RULES_ROW);
         if (!fields)
                 return false;
-        whole = candidate ? sscanf(fields, "%u\t%31[^\t\n]\t%15[^\t\n]\t%u%n", &out->rule, out->algo, out->proto,
-                                   &out->channels, &end) == 4
-                          : sscanf(fields, "%u\t%u\t%399[^\t\n]\t%31[^\t\n]\t%llu\t%llu\t%31[^\t\n]\t%15[^\t\n]\t%u%n",
-                                   &out->rule, &out->line, out->when, out->coll, &from, &upto, out->algo, out->proto,
-                                   &out->channels, &end) == 9;
+        whole = candidate
+                        ? sscanf(fields, "%u\t%31[^\t\n]\t%15[^\t\n]\t%u%n", &out->rule, out->algo,
+                                 out->proto, &out->channels, &end) == 4
+                        : sscanf(fields,
+                                 "%u\t%u\t%399[^\t\n]\t%31[^\t\n]\t%llu\t%llu\t%31[^\t\n]\t%15[^\t\n]\t%u%n",
+                                 &out->rule, &out->line, out->when, out->coll, &from, &upto,
+                                 out->algo, out->proto, &out->channels, &end) == 9;
         if (whole && !candidate && fields[end] == '\t') {
                 int n = (int)strcspn(fields + end + 1, "\t\n");
 

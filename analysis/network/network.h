@@ -15,13 +15,15 @@ struct capo_fabric_link {
         const struct capo_fabric_domain *domain;
         uint64_t ops, sent, received;
         bool received_exact; /* false: counted by the size of the posted buffers */
-        uint32_t sharers;    /* ranks of the same host that moved data over the same NIC, this one included */
-        int gpu_numa; /* NUMA node of a GPU of this rank, one on the NIC's own node before others; -1 not known */
+        uint32_t sharers;    /* ranks of the same host that moved data over the same NIC, this one
+                                included */
+        int gpu_numa; /* NUMA node of a GPU of this rank, one on the NIC's own node before others;
+                         -1 not known */
         double load;  /* bytes over the mean of the job's used NICs; 0 when there is only one */
 };
 
-/** capo_fabric_link_near() - 1: the NIC is on the NUMA node of the rank's GPU (of one of its GPUs); 0: it is not; -1:
- * one of the two is not known. */
+/** capo_fabric_link_near() - 1: the NIC is on the NUMA node of the rank's GPU (of one of its GPUs);
+ * 0: it is not; -1: one of the two is not known. */
 static inline int capo_fabric_link_near(const struct capo_fabric_link *l)
 {
         return l->domain->numa < 0 || l->gpu_numa < 0 ? -1 : l->domain->numa == l->gpu_numa;
@@ -31,25 +33,32 @@ static inline int capo_fabric_link_near(const struct capo_fabric_link *l)
 struct capo_fabric_share {
         uint32_t comm; /* index in job->comms; CAPO_NO_COMM: traffic outside every recorded call */
         uint8_t call;
-        uint64_t calls;              /* on all ranks, with known times */
-        uint64_t guessed;            /* of them: when they were on the GPU follows from one that was not timed */
+        uint64_t calls;   /* on all ranks, with known times */
+        uint64_t guessed; /* of them: when they were on the GPU follows from one that was not timed
+                           */
         uint64_t own_ops, own_bytes; /* posted by the calling threads themselves, inside the call */
-        double ops, sent, received;  /* by time: each window's traffic is divided among the calls it overlaps */
-        double by_guess; /* bytes of both: moved when no call was under way but one can have been that was not timed */
+        double ops, sent, received;  /* by time: each window's traffic is divided among the calls it
+                                        overlaps */
+        double by_guess; /* bytes of both: moved when no call was under way but one can have been
+                            that was not timed */
         double call_ns;  /* time in these calls */
-        double net_ns;   /* of that, in windows in which the network carried data: no less than the truth */
+        double net_ns;   /* of that, in windows in which the network carried data: no less than the
+                            truth */
         struct {         /* the moments at which somebody looked while such a call was under way */
                 uint64_t n;
-                double time, time_sq;   /* what they stand for, s, once for each call under way; and its squares */
-                double busy;            /* of `time`: something was waiting or moving */
-                double waiting, unsure; /* of `time`: something posted had not completed; it is not known */
-                double unseen;          /* s, as `time`: no look came for longer than chance can ask */
+                double time, time_sq; /* what they stand for, s, once for each call under way; and
+                                         its squares */
+                double busy;          /* of `time`: something was waiting or moving */
+                double waiting,
+                        unsure; /* of `time`: something posted had not completed; it is not known */
+                double unseen;  /* s, as `time`: no look came for longer than chance can ask */
         } looks;
 };
 
 /* A part of time, estimated from looks. */
 struct capo_fabric_part {
-        double share, low, high; /* 0..1; of the time looked at; the interval holds the truth in 95 of 100 cases */
+        double share, low, high; /* 0..1; of the time looked at; the interval holds the truth in 95
+                                    of 100 cases */
 };
 
 struct capo_fabric_job {
@@ -60,7 +69,8 @@ struct capo_fabric_job {
         struct capo_fabric_share *shares; /* most bytes first */
         size_t n_shares;
         double window_ns; /* longest window used: how coarse "by time" is */
-        uint64_t slit_ns; /* of the looks: how long an event counts as "moving"; 0: no looks in any log */
+        uint64_t slit_ns; /* of the looks: how long an event counts as "moving"; 0: no looks in any
+                             log */
         uint64_t looks_taken, looks_late;
         bool placed;    /* of some calls it is recorded when they began on the GPU */
         bool gpu_timed; /* some calls have GPU times: looks count for these calls only */
@@ -70,8 +80,9 @@ struct capo_fabric_job {
  * capo_fabric_job_new() - gather what the logs of @job say about libfabric
  * @out: set only on success; refers to @job; NULL when no process used libfabric
  *
- * Reads the logs once more for the times of single calls, as far as they hold any (CAPO_TRACE=all: every call; else the
- * last of each process). When each was on the GPU is worked out from the order of its stream (analysis/job/gpu_spans.h).
+ * Reads the logs once more for the times of single calls, as far as they hold any (CAPO_TRACE=all:
+ * every call; else the last of each process). When each was on the GPU is worked out from the order
+ * of its stream (analysis/job/gpu_spans.h).
  *
  * Return: 0; -ENOMEM.
  */
@@ -83,40 +94,43 @@ static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
 }
 
 /**
- * capo_fabric_share_network(), capo_fabric_share_wait() - the part of the time in these calls in which the network was
- * busy (something posted to leave had not completed, or something moved), and in which something posted had not
- * completed
+ * capo_fabric_share_network(), capo_fabric_share_wait() - the part of the time in these calls in
+ * which the network was busy (something posted to leave had not completed, or something moved), and
+ * in which something posted had not completed
  *
- * Looks are taken at random moments, so of n of them a number is busy that is distributed binomially around the truth;
- * the interval is Wilson's (E. B. Wilson, Probable inference, JASA 22, 1927), with n the effective number
- * (sum w)^2 / sum w^2 where looks stand for different lengths of time. Where nobody looked, capo_fabric_share_unseen(), the
- * network may have been still or busy all the time, and the interval is as much wider at either end.
+ * Looks are taken at random moments, so of n of them a number is busy that is distributed
+ * binomially around the truth; the interval is Wilson's (E. B. Wilson, Probable inference, JASA 22,
+ * 1927), with n the effective number (sum w)^2 / sum w^2 where looks stand for different lengths of
+ * time. Where nobody looked, capo_fabric_share_unseen(), the network may have been still or busy
+ * all the time, and the interval is as much wider at either end.
  *
  * Return: false when there was no look, or (wait) when the logs do not say what was outstanding.
  */
 bool capo_fabric_share_network(const struct capo_fabric_share *s, struct capo_fabric_part *out);
 bool capo_fabric_share_wait(const struct capo_fabric_share *s, struct capo_fabric_part *out);
 
-/** capo_fabric_share_ns() - the time of which these are parts: in the calls, over all ranks; outside of calls, what the
- * looks there stand for. */
+/** capo_fabric_share_ns() - the time of which these are parts: in the calls, over all ranks;
+ * outside of calls, what the looks there stand for. */
 static inline double capo_fabric_share_ns(const struct capo_fabric_share *s)
 {
         return s->comm == CAPO_NO_COMM && !s->call_ns ? 1e9 * s->looks.time : s->call_ns;
 }
 
-/** capo_fabric_share_unseen() - the part of the time in these calls in which no look was made although one was due: on busy
- * cores, in a stopped process, before the first look and after the last. 0..1 */
+/** capo_fabric_share_unseen() - the part of the time in these calls in which no look was made
+ * although one was due: on busy cores, in a stopped process, before the first look and after the
+ * last. 0..1 */
 double capo_fabric_share_unseen(const struct capo_fabric_share *s);
 
-/** capo_fabric_share_sure() - could every look tell what was outstanding? If not, the network may have been busier. */
+/** capo_fabric_share_sure() - could every look tell what was outstanding? If not, the network may
+ * have been busier. */
 bool capo_fabric_share_sure(const struct capo_fabric_share *s);
 
 /**
- * capo_fabric_job_warning() - the sentence a user must read: data went over the kernel's network stack although the
- * machine has InfiniBand, EFA or Slingshot devices
- * Return: @text, or NULL when there is nothing to warn of.
+ * capo_fabric_job_warning() - the sentence a user must read: data went over the kernel's network
+ * stack although the machine has InfiniBand, EFA or Slingshot devices Return: @text, or NULL when
+ * there is nothing to warn of.
  */
-const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struct capo_job *job, char *text,
-                                    size_t room);
+const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struct capo_job *job,
+                                    char *text, size_t room);
 
 #endif

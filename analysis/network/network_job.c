@@ -11,7 +11,8 @@ int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out
         bool any = false;
         int r;
 
-        if (!f || !(f->process = calloc(job->n_processes ? job->n_processes : 1, sizeof *f->process)))
+        if (!f ||
+            !(f->process = calloc(job->n_processes ? job->n_processes : 1, sizeof *f->process)))
                 return -ENOMEM;
         f->n_processes = job->n_processes;
         for (uint32_t p = 0; p < job->n_processes; p++) {

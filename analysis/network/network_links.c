@@ -61,16 +61,19 @@ static int by_nic(const void *a_, const void *b_, void *job_)
                        ?: CAPO_ORDER((*a)->process, (*b)->process);
 }
 
-static bool same_nic(const struct capo_fabric_link *a, const struct capo_fabric_link *b, const struct capo_job *job)
+static bool same_nic(const struct capo_fabric_link *a, const struct capo_fabric_link *b,
+                     const struct capo_job *job)
 {
         return !strcmp(a->domain->nic, b->domain->nic) &&
                !strcmp(job->processes[a->process].host, job->processes[b->process].host);
 }
 
-/* How many ranks of its host use each link's NIC; its own counts where this link itself was used. */
+/* How many ranks of its host use each link's NIC; its own counts where this link itself was used.
+ */
 static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
 {
-        _cleanup_free_ struct capo_fabric_link **l = malloc((f->n_links ? f->n_links : 1) * sizeof *l);
+        _cleanup_free_ struct capo_fabric_link **l =
+                malloc((f->n_links ? f->n_links : 1) * sizeof *l);
 
         if (!l)
                 return -ENOMEM;
@@ -83,8 +86,8 @@ static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
                 for (end = i; end < f->n_links && same_nic(l[i], l[end], job); end = next) {
                         bool used = false;
 
-                        for (next = end;
-                             next < f->n_links && l[next]->process == l[end]->process && same_nic(l[i], l[next], job);
+                        for (next = end; next < f->n_links && l[next]->process == l[end]->process &&
+                                         same_nic(l[i], l[next], job);
                              next++)
                                 used |= l[next]->ops != 0;
                         users += used;
@@ -134,8 +137,8 @@ int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
         return 0;
 }
 
-const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struct capo_job *job, char *text,
-                                    size_t room)
+const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struct capo_job *job,
+                                    char *text, size_t room)
 {
         const struct capo_fabric_link *worst = NULL;
         const struct capo_fabric *at;
@@ -146,7 +149,8 @@ const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struc
 
                 at = f->process[l->process];
                 all += link_bytes(l);
-                if (!capo_fabric_is_slow(l->domain->provider) || !(at->machine.infiniband[0] || at->machine.cxi[0]))
+                if (!capo_fabric_is_slow(l->domain->provider) ||
+                    !(at->machine.infiniband[0] || at->machine.cxi[0]))
                         continue;
                 slow += link_bytes(l);
                 if (!worst || link_bytes(l) > link_bytes(worst))
@@ -155,7 +159,8 @@ const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struc
         if (!worst || slow * 10 < all || !slow)
                 return NULL;
         at = f->process[worst->process];
-        snprintf(text, room, "%.0f %% of the network traffic went over %s (%s), though %s has %s %.60s",
+        snprintf(text, room,
+                 "%.0f %% of the network traffic went over %s (%s), though %s has %s %.60s",
                  100.0 * (double)slow / (double)all, worst->domain->provider, nic_of(worst->domain),
                  job->processes[worst->process].host,
                  at->machine.cxi[0] ? "Slingshot devices" : "InfiniBand or EFA devices",

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joining two layers that do not know each other. NCCL's progress threads post to libfabric, the job's own threads
- * make the collectives, and nothing in a posted operation says which collective it serves. What both have is the
- * clock: the shim cut the traffic of each process into windows (shim/fabric/windows.c) and looked at the network at
- * random moments (shim/fabric/look.c), and the log has the times of calls. So traffic is divided, window by window,
- * among the calls that were under way on that rank, in proportion to how much of the window each covers; and each
- * look belongs to the calls that were under way at its moment, so the part of them that found the network busy
- * estimates the part of the calls' time that it was. These are estimates and the report says so. Where a thread
- * posts from inside its own NCCL call there is nothing to estimate, and those counts are kept apart.
+ * Joining two layers that do not know each other. NCCL's progress threads post to libfabric, the
+ * job's own threads make the collectives, and nothing in a posted operation says which collective
+ * it serves. What both have is the clock: the shim cut the traffic of each process into windows
+ * (shim/fabric/windows.c) and looked at the network at random moments (shim/fabric/look.c), and the
+ * log has the times of calls. So traffic is divided, window by window, among the calls that were
+ * under way on that rank, in proportion to how much of the window each covers; and each look
+ * belongs to the calls that were under way at its moment, so the part of them that found the
+ * network busy estimates the part of the calls' time that it was. These are estimates and the
+ * report says so. Where a thread posts from inside its own NCCL call there is nothing to estimate,
+ * and those counts are kept apart.
  */
 #include <errno.h>
 #include <math.h>
@@ -80,8 +82,8 @@ static void under_way_move(struct under_way *u, uint64_t begin, uint64_t end)
 }
 
 /* The traffic of a window among the calls it overlaps. Return: false when there is none. */
-static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_window *w, struct under_way *u,
-                          bool guess)
+static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_window *w,
+                          struct under_way *u, bool guess)
 {
         double covered = 0;
 
@@ -103,9 +105,10 @@ static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_wi
         return covered > 0;
 }
 
-/* To the calls that were under way; where there is none, to those that can have been, as far as anything tells. */
-static void divide_windows(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *were,
-                           struct under_way *maybe, uint32_t outside)
+/* To the calls that were under way; where there is none, to those that can have been, as far as
+ * anything tells. */
+static void divide_windows(struct capo_fabric_job *f, const struct capo_fabric *of,
+                           struct under_way *were, struct under_way *maybe, uint32_t outside)
 {
         for (size_t i = 0; i < of->n_windows; i++) {
                 const struct capo_fabric_window *w = &of->windows[i];
@@ -133,10 +136,12 @@ static void add_look(struct capo_fabric_share *s, const struct capo_fabric_look 
 }
 
 /*
- * From @begin to @end there was no look although chance alone would have sent one: the looking thread had no core, or the
- * whole process had none. What the network did meanwhile nobody knows. Return: how long no call was under way, ns.
+ * From @begin to @end there was no look although chance alone would have sent one: the looking
+ * thread had no core, or the whole process had none. What the network did meanwhile nobody knows.
+ * Return: how long no call was under way, ns.
  */
-static double add_unseen(struct capo_fabric_job *f, struct under_way *u, uint64_t begin, uint64_t end)
+static double add_unseen(struct capo_fabric_job *f, struct under_way *u, uint64_t begin,
+                         uint64_t end)
 {
         const struct capo_fabric_window gap = {.begin_ns = begin, .end_ns = end};
         double outside = (double)(end - begin);
@@ -146,24 +151,29 @@ static double add_unseen(struct capo_fabric_job *f, struct under_way *u, uint64_
                 double ns = (double)window_overlap(u->span[k], &gap);
 
                 if (u->span[k]->measured)
-                        f->shares[u->span[k]->share].looks.unseen += ns / 1e9 * (double)u->span[k]->stands;
+                        f->shares[u->span[k]->share].looks.unseen +=
+                                ns / 1e9 * (double)u->span[k]->stands;
                 outside -= ns;
         }
         return outside > 0 && u->all->all_measured ? outside : 0;
 }
 
-/* How far apart two looks are at most that came in time: they are drawn from nothing to twice the mean. */
+/* How far apart two looks are at most that came in time: they are drawn from nothing to twice the
+ * mean. */
 static uint64_t max_interval(const struct capo_fabric_look *a, const struct capo_fabric_look *b)
 {
-        return (uint64_t)fmin(2e9 * (double)fmaxf(a->every_s, b->every_s), 1e18); /* a damaged log may say anything */
+        return (uint64_t)fmin(2e9 * (double)fmaxf(a->every_s, b->every_s),
+                              1e18); /* a damaged log may say anything */
 }
 
 /*
- * Each look to the calls under way at its moment. Windows are coarse enough to bear with spans that are a guess; a look
- * is one moment, so it counts only for calls whose time was measured (those drawn stand for all, which is as good), and
- * for what is outside of calls only where no call's time is a guess.
+ * Each look to the calls under way at its moment. Windows are coarse enough to bear with spans that
+ * are a guess; a look is one moment, so it counts only for calls whose time was measured (those
+ * drawn stand for all, which is as good), and for what is outside of calls only where no call's
+ * time is a guess.
  */
-static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *u, uint32_t outside)
+static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of,
+                         struct under_way *u, uint32_t outside)
 {
         const struct capo_fabric_look *last = of->n_looks ? &of->looks[of->n_looks - 1] : NULL;
 
@@ -173,7 +183,8 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
         f->looks_late += of->looked.late;
         for (size_t i = 0; i < of->n_looks; i++) {
                 const struct capo_fabric_look *look = &of->looks[i], *before = i ? look - 1 : look;
-                uint64_t due = before->t_ns + max_interval(look, before); /* at the latest, had it a core */
+                uint64_t due = before->t_ns +
+                               max_interval(look, before); /* at the latest, had it a core */
 
                 if (!i && of->looked.since_ns)
                         due = of->looked.since_ns + max_interval(look, look);
@@ -182,8 +193,10 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
                 under_way_move(u, look->t_ns, look->t_ns + 1);
                 if (!u->n && u->all->all_measured)
                         add_look(&f->shares[outside], look, 1);
-                for (size_t k = 0; k < u->n; k++) /* calls of one kind may overlap: one look at all of them */
-                        u->stand[u->span[k]->share] += u->span[k]->measured ? (double)u->span[k]->stands : 0;
+                for (size_t k = 0; k < u->n;
+                     k++) /* calls of one kind may overlap: one look at all of them */
+                        u->stand[u->span[k]->share] +=
+                                u->span[k]->measured ? (double)u->span[k]->stands : 0;
                 for (size_t k = 0; k < u->n; k++) {
                         double *times = &u->stand[u->span[k]->share];
 
@@ -197,14 +210,15 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
 }
 
 /* What the process did over the network, to its calls. */
-static int assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *of, struct fabric_calls *calls,
-                          uint32_t outside)
+static int assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *of,
+                          struct fabric_calls *calls, uint32_t outside)
 {
         struct under_way were = {0}, maybe = {0};
         int r = -ENOMEM;
 
         were.stand = calloc(f->n_shares, sizeof *were.stand);
-        if (were.stand && under_way_init(&were, &calls->were) == 0 && under_way_init(&maybe, &calls->maybe) == 0) {
+        if (were.stand && under_way_init(&were, &calls->were) == 0 &&
+            under_way_init(&maybe, &calls->maybe) == 0) {
                 divide_windows(f, of, &were, &maybe, outside);
                 were.next = were.n = 0;
                 assign_looks(f, of, &were, outside);
@@ -216,7 +230,8 @@ static int assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *o
         return r;
 }
 
-static int add_inside(struct capo_fabric_job *f, const struct capo_job *job, const struct capo_fabric *of)
+static int add_inside(struct capo_fabric_job *f, const struct capo_job *job,
+                      const struct capo_fabric *of)
 {
         for (size_t i = 0; i < of->n_inside; i++) {
                 uint32_t comm = CAPO_NO_COMM, share;
@@ -236,7 +251,8 @@ static int add_inside(struct capo_fabric_job *f, const struct capo_job *job, con
 static int by_bytes(const void *a_, const void *b_)
 {
         const struct capo_fabric_share *a = a_, *b = b_;
-        double va = a->sent + a->received + (double)a->own_bytes, vb = b->sent + b->received + (double)b->own_bytes;
+        double va = a->sent + a->received + (double)a->own_bytes,
+               vb = b->sent + b->received + (double)b->own_bytes;
 
         return CAPO_ORDER(vb, va);
 }
@@ -265,7 +281,9 @@ int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
         return r;
 }
 
-/* ---- parts of time ----------------------------------------------------------------------------------------------- */
+/* ---- parts of time
+ * -----------------------------------------------------------------------------------------------
+ */
 
 double capo_fabric_share_unseen(const struct capo_fabric_share *s)
 {
@@ -284,10 +302,10 @@ static bool part_of(const struct capo_fabric_share *s, double part, struct capo_
         p = part / s->looks.time;
         middle = (p + z2 / (2 * n)) / (1 + z2 / n);
         half = z / (1 + z2 / n) * sqrt(p * (1 - p) / n + z2 / (4 * n * n));
-        *out = (struct capo_fabric_part){
-                .share = p, /* at the ends of the range Wilson's interval ends there, but for rounding */
-                .low = p > 0 ? fmax(0, middle - half) : 0,
-                .high = p < 1 ? fmin(1, middle + half) : 1};
+        *out = (struct capo_fabric_part){.share = p, /* at the ends of the range Wilson's interval
+                                                        ends there, but for rounding */
+                                         .low = p > 0 ? fmax(0, middle - half) : 0,
+                                         .high = p < 1 ? fmin(1, middle + half) : 1};
         out->low *= seen; /* where nobody looked it may have been nothing, or all */
         out->high = 1 - (1 - out->high) * seen;
         return true;

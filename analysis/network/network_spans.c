@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The single calls of a log as spans of time on the host's clock: when each was on the GPU (gpu_spans.h), where it was. */
+/* The single calls of a log as spans of time on the host's clock: when each was on the GPU
+ * (gpu_spans.h), where it was. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,7 +17,8 @@ static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t i
 {
         for (uint32_t c = 0; c < job->n_comms; c++) {
                 for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
-                        if (job->comms[c].members[m].process == process && job->comms[c].members[m].id == id)
+                        if (job->comms[c].members[m].process == process &&
+                            job->comms[c].members[m].id == id)
                                 return c;
                 }
         }
@@ -63,19 +65,22 @@ static struct kind kind_of(const struct capo_job *job, uint32_t comm, const stru
 bool fabric_gpu_timed(const struct capo_job *job)
 {
         for (uint32_t i = 0; i < job->n_rows; i++) {
-                if (job->rows[i].time[CAPO_CLOCK_EVENT].count || job->rows[i].time[CAPO_CLOCK_KERNEL].count)
+                if (job->rows[i].time[CAPO_CLOCK_EVENT].count ||
+                    job->rows[i].time[CAPO_CLOCK_KERNEL].count)
                         return true;
         }
         return false;
 }
 
 /*
- * A communicator of one rank has nobody to send to: where there are others the traffic is theirs, and its calls take their turn on
- * the stream. (Where all are of one rank it is a program that talks to itself.)
+ * A communicator of one rank has nobody to send to: where there are others the traffic is theirs,
+ * and its calls take their turn on the stream. (Where all are of one rank it is a program that
+ * talks to itself.)
  */
 #define SHARE_NONE UINT32_MAX
 
-/* What calls of one process have in common that are alike: a log has millions of calls, and of them a few hundred kinds. */
+/* What calls of one process have in common that are alike: a log has millions of calls, and of them
+ * a few hundred kinds. */
 struct alike {
         uint64_t bytes;
         uint32_t share;
@@ -112,12 +117,15 @@ static const struct alike *alike_of(struct gathered *g, const struct capo_record
         uint64_t hash = alike_hash(r->bytes, r->comm, r->call);
         int grown = job_index_grow(&g->index, g->n_alike);
         uint32_t comm;
-        struct alike new = {.bytes = r->bytes, .comm = r->comm, .call = r->call, .share = SHARE_NONE};
+        struct alike new = {
+                .bytes = r->bytes, .comm = r->comm, .call = r->call, .share = SHARE_NONE};
 
         if (grown < 0)
                 return NULL;
         for (uint32_t i = 0; grown && i < g->n_alike; i++)
-                job_index_enter(&g->index, alike_hash(g->alike[i].bytes, g->alike[i].comm, g->alike[i].call), i);
+                job_index_enter(&g->index,
+                                alike_hash(g->alike[i].bytes, g->alike[i].comm, g->alike[i].call),
+                                i);
         for (uint32_t at = 0, i; (i = job_index_next(&g->index, hash, &at)) != JOB_INDEX_END;) {
                 const struct alike *a = &g->alike[i];
 
@@ -151,8 +159,9 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
                 span.gpu_ns = a->kind.usual_ns;
         g->any_placed |= span.placed;
         g->spans[g->n] = span;
-        g->as[g->n++] = (struct fabric_span){.share = a->share,
-                                             .stands = r->flags & CAPO_RECORD_CHOSEN ? (float)(1 / a->kind.weight) : 1};
+        g->as[g->n++] = (struct fabric_span){
+                .share = a->share,
+                .stands = r->flags & CAPO_RECORD_CHOSEN ? (float)(1 / a->kind.weight) : 1};
         return 0;
 }
 
@@ -177,7 +186,8 @@ static int place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *
                 uint64_t end = w->end;
 
                 if (w->by <= CAPO_SPAN_BY_HOST && w->host_end > end)
-                        end = w->host_end; /* the host was in the call, and may have moved data, longer than the GPU */
+                        end = w->host_end; /* the host was in the call, and may have moved data,
+                                              longer than the GPU */
                 if (end <= w->begin || as.share == SHARE_NONE)
                         continue;
                 f->shares[as.share].calls++;
@@ -211,7 +221,8 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
                 g.others |= job->comms[i].n_ranks > 1;
         if (!p->n_records || capo_log_open(p->path, &log, why, sizeof why) < 0)
                 return 0;
-        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place_calls(&g, p->header.t0_mono_ns, calls) < 0)
+        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM ||
+            place_calls(&g, p->header.t0_mono_ns, calls) < 0)
                 r = -ENOMEM;
         free(g.alike);
         free(g.index.slots);

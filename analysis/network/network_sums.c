@@ -15,7 +15,8 @@ double capo_fabric_percentile(const struct capo_fabric_hist *h, double p)
                 if ((double)seen >= p * (double)total) {
                         double middle = (double)(capo_hist_floor(b) + capo_hist_floor(b + 1)) / 2;
 
-                        return middle < (double)h->max_ns || !h->max_ns ? middle : (double)h->max_ns;
+                        return middle < (double)h->max_ns || !h->max_ns ? middle
+                                                                        : (double)h->max_ns;
                 }
         }
         return 0;
@@ -39,7 +40,8 @@ uint64_t capo_fabric_recv(const struct capo_fabric_counts *n, bool *exact)
         *exact = !n->blind && (n->received || !posts);
         if (n->received || n->blind)
                 return n->received_bytes + n->blind_bytes;
-        /* nothing has come, or the log is of a version that did not say which lengths are not known */
+        /* nothing has come, or the log is of a version that did not say which lengths are not known
+         */
         return n->kind[CAPO_FI_RECV].bytes + n->kind[CAPO_FI_TRECV].bytes;
 }
 

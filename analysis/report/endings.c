@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a process that did not end by itself was last seen alive, and in which call. Its last sign of life is what its recorder left
- * in memory: some 50 ms before it ended, unless it stood still before that (SIGSTOP, a machine that froze), which leaves no trace.
- * So the page says when that was and not when it ended. Where nobody took that memory up, only the last checkpoint is known.
+ * When a process that did not end by itself was last seen alive, and in which call. Its last sign
+ * of life is what its recorder left in memory: some 50 ms before it ended, unless it stood still
+ * before that (SIGSTOP, a machine that froze), which leaves no trace. So the page says when that
+ * was and not when it ended. Where nobody took that memory up, only the last checkpoint is known.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,8 @@ static void read_unfinished(struct ending *e)
 
                 if (!capo_unfinished_read(line, &u))
                         continue;
-                if (u.where == CAPO_UNFINISHED_GPU) { /* looked for at the last heartbeat, unless it is that young */
+                if (u.where == CAPO_UNFINISHED_GPU) { /* looked for at the last heartbeat, unless it
+                                                         is that young */
                         e->on_gpu = u.record;
                         e->gpu = u.record.t_begin + HEARTBEAT_NS <= e->p->end.t_ns;
                         continue;
@@ -69,8 +71,8 @@ static uint32_t comm_of(const struct capo_page *r, const struct capo_job_process
 }
 
 /* "AllReduce number 12 of dp". */
-static const char *format_call(const struct capo_page *r, const struct capo_job_process *p, unsigned call, unsigned seq,
-                               unsigned comm, char text[256])
+static const char *format_call(const struct capo_page *r, const struct capo_job_process *p,
+                               unsigned call, unsigned seq, unsigned comm, char text[256])
 {
         uint32_t c = comm_of(r, p, comm);
 
@@ -129,8 +131,8 @@ static bool lost_memory(const struct capo_job_process *p)
 }
 
 /* What the last problem is about. */
-static void set_problem_call(struct capo_page *r, const struct ending *e, unsigned call, unsigned seq, unsigned comm,
-                             int8_t in_call)
+static void set_problem_call(struct capo_page *r, const struct ending *e, unsigned call,
+                             unsigned seq, unsigned comm, int8_t in_call)
 {
         struct capo_problem *problem = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
 
@@ -159,9 +161,10 @@ static void report_ending(struct capo_page *r, const struct ending *e)
                 snprintf(who, sizeof who, "%.255s", name);
         format_time(r, e, at);
         if (e->p->end.clean != 2 || lost_memory(e->p)) {
-                snprintf(text, sizeof text, "%s: when it ended%s and in which call is not known%s", who,
-                         capo_process_away(e->p) ? ", if it did," : "",
-                         lost_memory(e->p) ? ": /dev/shm had no room for its recording memory" : "");
+                snprintf(text, sizeof text, "%s: when it ended%s and in which call is not known%s",
+                         who, capo_process_away(e->p) ? ", if it did," : "",
+                         lost_memory(e->p) ? ": /dev/shm had no room for its recording memory"
+                                           : "");
                 if (e->p->last_ns)
                         capo_append(text, sizeof text, "; its log was last written %s", at);
                 if (id)
@@ -177,19 +180,24 @@ static void report_ending(struct capo_page *r, const struct ending *e)
                 if (e->n_in > 1)
                         snprintf(more, sizeof more, "; %u other thread%s in calls too", e->n_in - 1,
                                  e->n_in > 2 ? "s were" : " was");
-                snprintf(text, sizeof text, "%s: last sign of life %s in %s%s, which had not returned%s%s%s", who, at,
+                snprintf(text, sizeof text,
+                         "%s: last sign of life %s in %s%s, which had not returned%s%s%s", who, at,
                          e->group ? "the group of " : "", format_call(r, e->p, id, seq, comm, call),
-                         ns < HEARTBEAT_NS ? "" : " after ", ns < HEARTBEAT_NS ? "" : capo_text_time(ns, since), more);
+                         ns < HEARTBEAT_NS ? "" : " after ",
+                         ns < HEARTBEAT_NS ? "" : capo_text_time(ns, since), more);
         } else if (!id) {
-                snprintf(text, sizeof text, "%s: last sign of life %s; %s", who, at,
-                         e->p->end.calls ? "in or after which call it ended is not known: its log keeps no single calls"
-                                         : "it had made no call that capo records");
+                snprintf(
+                        text, sizeof text, "%s: last sign of life %s; %s", who, at,
+                        e->p->end.calls
+                                ? "in or after which call it ended is not known: its log keeps no single calls"
+                                : "it had made no call that capo records");
         } else {
                 double ns = e->end_ns > c->t_end ? (double)(e->end_ns - c->t_end) : 0;
 
                 in_call = 0;
-                snprintf(text, sizeof text, "%s: last sign of life %s, %s after its last call, %s, had returned%s", who,
-                         at, ns < HEARTBEAT_NS ? "at once" : capo_text_time(ns, since),
+                snprintf(text, sizeof text,
+                         "%s: last sign of life %s, %s after its last call, %s, had returned%s",
+                         who, at, ns < HEARTBEAT_NS ? "at once" : capo_text_time(ns, since),
                          format_call(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
         }
         PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);

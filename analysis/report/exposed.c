@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much of the job can be exposed communication: at most the part in which at least one call was on the GPU. One stream
- * does its calls in order, so there the sum of their times is that part; calls of several streams overlap. By how much
- * they do is seen in the single calls that the logs hold, each placed behind what went before on its stream (gpu_spans.h).
- * What the program computed meanwhile capo does not see, so there is no least.
+ * How much of the job can be exposed communication: at most the part in which at least one call was
+ * on the GPU. One stream does its calls in order, so there the sum of their times is that part;
+ * calls of several streams overlap. By how much they do is seen in the single calls that the logs
+ * hold, each placed behind what went before on its stream (gpu_spans.h). What the program computed
+ * meanwhile capo does not see, so there is no least.
  */
 #include <errno.h>
 #include <math.h>
@@ -49,13 +50,15 @@ static double covered_time(const struct kept *k, size_t n, unsigned device, doub
                 if (!s->gpu_ns || k->device[s->nth] != device)
                         continue;
                 *sum += (double)(s->end - s->begin);
-                ns += s->end <= until ? 0 : (double)(s->end - (s->begin > until ? s->begin : until));
+                ns += s->end <= until ? 0
+                                      : (double)(s->end - (s->begin > until ? s->begin : until));
                 until = s->end > until ? s->end : until;
         }
         return ns;
 }
 
-/* What is left of the sum of a process' GPU times where overlapping calls count once; 1 where that is not known. */
+/* What is left of the sum of a process' GPU times where overlapping calls count once; 1 where that
+ * is not known. */
 static int overlap_of(const struct capo_job *job, uint32_t process, double *part)
 {
         const struct capo_job_process *p = &job->processes[process];

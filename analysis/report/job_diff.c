@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a job are keyed by what ran and which rule decided; here those of one (communicator, call, size) are put
- * together first, because what ran is what may have changed. Communicators are matched by name: uids differ from run to
- * run.
+ * Rows of a job are keyed by what ran and which rule decided; here those of one (communicator,
+ * call, size) are put together first, because what ran is what may have changed. Communicators are
+ * matched by name: uids differ from run to run.
  */
 #include <errno.h>
 #include <math.h>
@@ -48,7 +48,8 @@ static void free_sides(struct side *v, size_t n)
 /* 0: not timed. */
 static double side_quantile(const struct side *s, int clock, double q)
 {
-        struct capo_sampled sampled = capo_job_times_sampled(s->time, (enum capo_clock)clock, s->calls);
+        struct capo_sampled sampled =
+                capo_job_times_sampled(s->time, (enum capo_clock)clock, s->calls);
 
         return capo_sampled_quantile(&sampled, q);
 }
@@ -83,7 +84,8 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                         v[k - 1].rule = r->rule;
                 }
                 for (int c = 0; c < CAPO_TIMES; c++)
-                        full |= r->time[c].count && capo_hist_merge(&v[k - 1].time[c], &r->time[c]) < 0;
+                        full |= r->time[c].count &&
+                                capo_hist_merge(&v[k - 1].time[c], &r->time[c]) < 0;
         }
         if (!v || full) {
                 free_sides(v, used);
@@ -144,24 +146,28 @@ static struct side *gather_side(struct capo_job *const *jobs, size_t n_jobs, siz
         return all;
 }
 
-/* How many calls were timed. The ranks time the same ones, which are slow or fast for all of them: a call counts once, however
- * many ranks it has. */
+/* How many calls were timed. The ranks time the same ones, which are slow or fast for all of them:
+ * a call counts once, however many ranks it has. */
 static double n_timed(const struct side *s, int clock)
 {
-        return (double)s->time[clock].count * (double)s->count / (double)(s->calls ? s->calls : s->count);
+        return (double)s->time[clock].count * (double)s->count /
+               (double)(s->calls ? s->calls : s->count);
 }
 
-/* How far the extremes of 2, 3, ... normal values lie apart, in standard deviations (L. H. C. Tippett, Biometrika 17, 1925). */
+/* How far the extremes of 2, 3, ... normal values lie apart, in standard deviations (L. H. C.
+ * Tippett, Biometrika 17, 1925). */
 static const double normal_range[] = {1.128, 1.693, 2.059, 2.326, 2.534, 2.704};
 
 /*
- * Standard error of ln(median), and the width of the histogram's buckets is not forgotten. From 8 calls on by the
- * order statistics; fewer have no two with 95 % between them (two calls have half), so they are taken as normal, and all that is
- * known of their spread is how far they lie apart. @freedom: what that knows.
+ * Standard error of ln(median), and the width of the histogram's buckets is not forgotten. From 8
+ * calls on by the order statistics; fewer have no two with 95 % between them (two calls have half),
+ * so they are taken as normal, and all that is known of their spread is how far they lie apart.
+ * @freedom: what that knows.
  */
 static double log_se(const struct side *s, int clock, double *freedom)
 {
-        double n = n_timed(s, clock), half = 0.98 / sqrt(fmax(n, 1)), p50 = side_quantile(s, clock, 0.5);
+        double n = n_timed(s, clock), half = 0.98 / sqrt(fmax(n, 1)),
+               p50 = side_quantile(s, clock, 0.5);
         size_t few = n < 2 ? 0 : (size_t)n - 2;
         bool normal = few < N_ELEMENTS(normal_range);
         double lo = side_quantile(s, clock, normal ? 0 : 0.5 - half),
@@ -170,7 +176,8 @@ static double log_se(const struct side *s, int clock, double *freedom)
         *freedom = normal ? (double)few + 1 : 100;
         if (!(p50 > 0) || !(lo > 0))
                 return INFINITY;
-        return fmax(log(hi / lo) * (normal ? 1.2533 / normal_range[few] / sqrt((double)few + 2) : 1 / (2 * 1.96)),
+        return fmax(log(hi / lo) * (normal ? 1.2533 / normal_range[few] / sqrt((double)few + 2)
+                                           : 1 / (2 * 1.96)),
                     0.005);
 }
 
@@ -212,8 +219,10 @@ static double sum_squares(const double *v, size_t n, double center)
         return sum;
 }
 
-/* Change and its standard error from the runs; falls back on the histograms where a side is one run. */
-static void measure_change(struct capo_diff_row *r, const struct side *a, size_t n_a, const struct side *b, size_t n_b)
+/* Change and its standard error from the runs; falls back on the histograms where a side is one
+ * run. */
+static void measure_change(struct capo_diff_row *r, const struct side *a, size_t n_a,
+                           const struct side *b, size_t n_b)
 {
         double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS], copy[CAPO_DIFF_RUNS];
         size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
@@ -233,18 +242,22 @@ static void measure_change(struct capo_diff_row *r, const struct side *a, size_t
                 r->se_ = sqrt(sum_squares(d, ka, mean_value(d, ka)) / r->freedom_ / (double)ka);
         } else if (ka > 1 && kb > 1) {
                 r->freedom_ = (double)(ka + kb) - 2;
-                r->se_ = sqrt((sum_squares(va, ka, mean_value(va, ka)) + sum_squares(vb, kb, mean_value(vb, kb))) /
+                r->se_ = sqrt((sum_squares(va, ka, mean_value(va, ka)) +
+                               sum_squares(vb, kb, mean_value(vb, kb))) /
                               r->freedom_ * (1.0 / (double)ka + 1.0 / (double)kb));
         } else {
-                double fa, fb, sa = pow(log_se(a, r->clock, &fa), 2), sb = pow(log_se(b, r->clock, &fb), 2);
+                double fa, fb, sa = pow(log_se(a, r->clock, &fa), 2),
+                               sb = pow(log_se(b, r->clock, &fb), 2);
 
                 r->se_ = sqrt(sa + sb);
-                r->calls_freedom_ = pow(sa + sb, 2) / (sa * sa / fa + sb * sb / fb); /* Welch and Satterthwaite */
+                r->calls_freedom_ = pow(sa + sb, 2) /
+                                    (sa * sa / fa + sb * sb / fb); /* Welch and Satterthwaite */
         }
         r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 * (double)b->count / (double)n_b;
 }
 
-static void add_paired_row(const struct side *a, size_t n_a, const struct side *b, size_t n_b, struct capo_diff *d)
+static void add_paired_row(const struct side *a, size_t n_a, const struct side *b, size_t n_b,
+                           struct capo_diff *d)
 {
         struct capo_diff_row *r = &d->rows[d->n_rows++];
         int clock = CAPO_CLOCK_KERNEL;
@@ -270,7 +283,8 @@ static void add_paired_row(const struct side *a, size_t n_a, const struct side *
         measure_change(r, a, n_a, b, n_b);
 }
 
-/* The root mean square of what rows vary by: no row is believed to vary much less than is usual here. */
+/* The root mean square of what rows vary by: no row is believed to vary much less than is usual
+ * here. */
 static double typical_error(const struct capo_diff *d)
 {
         double sum = 0;
@@ -291,7 +305,8 @@ static void judge_rows(struct capo_diff *d, double min_change)
 
         for (size_t n = 0; n < d->n_rows; n++) {
                 struct capo_diff_row *r = &d->rows[n];
-                double width, freedom = r->freedom_ > 0 ? fmax(2 * r->freedom_, 3) : r->calls_freedom_;
+                double width,
+                        freedom = r->freedom_ > 0 ? fmax(2 * r->freedom_, 3) : r->calls_freedom_;
 
                 r->verdict = CAPO_DIFF_NOT_TIMED;
                 if (isnan(r->change))
@@ -323,15 +338,16 @@ static const char *rules_of(struct capo_job *const *jobs, size_t n)
         for (size_t i = 0; i < n; i++) {
                 if (!jobs[i]->n_processes)
                         return NULL;
-                capo_rules_value(jobs[i]->processes[0].rules, CAPO_RULES_DIGEST, i ? digest : first, sizeof digest);
+                capo_rules_value(jobs[i]->processes[0].rules, CAPO_RULES_DIGEST, i ? digest : first,
+                                 sizeof digest);
                 if (i && strcmp(first, digest))
                         return NULL;
         }
         return n ? jobs[0]->processes[0].rules : NULL;
 }
 
-int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *const *jb, size_t n_b, double min_change,
-                   struct capo_diff *d)
+int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *const *jb, size_t n_b,
+                   double min_change, struct capo_diff *d)
 {
         size_t na = 0, nb = 0, i = 0, k = 0;
         struct side *a, *b;

@@ -52,7 +52,8 @@ static const struct {
         const char *name;
         enum capo_severity severity;
 } problems[CAPO_PROBLEMS] = {
-#define CAPO_PROBLEM(id, name, severity, words) [CAPO_PROBLEM_##id] = {name, CAPO_SEVERITY_##severity},
+#define CAPO_PROBLEM(id, name, severity, words) \
+        [CAPO_PROBLEM_##id] = {name, CAPO_SEVERITY_##severity},
 #include "analysis/report/problem_kinds.def"
 };
 
@@ -116,7 +117,8 @@ static size_t command_folder(const char *command)
 
 char *capo_page_title(const struct capo_page *r, char *text, size_t room)
 {
-        const char *id = capo_page_info(r, CAPO_INFO_JOB), *name = capo_page_info(r, CAPO_INFO_JOB_NAME),
+        const char *id = capo_page_info(r, CAPO_INFO_JOB),
+                   *name = capo_page_info(r, CAPO_INFO_JOB_NAME),
                    *command = capo_page_info(r, CAPO_INFO_CMDLINE);
 
         if (!command) /* CAPO_NO_CMDLINE */
@@ -174,8 +176,8 @@ char *capo_page_call(const struct capo_job_row *row, char *text, size_t room)
 {
         const char *of = capo_page_group_of(row);
 
-        snprintf(text, room, "%s%s%s%s%s", capo_call_name(row->call), of ? " of " : "", of ? of : "",
-                 row->flags & CAPO_RECORD_MEMBER ? " in group" : "",
+        snprintf(text, room, "%s%s%s%s%s", capo_call_name(row->call), of ? " of " : "",
+                 of ? of : "", row->flags & CAPO_RECORD_MEMBER ? " in group" : "",
                  row->flags & CAPO_RECORD_CAPTURED ? " captured" : "");
         return text;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a report says about a job: which rows, in which order, who stands out, what is wrong, what to do next. Everything
- * is judged here, once (analysis/report/job_judge.h fills it); text, JSON, CSV and HTML print it and decide nothing but how
- * much of it has room. Sentences that several of them print are made here as well, so that they cannot differ.
+ * What a report says about a job: which rows, in which order, who stands out, what is wrong, what
+ * to do next. Everything is judged here, once (analysis/report/job_judge.h fills it); text, JSON,
+ * CSV and HTML print it and decide nothing but how much of it has room. Sentences that several of
+ * them print are made here as well, so that they cannot differ.
  */
 #ifndef CAPO_PAGE_H
 #define CAPO_PAGE_H
@@ -16,12 +17,13 @@ struct capo_page_row {
         struct capo_job_row row;
         uint64_t bytes_max; /* largest call put together here; row.bytes is the smallest */
         enum capo_clock clock;
-        double total_ns;               /* over all ranks, by `clock` */
-        double share;                  /* of the time of all rows timed by that kind of clock; < 0: not comparable */
+        double total_ns; /* over all ranks, by `clock` */
+        double share; /* of the time of all rows timed by that kind of clock; < 0: not comparable */
         bool has_bandwidth, has_algbw; /* a group has the latter alone: its calls differ */
-        double algbw, busbw;           /* GB/s; of sizes put together: all bytes over all time of the calls timed */
-        double ceiling;                /* busbw in GB/s that the links allow; 0 not known */
-        double reached;                /* busbw over it; < 0 not known */
+        double algbw,
+                busbw; /* GB/s; of sizes put together: all bytes over all time of the calls timed */
+        double ceiling; /* busbw in GB/s that the links allow; 0 not known */
+        double reached; /* busbw over it; < 0 not known */
         double timed_bytes[CAPO_TIMES];
 };
 
@@ -34,16 +36,19 @@ struct capo_page_rows {
 struct capo_page_ceiling {
         char class[256];              /* "" not known */
         double busbw_gbs[CAPO_CALLS]; /* 0 not known */
-        const char
-                *on[CAPO_CALLS]; /* what that counts on: "NVLink", "NVLink+NVLS" (the switches add), "NVLink+PCIe+NIC",
-                                         "NVLink+PCIe+NIC+NVLS"; NULL not known; static */
+        const char *on[CAPO_CALLS];   /* what that counts on: "NVLink", "NVLink+NVLS" (the switches
+                                         add), "NVLink+PCIe+NIC",   "NVLink+PCIe+NIC+NVLS"; NULL not
+                                         known; static */
 };
 
-/* How far the NIC of one rank and domain is from the nearest GPU of the rank; made by whoever knows the machine. */
+/* How far the NIC of one rank and domain is from the nearest GPU of the rank; made by whoever knows
+ * the machine. */
 struct capo_page_near {
-        const char *path;        /* "PIX", "PXB", "PHB", "SYS"; NULL not known, and the rest is empty then */
-        bool far;                /* it is the longest way there is, SYS */
-        char nearer[48];         /* a NIC at least as fast that is nearer to that GPU, the nearest, idle ones first */
+        const char
+                *path; /* "PIX", "PXB", "PHB", "SYS"; NULL not known, and the rest is empty then */
+        bool far;      /* it is the longest way there is, SYS */
+        char nearer[48]; /* a NIC at least as fast that is nearer to that GPU, the nearest, idle
+                            ones first */
         const char *nearer_path; /* of that */
         bool nearer_idle;        /* no rank of this host moved data over it */
 };
@@ -51,15 +56,18 @@ struct capo_page_near {
 /* Who waits for whom on one communicator. */
 struct capo_page_wait {
         uint32_t comm;
-        bool stands_out; /* clearly more of the waiting is for one rank than by chance, and beyond the clocks' doubt */
-        uint32_t last;   /* index of the member that most of the waiting is for */
-        double last_share;            /* of the calls compared: how often it was the last to start */
-        double caused_share;          /* its caused_ns of the ranks' time in the job; < 0: not known (host times) */
+        bool stands_out;   /* clearly more of the waiting is for one rank than by chance, and beyond
+                              the clocks' doubt */
+        uint32_t last;     /* index of the member that most of the waiting is for */
+        double last_share; /* of the calls compared: how often it was the last to start */
+        double caused_share; /* its caused_ns of the ranks' time in the job; < 0: not known (host
+                                times) */
         struct capo_late_cause cause; /* where it stands out */
         char *text;                   /* all that in a sentence */
 };
 
-/** capo_wait_counts() - is the rank that most waiting on it is for to be named: it stands out, and costs 1 % of the job? */
+/** capo_wait_counts() - is the rank that most waiting on it is for to be named: it stands out, and
+ * costs 1 % of the job? */
 static inline bool capo_wait_counts(const struct capo_page_wait *w)
 {
         return w->stands_out && w->caused_share >= 0.01;
@@ -113,7 +121,7 @@ struct capo_next {
         int32_t rank;                    /* of comm; -1 of none */
         uint8_t call;                    /* 0 none */
         uint64_t bytes_least, bytes_max; /* of calls */
-        double share;                    /* the number that asks for it, as in the sentence; < 0 none */
+        double share; /* the number that asks for it, as in the sentence; < 0 none */
 };
 
 /* Call sites that read the same in one line, together. */
@@ -164,40 +172,43 @@ enum capo_page_sort {
 };
 
 struct capo_page {
-        /* given by the caller, who keeps what is a pointer until capo_page_finish(), which frees what is said to be
-         * owned */
-        struct capo_job *job;              /* finished; owned */
-        struct capo_fabric_job *fabric;    /* NULL: no process used libfabric; owned */
-        const char *what;                  /* the folder or file, for commands that are proposed */
-        const char *only_comm;             /* pattern of the communicators' names, NULL all */
-        unsigned only_call;                /* enum capo_call_id, 0 all */
-        enum capo_page_sort sort;          /* of rows */
-        bool exact;                        /* a row per size and communicator; else many sizes as ranges, many alike
-                                              communicators as one */
-        bool all;                          /* nothing is left out for brevity */
+        /* given by the caller, who keeps what is a pointer until capo_page_finish(), which frees
+         * what is said to be owned */
+        struct capo_job *job;           /* finished; owned */
+        struct capo_fabric_job *fabric; /* NULL: no process used libfabric; owned */
+        const char *what;               /* the folder or file, for commands that are proposed */
+        const char *only_comm;          /* pattern of the communicators' names, NULL all */
+        unsigned only_call;             /* enum capo_call_id, 0 all */
+        enum capo_page_sort sort;       /* of rows */
+        bool exact; /* a row per size and communicator; else many sizes as ranges, many alike
+                       communicators as one */
+        bool all;   /* nothing is left out for brevity */
         struct capo_page_ceiling *ceiling; /* by communicator; NULL: no topology was given; owned */
-        struct capo_page_near *near;       /* by fabric->links; NULL: no topology was given; owned */
-        char topology[128];                /* its name */
-        char link_speed[160];              /* how fast it takes a link to be, and by what; "" not known */
-        char no_ceiling[256];              /* why a communicator has none; "" all have */
-        capo_clocks_now *clocks_now;       /* asked of ranks that cost the job; NULL: the logs alone */
+        struct capo_page_near *near; /* by fabric->links; NULL: no topology was given; owned */
+        char topology[128];          /* its name */
+        char link_speed[160];        /* how fast it takes a link to be, and by what; "" not known */
+        char no_ceiling[256];        /* why a communicator has none; "" all have */
+        capo_clocks_now *clocks_now; /* asked of ranks that cost the job; NULL: the logs alone */
 
         /* judged */
         struct capo_page_rows rows;   /* collectives, p2p and groups, sorted as asked */
-        struct capo_page_rows judged; /* the same as ranges, by time: what is said about them is the same in any face */
+        struct capo_page_rows judged; /* the same as ranges, by time: what is said about them is the
+                                         same in any face */
         struct capo_page_rows others; /* calls that move no data: create, destroy, register */
         uint64_t collectives, moved_bytes; /* count, and count * bytes, of collectives and p2p */
-        double gpu_share;                  /* of the job's rank-time spent in GPU calls; < 0: not known */
-        bool overlapping;                  /* calls of several streams were on one GPU at once */
-        double exposed_most;          /* of it, at most this much was communication that nothing can have hidden: at
-                                              least one call was on the GPU; < 0: not known */
-        double gpu_share_pm;          /* half of its 95 % interval; 0: all of them were timed */
-        bool gpu;                     /* there are GPU times: shares are of GPU time, else of host time */
-        uint32_t *class_of;           /* communicator -> the one it is shown as: many alike are shown together */
+        double gpu_share;    /* of the job's rank-time spent in GPU calls; < 0: not known */
+        bool overlapping;    /* calls of several streams were on one GPU at once */
+        double exposed_most; /* of it, at most this much was communication that nothing can have
+                                hidden: at least one call was on the GPU; < 0: not known */
+        double gpu_share_pm; /* half of its 95 % interval; 0: all of them were timed */
+        bool gpu;            /* there are GPU times: shares are of GPU time, else of host time */
+        uint32_t *class_of; /* communicator -> the one it is shown as: many alike are shown together
+                             */
         uint32_t *class_size;         /* of that one: how many are shown as it; 1 alone */
         struct capo_page_wait *waits; /* most costly first */
         uint32_t n_waits;
-        struct capo_page_unknown *unknown; /* who waits is not known on these, those with most calls first */
+        struct capo_page_unknown
+                *unknown; /* who waits is not known on these, those with most calls first */
         uint32_t n_unknown;
         struct capo_problem *problems; /* most important first */
         uint32_t n_problems;
@@ -214,18 +225,20 @@ struct capo_page {
 
 void capo_page_finish(struct capo_page *page);
 
-/** capo_problem_name(), capo_next_name(), capo_page_note_name(), capo_severity_name() - for programs: "killed", "late_rank",
- * "idle", "error". */
+/** capo_problem_name(), capo_next_name(), capo_page_note_name(), capo_severity_name() - for
+ * programs: "killed", "late_rank", "idle", "error". */
 const char *capo_problem_name(enum capo_problem_kind kind);
 enum capo_severity capo_problem_severity(enum capo_problem_kind kind);
 const char *capo_severity_name(enum capo_severity severity);
 const char *capo_next_name(enum capo_next_kind kind);
 const char *capo_page_note_name(enum capo_page_note_kind kind);
 
-/** capo_page_info() - the value of @key (core/log/info.h) in the first process that has one; NULL when none has. */
+/** capo_page_info() - the value of @key (core/log/info.h) in the first process that has one; NULL
+ * when none has. */
 const char *capo_page_info(const struct capo_page *page, const char *key);
 
-/** capo_page_title() - job id and name as the launcher tells them, else the command; "" when nothing tells. */
+/** capo_page_title() - job id and name as the launcher tells them, else the command; "" when
+ * nothing tells. */
 char *capo_page_title(const struct capo_page *page, char *text, size_t room);
 
 /** capo_page_comm() - name of a communicator, "-" for none. */
@@ -237,15 +250,16 @@ char *capo_page_comm_label(const struct capo_page *page, uint32_t comm, char *te
 /** capo_page_size() - "25 MiB", "1-2 MiB" for rows put together. */
 char *capo_page_size(const struct capo_page_row *row, char *text, size_t room);
 
-/** capo_page_group_of() - what a group's members are: "AllReduce", "Send, Recv"; NULL: no group, or several kinds. */
+/** capo_page_group_of() - what a group's members are: "AllReduce", "Send, Recv"; NULL: no group, or
+ * several kinds. */
 const char *capo_page_group_of(const struct capo_job_row *row);
 
-/** capo_page_call() - call name, with what is special about these calls: "AllReduce", "AllReduce in group",
- * "Group of AllReduce". */
+/** capo_page_call() - call name, with what is special about these calls: "AllReduce", "AllReduce in
+ * group", "Group of AllReduce". */
 char *capo_page_call(const struct capo_job_row *row, char *text, size_t room);
 
-/** capo_page_share_empty() - traffic that is none: not worth a row. What got a byte of another's window has one, so that rows
- * add up to all that was sent. */
+/** capo_page_share_empty() - traffic that is none: not worth a row. What got a byte of another's
+ * window has one, so that rows add up to all that was sent. */
 static inline bool capo_page_share_empty(const struct capo_fabric_share *s)
 {
         return s->ops < 0.5 && s->sent < 0.5 && s->received < 0.5 && !s->own_ops && !s->looks.n;

@@ -10,16 +10,20 @@
 #include "analysis/report/late_cause.h"
 #include "analysis/job/figures.h"
 
-#define HELD_BELOW   0.9 /* of the others' clock, where something holds it back: GPUs of one kind differ by less */
-#define CAPPED_BELOW 0.7 /* where it is its power limit or nothing is said: who computes meets it, who waits does not */
-#define HELD_OFTEN   4   /* one in so many looks */
-#define SLOW_SENDS   3   /* times the others' */
-#define FEW_SENDS    16
+#define HELD_BELOW                                                                             \
+        0.9 /* of the others' clock, where something holds it back: GPUs of one kind differ by \
+               less */
+#define CAPPED_BELOW                                                                            \
+        0.7 /* where it is its power limit or nothing is said: who computes meets it, who waits \
+               does not */
+#define HELD_OFTEN 4 /* one in so many looks */
+#define SLOW_SENDS 3 /* times the others' */
+#define FEW_SENDS  16
 
 enum { OTHERS = 64 }; /* so many of the others are asked, evenly */
 
-static bool clocks_of(const struct capo_job *job, const struct capo_job_member *m, capo_clocks_now *now,
-                      struct capo_gpu_clocks *out)
+static bool clocks_of(const struct capo_job *job, const struct capo_job_member *m,
+                      capo_clocks_now *now, struct capo_gpu_clocks *out)
 {
         const char *text;
         char key[32];
@@ -70,9 +74,10 @@ static bool is_throttled(const struct capo_gpu_clocks *c, double others_mhz)
         return held && sm < HELD_BELOW * c->max_mhz;
 }
 
-/* The clocks of the late one and of the others, by the logs or as they are @now; whether they are the cause. */
-static bool by_clocks(const struct capo_job *job, const struct capo_job_comm *c, uint32_t late, capo_clocks_now *now,
-                      struct capo_late_cause *out)
+/* The clocks of the late one and of the others, by the logs or as they are @now; whether they are
+ * the cause. */
+static bool by_clocks(const struct capo_job *job, const struct capo_job_comm *c, uint32_t late,
+                      capo_clocks_now *now, struct capo_late_cause *out)
 {
         uint32_t step = c->n_members / OTHERS + 1, n = 0;
         struct capo_gpu_clocks own, other;
@@ -106,7 +111,8 @@ static bool by_network(const struct capo_job *job, const struct capo_job_comm *c
         return n && out->sends_ns > SLOW_SENDS * out->others_sends_ns;
 }
 
-struct capo_late_cause capo_late_cause(const struct capo_job *job, uint32_t comm, uint32_t late, capo_clocks_now *now)
+struct capo_late_cause capo_late_cause(const struct capo_job *job, uint32_t comm, uint32_t late,
+                                       capo_clocks_now *now)
 {
         const struct capo_job_comm *c = &job->comms[comm];
         struct capo_late_cause cause = {0};
@@ -139,12 +145,15 @@ char *capo_cause_print(const struct capo_late_cause *cause, char *text, size_t r
 
         *text = 0;
         if (cause->by == CAPO_CAUSE_NETWORK)
-                return capo_append(text, room,
-                                   "its network is slow: what it posts takes %s to complete, the others' %s",
-                                   capo_text_time(cause->sends_ns, a), capo_text_time(cause->others_sends_ns, b));
+                return capo_append(
+                        text, room,
+                        "its network is slow: what it posts takes %s to complete, the others' %s",
+                        capo_text_time(cause->sends_ns, a),
+                        capo_text_time(cause->others_sends_ns, b));
         if (!cause->throttled)
                 return text;
-        capo_append(text, room, "its GPU is throttled%s: %.0f MHz", cause->now ? " now" : "", capo_gpu_clocks_sm(c));
+        capo_append(text, room, "its GPU is throttled%s: %.0f MHz", cause->now ? " now" : "",
+                    capo_gpu_clocks_sm(c));
         if (cause->others_mhz > 0)
                 capo_append(text, room, ", the others %.0f", cause->others_mhz);
         else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for whom, from what analysis/job/skew.c has compared: the rank with the largest sum of waiting that it caused
- * is named when that is clearly more than its part.
+ * Who waits for whom, from what analysis/job/skew.c has compared: the rank with the largest sum of
+ * waiting that it caused is named when that is clearly more than its part.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,16 +22,19 @@ static bool stands_out(const struct capo_job_comm *c)
 
         for (uint32_t i = 0; i < c->n_members; i++)
                 sum += k->ranks[i].caused_ns;
-        return most > (chance + (1 - chance) / 4) * sum && most - k->ranks[k->worst].caused_pm_ns > chance * sum;
+        return most > (chance + (1 - chance) / 4) * sum &&
+               most - k->ranks[k->worst].caused_pm_ns > chance * sum;
 }
 
-static char *member_text(const struct capo_job *job, const struct capo_job_member *m, char *text, size_t room)
+static char *member_text(const struct capo_job *job, const struct capo_job_member *m, char *text,
+                         size_t room)
 {
         const struct capo_job_process *p = &job->processes[m->process];
         const char *node = job->nodes[p->node].name;
         bool other = strcmp(node, p->host) != 0;
 
-        snprintf(text, room, "rank %d (%s%s%s", m->rank, p->host, other ? "/" : "", other ? node : "");
+        snprintf(text, room, "rank %d (%s%s%s", m->rank, p->host, other ? "/" : "",
+                 other ? node : "");
         return capo_append(text, room, m->device >= 0 ? ", GPU %d)" : ")", m->device);
 }
 
@@ -45,8 +48,8 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
-        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[40] = "", of[64] = "", from[64] = "",
-                                                                      cause[512], *text = NULL;
+        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32],
+                pm[40] = "", of[64] = "", from[64] = "", cause[512], *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from];
@@ -54,8 +57,10 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
 
         capo_text_count(k->n_calls, n);
         if (!w->stands_out) {
-                r = asprintf(&text, "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s%s",
-                             c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by);
+                r = asprintf(
+                        &text,
+                        "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s%s",
+                        c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by);
                 return r < 0 ? NULL : text;
         }
         if (rank->caused_pm_ns >= rank->caused_ns / 1000)
@@ -64,15 +69,18 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 snprintf(of, sizeof of, ", %s of the job", capo_text_percent(w->caused_share, b));
         capo_cause_print(&w->cause, cause, sizeof cause);
         if (k->worst_from_seq)
-                snprintf(from, sizeof from, ", most from call #%s on", capo_text_count(k->worst_from_seq, d));
+                snprintf(from, sizeof from, ", most from call #%s on",
+                         capo_text_count(k->worst_from_seq, d));
         r = asprintf(&text,
                      "%s: %s %s %s%s in all%s: last in %s of %s calls compared%s, p50 %s, max %s "
                      "after the first%s%s%s",
                      c->name, member_text(job, &c->members[w->last], who, sizeof who),
-                     k->from == CAPO_SKEW_HOST_START ? "starts behind the others by" : "made the others wait",
-                     capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n_last), n, from,
-                     capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by, *cause ? "; " : "",
-                     cause);
+                     k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
+                                                     : "made the others wait",
+                     capo_text_time(rank->caused_ns, d), pm, of,
+                     capo_text_count(rank->last, n_last), n, from,
+                     capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
+                     *cause ? "; " : "", cause);
         return r < 0 ? NULL : text;
 }
 
@@ -80,7 +88,8 @@ static double wait_cost(const struct capo_job *job, const struct capo_page_wait 
 {
         const struct capo_job_comm *c = &job->comms[w->comm];
 
-        return c->skew->wait_share >= 0 ? c->skew->wait_share : c->skew->p50_ns * (double)c->n_calls * 1e-30 - 1;
+        return c->skew->wait_share >= 0 ? c->skew->wait_share
+                                        : c->skew->p50_ns * (double)c->n_calls * 1e-30 - 1;
 }
 
 static int by_cost(const void *a, const void *b, void *job)
@@ -96,7 +105,8 @@ static int by_calls(const void *a, const void *b, void *job)
         const struct capo_page_unknown *x = a, *y = b;
         const struct capo_job_comm *comms = ((const struct capo_job *)job)->comms;
 
-        return CAPO_ORDER(comms[y->comm].n_calls, comms[x->comm].n_calls) ?: CAPO_ORDER(x->comm, y->comm);
+        return CAPO_ORDER(comms[y->comm].n_calls, comms[x->comm].n_calls)
+                       ?: CAPO_ORDER(x->comm, y->comm);
 }
 
 /* Communicators on which ranks may well have waited, and nothing can be said about it. */
@@ -104,10 +114,12 @@ static int judge_unknown(struct capo_page *r)
 {
         static const char *const why[] = {
                 [CAPO_SKEW_ONE_LOG] = "one of its ranks left a log, the others none",
-                [CAPO_SKEW_NO_CALLS] = "the logs hold no single calls of it (capo run --trace all keeps them)",
+                [CAPO_SKEW_NO_CALLS] =
+                        "the logs hold no single calls of it (capo run --trace all keeps them)",
                 [CAPO_SKEW_NO_COMMON] =
                         "no single call is in the logs of all its ranks (capo run --trace all keeps all)",
-                [CAPO_SKEW_NO_ROOM] = "it has too many ranks to be compared, or the others of the job have",
+                [CAPO_SKEW_NO_ROOM] =
+                        "it has too many ranks to be compared, or the others of the job have",
         };
 
         r->unknown = calloc(r->job->n_comms + 1, sizeof *r->unknown);
@@ -117,7 +129,8 @@ static int judge_unknown(struct capo_page *r)
                 const struct capo_job_comm *c = &r->job->comms[i];
 
                 if (c->n_ranks > 1 && c->n_calls && c->no_skew != CAPO_SKEW_COMPARED)
-                        r->unknown[r->n_unknown++] = (struct capo_page_unknown){.comm = i, .why = why[c->no_skew]};
+                        r->unknown[r->n_unknown++] =
+                                (struct capo_page_unknown){.comm = i, .why = why[c->no_skew]};
         }
         qsort_r(r->unknown, r->n_unknown, sizeof *r->unknown, by_calls, r->job);
         return 0;
@@ -140,12 +153,14 @@ int capo_judge_waits(struct capo_page *r)
                 *w = (struct capo_page_wait){.comm = i,
                                              .stands_out = stands_out(&r->job->comms[i]),
                                              .last = k->worst,
-                                             .last_share = (double)k->ranks[k->worst].last / k->n_calls,
+                                             .last_share =
+                                                     (double)k->ranks[k->worst].last / k->n_calls,
                                              .caused_share = -1};
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 if (w->stands_out)
-                        w->cause = capo_late_cause(r->job, i, w->last, capo_wait_counts(w) ? r->clocks_now : NULL);
+                        w->cause = capo_late_cause(r->job, i, w->last,
+                                                   capo_wait_counts(w) ? r->clocks_now : NULL);
                 w->text = wait_text(r->job, w);
                 r->n_waits++;
                 if (!w->text)

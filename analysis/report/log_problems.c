@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with single logs: processes that did not end, damage; and the network that a job fell back to. */
+/* What is wrong with single logs: processes that did not end, damage; and the network that a job
+ * fell back to. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +41,8 @@ bool capo_process_away(const struct capo_job_process *p)
 /* Numbers of processes are given again: one that began after the log did is another. */
 static bool began_later(const struct capo_job_process *p, uint64_t since)
 {
-        uint64_t mono = capo_clock_mono(), asleep = capo_clock_of(CLOCK_BOOTTIME) - mono; /* at most, when it began */
+        uint64_t mono = capo_clock_mono(),
+                 asleep = capo_clock_of(CLOCK_BOOTTIME) - mono; /* at most, when it began */
         long ticks = sysconf(_SC_CLK_TCK);
         double began_ns = ticks > 0 ? (double)since * 1e9 / (double)ticks : 0;
 
@@ -59,7 +61,8 @@ bool capo_process_alive(const struct capo_job_process *p)
         if (r && errno != EPERM)
                 return false;
         since = capo_alive_since(pid);
-        return since ? !began_later(p, since) : r != 0; /* of others' processes /proc may say nothing */
+        return since ? !began_later(p, since)
+                     : r != 0; /* of others' processes /proc may say nothing */
 }
 
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p)
@@ -89,10 +92,11 @@ static void process_problems(struct capo_page *r, const struct capo_job_process 
         char n1[32], n2[32];
 
         for (uint64_t i = 0; i < h->n_damages && i < CAPO_DAMAGES_KEPT; i++)
-                PROBLEM_OF(r, DAMAGED, name, name, capo_text_count(h->damages[i].offset, n1), h->damages[i].what,
-                           capo_text_count(h->damages[i].bytes, n2));
+                PROBLEM_OF(r, DAMAGED, name, name, capo_text_count(h->damages[i].offset, n1),
+                           h->damages[i].what, capo_text_count(h->damages[i].bytes, n2));
         if (h->n_damages > CAPO_DAMAGES_KEPT)
-                PROBLEM_OF(r, DAMAGED_MORE, name, name, capo_text_count(h->n_damages - CAPO_DAMAGES_KEPT, n1),
+                PROBLEM_OF(r, DAMAGED_MORE, name, name,
+                           capo_text_count(h->n_damages - CAPO_DAMAGES_KEPT, n1),
                            capo_text_count(h->bytes_lost, n2));
         if (p->read_error)
                 PROBLEM_OF(r, UNREAD, name, name, strerror(-p->read_error));
@@ -147,11 +151,13 @@ static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const cha
         }
 }
 
-/* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by name. */
+/* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by
+ * name. */
 static void report_unfinished(struct capo_page *r, enum life life)
 {
         const struct capo_job *job = r->job;
-        uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0, n = 0;
+        uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0,
+                 n = 0;
         _cleanup_free_ bool *ended = NULL; /* most have */
         _cleanup_free_ char *text = NULL;
 

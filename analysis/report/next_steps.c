@@ -15,8 +15,10 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 
-#define SMALL          65536 /* bytes: calls that cost latency and little else, which larger buckets would save */
-#define SMALL_SHARE    0.02  /* of the ranks' time: less is not worth a change */
+#define SMALL                                                                                    \
+        65536 /* bytes: calls that cost latency and little else, which larger buckets would save \
+               */
+#define SMALL_SHARE    0.02 /* of the ranks' time: less is not worth a change */
 #define SMALL_CALLS    1000
 #define SWEEP_SHARE    0.2  /* of the GPU time that calls take ... */
 #define SWEEP_GPU      0.05 /* ... where that is so much of the job */
@@ -28,9 +30,10 @@
 #include "analysis/report/next_kinds.def"
 
 /* One more; what it is about is filled by the caller. NULL: no memory, or nothing to fill. */
-static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
-        __attribute__((format(printf, 3, 4)));
-static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
+static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words,
+                                  ...) __attribute__((format(printf, 3, 4)));
+static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words,
+                                  ...)
 {
         static struct capo_next nowhere;
         va_list args;
@@ -43,8 +46,8 @@ static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind,
                 free(text);
                 return &nowhere;
         }
-        r->next[r->n_next] =
-                (struct capo_next){.kind = kind, .text = text, .comm = CAPO_NO_COMM, .rank = -1, .share = -1};
+        r->next[r->n_next] = (struct capo_next){
+                .kind = kind, .text = text, .comm = CAPO_NO_COMM, .rank = -1, .share = -1};
         return &r->next[r->n_next++];
 }
 #define ADD(r, id, ...) add_next(r, CAPO_NEXT_##id, words_##id, ##__VA_ARGS__)
@@ -69,7 +72,8 @@ static void suggest_late_rank(struct capo_page *r)
 
                 if (!capo_wait_counts(w))
                         continue;
-                next = ADD(r, late_rank, c->members[w->last].rank, c->name, capo_text_percent(w->caused_share, text));
+                next = ADD(r, late_rank, c->members[w->last].rank, c->name,
+                           capo_text_percent(w->caused_share, text));
                 next->comm = w->comm;
                 next->rank = c->members[w->last].rank;
                 next->share = w->caused_share;
@@ -96,8 +100,8 @@ static void suggest_small_calls(struct capo_page *r)
         }
         if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS)
                 return;
-        next = ADD(r, small_calls, capo_text_percent(share, a), capo_text_count(small, b), capo_text_count(all, c),
-                   r->what);
+        next = ADD(r, small_calls, capo_text_percent(share, a), capo_text_count(small, b),
+                   capo_text_count(all, c), r->what);
         next->bytes_max = SMALL;
         next->share = share;
 }
@@ -117,8 +121,8 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
                     (!most || row->share > most->share))
                         most = row;
         }
-        if (!most || most->share < SWEEP_SHARE || r->gpu_share < SWEEP_GPU || !most->has_bandwidth ||
-            capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
+        if (!most || most->share < SWEEP_SHARE || r->gpu_share < SWEEP_GPU ||
+            !most->has_bandwidth || capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
             capo_rules_value(rules, CAPO_RULES_NAME, text, sizeof text))
                 return NULL;
         return most;
@@ -158,10 +162,12 @@ static void suggest_sweep(struct capo_page *r)
 
         if (!row)
                 return;
-        for (from = upto = 1ull << (63 - __builtin_clzll(row->row.bytes)); upto < row->bytes_max && upto < 1ull << 62;)
+        for (from = upto = 1ull << (63 - __builtin_clzll(row->row.bytes));
+             upto < row->bytes_max && upto < 1ull << 62;)
                 upto *= 2;
-        about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call), capo_page_size(row, size, sizeof size),
-                      capo_text_percent(row->share, share), to_snake_case(capo_call_name(row->row.call), coll),
+        about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call),
+                      capo_page_size(row, size, sizeof size), capo_text_percent(row->share, share),
+                      to_snake_case(capo_call_name(row->row.call), coll),
                       short_size(from, low, sizeof low), short_size(upto, high, sizeof high)),
                   row);
 }
@@ -179,8 +185,9 @@ static void suggest_disturbed(struct capo_page *r)
                     p99 < DISTURBED * p50)
                         continue;
                 about_row(ADD(r, disturbed, capo_page_call(&row->row, call, sizeof call),
-                              capo_page_size(row, size, sizeof size), capo_page_comm(r, row->row.comm), p99 / p50,
-                              capo_text_us(p50, a), capo_text_us(p99, b)),
+                              capo_page_size(row, size, sizeof size),
+                              capo_page_comm(r, row->row.comm), p99 / p50, capo_text_us(p50, a),
+                              capo_text_us(p99, b)),
                           row);
                 return;
         }

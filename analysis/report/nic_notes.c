@@ -22,7 +22,8 @@
                 }                                                                           \
         } while (0)
 
-static void judge_link(const struct capo_fabric_link *l, const struct capo_page_near *near, struct capo_page_link *to)
+static void judge_link(const struct capo_fabric_link *l, const struct capo_page_near *near,
+                       struct capo_page_link *to)
 {
         const struct capo_fabric_domain *d = l->domain;
         char count[32];
@@ -32,7 +33,8 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
         else if (!l->ops && strcmp(d->provider, "shm"))
                 NOTE(idle);
         if (l->ops && near && *near->nearer)
-                NOTE(nearer_nic, near->path, near->nearer, near->nearer_path, near->nearer_idle ? " and idle" : "");
+                NOTE(nearer_nic, near->path, near->nearer, near->nearer_path,
+                     near->nearer_idle ? " and idle" : "");
         else if (l->ops && near && near->far)
                 NOTE(far_from_gpu, near->path);
         else if (l->ops && capo_fabric_link_near(l) == 0)

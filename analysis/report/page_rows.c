@@ -18,8 +18,8 @@ static bool row_is_wanted(const struct capo_page *r, const struct capo_job_row *
 {
         if (r->only_call && row->call != r->only_call)
                 return false;
-        return !r->only_comm ||
-               (row->comm != CAPO_NO_COMM && fnmatch(r->only_comm, r->job->comms[row->comm].name, 0) == 0);
+        return !r->only_comm || (row->comm != CAPO_NO_COMM &&
+                                 fnmatch(r->only_comm, r->job->comms[row->comm].name, 0) == 0);
 }
 
 static bool moves_data(const struct capo_job_row *row)
@@ -27,13 +27,15 @@ static bool moves_data(const struct capo_job_row *row)
         return capo_call_kind(row->call) != CAPO_KIND_OTHER;
 }
 
-/* Every group says what its members are: then those need no rows of their own, which would have no times. */
+/* Every group says what its members are: then those need no rows of their own, which would have no
+ * times. */
 static bool groups_are_told(const struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
-                if (row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP && !capo_page_group_of(row))
+                if (row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP &&
+                    !capo_page_group_of(row))
                         return false;
         }
         return !r->only_call;
@@ -41,8 +43,9 @@ static bool groups_are_told(const struct capo_page *r)
 
 enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
 
-/* Communicators that do the same for other ranks: of one size, and of one given name, or made as the same of their
- * processes' communicators (each rank's second is its tensor-parallel group, and so on). */
+/* Communicators that do the same for other ranks: of one size, and of one given name, or made as
+ * the same of their processes' communicators (each rank's second is its tensor-parallel group, and
+ * so on). */
 static bool same_comm_kind(const struct capo_job_comm *a, const struct capo_job_comm *b)
 {
         size_t na = strcspn(a->name, "#"), nb = strcspn(b->name, "#");
@@ -51,7 +54,8 @@ static bool same_comm_kind(const struct capo_job_comm *a, const struct capo_job_
                 return false;
         if (a->named)
                 return na == nb && !strncmp(a->name, b->name, na);
-        return a->members[0].id == b->members[0].id && (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
+        return a->members[0].id == b->members[0].id &&
+               (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
 }
 
 /* Of what same_comm_kind() asks for, so that only those that may be alike are asked. */
@@ -77,7 +81,8 @@ static int by_likeness(const void *a, const void *b)
         return CAPO_ORDER(x->hash, y->hash) ?: CAPO_ORDER(x->comm, y->comm);
 }
 
-/* @class_of: per communicator the first that it is like, itself when not @together or when there are few. */
+/* @class_of: per communicator the first that it is like, itself when not @together or when there
+ * are few. */
 static int classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
 {
         _cleanup_free_ struct likeness *of = calloc(job->n_comms + 1, sizeof *of);
@@ -96,8 +101,8 @@ static int classify_comms(const struct capo_job *job, bool together, uint32_t *c
                 uint32_t k;
 
                 first = of[i].hash == of[i - 1].hash ? first : i;
-                for (k = first;
-                     k < i && (class_of[of[k].comm] != of[k].comm || !same_comm_kind(&job->comms[of[k].comm], c));)
+                for (k = first; k < i && (class_of[of[k].comm] != of[k].comm ||
+                                          !same_comm_kind(&job->comms[of[k].comm], c));)
                         k++;
                 class_of[of[i].comm] = of[k].comm;
         }
@@ -119,7 +124,8 @@ static int by_place(const void *a, const void *b)
                CAPO_ORDER(x->row->bytes, y->row->bytes) ?: CAPO_ORDER(x->row, y->row);
 }
 
-/* Which rows belong together when not everything is shown: sizes of one power of two, when there are many sizes. */
+/* Which rows belong together when not everything is shown: sizes of one power of two, when there
+ * are many sizes. */
 static bool belongs_to_place(const struct capo_job_row *a, const struct place *place, bool ranges)
 {
         const struct capo_job_row *b = place->row;
@@ -127,16 +133,19 @@ static bool belongs_to_place(const struct capo_job_row *a, const struct place *p
 
         if (ranges && a->bytes && b->bytes)
                 same_size = __builtin_clzll(a->bytes) == __builtin_clzll(b->bytes);
-        return same_size && a->comm == place->comm && a->call == b->call && a->algo_proto == b->algo_proto &&
-               a->channels == b->channels && a->flags == b->flags;
+        return same_size && a->comm == place->comm && a->call == b->call &&
+               a->algo_proto == b->algo_proto && a->channels == b->channels && a->flags == b->flags;
 }
 
 /* Different sizes of the call at places[i], which are together; *end is behind its last row. */
-static uint32_t count_sizes(const struct place *places, uint32_t n_places, uint32_t i, uint32_t *end)
+static uint32_t count_sizes(const struct place *places, uint32_t n_places, uint32_t i,
+                            uint32_t *end)
 {
         uint32_t n = 1, k = i + 1;
 
-        for (; k < n_places && places[k].comm == places[i].comm && places[k].row->call == places[i].row->call; k++)
+        for (; k < n_places && places[k].comm == places[i].comm &&
+               places[k].row->call == places[i].row->call;
+             k++)
                 n += places[k].row->bytes != places[k - 1].row->bytes;
         *end = k;
         return n;
@@ -186,11 +195,13 @@ static void rate_row(const struct capo_page *r, struct capo_page_row *row)
         row->total_ns = capo_job_row_total_ns(&row->row);
         row->has_bandwidth = capo_job_row_bandwidth(r->job, &row->row, &row->algbw, &row->busbw);
         if (row->has_bandwidth && row->row.bytes != row->bytes_max) {
-                const struct capo_hist *timed = &row->row.time[row->clock], *once = &row->row.time[CAPO_TIMES_CHOSEN];
+                const struct capo_hist *timed = &row->row.time[row->clock],
+                                       *once = &row->row.time[CAPO_TIMES_CHOSEN];
                 bool drawn = row->clock == CAPO_CLOCK_EVENT && timed->count > once->count;
                 double factor = row->busbw / row->algbw;
 
-                row->algbw = drawn ? (row->timed_bytes[row->clock] - row->timed_bytes[CAPO_TIMES_CHOSEN]) /
+                row->algbw = drawn ? (row->timed_bytes[row->clock] -
+                                      row->timed_bytes[CAPO_TIMES_CHOSEN]) /
                                              (double)(timed->sum_ns - once->sum_ns)
                                    : row->timed_bytes[row->clock] / (double)timed->sum_ns;
                 row->busbw = row->algbw * factor;
@@ -198,18 +209,21 @@ static void rate_row(const struct capo_page *r, struct capo_page_row *row)
         row->has_algbw = row->has_bandwidth;
         if (row->row.call == CAPO_CALL_GROUP && row->row.bytes && on_gpu(row->clock)) {
                 struct capo_sampled s = capo_job_row_sampled(&row->row);
-                double ns = row->row.bytes == row->bytes_max ? capo_sampled_quantile(&s, 0.5) * (double)s.timed->count
-                                                             : (double)s.timed->sum_ns;
+                double ns = row->row.bytes == row->bytes_max
+                                    ? capo_sampled_quantile(&s, 0.5) * (double)s.timed->count
+                                    : (double)s.timed->sum_ns;
 
                 row->has_algbw = ns > 0;
                 row->algbw = ns > 0 ? row->timed_bytes[row->clock] / ns : 0;
         }
-        row->ceiling =
-                r->ceiling && row->row.comm != CAPO_NO_COMM ? r->ceiling[row->row.comm].busbw_gbs[row->row.call] : 0;
+        row->ceiling = r->ceiling && row->row.comm != CAPO_NO_COMM
+                               ? r->ceiling[row->row.comm].busbw_gbs[row->row.call]
+                               : 0;
         row->reached = row->has_bandwidth && row->ceiling > 0 ? row->busbw / row->ceiling : -1;
 }
 
-/* The numbers of each row, and their shares: of GPU time where the job has any, else of host time. */
+/* The numbers of each row, and their shares: of GPU time where the job has any, else of host time.
+ */
 static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 {
         double sum = 0;
@@ -228,22 +242,26 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
         }
 }
 
-/* What stalls that no draw met can have taken, over all ranks: the calls of all rows are drawn by one rule, so they are one
- * sample. @drawn: calls of one rank that were, @rest: of all ranks, not timed, @told_ns: what is known of some of them. */
+/* What stalls that no draw met can have taken, over all ranks: the calls of all rows are drawn by
+ * one rule, so they are one sample. @drawn: calls of one rank that were, @rest: of all ranks, not
+ * timed, @told_ns: what is known of some of them. */
 static double unseen_time(const struct capo_job *job, double drawn, double rest, double told_ns)
 {
         double gpus = capo_job_gpus(job), ns = 0;
 
         for (uint32_t i = 0; i < job->n_processes; i++)
-                ns += gpus / job->n_processes * capo_sampled_unseen(&job->processes[i].silent, rest / gpus, drawn);
+                ns += gpus / job->n_processes *
+                      capo_sampled_unseen(&job->processes[i].silent, rest / gpus, drawn);
         return fmax(0, ns - told_ns);
 }
 
-/* How much of the job was on the GPU, from the rows that are the same in every face. A group of several communicators is
- * timed on one stream: where processes have several GPUs, it is their ranks' and lasts as long on each. */
+/* How much of the job was on the GPU, from the rows that are the same in every face. A group of
+ * several communicators is timed on one stream: where processes have several GPUs, it is their
+ * ranks' and lasts as long on each. */
 static void rate_job(struct capo_page *r)
 {
-        double gpus = capo_job_gpus(r->job), there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
+        double gpus = capo_job_gpus(r->job),
+               there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
         double drawn = 0, rest = 0, told = 0;
         bool many_streams = false;
 
@@ -259,16 +277,19 @@ static void rate_job(struct capo_page *r)
                 ns += times * row->total_ns;
                 sq += doubt * doubt;
                 if (times > 0) {
-                        drawn += (double)(s.timed->count - s.chosen->count) / (double)s.calls * (double)row->row.count;
+                        drawn += (double)(s.timed->count - s.chosen->count) / (double)s.calls *
+                                 (double)row->row.count;
                         rest += fmax(0, (double)s.calls - (double)s.timed->count);
                         told += s.told_ns;
                 }
         }
         r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
-        if (sq > 0 &&
-            !many_streams) /* an estimate, and one stream cannot have been at work for longer than there was */
+        if (sq > 0 && !many_streams) /* an estimate, and one stream cannot have been at work for
+                                        longer than there was */
                 r->gpu_share = fmin(1, r->gpu_share);
-        r->gpu_share_pm = r->gpu_share >= 0 ? (sqrt(sq) + unseen_time(r->job, drawn, rest, told)) / there_was : 0;
+        r->gpu_share_pm = r->gpu_share >= 0
+                                  ? (sqrt(sq) + unseen_time(r->job, drawn, rest, told)) / there_was
+                                  : 0;
 }
 
 static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)
@@ -287,7 +308,10 @@ static double sort_value(const struct capo_page_row *row, enum capo_page_sort ke
         case CAPO_SORT_BUSBW: return row->has_bandwidth ? row->busbw : -1;
         case CAPO_SORT_COMM:
         case CAPO_SORT_CALL: return 0;
-        default: return row->share >= 0 ? row->share : row->total_ns / 1e30 - 1; /* those without a share behind */
+        default:
+                return row->share >= 0
+                               ? row->share
+                               : row->total_ns / 1e30 - 1; /* those without a share behind */
         }
 }
 
@@ -309,8 +333,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* One list of rows: communicators as @class_of has them, many sizes as ranges or each by itself. */
-static int choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of, bool ranges,
-                       enum capo_page_sort sort, struct capo_page_rows *rows)
+static int choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
+                       bool ranges, enum capo_page_sort sort, struct capo_page_rows *rows)
 {
         bool told = rows == &r->rows && !r->exact && groups_are_told(r);
         uint32_t n = 0, end;
@@ -324,8 +348,9 @@ static int choose_rows(struct capo_page *r, struct place *places, const uint32_t
                 if (told && row->flags & CAPO_RECORD_MEMBER)
                         continue;
                 if (row_is_wanted(r, row) && moves_data(row))
-                        places[n++] =
-                                (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : class_of[row->comm]};
+                        places[n++] = (struct place){row, row->comm == CAPO_NO_COMM
+                                                                  ? CAPO_NO_COMM
+                                                                  : class_of[row->comm]};
         }
         qsort(places, n, sizeof *places, by_place);
         for (uint32_t i = 0; i < n; i = end) {
@@ -355,8 +380,9 @@ static int choose_others(struct capo_page *r, struct place *places)
                 const struct capo_job_row *row = &r->job->rows[i];
 
                 if (row_is_wanted(r, row) && !moves_data(row))
-                        places[n++] =
-                                (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : r->class_of[row->comm]};
+                        places[n++] = (struct place){row, row->comm == CAPO_NO_COMM
+                                                                  ? CAPO_NO_COMM
+                                                                  : r->class_of[row->comm]};
         }
         qsort(places, n, sizeof *places, by_place);
         for (uint32_t i = 0; i < n; i++) {
@@ -365,7 +391,8 @@ static int choose_others(struct capo_page *r, struct place *places)
                 row->row = *places[i].row;
                 memset(row->row.time, 0, sizeof row->row.time);
                 row->clock = capo_job_row_clock(places[i].row);
-                if (capo_hist_merge(&row->row.time[CAPO_CLOCK_HOST], &places[i].row->time[CAPO_CLOCK_HOST]) < 0)
+                if (capo_hist_merge(&row->row.time[CAPO_CLOCK_HOST],
+                                    &places[i].row->time[CAPO_CLOCK_HOST]) < 0)
                         return -ENOMEM;
         }
         return 0;
@@ -380,7 +407,8 @@ int capo_judge_rows(struct capo_page *r)
         r->class_size = calloc(r->job->n_comms + 1, sizeof *r->class_size);
         if (!places || !together || !r->class_of || !r->class_size)
                 return -ENOMEM;
-        if (classify_comms(r->job, true, together) < 0 || classify_comms(r->job, !r->exact, r->class_of) < 0)
+        if (classify_comms(r->job, true, together) < 0 ||
+            classify_comms(r->job, !r->exact, r->class_of) < 0)
                 return -ENOMEM;
         for (uint32_t i = 0; i < r->job->n_comms; i++)
                 r->class_size[r->class_of[i]]++;

@@ -14,8 +14,8 @@
 #include "analysis/job/asked.h"
 #include "analysis/report/job_judge.h"
 
-/* What a frame is called in one line: the function without its offset and file; where there is none, the file and the
- * place in it; a Python frame as it is. */
+/* What a frame is called in one line: the function without its offset and file; where there is
+ * none, the file and the place in it; a Python frame as it is. */
 static size_t frame_name(const char *frame, size_t length)
 {
         size_t word = strcspn(frame, " \n"), plus = strcspn(frame, "+ \n");
@@ -28,11 +28,13 @@ static size_t frame_name(const char *frame, size_t length)
 /* The C library's way into main() and into threads says nothing about the job. */
 static bool is_start_up(const char *frame)
 {
-        return !strncmp(frame, "libc.so", 7) || !strncmp(frame, "__libc_start", 12) || !strncmp(frame, "_start+", 7) ||
-               !strncmp(frame, "libpthread", 10) || !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
+        return !strncmp(frame, "libc.so", 7) || !strncmp(frame, "__libc_start", 12) ||
+               !strncmp(frame, "_start+", 7) || !strncmp(frame, "libpthread", 10) ||
+               !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
 }
 
-/* What lies between the functions a person knows of: dispatchers, wrappers of wrappers, the way from Python into C. */
+/* What lies between the functions a person knows of: dispatchers, wrappers of wrappers, the way
+ * from Python into C. */
 static bool is_plumbing(const char *frame)
 {
         static const char *const begins[] = {
@@ -59,7 +61,8 @@ static char *site_line(const struct capo_job_site *site, bool all, char *text, s
                 size_t length = strcspn(line, "\n");
 
                 if (!is_start_up(line) && (all || !is_plumbing(line))) {
-                        capo_append(text, room, "%s%.*s", i++ ? " <- " : "", (int)frame_name(line, length), line);
+                        capo_append(text, room, "%s%.*s", i++ ? " <- " : "",
+                                    (int)frame_name(line, length), line);
                 }
                 line += length + (line[length] == '\n');
         }
@@ -70,7 +73,8 @@ static char *site_line(const struct capo_job_site *site, bool all, char *text, s
 
 static int by_line(const void *a, const void *b)
 {
-        return strcmp(((const struct capo_page_place *)a)->line, ((const struct capo_page_place *)b)->line);
+        return strcmp(((const struct capo_page_place *)a)->line,
+                      ((const struct capo_page_place *)b)->line);
 }
 
 static int by_time(const void *a, const void *b)
@@ -80,8 +84,8 @@ static int by_time(const void *a, const void *b)
         return CAPO_ORDER(y->time, x->time) ?: CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->line, y->line);
 }
 
-/* As with rows (sampled.h): calls that the GPU clock did not see last as long as the mean of those it drew; where it drew
- * none, of all that it saw. */
+/* As with rows (sampled.h): calls that the GPU clock did not see last as long as the mean of those
+ * it drew; where it drew none, of all that it saw. */
 static double site_time(const struct capo_page *r, const struct capo_job_site *site)
 {
         struct capo_log_site_chosen once = site->chosen;
@@ -92,7 +96,8 @@ static double site_time(const struct capo_page *r, const struct capo_job_site *s
                 return 0;
         if (site->gpu_count <= once.gpu_count)
                 once = (struct capo_log_site_chosen){0};
-        return (double)once.gpu_ns + (double)(site->gpu_ns - once.gpu_ns) / (double)(site->gpu_count - once.gpu_count) *
+        return (double)once.gpu_ns + (double)(site->gpu_ns - once.gpu_ns) /
+                                             (double)(site->gpu_count - once.gpu_count) *
                                              (double)(site->count - once.gpu_count);
 }
 
@@ -159,14 +164,17 @@ static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
         if (r.channels)
                 snprintf(channels, sizeof channels, "%u", r.channels);
         if (r.chunk)
-                snprintf(chunk, sizeof chunk, ", chunk %s", capo_size_print(r.chunk, size, sizeof size));
+                snprintf(chunk, sizeof chunk, ", chunk %s",
+                         capo_size_print(r.chunk, size, sizeof size));
         if (r.candidate)
-                snprintf(out, room, "sweep candidate: %s %s, channels %u%s", r.algo, r.proto, r.channels, chunk);
+                snprintf(out, room, "sweep candidate: %s %s, channels %u%s", r.algo, r.proto,
+                         r.channels, chunk);
         else
-                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s%s%s%s", r.line, r.when, r.coll,
-                         capo_size_print(r.from, from, sizeof from),
-                         r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto), r.algo, r.proto,
-                         channels, chunk, *r.turned ? "; calls turned: " : "", r.turned);
+                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s%s%s%s", r.line,
+                         r.when, r.coll, capo_size_print(r.from, from, sizeof from),
+                         r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto),
+                         r.algo, r.proto, channels, chunk, *r.turned ? "; calls turned: " : "",
+                         r.turned);
         return out;
 }
 
@@ -183,7 +191,9 @@ static int judge_rules(struct capo_page *r)
                 return -ENOMEM;
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 calls[job->rows[i].rule] += job->rows[i].count;
-                r->ruled_calls += capo_call_kind(job->rows[i].call) != CAPO_KIND_OTHER ? job->rows[i].count : 0;
+                r->ruled_calls += capo_call_kind(job->rows[i].call) != CAPO_KIND_OTHER
+                                          ? job->rows[i].count
+                                          : 0;
         }
         for (unsigned rule = 1; rule <= last; rule++) {
                 struct capo_page_rule *row;

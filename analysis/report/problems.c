@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a reader must know before believing the numbers: ranks without a log, disagreement, failures, drops. */
+/* What a reader must know before believing the numbers: ranks without a log, disagreement,
+ * failures, drops. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 
-void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const char *log, const char *words, ...)
+void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const char *log,
+                      const char *words, ...)
 {
         struct capo_problem *p;
         va_list args;
@@ -31,8 +33,12 @@ void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const ch
         }
         capo_plain(text, strlen(text), false, true); /* names of files */
         p = &r->problems[r->n_problems++];
-        *p = (struct capo_problem){
-                .kind = kind, .text = text, .comm = CAPO_NO_COMM, .log = log, .at_s = -1, .in_call = -1};
+        *p = (struct capo_problem){.kind = kind,
+                                   .text = text,
+                                   .comm = CAPO_NO_COMM,
+                                   .log = log,
+                                   .at_s = -1,
+                                   .in_call = -1};
 }
 
 void capo_problem_comm(struct capo_page *r, uint32_t comm)
@@ -102,7 +108,8 @@ static void missing_of(struct capo_page *r, uint32_t comm)
                 return;
         n_missing = (uint32_t)c->n_ranks;
         for (uint32_t i = 0; i < c->n_members; i++) {
-                if (c->members[i].rank >= 0 && c->members[i].rank < c->n_ranks && !is[c->members[i].rank]) {
+                if (c->members[i].rank >= 0 && c->members[i].rank < c->n_ranks &&
+                    !is[c->members[i].rank]) {
                         is[c->members[i].rank] = true;
                         n_missing--;
                 }
@@ -119,7 +126,9 @@ static void missing_of(struct capo_page *r, uint32_t comm)
 static void missing_ranks(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
-        _cleanup_free_ bool *is = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? calloc((size_t)job->n_ranks, 1) : NULL;
+        _cleanup_free_ bool *is = job->n_ranks > 0 && job->n_ranks <= 1 << 20
+                                          ? calloc((size_t)job->n_ranks, 1)
+                                          : NULL;
         _cleanup_free_ char *text = NULL;
         bool by_launcher = job->n_processes > 0 && is;
         int32_t n_seen = 0;
@@ -129,8 +138,11 @@ static void missing_ranks(struct capo_page *r)
                 const char *world = capo_job_info(&job->processes[i], CAPO_INFO_WORLD_SIZE);
                 int rank = job->processes[i].rank;
 
-                by_launcher &= capo_job_info(&job->processes[i], CAPO_INFO_RANK) && rank >= 0 && rank < job->n_ranks;
-                by_launcher &= !world || atoi(world) >= job->n_ranks; /* else it counts processes of several GPUs */
+                by_launcher &= capo_job_info(&job->processes[i], CAPO_INFO_RANK) && rank >= 0 &&
+                               rank < job->n_ranks;
+                by_launcher &=
+                        !world ||
+                        atoi(world) >= job->n_ranks; /* else it counts processes of several GPUs */
                 if (rank >= 0 && rank < job->n_ranks) {
                         n_again += is[rank];
                         n_seen += !is[rank];
@@ -142,12 +154,14 @@ static void missing_ranks(struct capo_page *r)
         if (by_launcher) {
                 text = capo_ranks_text(is, (uint32_t)job->n_ranks);
                 if (text) {
-                        PROBLEM(r, NO_LOG, job->n_ranks - n_seen > 1 ? "s" : "", text, job->n_ranks);
+                        PROBLEM(r, NO_LOG, job->n_ranks - n_seen > 1 ? "s" : "", text,
+                                job->n_ranks);
                         capo_problem_ranks(r, is, (uint32_t)job->n_ranks);
                 }
                 return;
         }
-        for (uint32_t i = 0; i < job->n_comms && job->comms[i].n_ranks == job->comms[0].n_ranks && i < 8; i++)
+        for (uint32_t i = 0;
+             i < job->n_comms && job->comms[i].n_ranks == job->comms[0].n_ranks && i < 8; i++)
                 missing_of(r, i);
 }
 
@@ -192,7 +206,8 @@ static void dlsym_front(struct capo_page *r)
         }
 }
 
-/* capo's tuner was named, and no rank has told rules: this NCCL does not take a plugin as it was named. */
+/* capo's tuner was named, and no rank has told rules: this NCCL does not take a plugin as it was
+ * named. */
 static void not_tuned(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
@@ -201,8 +216,8 @@ static void not_tuned(struct capo_page *r)
                    *plugin = capo_job_info(first, CAPO_INFO_NCCL_TUNER);
         const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
 
-        if (!profile || !*profile || !plugin || strcmp(capo_base_name(plugin), "libcapo.so") || !job->n_comms ||
-            job->comms[0].n_ranks < 2)
+        if (!profile || !*profile || !plugin || strcmp(capo_base_name(plugin), "libcapo.so") ||
+            !job->n_comms || job->comms[0].n_ranks < 2)
                 return;
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 if (job->processes[i].rules)
@@ -224,7 +239,8 @@ static void turns_dead(struct capo_page *r)
         if (version && !capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CALL_CONFIG))
                 PROBLEM(r, TURNS_DEAD, file, "NCCL before 2.31 has no calls that take them");
         else if (strcmp(turns, "on"))
-                PROBLEM(r, TURNS_DEAD, file, "CAPO_STEER=1 was not set, as capo run does on every rank");
+                PROBLEM(r, TURNS_DEAD, file,
+                        "CAPO_STEER=1 was not set, as capo run does on every rank");
 }
 
 /* Rows with a chunk, where NCCL asks for none. */
@@ -277,7 +293,8 @@ static void report_slices(struct capo_page *r)
                 bool slice = false;
 
                 for (uint32_t k = 0; k < job->processes[i].n_info; k++)
-                        slice |= capo_info_index(job->processes[i].info[k].key, CAPO_INFO_GPU_MIG) >= 0;
+                        slice |= capo_info_index(job->processes[i].info[k].key,
+                                                 CAPO_INFO_GPU_MIG) >= 0;
                 ranks += slice;
         }
         if (ranks)
@@ -293,7 +310,8 @@ void capo_problem_rank(struct capo_page *r, int rank)
 }
 
 /* What a call is about; of the last problem. */
-static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq, const char *result)
+static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq,
+                       const char *result)
 {
         struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
 
@@ -308,9 +326,9 @@ static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq
 
 static const char *result_name(int8_t result)
 {
-        static const char *const names[] = {"success",        "unhandled CUDA error", "system error",
-                                            "internal error", "invalid argument",     "invalid usage",
-                                            "remote error"};
+        static const char *const names[] = {
+                "success",          "unhandled CUDA error", "system error", "internal error",
+                "invalid argument", "invalid usage",        "remote error"};
 
         return result > 0 && (size_t)result < N_ELEMENTS(names) ? names[result] : "unknown error";
 }
@@ -336,7 +354,8 @@ static uint64_t failed_calls(struct capo_page *r)
         return said;
 }
 
-#define STILL_NS 1e9 /* others that wait for a second wait for something that is not communication */
+#define STILL_NS \
+        1e9 /* others that wait for a second wait for something that is not communication */
 
 static void stood_still(struct capo_page *r)
 {
@@ -350,8 +369,8 @@ static void stood_still(struct capo_page *r)
 
                         if (rank->hole_ns < STILL_NS)
                                 continue;
-                        PROBLEM(r, STOOD_STILL, of_job, capo_call_name(rank->hole_call), rank->hole_seq, c->name,
-                                capo_text_time(rank->hole_ns, text));
+                        PROBLEM(r, STOOD_STILL, of_job, capo_call_name(rank->hole_call),
+                                rank->hole_seq, c->name, capo_text_time(rank->hole_ns, text));
                         capo_problem_comm(r, i);
                         about_call(r, of_job, rank->hole_call, rank->hole_seq, NULL);
                 }
@@ -377,7 +396,8 @@ static void clocks_apart(struct capo_page *r)
                         continue;
                 said[p->clock] = true;
                 if (n++ < CLOCKS_SHOWN || r->all || r->exact)
-                        PROBLEM(r, CLOCKS_APART, p->host, capo_text_time(fabs((double)p->ahead_ns), text),
+                        PROBLEM(r, CLOCKS_APART, p->host,
+                                capo_text_time(fabs((double)p->ahead_ns), text),
                                 p->ahead_ns > 0 ? "ahead of" : "behind", by);
         }
         if (n > CLOCKS_SHOWN && !r->all && !r->exact)

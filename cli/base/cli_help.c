@@ -10,7 +10,8 @@
 
 enum { WIDTH = 80, LABEL_MAX = 22 };
 
-/* A line that is as it is, such as a command: where it has to be broken, its shell has to hear of it. */
+/* A line that is as it is, such as a command: where it has to be broken, its shell has to hear of
+ * it. */
 static void wrap_command(FILE *out, const char *line, int n, const char *hear, int indent)
 {
         int at = (int)strspn(line, " ");
@@ -33,7 +34,8 @@ static void wrap_command(FILE *out, const char *line, int n, const char *hear, i
         }
 }
 
-/* Words of @text from column @at on, broken so that lines end before WIDTH; further lines begin at @indent. Lines of
+/* Words of @text from column @at on, broken so that lines end before WIDTH; further lines begin at
+ * @indent. Lines of
  * @text are paragraphs, and stay as they are when they begin with a blank. */
 static void wrap_text(FILE *out, const char *text, int at, int indent)
 {
@@ -41,7 +43,8 @@ static void wrap_text(FILE *out, const char *text, int at, int indent)
                 int line = (int)strcspn(text, "\n");
 
                 if (*text == ' ') {
-                        wrap_command(out, text, line, strstr(text, "capo ") == text + strspn(text, " ") ? " \\" : "",
+                        wrap_command(out, text, line,
+                                     strstr(text, "capo ") == text + strspn(text, " ") ? " \\" : "",
                                      (int)strspn(text, " ") + 4);
                         text += line;
                 }
@@ -72,11 +75,13 @@ static int format_label(const struct cli_option *o, char *text, size_t room)
 
         if (o->letter)
                 snprintf(letter, sizeof letter, "-%c, ", o->letter);
-        return snprintf(text, room, "%s--%s%s%s", letter, o->name, o->word ? " " : "", o->word ? o->word : "");
+        return snprintf(text, room, "%s--%s%s%s", letter, o->name, o->word ? " " : "",
+                        o->word ? o->word : "");
 }
 
 /* Calls @each with every row, headings too, as --help lists them. */
-static void visit_rows(const struct cli_option *o, void (*each)(const struct cli_option *, void *), void *arg)
+static void visit_rows(const struct cli_option *o, void (*each)(const struct cli_option *, void *),
+                       void *arg)
 {
         for (; o && o->kind != CLI_KIND_END; o++) {
                 if (o->help)
@@ -136,7 +141,8 @@ static void each_usage(FILE *out, const struct cli_verb *verb, const char *befor
                 int n = (int)strcspn(line, "\n");
                 char whole[512];
 
-                snprintf(whole, sizeof whole, "%scapo %s%s%.*s", before, verb->name, n ? " " : "", n, line);
+                snprintf(whole, sizeof whole, "%scapo %s%s%.*s", before, verb->name, n ? " " : "",
+                         n, line);
                 wrap_command(out, whole, (int)strlen(whole), "", 15);
                 fputc('\n', out);
                 before = "       ";
@@ -333,7 +339,8 @@ void cli_table(FILE *out)
                         const struct cli_option *o = found[i].row;
                         char letter[2] = {o->letter, 0};
 
-                        fprintf(out, "%s\t%s\t%s\t%d\t%s\n", v->name, o->name, *letter ? letter : "-", cli_has_value(o),
+                        fprintf(out, "%s\t%s\t%s\t%d\t%s\n", v->name, o->name,
+                                *letter ? letter : "-", cli_has_value(o),
                                 cli_has_value(o) ? format_example(o, text, sizeof text) : "");
                 }
         }

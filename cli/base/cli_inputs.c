@@ -109,15 +109,16 @@ static const char *take_gpu(void *label, const char *v)
 }
 
 const struct cli_option cli_place_options[] = {
-        {"coll", CLI_WHOLE("C", take_coll), "the collective, where the file does not say", .example = "all_reduce"},
+        {"coll", CLI_WHOLE("C", take_coll), "the collective, where the file does not say",
+         .example = "all_reduce"},
         {"layout", CLI_WHOLE("L", take_layout), "ranks per node: 8, 3+5, 10x8", .example = "3+5"},
         {"nccl", CLI_WHOLE("V", take_nccl), "NCCL's release, such as 2.29.2", .example = "2.29.2"},
         {"gpu", CLI_WHOLE("NAME", take_gpu), "GPU model"},
         {0}};
 
 const struct cli_option cli_label_options[] = {
-        {"algo", CLI_WHOLE("A", take_algo), "what was forced: tree, ring, nvls, ...; auto: NCCL chose",
-         .example = "auto"},
+        {"algo", CLI_WHOLE("A", take_algo),
+         "what was forced: tree, ring, nvls, ...; auto: NCCL chose", .example = "auto"},
         {"proto", CLI_WHOLE("P", take_proto), "ll, ll128, simple; auto", .example = "auto"},
         {"channels", CLI_WHOLE("N", take_channels), "channels that were forced", .example = "8"},
         {NULL, CLI_KIND_TABLE, 0, {.table = cli_place_options}},
@@ -194,9 +195,10 @@ static void drop_from(struct capo_samples *set, size_t sample, size_t run)
         set->n = sample;
 }
 
-/* One import after the other: the same measurements added twice are no evidence. A few samples may be alike by chance. */
-static int read_imports(struct capo_store *store, const struct capo_store_filter *filter, struct capo_samples *set,
-                        char *error, size_t room)
+/* One import after the other: the same measurements added twice are no evidence. A few samples may
+ * be alike by chance. */
+static int read_imports(struct capo_store *store, const struct capo_store_filter *filter,
+                        struct capo_samples *set, char *error, size_t room)
 {
         enum { BY_CHANCE = 4 };
         _cleanup_(imports_finish) struct imports all = {0};
@@ -216,8 +218,9 @@ static int read_imports(struct capo_store *store, const struct capo_store_filter
                         k++;
                 if (k == i || all.v[i].n < BY_CHANCE)
                         continue;
-                capo_samples_note(set, "import %lld has the same measurements as import %lld: counted once",
-                                  (long long)all.v[i].id, (long long)all.v[k].id);
+                capo_samples_note(
+                        set, "import %lld has the same measurements as import %lld: counted once",
+                        (long long)all.v[i].id, (long long)all.v[k].id);
                 drop_from(set, n, runs);
         }
         return all.no_memory ? -ENOMEM : r;
@@ -236,7 +239,8 @@ static int read_store(const char *path, struct capo_samples *set, char *error, s
         capo_store_close(store);
         set->n_files++;
         if (r >= 0 && set->n == before)
-                return capo_why(-ENODATA, error, room, "%s: no sample in the store passes the filter", path);
+                return capo_why(-ENODATA, error, room,
+                                "%s: no sample in the store passes the filter", path);
         return r;
 }
 
@@ -247,7 +251,8 @@ void cli_inputs_left_out(const struct capo_samples *set)
 
         for (size_t i = 0; i < set->n_runs; i++) {
                 if (set->runs[i].left_out && n++ < SHOWN)
-                        capo_warn("%s:%u: takes no part: %s", set->runs[i].source, set->runs[i].line, set->runs[i].why);
+                        capo_warn("%s:%u: takes no part: %s", set->runs[i].source,
+                                  set->runs[i].line, set->runs[i].why);
         }
         if (n > SHOWN)
                 capo_warn("%zu more runs take no part; capo fit --runs lists them", n - SHOWN);
@@ -270,7 +275,8 @@ static int report_read_result(int r, const char *error, size_t before, struct ca
 {
         cli_progress_end();
         if (r < 0) {
-                for (size_t i = before; r == -ENODATA && i < set->n_notes; i++) { /* why there is nothing, said once */
+                for (size_t i = before; r == -ENODATA && i < set->n_notes;
+                     i++) { /* why there is nothing, said once */
                         capo_warn("%s", set->notes[i]);
                         free(set->notes[i]);
                 }
@@ -308,7 +314,8 @@ int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set)
         int first = 0;
 
         for (size_t i = 0; i <= inputs->n; i++) { /* after the last what has to be read together */
-                int r = i == inputs->n ? read_end(set) : read_one(inputs->v[i].path, &inputs->v[i].label, set);
+                int r = i == inputs->n ? read_end(set)
+                                       : read_one(inputs->v[i].path, &inputs->v[i].label, set);
 
                 first = first < 0 || r >= 0 ? first : r;
         }

@@ -5,10 +5,11 @@
 #include "analysis/job/stats.h"
 
 /**
- * cli_job_load() - the recording in @path (a log, or what capo_log_find() makes of a folder), finished
+ * cli_job_load() - the recording in @path (a log, or what capo_log_find() makes of a folder),
+ * finished
  *
- * A log that cannot be read is left out with a warning. Return: the job, for capo_job_free(); NULL after the reason has
- * been said.
+ * A log that cannot be read is left out with a warning. Return: the job, for capo_job_free(); NULL
+ * after the reason has been said.
  */
 struct capo_job *cli_job_load(const char *path);
 

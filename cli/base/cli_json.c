@@ -58,13 +58,15 @@ json_t *cli_json_cause(const struct capo_late_cause *cause)
                                 json_object_set_new(reasons, capo_clock_reason_name(i),
                                                     json_integer((json_int_t)c->reason[i]));
                 }
-                clocks = json_pack("{s:b, s:i, s:i, s:f, s:i, s:o, s:i, s:i, s:o}", "now", cause->now, "looks",
-                                   (int)c->looks, "busy", (int)c->busy, "mhz", capo_gpu_clocks_sm(c), "least_mhz",
-                                   (int)c->sm_least, "others_mhz", above_zero(cause->others_mhz), "max_mhz",
+                clocks = json_pack("{s:b, s:i, s:i, s:f, s:i, s:o, s:i, s:i, s:o}", "now",
+                                   cause->now, "looks", (int)c->looks, "busy", (int)c->busy, "mhz",
+                                   capo_gpu_clocks_sm(c), "least_mhz", (int)c->sm_least,
+                                   "others_mhz", above_zero(cause->others_mhz), "max_mhz",
                                    (int)c->max_mhz, "celsius", (int)c->celsius, "reasons", reasons);
         }
-        return json_pack("{s:s, s:b, s:o, s:o, s:o}", "by", capo_cause_name(cause->by), "throttled", cause->throttled,
-                         "clocks", clocks, "sends_us", above_zero(cause->sends_ns / 1e3), "others_sends_us",
+        return json_pack("{s:s, s:b, s:o, s:o, s:o}", "by", capo_cause_name(cause->by), "throttled",
+                         cause->throttled, "clocks", clocks, "sends_us",
+                         above_zero(cause->sends_ns / 1e3), "others_sends_us",
                          above_zero(cause->others_sends_ns / 1e3));
 }
 
@@ -75,5 +77,6 @@ int cli_json_print(FILE *out, json_t *page, size_t flags)
         if (page)
                 fputc('\n', out);
         json_decref(page);
-        return r && !ferror(out) ? -ENOMEM : 0; /* a full device is reported by who closes the file */
+        return r && !ferror(out) ? -ENOMEM
+                                 : 0; /* a full device is reported by who closes the file */
 }

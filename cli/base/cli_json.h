@@ -15,13 +15,15 @@ json_t *cli_json_real(double value);
 /** cli_json_known() - null where @value is negative, as rates are that nobody knows. */
 json_t *cli_json_known(double value);
 
-/** cli_json_text() - text from a program: not always UTF-8, which jansson refuses; bytes that are none become '?'; NULL is null. */
+/** cli_json_text() - text from a program: not always UTF-8, which jansson refuses; bytes that are
+ * none become '?'; NULL is null. */
 json_t *cli_json_text(const char *s);
 
 /** cli_json_gpus() - [[node, number], ...] */
 json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n);
 
-/** cli_json_cause() - why a rank is late: by, and what is known of its clocks; null where it is not known. */
+/** cli_json_cause() - why a rank is late: by, and what is known of its clocks; null where it is not
+ * known. */
 json_t *cli_json_cause(const struct capo_late_cause *cause);
 
 /**

@@ -12,16 +12,18 @@
 #include "profiles/machine/platform.h"
 #include "profiles/plan/plan_machine.h"
 
-/* A file with the PCI tree only, completed by what the platform has: through a temporary file, as NCCL gets it. */
-static int load_completed_topology(const char *path, const struct cli_machine_words *o, struct capo_topology **t,
-                                   char *why, size_t room)
+/* A file with the PCI tree only, completed by what the platform has: through a temporary file, as
+ * NCCL gets it. */
+static int load_completed_topology(const char *path, const struct cli_machine_words *o,
+                                   struct capo_topology **t, char *why, size_t room)
 {
         _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
         char name[] = "/tmp/capo-topo-XXXXXX";
         int fd = m ? mkstemp(name) : -1, r;
 
         if (fd < 0)
-                return capo_why(-errno, why, room, "%.200s: no temporary file: %s", path, strerror(errno));
+                return capo_why(-errno, why, room, "%.200s: no temporary file: %s", path,
+                                strerror(errno));
         close(fd);
         r = plan_machine_prepare(path, o->platform, name, m, why, room);
         if (!r)
@@ -55,11 +57,12 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
                 snprintf(s->path, sizeof s->path, "%s", o->topo);
         else if (o->platform)
                 r = capo_topology_made(o->platform, o->brick_gbs, t, why, sizeof why);
-        if (r == -ENOENT && o->platform && !o->topo && cli_topology_find(o->platform, s->path, sizeof s->path) < 0) {
+        if (r == -ENOENT && o->platform && !o->topo &&
+            cli_topology_find(o->platform, s->path, sizeof s->path) < 0) {
                 char names[512];
 
-                r = capo_why(-EINVAL, why, sizeof why, "platform \"%.64s\" is not known; one of%s", o->platform,
-                             capo_platform_names(true, names, sizeof names));
+                r = capo_why(-EINVAL, why, sizeof why, "platform \"%.64s\" is not known; one of%s",
+                             o->platform, capo_platform_names(true, names, sizeof names));
         }
         if (r == -ENOENT && !*s->path)
                 r = capo_topology_this_machine(o->brick_gbs, t, why, sizeof why);
@@ -84,10 +87,12 @@ int cli_machine_asker(const struct cli_machine_source *source, const struct capo
 
         memset(out, 0, sizeof *out);
         if (!*source->path)
-                return capo_why(-EINVAL, why, room, "NCCL reads only its own XML; this machine is described otherwise");
+                return capo_why(-EINVAL, why, room,
+                                "NCCL reads only its own XML; this machine is described otherwise");
         r = cli_parts_find(NULL, out->tools, out->libnccl, sizeof out->tools, why, room);
         if (r < 0)
                 return r;
-        out->machine = (struct fragment_machine){out->tools, out->libnccl, source->path, source->platform, t};
+        out->machine = (struct fragment_machine){out->tools, out->libnccl, source->path,
+                                                 source->platform, t};
         return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing by the tables of cli_options.h. getopt_long() does the words; what they mean and every message is here. */
+/* Parsing by the tables of cli_options.h. getopt_long() does the words; what they mean and every
+ * message is here. */
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -23,7 +24,8 @@ struct parser {
         unsigned n;
 };
 
-static unsigned add_table(const struct cli_option *rows, size_t base, struct cli_found *found, unsigned n)
+static unsigned add_table(const struct cli_option *rows, size_t base, struct cli_found *found,
+                          unsigned n)
 {
         for (; rows && rows->kind != CLI_KIND_END; rows++) {
                 if (rows->kind == CLI_KIND_TABLE)
@@ -58,7 +60,8 @@ static const char *take_number(const struct cli_option *row, void *target, const
 
         if (unit && !strcmp(end, unit))
                 end++;
-        if (good && !*end && v >= row->least && v <= row->most && (row->kind != CLI_KIND_COUNT || v == floor(v))) {
+        if (good && !*end && v >= row->least && v <= row->most &&
+            (row->kind != CLI_KIND_COUNT || v == floor(v))) {
                 if (row->kind == CLI_KIND_COUNT)
                         *(int *)target = (int)v;
                 else
@@ -68,7 +71,8 @@ static const char *take_number(const struct cli_option *row, void *target, const
         if (row->most >= INT_MAX)
                 snprintf(expected, sizeof expected, "%s from %g on", what[row->kind], row->least);
         else
-                snprintf(expected, sizeof expected, "%s from %g to %g", what[row->kind], row->least, row->most);
+                snprintf(expected, sizeof expected, "%s from %g to %g", what[row->kind], row->least,
+                         row->most);
         return expected;
 }
 
@@ -92,7 +96,8 @@ static const char *take_choice(const struct cli_option *row, void *target, const
         return expected;
 }
 
-static const char *take_words(const struct cli_option *row, void *options, void *target, const char *value)
+static const char *take_words(const struct cli_option *row, void *options, void *target,
+                              const char *value)
 {
         static char expected[48];
         const char **words = target;
@@ -105,7 +110,8 @@ static const char *take_words(const struct cli_option *row, void *options, void 
                 words[(*n)++] = value;
                 return NULL;
         }
-        for (char *word = (char *)value, *comma; word; word = comma) { /* the words of main() may be written to */
+        for (char *word = (char *)value, *comma; word;
+             word = comma) { /* the words of main() may be written to */
                 comma = strchr(word, ',');
                 if (comma)
                         *comma++ = 0;
@@ -142,7 +148,8 @@ static int set_option(const struct parser *p, const struct cli_found *f, const c
         case CLI_KIND_TAKE: expected = row->take(target, value); break;
         default: break;
         }
-        return expected ? capo_fail(-EINVAL, "%s: --%s: expected %s, found \"%s\"", p->verb, row->name, expected, value)
+        return expected ? capo_fail(-EINVAL, "%s: --%s: expected %s, found \"%s\"", p->verb,
+                                    row->name, expected, value)
                         : 0;
 }
 
@@ -194,9 +201,11 @@ static int report_unknown_option(const struct parser *p, const char *word)
                 }
         }
         if (begin > 1)
-                capo_error("%s: \"%s\" may be --%s or --%s; capo %s --help", p->verb, word, nearest, other, p->verb);
+                capo_error("%s: \"%s\" may be --%s or --%s; capo %s --help", p->verb, word, nearest,
+                           other, p->verb);
         else if (nearest)
-                capo_error("%s: unknown option \"%s\", is it --%s? capo %s --help", p->verb, word, nearest, p->verb);
+                capo_error("%s: unknown option \"%s\", is it --%s? capo %s --help", p->verb, word,
+                           nearest, p->verb);
         else
                 capo_error("%s: unknown option \"%s\"; capo %s --help", p->verb, word, p->verb);
         return -EINVAL;
@@ -211,7 +220,8 @@ struct words {
 static int add_operand(const struct parser *p, struct words *w, char *word)
 {
         if (w->n == w->command->most)
-                return capo_fail(-EINVAL, "%s: unexpected \"%s\"; capo %s --help", p->verb, word, p->verb);
+                return capo_fail(-EINVAL, "%s: unexpected \"%s\"; capo %s --help", p->verb, word,
+                                 p->verb);
         w->v[w->n++] = word;
         return w->command->take ? w->command->take(p->options, word) : 0;
 }
@@ -223,7 +233,9 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
         char letters[2 * CLI_OPTIONS_MAX + 4], *at = letters;
         int c, r = 0;
 
-        *at++ = w->command->command ? '+' : '-'; /* stop at the first operand, or give operands in their place */
+        *at++ = w->command->command
+                        ? '+'
+                        : '-'; /* stop at the first operand, or give operands in their place */
         *at++ = ':';
         *at++ = 'h';
         for (unsigned i = 0; i < p->n; i++) {
@@ -256,7 +268,8 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
                                 capo_error("%s: %s needs a value", p->verb, argv[optind - 1]);
                         else if (optopt >= FIRST || optopt == 'h')
                                 capo_error("%s: --%s takes no value", p->verb,
-                                           optopt == 'h' ? "help" : p->found[optopt - FIRST].row->name);
+                                           optopt == 'h' ? "help"
+                                                         : p->found[optopt - FIRST].row->name);
                         else
                                 report_unknown_option(p, letter);
                         return -EINVAL;
@@ -270,7 +283,8 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
         for (int i = optind; i < argc && r == 0; i++)
                 r = add_operand(p, w, argv[i]);
         if (r == 0 && w->n < w->command->least)
-                r = capo_fail(-EINVAL, "%s: %s; capo %s --help", p->verb, w->command->missing, p->verb);
+                r = capo_fail(-EINVAL, "%s: %s; capo %s --help", p->verb, w->command->missing,
+                              p->verb);
         return r;
 }
 
@@ -292,7 +306,8 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
         if (r > 0)
                 cli_help(stdout, verb);
         if (r == 0 && !command->run)
-                r = capo_fail(-EINVAL, "%s: which of its verbs? capo %s --help", verb->name, verb->name);
+                r = capo_fail(-EINVAL, "%s: which of its verbs? capo %s --help", verb->name,
+                              verb->name);
         if (r == 0)
                 r = command->run(options, (int)w.n, words);
         else

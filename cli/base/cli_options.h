@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command lines, from tables. A verb is a struct cli_command: its texts, the rows of its options, and the function that
- * gets them parsed. One row is one option: the parser, --help, the manual page and the completion of shells are all
- * made from it (cli/base/cli_options.c, cli_help.c; cli/cmd_completion.c).
+ * Command lines, from tables. A verb is a struct cli_command: its texts, the rows of its options,
+ * and the function that gets them parsed. One row is one option: the parser, --help, the manual
+ * page and the completion of shells are all made from it (cli/base/cli_options.c, cli_help.c;
+ * cli/cmd_completion.c).
  *
  *      struct job { bool all; unsigned jobs; const char *out; };
  *
@@ -12,8 +13,8 @@
  *              {"output", CLI_FILE(struct job, out, "FILE"), "write there", .letter = 'o'},
  *              {0}};
  *
- * --name=VALUE and --name VALUE are the same, a name may be shortened as long as only one option begins so, the last of
- * several wins, and -- ends the options.
+ * --name=VALUE and --name VALUE are the same, a name may be shortened as long as only one option
+ * begins so, the last of several wins, and -- ends the options.
  */
 #ifndef CAPO_CLI_OPTIONS_H
 #define CAPO_CLI_OPTIONS_H
@@ -81,14 +82,19 @@ struct cli_option {
 /* const char *, kept as it is; a FILE is completed by file names. */
 #define CLI_TEXT(S, m, w) CLI_KIND_TEXT, CLI_AT(const char *, S, m), {0}, w
 #define CLI_FILE(S, m, w) CLI_KIND_FILE, CLI_AT(const char *, S, m), {0}, w
-/* int or unsigned, from @l to @h (INT_MAX: no end); double; double, "1.5" or "1.5s"; double, "3" or "3%" is 0.03. */
-#define CLI_COUNT(S, m, w, l, h)   CLI_KIND_COUNT, CLI_INT(S, m), {.least = (l), .most = (h)}, w
-#define CLI_NUMBER(S, m, w, l, h)  CLI_KIND_NUMBER, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
-#define CLI_SECONDS(S, m, w, l, h) CLI_KIND_SECONDS, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
-#define CLI_PERCENT(S, m, w, l, h) CLI_KIND_PERCENT, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
+/* int or unsigned, from @l to @h (INT_MAX: no end); double; double, "1.5" or "1.5s"; double, "3" or
+ * "3%" is 0.03. */
+#define CLI_COUNT(S, m, w, l, h) CLI_KIND_COUNT, CLI_INT(S, m), {.least = (l), .most = (h)}, w
+#define CLI_NUMBER(S, m, w, l, h) \
+        CLI_KIND_NUMBER, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
+#define CLI_SECONDS(S, m, w, l, h) \
+        CLI_KIND_SECONDS, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
+#define CLI_PERCENT(S, m, w, l, h) \
+        CLI_KIND_PERCENT, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
 /* int or enum: the number of the word in a list. */
 #define CLI_CHOICE(S, m, w, list) CLI_KIND_CHOICE, CLI_INT(S, m), {.words = (list)}, w
-/* const char *m[], with their number in size_t n: one more with every use; LIST: also several with commas between. */
+/* const char *m[], with their number in size_t n: one more with every use; LIST: also several with
+ * commas between. */
 #define CLI_WORDS(S, m, n, w) CLI_KIND_WORDS, CLI_MANY(S, m, n), w
 #define CLI_LIST(S, m, n, w)  CLI_KIND_LIST, CLI_MANY(S, m, n), w
 #define CLI_MANY(S, m, n)                                                                      \
@@ -96,7 +102,8 @@ struct cli_option {
         {                                                                                      \
                 .n_at = CLI_AT(size_t, S, n), .room = sizeof((S *)0)->m / sizeof((S *)0)->m[0] \
         }
-/* Anything: @f puts it at the target. It returns NULL, or what it expected: "ranks per node, such as 3+5". */
+/* Anything: @f puts it at the target. It returns NULL, or what it expected: "ranks per node, such
+ * as 3+5". */
 #define CLI_TAKE(S, m, w, f) CLI_KIND_TAKE, offsetof(S, m), {.take = (f)}, w
 /* The same with the whole struct for a target. */
 #define CLI_WHOLE(w, f) CLI_KIND_TAKE, 0, {.take = (f)}, w
@@ -111,25 +118,28 @@ struct cli_option {
 #define CLI_HEADING NULL, CLI_KIND_HEADING, 0, {0}, NULL
 
 struct cli_command {
-        const char *usage;    /* what follows "usage: capo VERB", a line per form */
-        const char *about;    /* paragraphs, a line each; lines that begin with a blank are printed as they are */
-        const char *after;    /* behind the options: more paragraphs, and examples; NULL none */
+        const char *usage; /* what follows "usage: capo VERB", a line per form */
+        const char *about; /* paragraphs, a line each; lines that begin with a blank are printed as
+                              they are */
+        const char *after; /* behind the options: more paragraphs, and examples; NULL none */
         void (*list)(FILE *); /* more of them that only the program knows; NULL none */
         const char *status;   /* exit statuses: "0; 1 no log to report, 2 wrong command line" */
-        const char *operand;  /* what an operand is, for messages and completion: "FILE"; NULL: takes none */
-        const char *missing;  /* what is said when there are too few */
+        const char *operand; /* what an operand is, for messages and completion: "FILE"; NULL: takes
+                                none */
+        const char *missing; /* what is said when there are too few */
         unsigned least, most; /* operands */
-        bool command;         /* the first operand ends the options: the rest is a command with its own */
+        bool command; /* the first operand ends the options: the rest is a command with its own */
         const struct cli_option *options;
         size_t size;          /* of the struct they fill */
         const void *defaults; /* what it is before; NULL: zero */
-        /* takes each operand when it comes, beside the options before it; NULL: they are collected for run().
-         * Return: 0; -EINVAL after saying what is wrong */
+        /* takes each operand when it comes, beside the options before it; NULL: they are collected
+         * for run(). Return: 0; -EINVAL after saying what is wrong */
         int (*take)(void *options, char *word);
-        /* The verb. @words: its operands, with NULL behind them. Return: an exit status. NULL: the command is a group
-         * of others. */
+        /* The verb. @words: its operands, with NULL behind them. Return: an exit status. NULL: the
+         * command is a group of others. */
         int (*run)(void *options, int n, char **words);
-        void (*finish)(void *options); /* frees what take() has made, also when run() was never called; NULL nothing */
+        void (*finish)(void *options); /* frees what take() has made, also when run() was never
+                                          called; NULL nothing */
 };
 
 struct cli_verb {         /* a row of cli/base/verbs.def */
@@ -141,10 +151,12 @@ struct cli_verb {         /* a row of cli/base/verbs.def */
 /** cli_verbs - all of them, those of a group behind it; a row without name ends them. */
 extern const struct cli_verb cli_verbs[];
 
-/** cli_verb_find() - by "topo", or "topo capture" (@sub NULL: none). Return: NULL when there is none. */
+/** cli_verb_find() - by "topo", or "topo capture" (@sub NULL: none). Return: NULL when there is
+ * none. */
 const struct cli_verb *cli_verb_find(const char *name, const char *sub);
 
-/** cli_run() - parse @argv (argv[0] is the verb) and run the verb; --help is answered here. Return: exit status. */
+/** cli_run() - parse @argv (argv[0] is the verb) and run the verb; --help is answered here. Return:
+ * exit status. */
 int cli_run(const struct cli_verb *verb, int argc, char **argv);
 
 /** cli_wide_options - for verbs that have no other. */
@@ -178,7 +190,8 @@ void cli_usage(FILE *out);
 /** cli_manual() - the manual page, capo(1), of all verbs. */
 void cli_manual(FILE *out);
 
-/** cli_table() - all options, one a line: verb, option, letter, 1 with a value, an example of one; tabs between. */
+/** cli_table() - all options, one a line: verb, option, letter, 1 with a value, an example of one;
+ * tabs between. */
 void cli_table(FILE *out);
 
 #endif

@@ -29,7 +29,8 @@ static void handle_fatal_signal(int number)
 /* Put @path in the place of what is pending, which is none at the beginning or at the end. */
 static void set_pending(char *path)
 {
-        struct sigaction action = {.sa_handler = handle_fatal_signal, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+        struct sigaction action = {.sa_handler = handle_fatal_signal,
+                                   .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
 
         if (path && pending)
                 return;
@@ -38,8 +39,10 @@ static void set_pending(char *path)
         for (size_t i = 0; i < N_ELEMENTS(deaths); i++) {
                 if (!path && before[i].sa_handler == SIG_DFL)
                         sigaction(deaths[i], &before[i], NULL);
-                else if (path && sigaction(deaths[i], NULL, &before[i]) == 0 && before[i].sa_handler == SIG_DFL)
-                        sigaction(deaths[i], &action, NULL); /* who ignores or catches it goes on to the end */
+                else if (path && sigaction(deaths[i], NULL, &before[i]) == 0 &&
+                         before[i].sa_handler == SIG_DFL)
+                        sigaction(deaths[i], &action,
+                                  NULL); /* who ignores or catches it goes on to the end */
         }
         if (!path)
                 pending = NULL;
@@ -66,10 +69,12 @@ static int open_beside(struct cli_output *o)
 static int report_write_error(const char *path, int error)
 {
         return capo_fail(error, "%s: %s", path ? path : "standard output",
-                         error == -EISDIR ? "is a folder, and a file is to be written" : strerror(-error));
+                         error == -EISDIR ? "is a folder, and a file is to be written"
+                                          : strerror(-error));
 }
 
-/* The file to appear in the end, links followed; NULL where it is to be written in place, with *@error 0 or why not. */
+/* The file to appear in the end, links followed; NULL where it is to be written in place, with
+ * *@error 0 or why not. */
 static char *resolve_target(const char *path, mode_t *mode, int *error)
 {
         char resolved[PATH_MAX];
@@ -79,19 +84,22 @@ static char *resolve_target(const char *path, mode_t *mode, int *error)
         umask(mask);
         *mode = 0666 & ~mask;
         *error = 0;
-        if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)) /* /dev/stdout is in use by others */
+        if (!strncmp(path, "/dev/", 5) ||
+            !strncmp(path, "/proc/", 6)) /* /dev/stdout is in use by others */
                 return NULL;
         if (stat(path, &st) < 0) {
                 if (errno == ENOENT && lstat(path, &st) < 0)
                         return strdup(path);
-                return NULL; /* a link to nowhere is filled by open(), everything else is its error */
+                return NULL; /* a link to nowhere is filled by open(), everything else is its error
+                              */
         }
         if (S_ISDIR(st.st_mode))
                 *error = -EISDIR;
         else if (S_ISREG(st.st_mode) && access(path, W_OK) < 0)
                 *error = -errno;
         *mode = st.st_mode & 07777;
-        return *error || !S_ISREG(st.st_mode) || !realpath(path, resolved) ? NULL : strdup(resolved);
+        return *error || !S_ISREG(st.st_mode) || !realpath(path, resolved) ? NULL
+                                                                           : strdup(resolved);
 }
 
 int cli_output_open(struct cli_output *o, const char *path)

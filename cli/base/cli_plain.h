@@ -8,7 +8,8 @@
 /** cli_plain_stdout() - from here on; before anything is printed. */
 void cli_plain_stdout(void);
 
-/** cli_plain_file() - a stream that writes to @fd, which it takes, plain text. Return: NULL with errno set. */
+/** cli_plain_file() - a stream that writes to @fd, which it takes, plain text. Return: NULL with
+ * errno set. */
 FILE *cli_plain_file(int fd);
 
 /** cli_plain_why_not() - errno of the last write of all these streams that failed; 0: none has. */

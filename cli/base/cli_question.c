@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From words to a question: what is asked, of which NCCL, about which GPUs; and asking it with and without a tuner. */
+/* From words to a question: what is asked, of which NCCL, about which GPUs; and asking it with and
+ * without a tuner. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +41,9 @@ const char *cli_question_take_layout(void *layout, const char *value)
         bool none = !strcmp(value, "none");
 
         *(const char **)layout = none ? "" : value;
-        return none || capo_layout_parse(value, &parsed, NULL) == 0 ? NULL : "ranks per node, such as 3+5, or none";
+        return none || capo_layout_parse(value, &parsed, NULL) == 0
+                       ? NULL
+                       : "ranks per node, such as 3+5, or none";
 }
 
 struct capo_plan_question cli_question_make(const struct cli_question *q, bool tuned)
@@ -74,13 +77,15 @@ struct capo_plan_question cli_question_make(const struct cli_question *q, bool t
 
 static int parse_colls(struct cli_question *q, enum capo_coll *colls, size_t *n)
 {
-        static const enum capo_coll order[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
-                                               CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
+        static const enum capo_coll order[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER,
+                                               CAPO_COLL_REDUCESCATTER, CAPO_COLL_BROADCAST,
+                                               CAPO_COLL_REDUCE};
         _cleanup_free_ char *copy = strdup(q->colls);
         char *save = NULL;
 
         *n = 0;
-        for (char *word = copy ? strtok_r(copy, ",", &save) : NULL; word; word = strtok_r(NULL, ",", &save)) {
+        for (char *word = copy ? strtok_r(copy, ",", &save) : NULL; word;
+             word = strtok_r(NULL, ",", &save)) {
                 int coll = capo_coll_find(word);
 
                 if (!strcasecmp(word, "all")) {
@@ -130,10 +135,12 @@ static bool can_load_library(const char *name)
 
         if (!child)
                 _exit(!dlopen(name, RTLD_LAZY | RTLD_LOCAL));
-        return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+        return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+               !WEXITSTATUS(status);
 }
 
-/* A tuner that is not there would leave two columns that are the same, and a verdict that nobody gave. */
+/* A tuner that is not there would leave two columns that are the same, and a verdict that nobody
+ * gave. */
 static int find_tuner(const struct cli_question *q)
 {
         char name[PATH_MAX];
@@ -153,7 +160,8 @@ static int find_parts(struct cli_question *q, const char *verb)
         if (cli_parts_find(q->nccl, q->tools, q->libnccl, sizeof q->tools, why, sizeof why) < 0)
                 return capo_fail(-ENOENT, "%s: %s", verb, why);
         if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0)
-                return capo_fail(-ENOENT, "%s: capo's tuner plugin is missing from this installation", verb);
+                return capo_fail(-ENOENT,
+                                 "%s: capo's tuner plugin is missing from this installation", verb);
         if (q->profile && !realpath(q->profile, q->profile_path)) /* a stored profile's name */
                 snprintf(q->profile_path, sizeof q->profile_path, "%s", q->profile);
         return find_tuner(q);
@@ -166,12 +174,16 @@ static int find_machine(struct cli_question *q, const char *verb)
 
         if (!q->n_topo && q->platform) {
                 if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
-                        return capo_fail(-EINVAL, "--platform %s: not one of those that capo plan --help lists",
-                                         q->platform);
+                        return capo_fail(
+                                -EINVAL,
+                                "--platform %s: not one of those that capo plan --help lists",
+                                q->platform);
                 q->topo[q->n_topo++] = q->stored;
         }
         if (!q->n_topo)
-                return capo_fail(-EINVAL, "%s: name a machine with --topo or --platform; capo plan --help", verb);
+                return capo_fail(-EINVAL,
+                                 "%s: name a machine with --topo or --platform; capo plan --help",
+                                 verb);
         n = capo_plan_machine_gpus(q->topo[0], q->platform, q->devs, why, sizeof why);
         if (n < 0)
                 return capo_fail(n, "%s", why);
@@ -192,7 +204,8 @@ static int find_ranks(struct cli_question *q, const char *verb)
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         const char *text = q->gpus ? q->gpus : q->alloc;
         struct capo_gpus_of of = {q->topo[0], q->devs, q->n_devs, .busid = find_dev_by_busid};
-        struct cli_machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct cli_machine_words machine = {
+                .topo = q->topo[0], .platform = q->platform, .partial = true};
         struct cli_machine_source source;
         char why[512], all[16];
         int r;
@@ -203,18 +216,20 @@ static int find_ranks(struct cli_question *q, const char *verb)
         of.machine = t;
         if ((t || q->n_topo > 1) && !capo_gpus_counts(text ? text : all, !q->gpus))
                 of.n_devs = 0; /* places are numbers then: of a bus id, and of nodes that differ */
-        r = capo_plan_ranks_parse(text ? text : all, !q->gpus, &of, q->ranks, CAPO_PLAN_RANKS_MAX, &q->n_ranks, why,
-                                  sizeof why);
+        r = capo_plan_ranks_parse(text ? text : all, !q->gpus, &of, q->ranks, CAPO_PLAN_RANKS_MAX,
+                                  &q->n_ranks, why, sizeof why);
         if (r < 0)
                 capo_error("%s: %s: %s", verb, q->gpus ? "--gpus" : "--alloc", why);
         return r;
 }
 
-/* What capo run would export when told the same GPUs; rules may name it. Machines of several makes have no class. */
+/* What capo run would export when told the same GPUs; rules may name it. Machines of several makes
+ * have no class. */
 static void find_class(struct cli_question *q, const char *verb)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct cli_machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct cli_machine_words machine = {
+                .topo = q->topo[0], .platform = q->platform, .partial = true};
         struct cli_machine_source source;
 
         if (q->n_topo != 1 || cli_machine_load(verb, &machine, &t, &source) < 0 || !t->n_links ||
@@ -254,7 +269,8 @@ struct pair {
         char why[2][1024];
 };
 
-static int keep_answer(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+static int keep_answer(size_t i, int rc, struct capo_plan_answer *answer, const char *why,
+                       void *arg)
 {
         struct pair *pair = arg;
 
@@ -265,10 +281,12 @@ static int keep_answer(size_t i, int rc, struct capo_plan_answer *answer, const 
         return 0;
 }
 
-int cli_question_ask(const struct cli_question *q, const char *verb, bool graph, struct capo_plan_answer answers[2])
+int cli_question_ask(const struct cli_question *q, const char *verb, bool graph,
+                     struct capo_plan_answer answers[2])
 {
         bool compare = q->profile || q->tuner;
-        struct capo_plan_question asked[2] = {cli_question_make(q, false), cli_question_make(q, true)};
+        struct capo_plan_question asked[2] = {cli_question_make(q, false),
+                                              cli_question_make(q, true)};
         struct pair pair = {.answers = answers, .rc = {-ENOMEM, compare ? -ENOMEM : 0}};
         int r;
 

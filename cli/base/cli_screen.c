@@ -25,7 +25,8 @@ void cli_screen_wide(void)
 
 bool cli_screen_is_terminal(FILE *out)
 {
-        return (screen.page && out == screen.page) || isatty(out == stdout ? STDOUT_FILENO : fileno(out));
+        return (screen.page && out == screen.page) ||
+               isatty(out == stdout ? STDOUT_FILENO : fileno(out));
 }
 
 unsigned cli_screen_columns(FILE *out)

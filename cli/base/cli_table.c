@@ -146,7 +146,8 @@ static void measure_columns(const struct capo_table *t, struct layout *l)
         }
 }
 
-static unsigned sum_widths(const struct capo_table *t, const struct layout *l, const unsigned *width)
+static unsigned sum_widths(const struct capo_table *t, const struct layout *l,
+                           const unsigned *width)
 {
         unsigned n = 0;
 
@@ -178,7 +179,8 @@ static void fit_columns(const struct capo_table *t, struct layout *l)
                 int widest = -1;
 
                 for (unsigned c = 0; c < t->n_columns; c++) {
-                        if (!l->hidden[c] && least[c] > LEAST && (widest < 0 || least[c] > least[widest]))
+                        if (!l->hidden[c] && least[c] > LEAST &&
+                            (widest < 0 || least[c] > least[widest]))
                                 widest = (int)c;
                 }
                 if (widest < 0)
@@ -215,7 +217,8 @@ static void print_cut(FILE *out, const char *text, unsigned width)
 }
 
 /* A line of a cell: as much of @text as fits, or cut in its middle. Return: what is left of it. */
-static const char *print_part(FILE *out, const char *text, unsigned width, unsigned pad, bool folds, unsigned *at)
+static const char *print_part(FILE *out, const char *text, unsigned width, unsigned pad, bool folds,
+                              unsigned *at)
 {
         unsigned used = cli_screen_width(text);
         size_t n = strlen(text);
@@ -235,7 +238,8 @@ static const char *print_part(FILE *out, const char *text, unsigned width, unsig
 }
 
 /* One row for a terminal: its cells, and as many more lines as its folded texts need. */
-static void print_fitted(const struct capo_table *t, const struct layout *l, FILE *out, char *const *cells, unsigned n)
+static void print_fitted(const struct capo_table *t, const struct layout *l, FILE *out,
+                         char *const *cells, unsigned n)
 {
         const char *rest[MAX_COLUMNS];
         bool more = true;
@@ -260,8 +264,8 @@ static void print_fitted(const struct capo_table *t, const struct layout *l, FIL
                         if (t->column[c].right && used < l->width[c])
                                 pad = l->width[c] - used;
                         if (*rest[c])
-                                rest[c] = print_part(out, rest[c], width, start + pad - at, spans || t->column[c].fold,
-                                                     &at);
+                                rest[c] = print_part(out, rest[c], width, start + pad - at,
+                                                     spans || t->column[c].fold, &at);
                         more |= *rest[c] != 0;
                         start += width;
                 }
@@ -269,12 +273,14 @@ static void print_fitted(const struct capo_table *t, const struct layout *l, FIL
 }
 
 /* One row as it is. */
-static void print_whole(const struct capo_table *t, const struct layout *l, FILE *out, char *const *cells, unsigned n)
+static void print_whole(const struct capo_table *t, const struct layout *l, FILE *out,
+                        char *const *cells, unsigned n)
 {
         size_t blanks = 0;
 
         for (unsigned c = 0; c < n; c++) {
-                unsigned w = cli_screen_width(cells[c]), pad = l->width[c] > w ? l->width[c] - w : 0;
+                unsigned w = cli_screen_width(cells[c]),
+                         pad = l->width[c] > w ? l->width[c] - w : 0;
 
                 blanks += t->column[c].before + (t->column[c].right ? pad : 0);
                 if (w || t->fixed) {
@@ -324,7 +330,8 @@ static void print_html(const struct capo_table *t, FILE *out, unsigned n_head)
         fputs("</table></div>\002\n", out);
 }
 
-void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold, const char *plain)
+void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold,
+                      const char *plain)
 {
         struct layout l = {.columns = cli_screen_columns(out)};
         bool fits;
@@ -341,7 +348,8 @@ void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, co
                 bool is_bold = row / t->n_columns < n_bold;
 
                 fputs(is_bold ? bold : "", out);
-                (l.columns ? print_fitted : print_whole)(t, &l, out, t->cells + row, row_end(t, row));
+                (l.columns ? print_fitted : print_whole)(t, &l, out, t->cells + row,
+                                                         row_end(t, row));
                 fputs(is_bold ? plain : "", out);
                 fputc('\n', out);
         }

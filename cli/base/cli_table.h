@@ -14,12 +14,16 @@ struct capo_table; /* cells are given row by row, left to right */
 /**
  * capo_table_new() - @columns describes them, from left to right; NULL: no memory. For each:
  *
- *      blank, .    two more blanks before it, one less (two are between columns); commas are for the reader
+ *      blank, .    two more blanks before it, one less (two are between columns); commas are for
+ *                  the reader
  *      l, r        left, right aligned
- *      20          so wide, whatever is in it; what is longer moves the rest of its row. Without: as wide as its widest
- *                  cell. A table with such columns keeps the blanks at the end of a row.
- *      ~           long text, which a terminal's page folds at blanks instead of cutting it in the middle
- *      /a          where a terminal has too little room, columns are left out: /a first, then /b, ... Without: never
+ *      20          so wide, whatever is in it; what is longer moves the rest of its row. Without:
+ *                  as wide as its widest cell. A table with such columns keeps the blanks at the
+ *                  end of a row.
+ *      ~           long text, which a terminal's page folds at blanks instead of cutting it in the
+ *                  middle
+ *      /a          where a terminal has too little room, columns are left out: /a first, then /b,
+ *                  ... Without: never
  *
  * "l16/b,l,r,r/a,l~": names, calls, two numbers of which the second is not missed, sentences.
  */
@@ -31,24 +35,27 @@ static inline void capo_table_freep(struct capo_table **t)
 }
 
 /** capo_table_cell() - the next cell. Memory trouble shows as an empty cell. */
-void capo_table_cell(struct capo_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void capo_table_cell(struct capo_table *t, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
-/** capo_table_row() - cells up to the end of a row, with tabs between them. Cells that are left out are no cells: the last
- * one of a short row may be as long as it likes. */
-void capo_table_row(struct capo_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** capo_table_row() - cells up to the end of a row, with tabs between them. Cells that are left out
+ * are no cells: the last one of a short row may be as long as it likes. */
+void capo_table_row(struct capo_table *t, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
 /** capo_table_end() - the row has no more cells. */
 void capo_table_end(struct capo_table *t);
 
 /**
- * capo_table_print() - all rows; the first @n_bold between @bold and @plain (terminal codes, "" for none). Trailing
- * blanks are left off. Where @out is the page of a terminal (cli_screen.h) every row fits it, and a line says which columns
- * are left out, by their first cells.
+ * capo_table_print() - all rows; the first @n_bold between @bold and @plain (terminal codes, "" for
+ * none). Trailing blanks are left off. Where @out is the page of a terminal (cli_screen.h) every
+ * row fits it, and a line says which columns are left out, by their first cells.
  */
-void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold, const char *plain);
+void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold,
+                      const char *plain);
 
-/** capo_table_html() - from here on capo_table_print() writes tables to @out as HTML, between the bytes 1 and 2: @out is
- * the text of a page that will become one. NULL: no longer. */
+/** capo_table_html() - from here on capo_table_print() writes tables to @out as HTML, between the
+ * bytes 1 and 2: @out is the text of a page that will become one. NULL: no longer. */
 void capo_table_html(FILE *out);
 
 #endif

@@ -23,7 +23,8 @@ int cli_topology_find(const char *platform, char *path, size_t room)
 
 int cli_tuner_find(char *path, size_t room)
 {
-        return cli_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", path, room);
+        return cli_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", path,
+                         room);
 }
 
 static int libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room)
@@ -49,10 +50,13 @@ static int libnccl_find(const char *named, char *path, size_t room, char *why, s
         return r;
 }
 
-int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why, size_t why_room)
+int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why,
+                   size_t why_room)
 {
-        if (cli_where("profiles/plan/virtual/capo-plan-worker", CAPO_LIBDIR "/capo/capo-plan-worker", tools, room) < 0)
-                return capo_why(-ENOENT, why, why_room, "capo-plan-worker is missing from this installation");
+        if (cli_where("profiles/plan/virtual/capo-plan-worker",
+                      CAPO_LIBDIR "/capo/capo-plan-worker", tools, room) < 0)
+                return capo_why(-ENOENT, why, why_room,
+                                "capo-plan-worker is missing from this installation");
         *strrchr(tools, '/') = 0;
         return libnccl_find(named, libnccl, room, why, why_room);
 }

@@ -20,6 +20,7 @@ int cli_tuner_find(char *path, size_t room);
  *
  * Return: 0; negative errno with @why: one sentence that says what is missing.
  */
-int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why, size_t why_room);
+int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why,
+                   size_t why_room);
 
 #endif

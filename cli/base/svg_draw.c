@@ -8,7 +8,8 @@
 
 enum { MAX_TICKS = 24, BAR_STEP = 24, BAR_LEFT = 300, BAR_WIDE = 560, BAR_RIGHT = 260 };
 
-#define LETTER 6.2 /* mean width of a letter of 12 px sans-serif, rather too wide than too narrow */
+#define LETTER 6.2 /* mean width of a letter of 12 px sans-serif, rather too wide than too narrow \
+                    */
 
 static bool is_log(const struct capo_svg_axis *a)
 {
@@ -67,7 +68,8 @@ static unsigned place_ticks(const struct capo_svg_axis *a, double *out)
                 double span = log2(a->to / a->from);
                 int every = span > 32 ? 5 : span > 16 ? 4 : span > 8 ? 2 : 1;
 
-                for (int e = (int)ceil(log2(a->from) - 1e-9); e <= log2(a->to) + 1e-9 && n < MAX_TICKS; e++) {
+                for (int e = (int)ceil(log2(a->from) - 1e-9);
+                     e <= log2(a->to) + 1e-9 && n < MAX_TICKS; e++) {
                         if (e % every == 0)
                                 out[n++] = exp2(e);
                 }
@@ -80,7 +82,8 @@ static unsigned place_ticks(const struct capo_svg_axis *a, double *out)
                         for (int k = 0; k < (decades > 4 ? 1 : 3) && n < MAX_TICKS; k++) {
                                 double v = in_decade[k] * pow(10, d);
 
-                                if (d % every == 0 && v >= a->from * (1 - 1e-9) && v <= a->to * (1 + 1e-9))
+                                if (d % every == 0 && v >= a->from * (1 - 1e-9) &&
+                                    v <= a->to * (1 + 1e-9))
                                         out[n++] = v;
                         }
                 }
@@ -90,8 +93,8 @@ static unsigned place_ticks(const struct capo_svg_axis *a, double *out)
 
 static double scale_to_axis(const struct capo_svg_axis *a, double v)
 {
-        double p =
-                is_log(a) ? (v > 0 ? log(v / a->from) / log(a->to / a->from) : 0) : (v - a->from) / (a->to - a->from);
+        double p = is_log(a) ? (v > 0 ? log(v / a->from) / log(a->to / a->from) : 0)
+                             : (v - a->from) / (a->to - a->from);
 
         return fmin(fmax(p, 0), 1);
 }
@@ -109,9 +112,9 @@ double capo_svg_y(const struct capo_svg_frame *f, double value)
 /* Paul Tol's bright scheme (personal.sron.nl/~pault), told apart by most colour-blind eyes. */
 void capo_svg_style(FILE *out)
 {
-        static const char *const series[CAPO_SVG_SERIES] = {"#999999", "#4477aa", "#ee6677", "#228833",
-                                                            "#ccbb44", "#66ccee", "#aa3377", "#999933",
-                                                            "#882255", "#44aa99", "#6655cc", "#ddcc77"};
+        static const char *const series[CAPO_SVG_SERIES] = {
+                "#999999", "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",
+                "#aa3377", "#999933", "#882255", "#44aa99", "#6655cc", "#ddcc77"};
 
         /* in plain colours: not every viewer of SVG knows variables */
         fputs(":root{color-scheme:light dark}\n"
@@ -137,7 +140,9 @@ const char *capo_svg_series(unsigned nth)
 
 void capo_svg_begin(FILE *out, double width, double height, const char *title, bool alone)
 {
-        fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"", width, height);
+        fprintf(out,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"",
+                width, height);
         if (alone)
                 fprintf(out, " width=\"%.0f\" height=\"%.0f\"", width, height);
         fputs(" aria-label=\"", out);
@@ -155,7 +160,8 @@ void capo_svg_end(FILE *out)
         fputs("</svg>\n", out);
 }
 
-void capo_svg_text(FILE *out, double x, double y, char anchor, double room, const char *class, const char *text)
+void capo_svg_text(FILE *out, double x, double y, char anchor, double room, const char *class,
+                   const char *text)
 {
         size_t length = strlen(text), letters = room > 0 ? (size_t)(room / LETTER) : length;
         char cut[512];
@@ -168,7 +174,8 @@ void capo_svg_text(FILE *out, double x, double y, char anchor, double room, cons
         fputc('>', out);
         if (length > letters && letters > 3) {
                 letters = letters < sizeof cut ? letters : sizeof cut - 1;
-                while (letters > 3 && (text[letters - 3] & 0xc0) == 0x80) /* not in the middle of a letter */
+                while (letters > 3 &&
+                       (text[letters - 3] & 0xc0) == 0x80) /* not in the middle of a letter */
                         letters--;
                 snprintf(cut, sizeof cut, "%.*s...", (int)letters - 3, text);
                 text = cut;
@@ -202,51 +209,55 @@ void capo_svg_axes(FILE *out, const struct capo_svg_frame *f)
         for (unsigned i = 0; i < n; i++) {
                 double y = capo_svg_y(f, at[i]);
 
-                fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", f->left, y, f->left + f->width);
+                fprintf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", f->left, y,
+                        f->left + f->width);
                 tick_text(&f->y, at[i], text);
                 capo_svg_text(out, f->left - 6, y + 4, 'e', 0, NULL, text);
         }
-        fprintf(out, "<rect class=\"box\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", f->left, f->top,
-                f->width, f->height);
+        fprintf(out, "<rect class=\"box\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n",
+                f->left, f->top, f->width, f->height);
         if (f->x.title)
-                capo_svg_text(out, f->left + f->width / 2, bottom + 32, 'm', f->width, "t", f->x.title);
+                capo_svg_text(out, f->left + f->width / 2, bottom + 32, 'm', f->width, "t",
+                              f->x.title);
         if (f->y.title)
                 capo_svg_text(out, f->left, f->top - 6, 's', f->width, "t", f->y.title);
 }
 
-void capo_svg_line(FILE *out, const struct capo_svg_frame *f, const double *x, const double *y, size_t n,
-                   const char *class, const char *more)
+void capo_svg_line(FILE *out, const struct capo_svg_frame *f, const double *x, const double *y,
+                   size_t n, const char *class, const char *more)
 {
         size_t drawn = 0;
 
         for (size_t i = 0; i < n; i++) {
                 if (isfinite(y[i]) && isfinite(x[i]))
-                        fprintf(out, "%s%.1f %.1f", drawn++ ? "L" : "<path d=\"M", capo_svg_x(f, x[i]),
-                                capo_svg_y(f, y[i]));
+                        fprintf(out, "%s%.1f %.1f", drawn++ ? "L" : "<path d=\"M",
+                                capo_svg_x(f, x[i]), capo_svg_y(f, y[i]));
         }
         if (!drawn)
                 return;
         fprintf(out, "\" class=\"%s line\" %s/>\n", class, more ? more : "");
         for (size_t i = 0; i < n; i++) {
                 if (isfinite(y[i]) && isfinite(x[i]))
-                        fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>", class,
-                                capo_svg_x(f, x[i]), capo_svg_y(f, y[i]));
+                        fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2\"/>",
+                                class, capo_svg_x(f, x[i]), capo_svg_y(f, y[i]));
         }
         fputc('\n', out);
 }
 
-void capo_svg_error(FILE *out, const struct capo_svg_frame *f, double x, double low, double high, const char *class)
+void capo_svg_error(FILE *out, const struct capo_svg_frame *f, double x, double low, double high,
+                    const char *class)
 {
         if (isnan(x) || isnan(low) || isnan(high))
                 return;
-        fprintf(out, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", class, capo_svg_x(f, x), capo_svg_y(f, low),
-                capo_svg_y(f, high));
+        fprintf(out, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", class, capo_svg_x(f, x),
+                capo_svg_y(f, low), capo_svg_y(f, high));
 }
 
-void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars, size_t n, double most,
-                   char *(*tick)(double value, char *text))
+void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars, size_t n,
+                   double most, char *(*tick)(double value, char *text))
 {
-        struct capo_svg_frame f = {.left = BAR_LEFT, .top = 0, .width = BAR_WIDE, .height = (double)n * BAR_STEP + 4};
+        struct capo_svg_frame f = {
+                .left = BAR_LEFT, .top = 0, .width = BAR_WIDE, .height = (double)n * BAR_STEP + 4};
         double at[MAX_TICKS];
         unsigned n_ticks;
         char text[64];
@@ -259,18 +270,21 @@ void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars
         n_ticks = place_ticks(&f.x, at);
         capo_svg_begin(out, BAR_LEFT + BAR_WIDE + BAR_RIGHT, f.height + 24, title, false);
         for (unsigned i = 0; i < n_ticks; i++) {
-                fprintf(out, "<path class=\"grid\" d=\"M%.1f 0V%.1f\"/>", capo_svg_x(&f, at[i]), f.height);
-                capo_svg_text(out, capo_svg_x(&f, at[i]), f.height + 16, 'm', 0, "t", tick(at[i], text));
+                fprintf(out, "<path class=\"grid\" d=\"M%.1f 0V%.1f\"/>", capo_svg_x(&f, at[i]),
+                        f.height);
+                capo_svg_text(out, capo_svg_x(&f, at[i]), f.height + 16, 'm', 0, "t",
+                              tick(at[i], text));
         }
         for (size_t i = 0; i < n; i++) {
                 double y = (double)i * BAR_STEP + 4,
                        end = isnan(bars[i].value) ? f.left : capo_svg_x(&f, bars[i].value);
 
                 capo_svg_text(out, f.left - 8, y + 13, 'e', BAR_LEFT - 8, NULL, bars[i].label);
-                fprintf(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"16\" rx=\"2\"/>",
+                fprintf(out,
+                        "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"16\" rx=\"2\"/>",
                         bars[i].class, f.left, y, end - f.left);
-                capo_svg_text(out, end + 6, y + 13, 's', BAR_LEFT + BAR_WIDE + BAR_RIGHT - end - 6, NULL,
-                              bars[i].figure);
+                capo_svg_text(out, end + 6, y + 13, 's', BAR_LEFT + BAR_WIDE + BAR_RIGHT - end - 6,
+                              NULL, bars[i].figure);
         }
         capo_svg_end(out);
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pictures as SVG, in light or dark as the reader's system asks. Everything is drawn inside what was said to be its
- * frame: values beyond an axis end at its edge, texts that are too long for their room are cut with an ellipsis.
+ * Pictures as SVG, in light or dark as the reader's system asks. Everything is drawn inside what
+ * was said to be its frame: values beyond an axis end at its edge, texts that are too long for
+ * their room are cut with an ellipsis.
  *
  *      capo_svg_begin(out, 860, 420, "time by size", true);
  *      capo_svg_axes(out, &frame);             box, grid, ticks, titles
  *      capo_svg_line(out, &frame, x, y, n, "s1", NULL);
  *      capo_svg_end(out);
  *
- * Colours are classes: "g" GPU time, "h" host time, "w" what stands out, "c" chosen, "s0" ... "s11" series (s0: NCCL's
- * own choice, grey), "t" faint text. A page that holds several pictures prints capo_svg_style() once in its own <style>.
+ * Colours are classes: "g" GPU time, "h" host time, "w" what stands out, "c" chosen, "s0" ... "s11"
+ * series (s0: NCCL's own choice, grey), "t" faint text. A page that holds several pictures prints
+ * capo_svg_style() once in its own <style>.
  */
 #ifndef CAPO_SVG_BASE_H
 #define CAPO_SVG_BASE_H
@@ -37,23 +39,27 @@ struct capo_svg_frame {
         struct capo_svg_axis x, y;
 };
 
-/** capo_svg_widen() - let the axis hold @value; NAN and, for logarithms, what is not positive change nothing. Start with
- * from INFINITY, to -INFINITY. */
+/** capo_svg_widen() - let the axis hold @value; NAN and, for logarithms, what is not positive
+ * change nothing. Start with from INFINITY, to -INFINITY. */
 void capo_svg_widen(struct capo_svg_axis *axis, double value);
 
-/** capo_svg_round() - move the ends to where a tick may be, and apart where they are one; once, after all values. */
+/** capo_svg_round() - move the ends to where a tick may be, and apart where they are one; once,
+ * after all values. */
 void capo_svg_round(struct capo_svg_axis *axis);
 
 /** capo_svg_style() - the classes as CSS, for a page that holds pictures. */
 void capo_svg_style(FILE *out);
 
-/** capo_svg_begin() - @title: for readers that do not see; @alone: a file of its own, which gets ground and style. */
+/** capo_svg_begin() - @title: for readers that do not see; @alone: a file of its own, which gets
+ * ground and style. */
 void capo_svg_begin(FILE *out, double width, double height, const char *title, bool alone);
 void capo_svg_end(FILE *out);
 
-/** capo_svg_text() - @anchor: 's' begins at @x, 'm' is centred, 'e' ends there; @room: width it may take, 0: any;
+/** capo_svg_text() - @anchor: 's' begins at @x, 'm' is centred, 'e' ends there; @room: width it may
+ * take, 0: any;
  * @class: NULL or as above. The text is escaped here. */
-void capo_svg_text(FILE *out, double x, double y, char anchor, double room, const char *class, const char *text);
+void capo_svg_text(FILE *out, double x, double y, char anchor, double room, const char *class,
+                   const char *text);
 
 void capo_svg_axes(FILE *out, const struct capo_svg_frame *f);
 
@@ -61,13 +67,14 @@ void capo_svg_axes(FILE *out, const struct capo_svg_frame *f);
 double capo_svg_x(const struct capo_svg_frame *f, double value);
 double capo_svg_y(const struct capo_svg_frame *f, double value);
 
-/** capo_svg_line() - through the points whose y is a number, with a dot at each. @more: further attributes, such as
- * "stroke-dasharray='5 3'", or NULL. */
-void capo_svg_line(FILE *out, const struct capo_svg_frame *f, const double *x, const double *y, size_t n,
-                   const char *class, const char *more);
+/** capo_svg_line() - through the points whose y is a number, with a dot at each. @more: further
+ * attributes, such as "stroke-dasharray='5 3'", or NULL. */
+void capo_svg_line(FILE *out, const struct capo_svg_frame *f, const double *x, const double *y,
+                   size_t n, const char *class, const char *more);
 
 /** capo_svg_error() - an error bar. */
-void capo_svg_error(FILE *out, const struct capo_svg_frame *f, double x, double low, double high, const char *class);
+void capo_svg_error(FILE *out, const struct capo_svg_frame *f, double x, double low, double high,
+                    const char *class);
 
 /** capo_svg_series() - class of the nth series. */
 const char *capo_svg_series(unsigned nth);
@@ -79,10 +86,11 @@ struct capo_svg_bar {
 };
 
 /**
- * capo_svg_bars() - a picture of its own of horizontal bars, one below the other, with ticks beneath
+ * capo_svg_bars() - a picture of its own of horizontal bars, one below the other, with ticks
+ * beneath
  * @tick: a value as text (at least 32 bytes); @most: end of the axis, 0: the largest value
  */
-void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars, size_t n, double most,
-                   char *(*tick)(double value, char *text));
+void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars, size_t n,
+                   double most, char *(*tick)(double value, char *text));
 
 #endif

@@ -13,10 +13,11 @@ static void print_json(const struct capo_findings *f, const struct capo_reach *r
         json_t *rows = json_array(), *page;
 
         for (size_t i = 0; i < f->n; i++)
-                json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "level", level_names[f->rows[i].level],
-                                                      "topic", f->rows[i].topic, "text", f->rows[i].text));
-        page = json_pack("{s:i, s:s, s:i, s:o}", "capo_doctor", 1, "libnccl", reach->library, "nccl", reach->version,
-                         "findings", rows);
+                json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "level",
+                                                      level_names[f->rows[i].level], "topic",
+                                                      f->rows[i].topic, "text", f->rows[i].text));
+        page = json_pack("{s:i, s:s, s:i, s:o}", "capo_doctor", 1, "libnccl", reach->library,
+                         "nccl", reach->version, "findings", rows);
         cli_json_print(stdout, page, JSON_INDENT(2));
 }
 
@@ -43,13 +44,15 @@ static int run_doctor(void *options, int n, char **words)
                 print_json(&f, &reach);
         } else {
                 for (size_t i = 0; i < f.n; i++)
-                        printf("%-5s %-10s %s\n", level_names[f.rows[i].level], f.rows[i].topic, f.rows[i].text);
+                        printf("%-5s %-10s %s\n", level_names[f.rows[i].level], f.rows[i].topic,
+                               f.rows[i].text);
         }
         capo_findings_finish(&f);
         return fail ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
-static const struct cli_option options[] = {{"json", CLI_FLAG(struct options, json), "for programs"}, {0}};
+static const struct cli_option options[] = {
+        {"json", CLI_FLAG(struct options, json), "for programs"}, {0}};
 
 const struct cli_command doctor_command = {
         .usage = "[--json] [-- COMMAND [ARG...]]",

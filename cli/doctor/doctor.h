@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be known before a job starts: will capo see its NCCL, which plugins would win, which settings are dead,
- * contradictory or dangerous for this release, which fast network stays unused.
+ * What can be known before a job starts: will capo see its NCCL, which plugins would win, which
+ * settings are dead, contradictory or dangerous for this release, which fast network stays unused.
  *
- * Each part looks at one thing and adds findings; nothing here changes anything or loads code into this process:
- * libraries are asked in a child or read as files.
+ * Each part looks at one thing and adds findings; nothing here changes anything or loads code into
+ * this process: libraries are asked in a child or read as files.
  */
 #ifndef CAPO_DOCTOR_H
 #define CAPO_DOCTOR_H
@@ -12,7 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum capo_finding_level { CAPO_FINDING_OK, CAPO_FINDING_NOTE, CAPO_FINDING_WARN, CAPO_FINDING_FAIL };
+enum capo_finding_level {
+        CAPO_FINDING_OK,
+        CAPO_FINDING_NOTE,
+        CAPO_FINDING_WARN,
+        CAPO_FINDING_FAIL
+};
 
 struct capo_finding {
         enum capo_finding_level level;
@@ -26,15 +31,16 @@ struct capo_findings {
 };
 
 /** capo_finding_add() - printf-like; out of memory loses the line, never the program. */
-void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic, const char *format,
-                      ...) __attribute__((format(printf, 4, 5)));
+void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 void capo_findings_finish(struct capo_findings *f);
 
 /* How the command would reach NCCL. */
 struct capo_reach {
         char library[4096]; /* libnccl.so.2 that would be loaded; empty when none was found */
-        int version; /* X*10000 + Y*100 + Z; 0 not known. (Releases before 2.9 report X*1000+Y*100+Z; converted.) */
+        int version;        /* X*10000 + Y*100 + Z; 0 not known. (Releases before 2.9 report
+                               X*1000+Y*100+Z; converted.) */
 };
 
 /**
@@ -42,32 +48,35 @@ struct capo_reach {
  * @command: as for execvp; NULL: only what can be found without one
  * @reach:   filled as far as known
  *
- * Looks at the program file (ELF class, static, set-user-id), its DT_NEEDED closure as the dynamic loader resolves it,
- * and, for a Python interpreter, at the packages its search path holds (torch, vllm, cupy, jax, xgboost, nvidia-nccl
- * wheels).
+ * Looks at the program file (ELF class, static, set-user-id), its DT_NEEDED closure as the dynamic
+ * loader resolves it, and, for a Python interpreter, at the packages its search path holds (torch,
+ * vllm, cupy, jax, xgboost, nvidia-nccl wheels).
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
 
-/** capo_doctor_newer() - functions that the libnccl at @path exports and this capo does not know, and versions of the plugin
- * interfaces it looks for that this capo does not have. @release: as it calls itself. */
+/** capo_doctor_newer() - functions that the libnccl at @path exports and this capo does not know,
+ * and versions of the plugin interfaces it looks for that this capo does not have. @release: as it
+ * calls itself. */
 void capo_doctor_newer(struct capo_findings *f, const char *path, const char *release);
 
-/** capo_doctor_settings() - NCCL_* and FI_* of the environment and of nccl.conf files, judged for release @version (0:
- * unknown). */
+/** capo_doctor_settings() - NCCL_* and FI_* of the environment and of nccl.conf files, judged for
+ * release @version (0: unknown). */
 void capo_doctor_settings(struct capo_findings *f, int version);
 
-/** capo_doctor_own() - CAPO_* of the environment, as the library in the job would take them (capo_doctor_settings() asks
- * it). */
+/** capo_doctor_own() - CAPO_* of the environment, as the library in the job would take them
+ * (capo_doctor_settings() asks it). */
 void capo_doctor_own(struct capo_findings *f, int version);
 
-/** capo_doctor_plugins() - which tuner, profiler and net plugin release @version would load here, and what capo does
- * beside it. */
+/** capo_doctor_plugins() - which tuner, profiler and net plugin release @version would load here,
+ * and what capo does beside it. */
 void capo_doctor_plugins(struct capo_findings *f, int version);
 
-/** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them, MIG slices. */
+/** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them,
+ * MIG slices. */
 void capo_doctor_gpus(struct capo_findings *f);
 
-/** capo_doctor_network() - fast network devices of this machine, and settings that leave them unused. */
+/** capo_doctor_network() - fast network devices of this machine, and settings that leave them
+ * unused. */
 void capo_doctor_network(struct capo_findings *f);
 
 /** capo_doctor_recording() - room in /dev/shm, the log folder, limits. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a command reaches NCCL: linked (the preload sees every call), opened at run time (caught through dlsym), linked
- * in statically (seen only where the symbols are exported), or not at all. A Python program's imports cannot be known
- * without running it, so its interpreter is asked for its search path, in a child, and the packages found there are
- * looked at.
+ * How a command reaches NCCL: linked (the preload sees every call), opened at run time (caught
+ * through dlsym), linked in statically (seen only where the symbols are exported), or not at all. A
+ * Python program's imports cannot be known without running it, so its interpreter is asked for its
+ * search path, in a child, and the packages found there are looked at.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -26,8 +26,8 @@
 enum { ASK_TIMEOUT_MS = 10000 };
 
 /*
- * Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS. Return: bytes read, 0 on
- * any failure. No shell is involved.
+ * Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS.
+ * Return: bytes read, 0 on any failure. No shell is involved.
  */
 static size_t capture_output(char *const *argv, const char *extra_env, char *text, size_t room)
 {
@@ -91,7 +91,8 @@ static int ask_version(const char *path)
                 library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
                 if (library)
                         get = (int (*)(int *))dlsym(library, "ncclGetVersion");
-                if (get && get(&version) == 0 && write(ends[1], &version, sizeof version) != sizeof version)
+                if (get && get(&version) == 0 &&
+                    write(ends[1], &version, sizeof version) != sizeof version)
                         _exit(1);
                 _exit(0);
         }
@@ -120,7 +121,8 @@ static bool find_library_path(const char *listing, const char *soname, char *pat
         return true;
 }
 
-static void set_reach(struct capo_findings *f, struct capo_reach *reach, const char *path, const char *how)
+static void set_reach(struct capo_findings *f, struct capo_reach *reach, const char *path,
+                      const char *how)
 {
         bool amd = !strncmp(capo_base_name(path), "librccl", strlen("librccl"));
         int version = ask_version(path);
@@ -140,10 +142,12 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
                 reach->version = version;
         }
         if (version && !capo_nccl_has(version, CAPO_NCCL_RECORDED))
-                capo_finding_add(f, CAPO_FINDING_WARN, "nccl",
-                                 "this release is older than 2.13: calls are recorded as far as they exist, untested");
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "nccl",
+                        "this release is older than 2.13: calls are recorded as far as they exist, untested");
         if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "no tuner interface before 2.19: profiles are not used");
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "no tuner interface before 2.19: profiles are not used");
         capo_doctor_newer(f, path, text);
 }
 
@@ -155,24 +159,29 @@ static void look_at_program(struct capo_findings *f, const char *program, struct
         char *const self[] = {(char *)(uintptr_t)program, NULL};
 
         if (capo_elf_open(program, &elf)) {
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s is a script: what it starts decides", program);
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "%s is a script: what it starts decides", program);
                 return;
         }
         if (capo_elf_is_static(&elf)) {
                 capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
-                                 "%s is statically linked: LD_PRELOAD has no effect on it", program);
+                                 "%s is statically linked: LD_PRELOAD has no effect on it",
+                                 program);
                 return;
         }
         if (capo_elf_exports(&elf, "ncclAllReduce")) {
                 capo_finding_add(f, CAPO_FINDING_OK, "nccl",
-                                 "%s has NCCL linked in and exports it: the preload is seen first", program);
-        } else if (capo_elf_contains(&elf, "ncclAllReduce")) {
-                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
-                                 "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
-                                 "profiler plugin work",
+                                 "%s has NCCL linked in and exports it: the preload is seen first",
                                  program);
+        } else if (capo_elf_contains(&elf, "ncclAllReduce")) {
+                capo_finding_add(
+                        f, CAPO_FINDING_FAIL, "nccl",
+                        "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
+                        "profiler plugin work",
+                        program);
         }
-        /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the program. */
+        /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the
+         * program. */
         if (listing && capture_output(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
             (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
              find_library_path(listing, "librccl.so.1", path, sizeof path)))
@@ -187,23 +196,28 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
                 bool library;     /* it is an NCCL library itself */
                 const char *says;
         } packages[] = {
-                {"nvidia/nccl/lib/libnccl.so.2", true, "is the wheel's; torch links it (local scope): calls are seen"},
+                {"nvidia/nccl/lib/libnccl.so.2", true,
+                 "is the wheel's; torch links it (local scope): calls are seen"},
                 {"torch/lib/libnccl.so.2", true, "is torch's own copy: calls are seen"},
                 {"vllm/__init__.py", false, "vllm opens libnccl by dlopen: caught through dlsym"},
-                {"sglang/__init__.py", false, "sglang opens libnccl by dlopen: caught through dlsym"},
+                {"sglang/__init__.py", false,
+                 "sglang opens libnccl by dlopen: caught through dlsym"},
                 {"jaxlib/__init__.py", false,
                  "jax opens libnccl by dlopen, older wheels link it in: calls of the latter are not seen"},
-                {"xgboost/__init__.py", false, "xgboost opens libnccl by dlopen: caught through dlsym"},
+                {"xgboost/__init__.py", false,
+                 "xgboost opens libnccl by dlopen: caught through dlsym"},
                 {"cupy_backends/__init__.py", false, "cupy links libnccl: calls are seen"},
         };
         _cleanup_free_ char *text = malloc(1 << 16);
         char *const command[] = {(char *)(uintptr_t)program, strdupa("-c"),
-                                 strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"), NULL};
+                                 strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"),
+                                 NULL};
         char *save = NULL;
         bool any = false;
 
         if (!text || !capture_output(command, NULL, text, 1 << 16)) {
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s does not tell its search path", program);
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s does not tell its search path",
+                                 program);
                 return;
         }
         for (char *dir = strtok_r(text, "\n", &save); dir; dir = strtok_r(NULL, "\n", &save)) {
@@ -217,7 +231,8 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
                         if (packages[i].library)
                                 set_reach(f, reach, path, packages[i].says);
                         else
-                                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s", packages[i].says);
+                                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s",
+                                                 packages[i].says);
                 }
                 snprintf(path, sizeof path, "%s/torch/lib/libtorch_cuda.so", dir);
                 if (!access(path, R_OK)) {
@@ -225,18 +240,20 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
 
                         any = true;
                         if (!capo_elf_open(path, &elf) && capo_elf_exports(&elf, "ncclAllReduce"))
-                                capo_finding_add(f, CAPO_FINDING_OK, "nccl",
-                                                 "libtorch_cuda.so has NCCL linked in and exports it: the preload is "
-                                                 "seen first");
+                                capo_finding_add(
+                                        f, CAPO_FINDING_OK, "nccl",
+                                        "libtorch_cuda.so has NCCL linked in and exports it: the preload is "
+                                        "seen first");
                         else if (elf.bytes && capo_elf_contains(&elf, "ncclAllReduce"))
-                                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
-                                                 "libtorch_cuda.so has NCCL linked in and hidden: its calls cannot be "
-                                                 "recorded; tuner and profiler plugin work");
+                                capo_finding_add(
+                                        f, CAPO_FINDING_FAIL, "nccl",
+                                        "libtorch_cuda.so has NCCL linked in and hidden: its calls cannot be "
+                                        "recorded; tuner and profiler plugin work");
                 }
         }
         if (!any)
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s: no package that brings NCCL on its search path",
-                                 program);
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "%s: no package that brings NCCL on its search path", program);
 }
 
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach)
@@ -247,7 +264,8 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
         *reach = (struct capo_reach){0};
         if (command) {
                 if (!capo_file_find(getenv("PATH"), command[0], X_OK, program, sizeof program)) {
-                        capo_finding_add(f, CAPO_FINDING_FAIL, "nccl", "%s: no such command", command[0]);
+                        capo_finding_add(f, CAPO_FINDING_FAIL, "nccl", "%s: no such command",
+                                         command[0]);
                         return;
                 }
                 if (!stat(program, &st) && (st.st_mode & (S_ISUID | S_ISGID)))
@@ -269,16 +287,20 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                 char *const cache_sbin[] = {strdupa("/sbin/ldconfig"), strdupa("-p"), NULL};
                 const char *at, *end;
 
-                if (!capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, path, sizeof path) && listing &&
+                if (!capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, path,
+                                    sizeof path) &&
+                    listing &&
                     (capture_output(cache, NULL, listing, 1 << 20) ||
                      capture_output(cache_sbin, NULL, listing, 1 << 20)) &&
-                    (at = strstr(listing, "libnccl.so.2 ")) && (at = strstr(at, "=> ")) && (end = strchr(at, '\n')))
+                    (at = strstr(listing, "libnccl.so.2 ")) && (at = strstr(at, "=> ")) &&
+                    (end = strchr(at, '\n')))
                         snprintf(path, sizeof path, "%.*s", (int)(end - at - 3), at + 3);
                 if (*path)
                         set_reach(f, reach, path, "is what opening libnccl.so.2 by name gives");
                 else
-                        capo_finding_add(f, command ? CAPO_FINDING_WARN : CAPO_FINDING_NOTE, "nccl",
-                                         "no libnccl.so.2 is linked or on the library path: nothing would be recorded "
-                                         "unless the program brings its own");
+                        capo_finding_add(
+                                f, command ? CAPO_FINDING_WARN : CAPO_FINDING_NOTE, "nccl",
+                                "no libnccl.so.2 is linked or on the library path: nothing would be recorded "
+                                "unless the program brings its own");
         }
 }

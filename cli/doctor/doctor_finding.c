@@ -8,8 +8,8 @@
 #include "core/base/text.h"
 #include "cli/doctor/doctor.h"
 
-void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic, const char *format,
-                      ...)
+void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic,
+                      const char *format, ...)
 {
         struct capo_finding row = {.level = level};
         va_list args;

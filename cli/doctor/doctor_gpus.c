@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs a job started here would get: what the driver opens, what CUDA_VISIBLE_DEVICES leaves, MIG slices. */
+/* The GPUs a job started here would get: what the driver opens, what CUDA_VISIBLE_DEVICES leaves,
+ * MIG slices. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ void capo_doctor_gpus(struct capo_findings *f)
 
         if (!nvml || !v)
                 return;
-        if (capo_topology_this_machine(0, &t, why, sizeof why) < 0) { /* the job may be meant for other machines */
+        if (capo_topology_this_machine(0, &t, why, sizeof why) <
+            0) { /* the job may be meant for other machines */
                 if (list && strstr(list, "MIG"))
                         capo_finding_add(
                                 f, CAPO_FINDING_NOTE, "gpu",
@@ -31,9 +33,13 @@ void capo_doctor_gpus(struct capo_findings *f)
                 capo_finding_add(f, CAPO_FINDING_WARN, "gpu", "%s", why);
                 return;
         }
-        capo_finding_add(f, CAPO_FINDING_OK, "gpu", "%d of %zu GPUs%s", v->n, t->n_gpus,
-                         driver ? "" : " (there is no libnvidia-ml.so.1 to ask which are open to this process)");
+        capo_finding_add(
+                f, CAPO_FINDING_OK, "gpu", "%d of %zu GPUs%s", v->n, t->n_gpus,
+                driver ? ""
+                       : " (there is no libnvidia-ml.so.1 to ask which are open to this process)");
         for (char *line = strtok_r(v->said, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-                capo_finding_add(f, v->n_shared && strstr(line, "NCCL") ? CAPO_FINDING_WARN : CAPO_FINDING_NOTE, "gpu",
-                                 "%s", line);
+                capo_finding_add(f,
+                                 v->n_shared && strstr(line, "NCCL") ? CAPO_FINDING_WARN
+                                                                     : CAPO_FINDING_NOTE,
+                                 "gpu", "%s", line);
 }

@@ -18,8 +18,8 @@ static void add_strange_name(const char *name, void *arg)
         capo_nccl_strange(s->names, sizeof s->names, name);
 }
 
-static void say_abi(struct capo_findings *f, const struct capo_elf_file *elf, const char *release, const char *kind,
-                    const char *stem, int newest)
+static void say_abi(struct capo_findings *f, const struct capo_elf_file *elf, const char *release,
+                    const char *kind, const char *stem, int newest)
 {
         int asked = capo_elf_highest(elf, stem);
 
@@ -48,10 +48,12 @@ void capo_doctor_newer(struct capo_findings *f, const char *path, const char *re
                 return;
         capo_elf_each_export(&elf, add_strange_name, &s);
         if (*s.names)
-                capo_finding_add(f, CAPO_FINDING_WARN, "nccl",
-                                 "NCCL %s has functions that this capo does not know (%s): calls of them will be in no "
-                                 "log",
-                                 release, s.names);
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "nccl",
+                        "NCCL %s has functions that this capo does not know (%s): calls of them will be in no "
+                        "log",
+                        release, s.names);
         say_abi(f, &elf, release, "tuner", "ncclTunerPlugin_v", tuners[N_ELEMENTS(tuners) - 1]);
-        say_abi(f, &elf, release, "profiler", "ncclProfiler_v", profilers[N_ELEMENTS(profilers) - 1]);
+        say_abi(f, &elf, release, "profiler", "ncclProfiler_v",
+                profilers[N_ELEMENTS(profilers) - 1]);
 }

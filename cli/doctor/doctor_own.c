@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo's own settings: names that nobody reads, values that are not understood, a profile that cannot be loaded. */
+/* capo's own settings: names that nobody reads, values that are not understood, a profile that
+ * cannot be loaded. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@
 
 extern char **environ;
 
-/* A name that is nearly right is not read by anybody, and nobody says so; a value that is not understood gives way to
- * the default in every process. */
+/* A name that is nearly right is not read by anybody, and nobody says so; a value that is not
+ * understood gives way to the default in every process. */
 static void check_form(struct capo_findings *f, const char *var)
 {
         char name[64];
@@ -32,9 +33,10 @@ static void check_form(struct capo_findings *f, const char *var)
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                  "%s is set: capo has no such setting; capo env lists them", name);
         else if (r < 0)
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s=%s is not understood (%s): the default is used; capo env shows it", name,
-                                 equals + 1, type);
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "settings",
+                        "%s=%s is not understood (%s): the default is used; capo env shows it",
+                        name, equals + 1, type);
 }
 
 static const char *value_of(const char *name)
@@ -62,36 +64,46 @@ static void check_words(struct capo_findings *f)
                         capo_append(words, sizeof words, "%s%s", k ? ", " : "", rows[i].words[k]);
                 }
                 if (!known)
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "%s=%s is not understood: expected %s; the default is used", rows[i].name,
-                                         value, words);
+                        capo_finding_add(
+                                f, CAPO_FINDING_WARN, "settings",
+                                "%s=%s is not understood: expected %s; the default is used",
+                                rows[i].name, value, words);
         }
 }
 
 static bool is_off(const char *value)
 {
-        return value && (!strcmp(value, "0") || !strcasecmp(value, "no") || !strcasecmp(value, "off") ||
-                         !strcasecmp(value, "false"));
+        return value && (!strcmp(value, "0") || !strcasecmp(value, "no") ||
+                         !strcasecmp(value, "off") || !strcasecmp(value, "false"));
 }
 
-/* Why the tuner would refuse: the digest that capo run gave to all ranks is of another profile, or there is none here. */
-static void check_digest(struct capo_findings *f, const struct capo_profile *profile, const char *what)
+/* Why the tuner would refuse: the digest that capo run gave to all ranks is of another profile, or
+ * there is none here. */
+static void check_digest(struct capo_findings *f, const struct capo_profile *profile,
+                         const char *what)
 {
-        const char *digest = value_of(CAPO_ENV_profile_digest), *modelled = value_of(CAPO_ENV_allow_modelled);
+        const char *digest = value_of(CAPO_ENV_profile_digest),
+                   *modelled = value_of(CAPO_ENV_allow_modelled);
         char agreed[CAPO_AGREEMENT];
 
         if (digest && !profile)
                 capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
-                                 "CAPO_PROFILE_DIGEST=%s, but CAPO_PROFILE is not set%s", digest, what);
-        else if (digest && strcasecmp(digest, capo_profile_agreement(profile, modelled && !is_off(modelled), agreed)))
+                                 "CAPO_PROFILE_DIGEST=%s, but CAPO_PROFILE is not set%s", digest,
+                                 what);
+        else if (digest &&
+                 strcasecmp(digest,
+                            capo_profile_agreement(profile, modelled && !is_off(modelled), agreed)))
                 capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
-                                 "CAPO_PROFILE_DIGEST=%s, but %s has %s%s", digest, profile->file, agreed, what);
+                                 "CAPO_PROFILE_DIGEST=%s, but %s has %s%s", digest, profile->file,
+                                 agreed, what);
 }
 
-/* Rows that turn calls are dead without the preload library, before NCCL 2.31, and where nobody asked for it. */
+/* Rows that turn calls are dead without the preload library, before NCCL 2.31, and where nobody
+ * asked for it. */
 static void check_turns(struct capo_findings *f, const struct capo_profile *profile, int version)
 {
-        const char *preload = value_of("LD_PRELOAD"), *steer = value_of(CAPO_ENV_steer), *why = NULL;
+        const char *preload = value_of("LD_PRELOAD"), *steer = value_of(CAPO_ENV_steer),
+                   *why = NULL;
 
         if (!capo_profile_turned(profile))
                 return;
@@ -103,18 +115,20 @@ static void check_turns(struct capo_findings *f, const struct capo_profile *prof
                 why = "CAPO_STEER=1 is not set, as capo run does on every rank";
         if (why)
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s: rows with kernel, ctas, cluster or cta_policy do nothing: %s", profile->file,
-                                 why);
+                                 "%s: rows with kernel, ctas, cluster or cta_policy do nothing: %s",
+                                 profile->file, why);
 }
 
 static void check_chunks(struct capo_findings *f, const struct capo_profile *profile, int version)
 {
         if (capo_profile_chunks(profile) && version && !capo_nccl_has(version, CAPO_NCCL_CHUNK))
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it", profile->file);
+                                 "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it",
+                                 profile->file);
 }
 
-/* What the tuner does with it: without the profile every communicator's init fails, unless CAPO_STRICT=0. */
+/* What the tuner does with it: without the profile every communicator's init fails, unless
+ * CAPO_STRICT=0. */
 static void check_profile(struct capo_findings *f, int version)
 {
         const char *name = value_of(CAPO_ENV_profile), *tuner = value_of(CAPO_ENV_tuner);
@@ -130,15 +144,16 @@ static void check_profile(struct capo_findings *f, int version)
                 return;
         }
         if (!strcmp(name, "auto"))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
-                                 "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "settings",
+                        "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
         else if (!strcmp(name, "-"))
                 capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
                                  "CAPO_PROFILE=- is no file, which every rank could read");
         else if (capo_profile_find(name, NULL, path, sizeof path, &fault) < 0 ||
                  capo_profile_load(path, &profile, &fault) < 0)
-                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings", "CAPO_PROFILE=%s: %s; %s",
-                                 name, fault.text,
+                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
+                                 "CAPO_PROFILE=%s: %s; %s", name, fault.text,
                                  lax ? "with CAPO_STRICT=0 the job goes on with NCCL's own choices"
                                      : "the init of every communicator would fail");
         else {
@@ -154,7 +169,8 @@ static void check_paths(struct capo_findings *f)
         static const struct {
                 const char *name, *then;
                 int mode;
-        } rows[] = {{CAPO_ENV_shm, "records are kept in private memory, a kill would lose them", W_OK | X_OK},
+        } rows[] = {{CAPO_ENV_shm, "records are kept in private memory, a kill would lose them",
+                     W_OK | X_OK},
                     {CAPO_ENV_comm_names, "communicators keep the names that NCCL knows", R_OK},
                     {CAPO_ENV_nccl, "capo plan, explain and fit find no NCCL to ask", R_OK},
                     {CAPO_ENV_sysfs, "the network's devices are not known", R_OK | X_OK}};
@@ -163,23 +179,23 @@ static void check_paths(struct capo_findings *f)
                 const char *value = value_of(rows[i].name);
 
                 if (value && access(value, rows[i].mode))
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s: %s; %s", rows[i].name, value,
-                                         strerror(errno), rows[i].then);
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s: %s; %s",
+                                         rows[i].name, value, strerror(errno), rows[i].then);
         }
 }
 
 /* Numbers that mean nothing below 0; the library takes them for off, or for the least. */
 static void check_numbers(struct capo_findings *f)
 {
-        static const char *const names[] = {CAPO_ENV_flight, CAPO_ENV_gpu_sample, CAPO_ENV_fabric_sample,
-                                            CAPO_ENV_fabric_look};
+        static const char *const names[] = {CAPO_ENV_flight, CAPO_ENV_gpu_sample,
+                                            CAPO_ENV_fabric_sample, CAPO_ENV_fabric_look};
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 const char *value = value_of(names[i]);
 
                 if (value && strtoll(value, NULL, 10) < 0)
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s is below 0: taken for 0", names[i],
-                                         value);
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                         "%s=%s is below 0: taken for 0", names[i], value);
         }
 }
 
@@ -189,9 +205,10 @@ static void check_layout(struct capo_findings *f)
         struct capo_layout layout;
 
         if (text && capo_layout_parse(text, &layout, &at) < 0)
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"", text,
-                                 at);
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "settings",
+                        "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
+                        text, at);
 }
 
 void capo_doctor_own(struct capo_findings *f, int version)

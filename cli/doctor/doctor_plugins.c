@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which plugins NCCL would load, by its search rules (core/base/plugin_file.h): tuners before 2.21 only by NCCL_TUNER_PLUGIN;
- * when nothing opened, the net plugin's file.
+ * Which plugins NCCL would load, by its search rules (core/base/plugin_file.h): tuners before 2.21
+ * only by NCCL_TUNER_PLUGIN; when nothing opened, the net plugin's file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-/* The file that dlopen(name) would open, without opening it: a path, LD_LIBRARY_PATH, or the usual folders. */
+/* The file that dlopen(name) would open, without opening it: a path, LD_LIBRARY_PATH, or the usual
+ * folders. */
 static bool find_library(const char *name, char *path, size_t room)
 {
         static const char usual[] =
@@ -55,44 +56,50 @@ static bool exported_versions(const char *path, const char *stem, char *text, si
         return *text;
 }
 
-static void say_named(struct capo_findings *f, const char *variable, const char *kind, const char *stem,
-                      const char *path, bool found)
+static void say_named(struct capo_findings *f, const char *variable, const char *kind,
+                      const char *stem, const char *path, bool found)
 {
         char versions[64];
         const char *value = getenv(variable);
 
         if (!found) {
-                capo_finding_add(f, CAPO_FINDING_WARN, "plugins",
-                                 "%s=%s is set, but neither that file nor libnccl-%s-%s.so is found here", variable,
-                                 value, kind, value);
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "plugins",
+                        "%s=%s is set, but neither that file nor libnccl-%s-%s.so is found here",
+                        variable, value, kind, value);
         } else if (!exported_versions(path, stem, versions, sizeof versions)) {
-                capo_finding_add(f, CAPO_FINDING_WARN, "plugins", "%s=%s: %s exports no %s_v*: NCCL will not use it",
-                                 variable, value, path, stem);
+                capo_finding_add(f, CAPO_FINDING_WARN, "plugins",
+                                 "%s=%s: %s exports no %s_v*: NCCL will not use it", variable,
+                                 value, path, stem);
         } else {
-                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
-                                 "%s=%s: %s (%s) would be loaded; capo run --profile takes its place and asks it where "
-                                 "the profile is silent",
-                                 variable, value, path, versions);
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "plugins",
+                        "%s=%s: %s (%s) would be loaded; capo run --profile takes its place and asks it where "
+                        "the profile is silent",
+                        variable, value, path, versions);
         }
 }
 
-static void say_default(struct capo_findings *f, const char *variable, const char *kind, const char *stem,
-                        const char *net, bool has_net)
+static void say_default(struct capo_findings *f, const char *variable, const char *kind,
+                        const char *stem, const char *net, bool has_net)
 {
         char path[4096], versions[64];
 
-        if (find_plugin(kind, NULL, path, sizeof path) && exported_versions(path, stem, versions, sizeof versions))
+        if (find_plugin(kind, NULL, path, sizeof path) &&
+            exported_versions(path, stem, versions, sizeof versions))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
-                                 "%s is unset and %s (%s) would be loaded; capo would chain to it", variable, path,
-                                 versions);
+                                 "%s is unset and %s (%s) would be loaded; capo would chain to it",
+                                 variable, path, versions);
         else if (has_net && exported_versions(net, stem, versions, sizeof versions))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
-                                 "%s is unset and the net plugin %s exports a %s (%s): NCCL would use it; capo would "
-                                 "chain to it",
-                                 variable, net, kind, versions);
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "plugins",
+                        "%s is unset and the net plugin %s exports a %s (%s): NCCL would use it; capo would "
+                        "chain to it",
+                        variable, net, kind, versions);
         else
-                capo_finding_add(f, CAPO_FINDING_OK, "plugins", "no other %s: %s is unset and no default is found",
-                                 kind, variable);
+                capo_finding_add(f, CAPO_FINDING_OK, "plugins",
+                                 "no other %s: %s is unset and no default is found", kind,
+                                 variable);
 }
 
 void capo_doctor_plugins(struct capo_findings *f, int version)
@@ -111,24 +118,29 @@ void capo_doctor_plugins(struct capo_findings *f, int version)
         if (has_net)
                 capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "net plugin: %s", net);
         else if (value && *value && !capo_plugin_off(value))
-                capo_finding_add(f, CAPO_FINDING_WARN, "plugins",
-                                 "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports", value);
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "plugins",
+                        "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports",
+                        value);
         for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
                 value = getenv(kinds[i].variable);
                 if (version && !capo_nccl_has(version, kinds[i].loads))
                         continue; /* doctor_settings.def says that the variable is dead there */
                 if (capo_plugin_off(value))
-                        capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "%s=none: NCCL loads no %s from 2.28 on",
+                        capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
+                                         "%s=none: NCCL loads no %s from 2.28 on",
                                          kinds[i].variable, kinds[i].kind);
                 else if (capo_plugin_static(value))
-                        capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
-                                         "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
-                                         "preloaded library's included",
-                                         kinds[i].variable, value);
+                        capo_finding_add(
+                                f, CAPO_FINDING_NOTE, "plugins",
+                                "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
+                                "preloaded library's included",
+                                kinds[i].variable, value);
                 else if (value && *value)
                         say_named(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, path,
                                   find_plugin(kinds[i].kind, value, path, sizeof path));
                 else
-                        say_default(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, net, has_net);
+                        say_default(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, net,
+                                    has_net);
         }
 }

@@ -14,10 +14,12 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-/* One process: header, tables and a ring (docs/log-format.md); NCCL's own need is facts seen with 2.28.9. */
+/* One process: header, tables and a ring (docs/log-format.md); NCCL's own need is facts seen
+ * with 2.28.9. */
 enum { CAPO_SHM_KIB = 8 << 10, NCCL_SHM_KIB_PER_RANK = 34 << 10 };
 
-/* A library in front of ours that has a dlsym of its own: what it asks libc by itself goes past ours. */
+/* A library in front of ours that has a dlsym of its own: what it asks libc by itself goes past
+ * ours. */
 static void check_front(struct capo_findings *f, const char *preload)
 {
         char list[4096], *save = NULL;
@@ -28,7 +30,8 @@ static void check_front(struct capo_findings *f, const char *preload)
 
                 if (!strcmp(capo_base_name(path), "libcapo.so"))
                         return;
-                if (strstr(preload, "libcapo.so") && !capo_elf_open(path, &elf) && capo_elf_exports(&elf, "dlsym"))
+                if (strstr(preload, "libcapo.so") && !capo_elf_open(path, &elf) &&
+                    capo_elf_exports(&elf, "dlsym"))
                         capo_finding_add(
                                 f, CAPO_FINDING_WARN, "recording",
                                 "%s has a dlsym of its own and stands in front of libcapo.so in LD_PRELOAD: an NCCL "
@@ -45,9 +48,10 @@ void capo_doctor_recording(struct capo_findings *f)
         struct rlimit limit;
 
         if (statvfs("/dev/shm", &s)) {
-                capo_finding_add(f, CAPO_FINDING_WARN, "recording",
-                                 "/dev/shm: %s; records are kept in private memory, kill -9 would lose them",
-                                 strerror(errno));
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "recording",
+                        "/dev/shm: %s; records are kept in private memory, kill -9 would lose them",
+                        strerror(errno));
         } else {
                 double free_mib = (double)s.f_bavail * (double)s.f_frsize / (1 << 20);
 
@@ -55,24 +59,28 @@ void capo_doctor_recording(struct capo_findings *f)
                         capo_finding_add(f, CAPO_FINDING_WARN, "recording",
                                          "/dev/shm is read-only: kill -9 would lose records");
                 else if (free_mib * 1024 < CAPO_SHM_KIB)
-                        capo_finding_add(f, CAPO_FINDING_FAIL, "recording",
-                                         "/dev/shm has %.1f MiB free: capo wants %d MiB per process, NCCL itself about "
-                                         "%d MiB per rank",
-                                         free_mib, CAPO_SHM_KIB >> 10, NCCL_SHM_KIB_PER_RANK >> 10);
+                        capo_finding_add(
+                                f, CAPO_FINDING_FAIL, "recording",
+                                "/dev/shm has %.1f MiB free: capo wants %d MiB per process, NCCL itself about "
+                                "%d MiB per rank",
+                                free_mib, CAPO_SHM_KIB >> 10, NCCL_SHM_KIB_PER_RANK >> 10);
                 else
-                        capo_finding_add(f, CAPO_FINDING_OK, "recording", "/dev/shm has %.0f MiB free", free_mib);
+                        capo_finding_add(f, CAPO_FINDING_OK, "recording",
+                                         "/dev/shm has %.0f MiB free", free_mib);
         }
         if (dir && *dir && stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
                 capo_finding_add(f, CAPO_FINDING_FAIL, "recording",
                                  "CAPO_DIR=%s: a file is there, and a folder is expected", dir);
         else if (dir && *dir && access(dir, W_OK | X_OK))
-                capo_finding_add(f, CAPO_FINDING_FAIL, "recording", "CAPO_DIR=%s: %s", dir, strerror(errno));
+                capo_finding_add(f, CAPO_FINDING_FAIL, "recording", "CAPO_DIR=%s: %s", dir,
+                                 strerror(errno));
         if (preload)
                 check_front(f, preload);
         if (preload && (strstr(preload, "asan") || strstr(preload, "tsan")))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "recording", "LD_PRELOAD=%s: a sanitizer must stay first",
-                                 preload);
-        if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (1u << 30))
+                capo_finding_add(f, CAPO_FINDING_NOTE, "recording",
+                                 "LD_PRELOAD=%s: a sanitizer must stay first", preload);
+        if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+            limit.rlim_cur < (1u << 30))
                 capo_finding_add(
                         f, CAPO_FINDING_NOTE, "recording",
                         "ulimit -l is %lu KiB: RDMA networks (EFA, InfiniBand) want it unlimited to register memory",

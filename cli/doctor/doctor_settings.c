@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings, judged for one NCCL release. doctor_settings.def says which release reads which variable; what follows here are
- * the variables whose value or company can be wrong. NCCL also reads /etc/nccl.conf and ~/.nccl.conf (lines
- * NAME=value); the environment wins over both.
+ * Settings, judged for one NCCL release. doctor_settings.def says which release reads which
+ * variable; what follows here are the variables whose value or company can be wrong. NCCL also
+ * reads /etc/nccl.conf and ~/.nccl.conf (lines NAME=value); the environment wins over both.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,12 +28,13 @@ struct settings {
         size_t n;
 };
 
-static void setting_add(struct settings *s, const char *name, size_t n_name, const char *value, size_t n_value,
-                        const char *where)
+static void setting_add(struct settings *s, const char *name, size_t n_name, const char *value,
+                        size_t n_value, const char *where)
 {
         struct setting *row;
 
-        if (n_name >= sizeof row->name || n_value >= sizeof row->value || s->n == N_ELEMENTS(s->rows))
+        if (n_name >= sizeof row->name || n_value >= sizeof row->value ||
+            s->n == N_ELEMENTS(s->rows))
                 return;
         for (size_t i = 0; i < s->n; i++) { /* the first source wins */
                 if (strlen(s->rows[i].name) == n_name && !strncmp(s->rows[i].name, name, n_name))
@@ -72,7 +73,8 @@ static void gather_settings(struct settings *s)
                 const char *equals = strchr(*e, '=');
 
                 if (equals && (!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "FI_", 3)))
-                        setting_add(s, *e, (size_t)(equals - *e), equals + 1, strlen(equals + 1), "environment");
+                        setting_add(s, *e, (size_t)(equals - *e), equals + 1, strlen(equals + 1),
+                                    "environment");
         }
         if (home && snprintf(path, sizeof path, "%s/.nccl.conf", home) < (int)sizeof path)
                 read_file(s, path);
@@ -108,24 +110,28 @@ static void check_life(struct capo_findings *f, const struct settings *s, int ve
                         continue;
                 if (!lives[i].first)
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "%s=%s is set (%s): no NCCL reads it; use %s", set->name, set->value,
-                                         set->where, lives[i].instead);
+                                         "%s=%s is set (%s): no NCCL reads it; use %s", set->name,
+                                         set->value, set->where, lives[i].instead);
                 else if (version && version > lives[i].last)
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "%s=%s is set (%s): no NCCL after %s reads it, this one is %s; use %s",
-                                         set->name, set->value, set->where,
-                                         capo_nccl_text((uint32_t)lives[i].last, a, sizeof a),
-                                         capo_nccl_text((uint32_t)version, v, sizeof v), lives[i].instead);
+                        capo_finding_add(
+                                f, CAPO_FINDING_WARN, "settings",
+                                "%s=%s is set (%s): no NCCL after %s reads it, this one is %s; use %s",
+                                set->name, set->value, set->where,
+                                capo_nccl_text((uint32_t)lives[i].last, a, sizeof a),
+                                capo_nccl_text((uint32_t)version, v, sizeof v), lives[i].instead);
                 else if (version && version < lives[i].first)
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "%s=%s is set (%s): read from %s on, this NCCL is %s; use %s", set->name,
-                                         set->value, set->where, capo_nccl_text((uint32_t)lives[i].first, b, sizeof b),
-                                         capo_nccl_text((uint32_t)version, v, sizeof v), lives[i].instead);
+                        capo_finding_add(
+                                f, CAPO_FINDING_WARN, "settings",
+                                "%s=%s is set (%s): read from %s on, this NCCL is %s; use %s",
+                                set->name, set->value, set->where,
+                                capo_nccl_text((uint32_t)lives[i].first, b, sizeof b),
+                                capo_nccl_text((uint32_t)version, v, sizeof v), lives[i].instead);
         }
 }
 
 /* One list of NCCL_ALGO or NCCL_PROTO, without function prefix: "^a,b". */
-static bool known_words(const char *list, size_t n, unsigned (*find_word)(const char *), char *bad, size_t room)
+static bool known_words(const char *list, size_t n, unsigned (*find_word)(const char *), char *bad,
+                        size_t room)
 {
         const char *end = list + n;
 
@@ -147,7 +153,8 @@ static bool known_words(const char *list, size_t n, unsigned (*find_word)(const 
 /* CollNet alone, as it was called while there was one kind of it, is still read. */
 static unsigned find_algo(const char *word)
 {
-        bool old = strlen(word) == 7 && !strncasecmp(word, capo_algo_name(CAPO_ALGO_COLLNET_DIRECT), 7);
+        bool old = strlen(word) == 7 &&
+                   !strncasecmp(word, capo_algo_name(CAPO_ALGO_COLLNET_DIRECT), 7);
 
         return old ? CAPO_ALGO_COLLNET_DIRECT : capo_algo_find(word);
 }
@@ -157,8 +164,8 @@ static unsigned find_proto(const char *word)
         return capo_proto_find(word);
 }
 
-static void check_choice(struct capo_findings *f, const struct setting *set, unsigned (*find_word)(const char *),
-                         int version)
+static void check_choice(struct capo_findings *f, const struct setting *set,
+                         unsigned (*find_word)(const char *), int version)
 {
         const char *part = set->value;
         char bad[64];
@@ -166,10 +173,11 @@ static void check_choice(struct capo_findings *f, const struct setting *set, uns
 
         if ((strchr(set->value, ':') || strchr(set->value, ';')) && version &&
             !capo_nccl_has(version, CAPO_NCCL_ALGO_BY_COLL))
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s=%s: the form with functions needs 2.24; older releases take it as one list of "
-                                 "unknown words",
-                                 set->name, set->value);
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "settings",
+                        "%s=%s: the form with functions needs 2.24; older releases take it as one list of "
+                        "unknown words",
+                        set->name, set->value);
         while (*part) {
                 size_t n = strcspn(part, ";"), prefix = strcspn(part, ":;");
                 const char *list = part;
@@ -184,17 +192,21 @@ static void check_choice(struct capo_findings *f, const struct setting *set, uns
                                 snprintf(bad, sizeof bad, "%.*s", (int)prefix, part);
                         list = part + prefix + 1;
                 } else if (!first) {
-                        capo_finding_add(f, CAPO_FINDING_FAIL, "settings",
-                                         "%s=%s: only the first list may stand without a function; NCCL refuses it",
-                                         set->name, set->value);
+                        capo_finding_add(
+                                f, CAPO_FINDING_FAIL, "settings",
+                                "%s=%s: only the first list may stand without a function; NCCL refuses it",
+                                set->name, set->value);
                 }
                 if (known)
-                        known = known_words(list, n - (size_t)(list - part), find_word, bad, sizeof bad);
+                        known = known_words(list, n - (size_t)(list - part), find_word, bad,
+                                            sizeof bad);
                 if (!known)
                         capo_finding_add(
                                 f,
-                                capo_nccl_has(version, CAPO_NCCL_ALGO_BY_COLL) ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN,
-                                "settings", "%s=%s: \"%s\" is not a word NCCL knows; %s", set->name, set->value, bad,
+                                capo_nccl_has(version, CAPO_NCCL_ALGO_BY_COLL) ? CAPO_FINDING_FAIL
+                                                                               : CAPO_FINDING_WARN,
+                                "settings", "%s=%s: \"%s\" is not a word NCCL knows; %s", set->name,
+                                set->value, bad,
                                 capo_nccl_has(version, CAPO_NCCL_ALGO_BY_COLL)
                                         ? "communicator init fails with ncclInvalidUsage"
                                         : "releases before 2.24 ignore it silently, 2.24 and later refuse to start");
@@ -221,69 +233,84 @@ static bool names_ll128(const char *value)
 
 static void check_values(struct capo_findings *f, const struct settings *s, int version)
 {
-        const struct setting *algo = setting_find(s, "NCCL_ALGO"), *proto = setting_find(s, "NCCL_PROTO"), *set, *other;
+        const struct setting *algo = setting_find(s, "NCCL_ALGO"),
+                             *proto = setting_find(s, "NCCL_PROTO"), *set, *other;
 
         if (algo) {
                 check_choice(f, algo, find_algo, version);
                 if (capo_nccl_has(version, CAPO_NCCL_ALGO_FOR_ALLREDUCE))
-                        capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
-                                         "NCCL_ALGO=%s: releases 2.7 to 2.16 apply it to AllReduce only", algo->value);
-                if (capo_nccl_has(version, CAPO_NCCL_ALGO_TREE_FAILS) && capo_algo_find(algo->value) == CAPO_ALGO_TREE)
-                        capo_finding_add(f, CAPO_FINDING_FAIL, "settings",
-                                         "NCCL_ALGO=Tree: on 2.17 and 2.18 every other collective then fails, none of "
-                                         "them has a tree");
+                        capo_finding_add(
+                                f, CAPO_FINDING_NOTE, "settings",
+                                "NCCL_ALGO=%s: releases 2.7 to 2.16 apply it to AllReduce only",
+                                algo->value);
+                if (capo_nccl_has(version, CAPO_NCCL_ALGO_TREE_FAILS) &&
+                    capo_algo_find(algo->value) == CAPO_ALGO_TREE)
+                        capo_finding_add(
+                                f, CAPO_FINDING_FAIL, "settings",
+                                "NCCL_ALGO=Tree: on 2.17 and 2.18 every other collective then fails, none of "
+                                "them has a tree");
         }
         if (proto) {
                 check_choice(f, proto, find_proto, version);
                 if (names_ll128(proto->value))
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "NCCL_PROTO=%s: naming LL128 skips NCCL's test whether the links keep "
-                                         "128-byte stores whole; on others data is silently damaged",
-                                         proto->value);
+                        capo_finding_add(
+                                f, CAPO_FINDING_WARN, "settings",
+                                "NCCL_PROTO=%s: naming LL128 skips NCCL's test whether the links keep "
+                                "128-byte stores whole; on others data is silently damaged",
+                                proto->value);
         }
         if (algo || proto)
-                capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
-                                 "NCCL_ALGO and NCCL_PROTO win over every profile: capo chooses among what they leave");
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "settings",
+                        "NCCL_ALGO and NCCL_PROTO win over every profile: capo chooses among what they leave");
         set = setting_find(s, "NCCL_MIN_NCHANNELS");
         other = setting_find(s, "NCCL_MAX_NCHANNELS");
         if (set && other && atoi(set->value) > atoi(other->value))
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "NCCL_MIN_NCHANNELS=%s is more than NCCL_MAX_NCHANNELS=%s", set->value, other->value);
+                                 "NCCL_MIN_NCHANNELS=%s is more than NCCL_MAX_NCHANNELS=%s",
+                                 set->value, other->value);
         for (int i = 0; i < 2; i++) {
                 const char *names[2][2] = {{"NCCL_MIN_NRINGS", "NCCL_MIN_NCHANNELS"},
                                            {"NCCL_MAX_NRINGS", "NCCL_MAX_NCHANNELS"}};
 
                 if (setting_find(s, names[i][0]) && setting_find(s, names[i][1]))
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s and %s are both set: the latter wins",
-                                         names[i][0], names[i][1]);
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                         "%s and %s are both set: the latter wins", names[i][0],
+                                         names[i][1]);
         }
         set = setting_find(s, "NCCL_NTHREADS");
         if (set && capo_nccl_has(version, CAPO_NCCL_NTHREADS_CHECKED) &&
             (atoi(set->value) % 32 || atoi(set->value) < 64 || atoi(set->value) > 512))
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "NCCL_NTHREADS=%s: NCCL takes multiples of 32 from 64 to 512 only", set->value);
+                                 "NCCL_NTHREADS=%s: NCCL takes multiples of 32 from 64 to 512 only",
+                                 set->value);
         static const char *const files[] = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE"};
         for (size_t i = 0; i < N_ELEMENTS(files); i++) {
                 set = setting_find(s, files[i]);
                 if (set && access(set->value, R_OK))
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s cannot be read on this machine",
-                                         set->name, set->value);
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                         "%s=%s cannot be read on this machine", set->name,
+                                         set->value);
         }
         if (setting_find(s, "NCCL_GRAPH_FILE"))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
-                                 "NCCL_GRAPH_FILE applies to every communicator of a process: one over fewer GPUs than "
-                                 "the file names fails");
-        static const char *const slow[] = {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_NVB_DISABLE"};
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "settings",
+                        "NCCL_GRAPH_FILE applies to every communicator of a process: one over fewer GPUs than "
+                        "the file names fails");
+        static const char *const slow[] = {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE",
+                                           "NCCL_NVB_DISABLE"};
         for (size_t i = 0; i < N_ELEMENTS(slow); i++) {
                 set = setting_find(s, slow[i]);
                 if (set && atoi(set->value))
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "%s=%s takes away a fast path inside the node", set->name, set->value);
+                                         "%s=%s takes away a fast path inside the node", set->name,
+                                         set->value);
         }
         set = setting_find(s, "NCCL_DEBUG");
         if (set && !strcasecmp(set->value, "TRACE"))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
-                                 "NCCL_DEBUG=TRACE prints more than INFO only in builds with TRACE=1");
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "settings",
+                        "NCCL_DEBUG=TRACE prints more than INFO only in builds with TRACE=1");
 }
 
 void capo_doctor_settings(struct capo_findings *f, int version)
@@ -298,7 +325,9 @@ void capo_doctor_settings(struct capo_findings *f, int version)
         check_values(f, s, version);
         capo_doctor_own(f, version);
         if (f->n == before)
-                capo_finding_add(f, CAPO_FINDING_OK, "settings",
-                                 "%zu NCCL and libfabric settings, none dead, contradictory or dangerous", s->n);
+                capo_finding_add(
+                        f, CAPO_FINDING_OK, "settings",
+                        "%zu NCCL and libfabric settings, none dead, contradictory or dangerous",
+                        s->n);
         free(s);
 }

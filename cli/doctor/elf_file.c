@@ -26,7 +26,8 @@ int capo_elf_open(const char *path, struct capo_elf_file *elf)
                 return -errno;
         head = map;
         if (memcmp(head->e_ident, ELFMAG, SELFMAG) || head->e_ident[EI_CLASS] != ELFCLASS64 ||
-            head->e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB)) {
+            head->e_ident[EI_DATA] !=
+                    (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB)) {
                 munmap(map, (size_t)st.st_size);
                 return -ENOEXEC;
         }
@@ -41,8 +42,10 @@ void capo_elf_close(struct capo_elf_file *elf)
         elf->bytes = NULL;
 }
 
-/* @n objects of @size bytes at @offset lie within the file, tables where ELF has them: at multiples of 8. */
-static const void *file_range(const struct capo_elf_file *elf, uint64_t offset, uint64_t n, uint64_t size)
+/* @n objects of @size bytes at @offset lie within the file, tables where ELF has them: at multiples
+ * of 8. */
+static const void *file_range(const struct capo_elf_file *elf, uint64_t offset, uint64_t n,
+                              uint64_t size)
 {
         if (offset > elf->size || n > (elf->size - offset) / size || (size > 1 && offset % 8))
                 return NULL;
@@ -65,10 +68,13 @@ bool capo_elf_is_static(const struct capo_elf_file *elf)
 
 /* Every defined symbol of the tables of that kind; a function that returns true ends it. */
 static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
-                        bool (*each)(const Elf64_Sym *symbol, const char *name, size_t room, void *arg), void *arg)
+                        bool (*each)(const Elf64_Sym *symbol, const char *name, size_t room,
+                                     void *arg),
+                        void *arg)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
-        const Elf64_Shdr *sections = file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+        const Elf64_Shdr *sections =
+                file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
 
         for (unsigned i = 0; sections && i < head->e_shnum; i++) {
                 const Elf64_Shdr *s = &sections[i], *str;
@@ -85,7 +91,8 @@ static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
                         continue;
                 for (size_t k = 0; k < n; k++) {
                         if (symbols[k].st_shndx != SHN_UNDEF && symbols[k].st_name < str->sh_size &&
-                            each(&symbols[k], strings + symbols[k].st_name, str->sh_size - symbols[k].st_name, arg))
+                            each(&symbols[k], strings + symbols[k].st_name,
+                                 str->sh_size - symbols[k].st_name, arg))
                                 return true;
                 }
         }
@@ -126,7 +133,8 @@ static bool pass_on(const Elf64_Sym *symbol, const char *name, size_t room, void
         return false;
 }
 
-void capo_elf_each_export(const struct capo_elf_file *elf, void (*each)(const char *name, void *arg), void *arg)
+void capo_elf_each_export(const struct capo_elf_file *elf,
+                          void (*each)(const char *name, void *arg), void *arg)
 {
         each_symbol(elf, SHT_DYNSYM, pass_on, &(struct each_export){each, arg});
 }
@@ -134,7 +142,8 @@ void capo_elf_each_export(const struct capo_elf_file *elf, void (*each)(const ch
 int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
-        const Elf64_Shdr *sections = file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+        const Elf64_Shdr *sections =
+                file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
         size_t n_stem = strlen(stem);
         int highest = 0;
 
@@ -142,7 +151,8 @@ int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
                 const Elf64_Shdr *s = &sections[i];
                 const char *at, *end;
 
-                /* read-only, of the program's own: neither code nor what runs on the GPU, which is most of the file */
+                /* read-only, of the program's own: neither code nor what runs on the GPU, which is
+                 * most of the file */
                 if (s->sh_type != SHT_PROGBITS || s->sh_flags & (SHF_WRITE | SHF_EXECINSTR) ||
                     !(s->sh_flags & SHF_ALLOC) || s->sh_size > 64 << 20 ||
                     !(at = file_range(elf, s->sh_offset, s->sh_size, 1)))
@@ -150,7 +160,8 @@ int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
                 for (end = at + s->sh_size; (at = memmem(at, (size_t)(end - at), stem, n_stem));) {
                         int number = 0;
 
-                        for (at += n_stem; at < end && *at >= '0' && *at <= '9' && number < 1000; at++)
+                        for (at += n_stem; at < end && *at >= '0' && *at <= '9' && number < 1000;
+                             at++)
                                 number = number * 10 + *at - '0';
                         highest = number > highest ? number : highest;
                 }

@@ -11,7 +11,8 @@ struct capo_elf_file {
         size_t size;
 };
 
-/** capo_elf_open() - Return: 0; -errno; -ENOEXEC when it is not a 64-bit ELF file of this machine's byte order. */
+/** capo_elf_open() - Return: 0; -errno; -ENOEXEC when it is not a 64-bit ELF file of this machine's
+ * byte order. */
 int capo_elf_open(const char *path, struct capo_elf_file *elf);
 void capo_elf_close(struct capo_elf_file *elf);
 
@@ -21,15 +22,16 @@ bool capo_elf_is_static(const struct capo_elf_file *elf);
 /** capo_elf_exports() - a defined dynamic symbol of that name. */
 bool capo_elf_exports(const struct capo_elf_file *elf, const char *name);
 
-/** capo_elf_contains() - a defined symbol of that name in the static symbol table: code linked in, perhaps not
- * exported. */
+/** capo_elf_contains() - a defined symbol of that name in the static symbol table: code linked in,
+ * perhaps not exported. */
 bool capo_elf_contains(const struct capo_elf_file *elf, const char *name);
 
 /** capo_elf_each_export() - @each is called with the name of every function that is exported. */
-void capo_elf_each_export(const struct capo_elf_file *elf, void (*each)(const char *name, void *arg), void *arg);
+void capo_elf_each_export(const struct capo_elf_file *elf,
+                          void (*each)(const char *name, void *arg), void *arg);
 
-/** capo_elf_highest() - of the words in its read-only data that are @stem and a number, the highest number; 0: none is.
- * What a library looks for by name stands there. */
+/** capo_elf_highest() - of the words in its read-only data that are @stem and a number, the highest
+ * number; 0: none is. What a library looks for by name stands there. */
 int capo_elf_highest(const struct capo_elf_file *elf, const char *stem);
 
 #endif

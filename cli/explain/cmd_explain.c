@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo explain: why one call runs as it does. Three sources, each shown only as far as it was asked: the profile's
- * rules for the job's shape; real NCCL's predicted costs on virtual GPUs, before and after the tuner; what a recorded
- * job really ran.
+ * capo explain: why one call runs as it does. Three sources, each shown only as far as it was
+ * asked: the profile's rules for the job's shape; real NCCL's predicted costs on virtual GPUs,
+ * before and after the tuner; what a recorded job really ran.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ static int load_profile(struct explain *e)
 
         if (!e->profile_name)
                 return 0;
-        if (capo_profile_find(e->profile_name, NULL, e->plan.profile_path, sizeof e->plan.profile_path, &fault) ||
+        if (capo_profile_find(e->profile_name, NULL, e->plan.profile_path,
+                              sizeof e->plan.profile_path, &fault) ||
             capo_profile_load(e->plan.profile_path, &e->profile, &fault))
                 return capo_fail(CAPO_EXIT_FAIL, "%s", fault.text);
         e->plan.profile = e->plan.profile_path;
@@ -35,20 +36,24 @@ static int parse_query(struct explain *e, char **words)
         e->call = capo_call_find(words[0]);
         e->coll = capo_coll_of_call(e->call);
         if (!e->call || (e->coll < 0 && !e->log))
-                return capo_fail(-EINVAL,
-                                 "explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, "
-                                 "allgather, reducescatter",
-                                 words[0]);
-        if (capo_size_range(words[1], &e->bytes, &e->bytes_max) || (e->bytes != e->bytes_max && !e->log))
-                return capo_fail(-EINVAL, "explain: \"%s\" is not a size, such as 64K or 25M", words[1]);
+                return capo_fail(
+                        -EINVAL,
+                        "explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, "
+                        "allgather, reducescatter",
+                        words[0]);
+        if (capo_size_range(words[1], &e->bytes, &e->bytes_max) ||
+            (e->bytes != e->bytes_max && !e->log))
+                return capo_fail(-EINVAL, "explain: \"%s\" is not a size, such as 64K or 25M",
+                                 words[1]);
         snprintf(e->size, sizeof e->size, "%s", words[1]);
         e->layout = e->plan.layout && *e->plan.layout ? e->plan.layout : NULL;
         e->shape.allow_modelled = e->plan.allow_modelled;
         if (!e->log && !e->plan.n_topo && !e->plan.platform &&
             !(e->profile_name && e->shape.n_ranks && e->shape.n_nodes))
-                return capo_fail(-EINVAL,
-                                 "explain: name a machine (--platform, --topo), a job's shape with a profile (--ranks, "
-                                 "--nodes, --profile) or a recorded job (--log)");
+                return capo_fail(
+                        -EINVAL,
+                        "explain: name a machine (--platform, --topo), a job's shape with a profile (--ranks, "
+                        "--nodes, --profile) or a recorded job (--log)");
         return 0;
 }
 
@@ -78,18 +83,22 @@ static const char *take_release(void *nccl, const char *value)
 {
         int last;
 
-        return capo_nccl_parse(value, nccl, &last, NULL) < 0 || *(int *)nccl < 20000 ? "a release such as 2.28.9"
-                                                                                     : NULL;
+        return capo_nccl_parse(value, nccl, &last, NULL) < 0 || *(int *)nccl < 20000
+                       ? "a release such as 2.28.9"
+                       : NULL;
 }
 
 static const struct cli_option options[] = {
         {CLI_HEADING, "first form:"},
-        {"topo", CLI_LIST(struct explain, plan.topo, plan.n_topo, "FILE,..."), "the machine, as in capo plan"},
+        {"topo", CLI_LIST(struct explain, plan.topo, plan.n_topo, "FILE,..."),
+         "the machine, as in capo plan"},
         {"platform", CLI_TEXT(struct explain, plan.platform, "NAME"), "the same by its name"},
-        {"alloc", CLI_TEXT(struct explain, plan.alloc, "3+5"), "the first GPUs of its nodes, as in capo plan"},
+        {"alloc", CLI_TEXT(struct explain, plan.alloc, "3+5"),
+         "the first GPUs of its nodes, as in capo plan"},
         {"gpus", CLI_TEXT(struct explain, plan.gpus, "LIST"), "or these: 0:1,2,3;1:0-4"},
         {"nccl", CLI_FILE(struct explain, plan.nccl, "FILE"), "the libnccl.so.2 to ask"},
-        {"profile", CLI_FILE(struct explain, profile_name, "P"), "by this profile: a file, or a stored profile's name"},
+        {"profile", CLI_FILE(struct explain, profile_name, "P"),
+         "by this profile: a file, or a stored profile's name"},
         {"allow-modelled", CLI_FLAG(struct explain, plan.allow_modelled),
          "also use the profile's modelled rules, as capo run does with that option"},
         {"layout", CLI_TAKE(struct explain, plan.layout, "3+5", cli_question_take_layout),
@@ -99,20 +108,22 @@ static const struct cli_option options[] = {
         {CLI_HEADING, "second form:"},
         {"ranks", CLI_COUNT(struct explain, shape.n_ranks, "N", 1, 1 << 24), "the job's ranks"},
         {"nodes", CLI_COUNT(struct explain, shape.n_nodes, "M", 1, 1 << 24), "on so many nodes"},
-        {"nccl-version", CLI_TAKE(struct explain, shape.nccl, "2.28.9", take_release), "NCCL's release",
-         .example = "2.28.9"},
+        {"nccl-version", CLI_TAKE(struct explain, shape.nccl, "2.28.9", take_release),
+         "NCCL's release", .example = "2.28.9"},
         {CLI_HEADING, "third form:"},
         {"log", CLI_FILE(struct explain, log, "DIR"), "logs of the job"},
-        {"comm", CLI_TEXT(struct explain, comm, "NAME"), "only communicators of this name; * and ? as in the shell"},
+        {"comm", CLI_TEXT(struct explain, comm, "NAME"),
+         "only communicators of this name; * and ? as in the shell"},
         {CLI_HEADING, "all:"},
         {"json", CLI_FLAG(struct explain, json), "for programs"},
         CLI_WIDE,
         {0}};
 
 const struct cli_command explain_command = {
-        .usage = "CALL SIZE --platform NAME|--topo FILE [--alloc 3+5|--gpus ...] [--profile P] [--nccl FILE]\n"
-                 "CALL SIZE --ranks N --nodes M [--layout 3+5] [--nccl-version 2.28.9] --profile P\n"
-                 "CALL SIZE --log DIR [--comm NAME]",
+        .usage =
+                "CALL SIZE --platform NAME|--topo FILE [--alloc 3+5|--gpus ...] [--profile P] [--nccl FILE]\n"
+                "CALL SIZE --ranks N --nodes M [--layout 3+5] [--nccl-version 2.28.9] --profile P\n"
+                "CALL SIZE --log DIR [--comm NAME]",
         .about =
                 "Says for one call why it runs as it does: every candidate with NCCL's predicted cost, the rule of the "
                 "profile that decides (file and line) and why the others do not, what runs, and what blocked what the "
@@ -127,8 +138,9 @@ const struct cli_command explain_command = {
                 "SIZE is as in nccl-tests: 64K, 25M; for all-gather and reduce-scatter the total over ranks. In the third form also "
                 "as the report shows it: \"37.5 KiB\", and \"1-1.9 MiB\" for all sizes in between.",
         .options = options,
-        .after = "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"
-                 "  capo explain allreduce 25M --log capo-logs/48213 --comm dp",
+        .after =
+                "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"
+                "  capo explain allreduce 25M --log capo-logs/48213 --comm dp",
         .status = "0 explained, 1 could not be, 2 wrong command line.",
         .operand = "WORD",
         .missing = "expected a call and a size, such as: capo explain allreduce 4M ...",

@@ -30,7 +30,8 @@ static const char *rule_text(const char *rules, unsigned rule, char *text, size_
         bool known = rule && capo_rules_find(rules, rule, &r);
 
         if (known && r.chunk)
-                snprintf(chunk, sizeof chunk, ", chunks of %s", capo_size_print(r.chunk, size, sizeof size));
+                snprintf(chunk, sizeof chunk, ", chunks of %s",
+                         capo_size_print(r.chunk, size, sizeof size));
         if (!rule)
                 snprintf(text, room, "-");
         else if (!known)
@@ -38,8 +39,9 @@ static const char *rule_text(const char *rules, unsigned rule, char *text, size_
         else if (r.candidate)
                 snprintf(text, room, "sweep candidate: %s %s%s", r.algo, r.proto, chunk);
         else
-                snprintf(text, room, "%s when %s: %s %s%s%s%s", capo_rules_place(rules, rule, place, sizeof place),
-                         r.when, r.algo, r.proto, chunk, *r.turned ? "; calls turned: " : "", r.turned);
+                snprintf(text, room, "%s when %s: %s %s%s%s%s",
+                         capo_rules_place(rules, rule, place, sizeof place), r.when, r.algo,
+                         r.proto, chunk, *r.turned ? "; calls turned: " : "", r.turned);
         return text;
 }
 
@@ -48,11 +50,13 @@ static const char *comm_of(const struct capo_job *job, const struct capo_job_row
         return row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name;
 }
 
-static bool matches_query(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
+static bool matches_query(const struct explain *e, const struct capo_job *job,
+                          const struct capo_job_row *row)
 {
         if (row->call != e->call || row->bytes < e->bytes || row->bytes > e->bytes_max)
                 return false;
-        return !e->comm || (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
+        return !e->comm ||
+               (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
 }
 
 /* The sizes of the call, rising, each once. Return: their number; -ENOMEM. */
@@ -75,8 +79,9 @@ static long sizes_of(const struct explain *e, const struct capo_job *job, uint64
         return (long)kept;
 }
 
-/* A page shows 8,320 bytes as 8.1 KiB, and neighbours as 1-1.9 MiB: where no call has exactly the size, those that are shown
- * like it are meant. Says what there is where none is. Return: are there calls from e->bytes to e->bytes_max now? */
+/* A page shows 8,320 bytes as 8.1 KiB, and neighbours as 1-1.9 MiB: where no call has exactly the
+ * size, those that are shown like it are meant. Says what there is where none is. Return: are there
+ * calls from e->bytes to e->bytes_max now? */
 static bool settle_size(struct explain *e, const struct capo_job *job)
 {
         _cleanup_free_ uint64_t *sizes = NULL;
@@ -94,7 +99,8 @@ static bool settle_size(struct explain *e, const struct capo_job *job)
                         return true;
                 above += sizes[i] < e->bytes;
                 capo_size_print(sizes[i], shown, sizeof shown);
-                if ((sizes[i] >= e->bytes && sizes[i] <= e->bytes_max) || !strcmp(shown, from) || !strcmp(shown, to)) {
+                if ((sizes[i] >= e->bytes && sizes[i] <= e->bytes_max) || !strcmp(shown, from) ||
+                    !strcmp(shown, to)) {
                         first = first < 0 ? i : first;
                         last = i;
                 }
@@ -105,26 +111,30 @@ static bool settle_size(struct explain *e, const struct capo_job *job)
                 return true;
         }
         if (above == 0 || above == n)
-                capo_error("%s holds no %s of %s; the nearest size is %llu bytes", e->log, capo_call_name(e->call),
-                           e->size, (unsigned long long)sizes[above ? n - 1 : 0]);
+                capo_error("%s holds no %s of %s; the nearest size is %llu bytes", e->log,
+                           capo_call_name(e->call), e->size,
+                           (unsigned long long)sizes[above ? n - 1 : 0]);
         else
-                capo_error("%s holds no %s of %s; the nearest sizes are %llu and %llu bytes", e->log,
-                           capo_call_name(e->call), e->size, (unsigned long long)sizes[above - 1],
-                           (unsigned long long)sizes[above]);
+                capo_error("%s holds no %s of %s; the nearest sizes are %llu and %llu bytes",
+                           e->log, capo_call_name(e->call), e->size,
+                           (unsigned long long)sizes[above - 1], (unsigned long long)sizes[above]);
         return false;
 }
 
-static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row, const char *rules)
+static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row,
+                        const char *rules)
 {
         enum capo_clock clock = capo_job_row_clock(row);
         struct capo_sampled s = capo_job_row_sampled(row);
         char text[1024];
 
-        return json_pack("{s:s, s:I, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "bytes",
-                         (json_int_t)row->bytes, "algo", capo_ran_algo(row->algo_proto), "proto",
-                         capo_ran_proto(row->algo_proto), "channels", row->channels, "count", (json_int_t)row->count,
-                         "clock", capo_clock_name(clock), "p50_us", capo_sampled_quantile(&s, 0.5) / 1e3, "p95_us",
-                         capo_sampled_quantile(&s, 0.95) / 1e3, "rule", rule_text(rules, row->rule, text, sizeof text));
+        return json_pack("{s:s, s:I, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm",
+                         comm_of(job, row), "bytes", (json_int_t)row->bytes, "algo",
+                         capo_ran_algo(row->algo_proto), "proto", capo_ran_proto(row->algo_proto),
+                         "channels", row->channels, "count", (json_int_t)row->count, "clock",
+                         capo_clock_name(clock), "p50_us", capo_sampled_quantile(&s, 0.5) / 1e3,
+                         "p95_us", capo_sampled_quantile(&s, 0.95) / 1e3, "rule",
+                         rule_text(rules, row->rule, text, sizeof text));
 }
 
 /* What the program asked for with these calls, where it did. */
@@ -151,8 +161,8 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
         json_t *list = json_array();
 
         for (long i = 0; i < n; i++)
-                json_array_append_new(
-                        list, json_pack("{s:s, s:I}", "config", asked[i].text, "calls", (json_int_t)asked[i].calls));
+                json_array_append_new(list, json_pack("{s:s, s:I}", "config", asked[i].text,
+                                                      "calls", (json_int_t)asked[i].calls));
         capo_asked_free(asked, n);
         return list;
 }
@@ -164,9 +174,12 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
         bool unknown = false;
 
         cli_screen_begin(stdout);
-        printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size, e->log);
+        printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size,
+               e->log);
         if (t)
-                capo_table_row(t, "comm\tbytes\talgo\tproto\tch\tcount\tp50 us\tp95 us\tclock\tdecided by");
+                capo_table_row(
+                        t,
+                        "comm\tbytes\talgo\tproto\tch\tcount\tp50 us\tp95 us\tclock\tdecided by");
         for (uint32_t i = 0; t && i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
                 enum capo_clock clock = capo_job_row_clock(row);
@@ -175,12 +188,13 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
                 if (!matches_query(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
-                capo_table_row(t, "%s\t%llu\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
-                               (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
-                               capo_ran_proto(row->algo_proto), row->channels, (unsigned long long)row->count,
-                               capo_sampled_quantile(&s, 0.5) / 1e3, capo_sampled_quantile(&s, 0.95) / 1e3,
-                               capo_clock_name(clock),
-                               row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
+                capo_table_row(
+                        t, "%s\t%llu\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
+                        (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
+                        capo_ran_proto(row->algo_proto), row->channels,
+                        (unsigned long long)row->count, capo_sampled_quantile(&s, 0.5) / 1e3,
+                        capo_sampled_quantile(&s, 0.95) / 1e3, capo_clock_name(clock),
+                        row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
         }
         capo_table_print(t, stdout, 1, "", "");
         if (unknown)
@@ -204,8 +218,8 @@ static void say_others(struct explain *e, const struct capo_job *job)
                 if (matches_query(e, job, &job->rows[i]) && !strstr(names, name))
                         capo_append(names, sizeof names, "%s%.60s", *names ? ", " : "", name);
         }
-        capo_error("%s: no communicator \"%s\" has %s of %s; these have: %s", e->log, asked ? asked : "-",
-                   capo_call_name(e->call), e->size, names);
+        capo_error("%s: no communicator \"%s\" has %s of %s; these have: %s", e->log,
+                   asked ? asked : "-", capo_call_name(e->call), e->size, names);
         e->comm = asked;
 }
 
@@ -234,9 +248,10 @@ int explain_recorded(struct explain *e)
                         if (matches_query(e, job, &job->rows[i]))
                                 json_array_append_new(rows, row_json(job, &job->rows[i], rules));
                 }
-                page = json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call", capo_call_name(e->call),
-                                 "bytes", (json_int_t)e->bytes, "bytes_max", (json_int_t)e->bytes_max, "ran", rows,
-                                 "asked", asked_json(e, job));
+                page = json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call",
+                                 capo_call_name(e->call), "bytes", (json_int_t)e->bytes,
+                                 "bytes_max", (json_int_t)e->bytes_max, "ran", rows, "asked",
+                                 asked_json(e, job));
                 cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
         } else {
                 print_text(e, job, rules);

@@ -19,20 +19,21 @@
 #include "profiles/fragment/bound.h"
 #include "profiles/plan/plan_judge.h"
 
-static const char *choice_text(unsigned algo, unsigned proto, unsigned channels, unsigned chunk, char *text,
-                               size_t room)
+static const char *choice_text(unsigned algo, unsigned proto, unsigned channels, unsigned chunk,
+                               char *text, size_t room)
 {
         char size[16];
 
         if (!algo)
                 snprintf(text, room, "left to NCCL");
         else if (channels)
-                snprintf(text, room, "%s %s, up to %u channels", capo_algo_name(algo), capo_proto_name(proto),
-                         channels);
+                snprintf(text, room, "%s %s, up to %u channels", capo_algo_name(algo),
+                         capo_proto_name(proto), channels);
         else
                 snprintf(text, room, "%s %s", capo_algo_name(algo), capo_proto_name(proto));
         if (algo && chunk)
-                capo_append(text, room, ", chunks of %s", capo_size_print(chunk, size, sizeof size));
+                capo_append(text, room, ", chunks of %s",
+                            capo_size_print(chunk, size, sizeof size));
         return text;
 }
 
@@ -56,9 +57,10 @@ static const char *turned_text(const struct capo_row *row, int nccl, char *text,
         return text;
 }
 
-/* One line per rule that lists the collective: it decides, it would but for a better one, or why it does not hold. */
-static void print_verdict(const struct capo_profile *p, const struct capo_rule_verdict *v, uint32_t winner,
-                          const struct capo_plan_decision *d)
+/* One line per rule that lists the collective: it decides, it would but for a better one, or why it
+ * does not hold. */
+static void print_verdict(const struct capo_profile *p, const struct capo_rule_verdict *v,
+                          uint32_t winner, const struct capo_plan_decision *d)
 {
         struct capo_choice c = d->choice;
         const struct capo_rule *rule = &p->rules[v->rule];
@@ -71,8 +73,10 @@ static void print_verdict(const struct capo_profile *p, const struct capo_rule_v
         switch (v->fate) {
         case CAPO_RULE_DECIDES:
                 printf("decides, line %u: %s%s%s", row->line,
-                       choice_text(row->algo, row->proto, row->channels, row->chunk, what, sizeof what),
-                       chunk_text(row, d->shape.nccl), turned_text(row, d->shape.nccl, turned, sizeof turned));
+                       choice_text(row->algo, row->proto, row->channels, row->chunk, what,
+                                   sizeof what),
+                       chunk_text(row, d->shape.nccl),
+                       turned_text(row, d->shape.nccl, turned, sizeof turned));
                 if (!isnan(row->gain))
                         printf(", gain %.0f %%", (double)row->gain * 100);
                 putchar('\n');
@@ -103,19 +107,22 @@ static void print_rules(const struct explain *e, const struct capo_plan_decision
 
 static json_t *rules_json(const struct explain *e, const struct capo_plan_decision *d)
 {
-        static const char *const fates[] = {"decides", "not this job", "not this call", "less specific",
-                                            "no row of this size"};
+        static const char *const fates[] = {"decides", "not this job", "not this call",
+                                            "less specific", "no row of this size"};
         json_t *rules = json_array();
         size_t n = 0;
         uint32_t winner;
-        _cleanup_free_ struct capo_rule_verdict *list = e->profile ? capo_plan_judge(e->profile, d, &winner, &n) : NULL;
+        _cleanup_free_ struct capo_rule_verdict *list =
+                e->profile ? capo_plan_judge(e->profile, d, &winner, &n) : NULL;
 
         for (size_t i = 0; list && i < n; i++) {
                 const struct capo_rule *rule = &e->profile->rules[list[i].rule];
 
-                json_array_append_new(rules, json_pack("{s:i, s:s, s:s, s:s?}", "line", (int)rule->line, "basis",
-                                                       rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured",
-                                                       "verdict", fates[list[i].fate], "why", list[i].why));
+                json_array_append_new(
+                        rules,
+                        json_pack("{s:i, s:s, s:s, s:s?}", "line", (int)rule->line, "basis",
+                                  rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured",
+                                  "verdict", fates[list[i].fate], "why", list[i].why));
         }
         return rules;
 }
@@ -129,13 +136,15 @@ static json_t *rule_json(const struct explain *e, struct capo_choice c)
         if (!c.rule || c.rule > e->profile->n_rows)
                 return json_null();
         row = &e->profile->rows[c.rule - 1];
-        json = json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line", (int)row->line, "algo",
-                         row->algo ? capo_algo_name(row->algo) : "leave", "proto", capo_proto_name(row->proto),
-                         "channels", row->channels, "leave", !row->algo);
+        json = json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line",
+                         (int)row->line, "algo", row->algo ? capo_algo_name(row->algo) : "leave",
+                         "proto", capo_proto_name(row->proto), "channels", row->channels, "leave",
+                         !row->algo);
         if (row->chunk)
                 json_object_set_new(json, "chunk", json_integer(row->chunk));
         if (capo_row_turned(row))
-                json_object_set_new(json, "turned", json_string(capo_row_turned_text(row, turned, sizeof turned)));
+                json_object_set_new(json, "turned",
+                                    json_string(capo_row_turned_text(row, turned, sizeof turned)));
         return json;
 }
 
@@ -150,17 +159,19 @@ static const char *source_word(const struct capo_layout_why *why)
 static void print_layout(const struct capo_plan_decision *d)
 {
         if (d->shape.n_nodes > 1)
-                printf("layout   %s: %s\n", d->shape.layout ? d->shape.layout : "?", d->layout_why.text);
+                printf("layout   %s: %s\n", d->shape.layout ? d->shape.layout : "?",
+                       d->layout_why.text);
 }
 
 /* What both forms say of the profile, for programs. */
 static json_t *decision_json(const struct explain *e, const struct capo_plan_decision *d)
 {
-        return json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "capo_explain", 1, "coll",
-                         capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", d->shape.n_ranks, "nodes",
-                         d->shape.n_nodes, "layout", d->shape.layout ? d->shape.layout : "", "layout_by",
-                         source_word(&d->layout_why), "layout_why", d->layout_why.text, "rule",
-                         e->profile ? rule_json(e, d->choice) : json_null(), "rules", rules_json(e, d));
+        return json_pack(
+                "{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "capo_explain", 1, "coll",
+                capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", d->shape.n_ranks,
+                "nodes", d->shape.n_nodes, "layout", d->shape.layout ? d->shape.layout : "",
+                "layout_by", source_word(&d->layout_why), "layout_why", d->layout_why.text, "rule",
+                e->profile ? rule_json(e, d->choice) : json_null(), "rules", rules_json(e, d));
 }
 
 int explain_shape(struct explain *e)
@@ -175,8 +186,10 @@ int explain_shape(struct explain *e)
         char canonical[CAPO_LAYOUT_TEXT], what[96];
 
         if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical))
-                return capo_fail(CAPO_EXIT_USAGE, "--layout %s: expected ranks per node, such as 3+5", e->layout);
-        capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived, &d.layout_why);
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "--layout %s: expected ranks per node, such as 3+5", e->layout);
+        capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived,
+                        &d.layout_why);
         capo_plan_look_up(e->profile, &d);
         if (e->json) {
                 json_t *page = decision_json(e, &d);
@@ -187,12 +200,13 @@ int explain_shape(struct explain *e)
         }
         cli_screen_begin(stdout);
         printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
-               capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes, d.shape.layout ? ": " : "",
-               d.shape.layout ? d.shape.layout : "");
+               capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes,
+               d.shape.layout ? ": " : "", d.shape.layout ? d.shape.layout : "");
         print_layout(&d);
         print_rules(e, &d);
         printf("\nthe tuner would answer: %s\n",
-               choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what, sizeof what));
+               choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what,
+                           sizeof what));
         return CAPO_EXIT_OK;
 }
 
@@ -205,7 +219,8 @@ static void candidates_text(const struct explain *e, const struct capo_plan_row 
         if (!t)
                 return;
         putchar('\n');
-        capo_table_row(t, "algo\tproto\tpredicted us\t%s", compare ? "by itself / with the profile" : "");
+        capo_table_row(t, "algo\tproto\tpredicted us\t%s",
+                       compare ? "by itself / with the profile" : "");
         for (unsigned a = 0; a < plain->n_algo; a++) {
                 for (unsigned p = 0; p < plain->n_proto; p++) {
                         float us = plain->cost[a][p];
@@ -223,12 +238,16 @@ static void candidates_text(const struct explain *e, const struct capo_plan_row 
                         else
                                 capo_table_cell(t, "%.1f", (double)us);
                         if (default_runs)
-                                snprintf(own, sizeof own, "NCCL chooses it (%u channels)", plain->channels);
+                                snprintf(own, sizeof own, "NCCL chooses it (%u channels)",
+                                         plain->channels);
                         if (tuned_runs)
-                                snprintf(with, sizeof with, "%swith the profile it runs (%u channels)",
+                                snprintf(with, sizeof with,
+                                         "%swith the profile it runs (%u channels)",
                                          default_runs ? "; " : "", tuned->channels);
-                        capo_table_cell(t, "%s%s%s%s", own, with, wanted && !tuned_runs && default_runs ? "; " : "",
-                                        wanted && !tuned_runs ? "wanted by the profile, blocked" : "");
+                        capo_table_cell(t, "%s%s%s%s", own, with,
+                                        wanted && !tuned_runs && default_runs ? "; " : "",
+                                        wanted && !tuned_runs ? "wanted by the profile, blocked"
+                                                              : "");
                 }
         }
         capo_table_print(t, stdout, 1, "", "");
@@ -246,12 +265,14 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
                 for (unsigned p = 0; p < plain->n_proto; p++) {
                         double us = (double)plain->cost[a][p];
 
-                        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:b, s:b}", "algo",
-                                                              capo_algo_name(a + 1), "proto", capo_proto_name(p + 1),
-                                                              "us", cli_json_known(us), "default",
-                                                              plain->algo == a + 1 && plain->proto == p + 1, "runs",
-                                                              tuned ? tuned->algo == a + 1 && tuned->proto == p + 1
-                                                                    : plain->algo == a + 1 && plain->proto == p + 1));
+                        json_array_append_new(
+                                list,
+                                json_pack("{s:s, s:s, s:o, s:b, s:b}", "algo",
+                                          capo_algo_name(a + 1), "proto", capo_proto_name(p + 1),
+                                          "us", cli_json_known(us), "default",
+                                          plain->algo == a + 1 && plain->proto == p + 1, "runs",
+                                          tuned ? tuned->algo == a + 1 && tuned->proto == p + 1
+                                                : plain->algo == a + 1 && plain->proto == p + 1));
                 }
         }
         return list;
@@ -264,35 +285,44 @@ static bool find_bound(const struct explain *e, struct fragment_bound *b)
         char why[512];
 
         *b = (struct fragment_bound){0};
-        if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
+        if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
+                                    sizeof why) < 0)
                 return false; /* said before, when NCCL was asked */
-        return t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 && b->busbw_gbs[e->coll] > 0;
+        return t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 &&
+               b->busbw_gbs[e->coll] > 0;
 }
 
-static void print_bound(const struct explain *e, const struct fragment_bound *b, const struct capo_plan_row *runs)
+static void print_bound(const struct explain *e, const struct fragment_bound *b,
+                        const struct capo_plan_row *runs)
 {
         printf("class    %s: its links allow %.1f GB/s busbw%s", b->class, b->busbw_gbs[e->coll],
                capo_ceiling_text(b->of[e->coll]));
         if (runs->busbw_gbs > 0)
-                printf(", this is expected to reach %.0f %% of it%s", 100 * runs->busbw_gbs / b->busbw_gbs[e->coll],
-                       runs->busbw_gbs > 1.005 * b->busbw_gbs[e->coll] ? ", which it cannot: NCCL's model is too fast"
-                                                                       : "");
+                printf(", this is expected to reach %.0f %% of it%s",
+                       100 * runs->busbw_gbs / b->busbw_gbs[e->coll],
+                       runs->busbw_gbs > 1.005 * b->busbw_gbs[e->coll]
+                               ? ", which it cannot: NCCL's model is too fast"
+                               : "");
         putchar('\n');
 }
 
-static void show_json(const struct explain *e, const struct capo_plan_decision *d, const struct capo_plan_row *own,
-                      const struct capo_plan_row *with, const char *blocked, const struct fragment_bound *bound)
+static void show_json(const struct explain *e, const struct capo_plan_decision *d,
+                      const struct capo_plan_row *own, const struct capo_plan_row *with,
+                      const char *blocked, const struct fragment_bound *bound)
 {
         json_t *page = decision_json(e, d);
         char version[16];
 
-        json_object_set_new(page, "nccl",
-                            json_string(capo_nccl_text((uint32_t)d->shape.nccl, version, sizeof version)));
+        json_object_set_new(
+                page, "nccl",
+                json_string(capo_nccl_text((uint32_t)d->shape.nccl, version, sizeof version)));
         json_object_set_new(page, "blocked", blocked ? json_string(blocked) : json_null());
         json_object_set_new(page, "class", bound ? json_string(bound->class) : json_null());
-        json_object_set_new(page, "ceiling_busbw_gbs", bound ? json_real(bound->busbw_gbs[e->coll]) : json_null());
+        json_object_set_new(page, "ceiling_busbw_gbs",
+                            bound ? json_real(bound->busbw_gbs[e->coll]) : json_null());
         json_object_set_new(page, "ceiling_on",
-                            bound ? json_string(capo_ceiling_word(bound->of[e->coll])) : json_null());
+                            bound ? json_string(capo_ceiling_word(bound->of[e->coll]))
+                                  : json_null());
         json_object_set_new(page, "candidates", candidates_json(own, with));
         cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
 }
@@ -300,7 +330,8 @@ static void show_json(const struct explain *e, const struct capo_plan_decision *
 /* @answers: NCCL by itself; with the profile, when there is one. */
 static void show_answers(struct explain *e, const struct capo_plan_answer *answers)
 {
-        const struct capo_plan_row *own = &answers[0].rows[0], *with = e->profile ? &answers[1].rows[0] : NULL,
+        const struct capo_plan_row *own = &answers[0].rows[0],
+                                   *with = e->profile ? &answers[1].rows[0] : NULL,
                                    *runs = with ? with : own;
         char version[16], what[96], nodes[4096], layout[CAPO_LAYOUT_TEXT];
         struct capo_plan_by by = {.profile = e->profile,
@@ -321,26 +352,29 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
                 return;
         }
         cli_screen_begin(stdout);
-        printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
-               capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes), d.shape.n_ranks,
-               d.shape.n_nodes, d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ", layout " : "",
-               d.shape.layout ? d.shape.layout : "");
+        printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n",
+               capo_call_name(e->call), e->size,
+               capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes),
+               d.shape.n_ranks, d.shape.n_nodes, d.shape.n_nodes == 1 ? "" : "s",
+               d.shape.layout ? ", layout " : "", d.shape.layout ? d.shape.layout : "");
         printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n",
                capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));
         print_layout(&d);
         candidates_text(e, own, with, d.choice);
         if (e->profile)
                 print_rules(e, &d);
-        printf("\nruns     %s, %u channels", choice_text(runs->algo, runs->proto, 0, 0, what, sizeof what),
-               runs->channels);
+        printf("\nruns     %s, %u channels",
+               choice_text(runs->algo, runs->proto, 0, 0, what, sizeof what), runs->channels);
         if (with && !why && d.choice.algo)
                 printf(", by the profile");
         putchar('\n');
         if (why)
                 printf("blocked  %s: %s\n",
-                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what, sizeof what),
+                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk,
+                                   what, sizeof what),
                        why);
-        /* a tuner's choice costs nothing in the table it leaves: the time is the model's of before */
+        /* a tuner's choice costs nothing in the table it leaves: the time is the model's of before
+         */
         if (bounded && with && capo_plan_compare(&answers[0], &answers[1], NULL, &compared) == 0)
                 print_bound(e, &bound, &compared.rows[0].with);
         else if (bounded)

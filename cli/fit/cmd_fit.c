@@ -41,7 +41,8 @@ static void show_fit_progress(const char *what, double done, void *user)
 
 static int who_and_when(struct capo_profile *profile)
 {
-        const char *epoch = getenv("SOURCE_DATE_EPOCH"); /* reproducible files: reproducible-builds.org */
+        const char *epoch =
+                getenv("SOURCE_DATE_EPOCH"); /* reproducible files: reproducible-builds.org */
         time_t now = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
         char date[16] = "";
         struct tm tm;
@@ -52,7 +53,8 @@ static int who_and_when(struct capo_profile *profile)
                capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
 }
 
-static int note_provenance(const struct job *j, const struct capo_fit *fit, struct capo_profile *profile)
+static int note_provenance(const struct job *j, const struct capo_fit *fit,
+                           struct capo_profile *profile)
 {
         const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
         char nccl[16], sources[256] = "";
@@ -67,9 +69,11 @@ static int note_provenance(const struct job *j, const struct capo_fit *fit, stru
                 capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
         }
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
-                               like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl) : "not recorded");
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "clock",
-                               capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
+                               like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl)
+                                          : "not recorded");
+        e |= capo_profile_note(
+                profile, CAPO_PROVENANCE, "clock",
+                capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
         e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
         if (like->gpu[0])
@@ -96,8 +100,8 @@ static int write_svg(FILE *f, const void *fit)
         return capo_svg_fit(f, fit, "capo fit");
 }
 
-static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile, int n_rules,
-                         int n_rows)
+static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile,
+                         int n_rules, int n_rows)
 {
         size_t n = j->out ? strlen(j->out) : 0;
         struct stat st;
@@ -105,9 +109,11 @@ static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_
         if (j->out) {
                 if (write_file(j->out, write_profile, profile) < 0)
                         return CAPO_EXIT_FAIL;
-                if (!j->svg && stat(j->out, &st) == 0 && S_ISREG(st.st_mode)) { /* beside a device is no place */
+                if (!j->svg && stat(j->out, &st) == 0 &&
+                    S_ISREG(st.st_mode)) { /* beside a device is no place */
                         snprintf(j->svg_beside, sizeof j->svg_beside, "%.*s.svg",
-                                 n > 5 && !strcmp(j->out + n - 5, ".json") ? (int)n - 5 : (int)n, j->out);
+                                 n > 5 && !strcmp(j->out + n - 5, ".json") ? (int)n - 5 : (int)n,
+                                 j->out);
                         j->svg = j->svg_beside;
                 }
         }
@@ -116,27 +122,31 @@ static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_
         if (j->json)
                 return CAPO_EXIT_OK;
         if (j->out)
-                printf("\nwrote %s: %d rule%s, %d row%s%s", j->out, n_rules, n_rules == 1 ? "" : "s", n_rows,
-                       n_rows == 1 ? "" : "s", n_rules ? "" : " (NCCL's own choices are as good as anything measured)");
+                printf("\nwrote %s: %d rule%s, %d row%s%s", j->out, n_rules,
+                       n_rules == 1 ? "" : "s", n_rows, n_rows == 1 ? "" : "s",
+                       n_rules ? "" : " (NCCL's own choices are as good as anything measured)");
         else
-                printf("\n%d rule%s, %d row%s; -o FILE writes them", n_rules, n_rules == 1 ? "" : "s", n_rows,
-                       n_rows == 1 ? "" : "s");
+                printf("\n%d rule%s, %d row%s; -o FILE writes them", n_rules,
+                       n_rules == 1 ? "" : "s", n_rows, n_rows == 1 ? "" : "s");
         printf(j->svg ? "      picture: %s\n" : "\n", j->svg);
         return CAPO_EXIT_OK;
 }
 
-/* Rules name ranks, nodes, layout and release; nothing in them could tell two kinds of GPU apart. */
+/* Rules name ranks, nodes, layout and release; nothing in them could tell two kinds of GPU apart.
+ */
 static bool two_kinds(const struct capo_fit *fit)
 {
         for (int i = 0; i < fit->n_series; i++) {
                 for (int k = 0; k < i; k++) {
-                        const struct capo_trial *a = &fit->series[i].like, *b = &fit->series[k].like;
+                        const struct capo_trial *a = &fit->series[i].like,
+                                                *b = &fit->series[k].like;
 
                         if (a->gpu[0] && b->gpu[0] && strcmp(a->gpu, b->gpu)) {
-                                capo_error("fit: two kinds of GPU, \"%s\" and \"%s\": one profile cannot tell them "
-                                           "apart; fit each by "
-                                           "itself",
-                                           a->gpu, b->gpu);
+                                capo_error(
+                                        "fit: two kinds of GPU, \"%s\" and \"%s\": one profile cannot tell them "
+                                        "apart; fit each by "
+                                        "itself",
+                                        a->gpu, b->gpu);
                                 return true;
                         }
                 }
@@ -192,7 +202,8 @@ static int model_alone(struct job *j)
                 } else if (!j->json) {
                         printf("\nwrote %s: %d rule%s, marked modelled; capo run --allow-modelled and capo plan "
                                "--allow-modelled use %s\n",
-                               j->out, n_rules, n_rules == 1 ? "" : "s", n_rules == 1 ? "it" : "them");
+                               j->out, n_rules, n_rules == 1 ? "" : "s",
+                               n_rules == 1 ? "it" : "them");
                 }
         } else if (status == CAPO_EXIT_OK && !j->json) {
                 printf(n_rules  ? "\n%d rule%s; -o FILE writes them\n"
@@ -245,7 +256,8 @@ static int run_fit(void *options, int n, char **words)
         int status = CAPO_EXIT_FAIL, n_rules, n_rows, r;
 
         if (j->models.every && (n || !j->models.n))
-                return capo_fail(CAPO_EXIT_USAGE, "fit: --every goes with --model and without inputs");
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "fit: --every goes with --model and without inputs");
         if (!n && !j->models.n)
                 return capo_fail(CAPO_EXIT_USAGE, "fit: no input; capo fit --help");
         if (!n)
@@ -278,7 +290,8 @@ static int run_fit(void *options, int n, char **words)
         if (j->out && two_kinds(fit))
                 goto end;
         profile = capo_profile_new(j->name ? j->name : "");
-        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 || note_provenance(j, fit, profile) < 0) {
+        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 ||
+            note_provenance(j, fit, profile) < 0) {
                 capo_error("fit: no memory");
                 goto end;
         }
@@ -286,7 +299,8 @@ static int run_fit(void *options, int n, char **words)
                 fit_json(&j->set, fit, profile);
         else
                 fit_page(&j->set, fit, &(struct fit_page){j->all});
-        if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules, &n_rows) < 0)
+        if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules,
+                                &n_rows) < 0)
                 goto end;
         status = write_outputs(j, fit, profile, n_rules, n_rows);
 end:
@@ -298,9 +312,10 @@ end:
 static const struct job defaults = {.options = {.min_gain = 0.01}};
 
 static const struct cli_option options[] = {
-        {"output", CLI_FILE(struct job, out, "FILE"), "write the profile there (JSON; docs/profile-format.md)",
-         .letter = 'o'},
-        {"svg", CLI_FILE(struct job, svg, "FILE"), "the picture; default next to the profile, as .svg"},
+        {"output", CLI_FILE(struct job, out, "FILE"),
+         "write the profile there (JSON; docs/profile-format.md)", .letter = 'o'},
+        {"svg", CLI_FILE(struct job, svg, "FILE"),
+         "the picture; default next to the profile, as .svg"},
         {"json", CLI_FLAG(struct job, json), "the page as JSON"},
         {"min-gain", CLI_PERCENT(struct job, options.min_gain, "P", 0, 99.999),
          "percent of time a rule must save to be written (default 1)", .example = "2%"},
@@ -314,12 +329,15 @@ static const struct cli_option options[] = {
          "modelled: capo run --allow-modelled uses them"},
         {"every", CLI_FLAG(struct job, models.every),
          "with --model 3+5 and no INPUT: a rule for every class of such allocations"},
-        {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"), "for --model without INPUT; default 1K..8G*2"},
+        {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"),
+         "for --model without INPUT; default 1K..8G*2"},
         {"topo", CLI_FILE(struct job, models.topo, "FILE"),
          "the machine: for --model, as capo plan takes it, and what its links carry at most"},
         {"platform", CLI_TEXT(struct job, models.platform, "NAME"), "the same by its name"},
-        {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"), "the libnccl.so.2 that --model asks"},
-        {"runs", CLI_FLAG(struct job, runs), "only say what was made of each run: file, line, label, and why"},
+        {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"),
+         "the libnccl.so.2 that --model asks"},
+        {"runs", CLI_FLAG(struct job, runs),
+         "only say what was made of each run: file, line, label, and why"},
         {"force", CLI_FLAG(struct job, options.force),
          "believe gains that look like a fault of the measurement, and compare runs of other settings, hosts and drivers"},
         {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer"},

@@ -15,17 +15,20 @@ struct fit_models {
 };
 
 /** fit_models_measured() - from the measurements in @fit. Return: 0; -1 after saying why not. */
-int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const struct capo_fit_options *options,
-                        struct capo_profile *profile, bool print, int *n_rules, int *n_rows);
+int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
+                        const struct capo_fit_options *options, struct capo_profile *profile,
+                        bool print, int *n_rules, int *n_rows);
 
-/** fit_models_alone() - from nothing but the machine's description; prints the page. Return: 0; -1, said. */
-int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options, struct capo_profile *profile,
-                     bool json, int *n_rules);
+/** fit_models_alone() - from nothing but the machine's description; prints the page. Return: 0; -1,
+ * said. */
+int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options,
+                     struct capo_profile *profile, bool json, int *n_rules);
 
 /* One allocation's page. */
 struct fit_models_shown {
         const char *text, *machine; /* the option's value; "dgx1v" */
-        const char *measured_in;    /* where the rate of a link was measured; NULL: it is NCCL's planning constant */
+        const char *measured_in;    /* where the rate of a link was measured; NULL: it is NCCL's
+                                       planning constant */
         const struct capo_topology *t;
         const struct capo_alloc *a;
         const struct capo_fit_fragment *f;

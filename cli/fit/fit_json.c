@@ -25,17 +25,19 @@ static json_t *pack_beside(const struct capo_fit *fit)
         for (size_t i = 0; i < fit->n_beside; i++) {
                 const struct capo_fit_beside *b = &fit->beside[i];
 
-                json_array_append_new(list,
-                                      json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:f, s:I}", "collective",
-                                                capo_call_name(b->call), "ranks", b->like.n_ranks, "clock",
-                                                capo_make_name(b->make), "algo", capo_ran_algo(b->ran), "proto",
-                                                capo_ran_proto(b->ran), "from", (json_int_t)b->from, "upto",
-                                                (json_int_t)b->upto, "us", b->us, "samples", (json_int_t)b->n_samples));
+                json_array_append_new(
+                        list, json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:f, s:I}",
+                                        "collective", capo_call_name(b->call), "ranks",
+                                        b->like.n_ranks, "clock", capo_make_name(b->make), "algo",
+                                        capo_ran_algo(b->ran), "proto", capo_ran_proto(b->ran),
+                                        "from", (json_int_t)b->from, "upto", (json_int_t)b->upto,
+                                        "us", b->us, "samples", (json_int_t)b->n_samples));
         }
         return list;
 }
 
-int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const struct capo_profile *profile)
+int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
+             const struct capo_profile *profile)
 {
         json_t *list = json_array(), *page;
         int r;
@@ -55,40 +57,52 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const s
                                 if (!isnan(cell->us))
                                         json_array_append_new(
                                                 times,
-                                                json_pack("{s:s, s:f, s:f, s:f, s:i, s:b}", "candidate",
-                                                          capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
-                                                          "us", cell->us, "lo", cell->lo, "hi", cell->hi, "samples",
-                                                          (int)cell->n_samples, "same_as_nccl", cell->is_default));
+                                                json_pack("{s:s, s:f, s:f, s:f, s:i, s:b}",
+                                                          "candidate",
+                                                          capo_fit_candidate_text(&s->candidates[c],
+                                                                                  name,
+                                                                                  sizeof name),
+                                                          "us", cell->us, "lo", cell->lo, "hi",
+                                                          cell->hi, "samples", (int)cell->n_samples,
+                                                          "same_as_nccl", cell->is_default));
                         }
                         json_array_append_new(
-                                points, json_pack("{s:I, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "bytes",
-                                                  (json_int_t)q->bytes, "chosen",
-                                                  q->chosen > 0 ? capo_fit_candidate_text(&s->candidates[q->chosen],
-                                                                                          name, sizeof name)
-                                                                : "leave",
-                                                  "nccl_ran", q->default_ran ? capo_ran_algo(q->default_ran) : "",
-                                                  "gain", real_or_null(q->gain), "gain_lo", real_or_null(q->gain_lo),
-                                                  "gain_hi", real_or_null(q->gain_hi), "written",
-                                                  capo_fit_verdict_text(q->verdict), "times", times));
+                                points,
+                                json_pack(
+                                        "{s:I, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "bytes",
+                                        (json_int_t)q->bytes, "chosen",
+                                        q->chosen > 0
+                                                ? capo_fit_candidate_text(&s->candidates[q->chosen],
+                                                                          name, sizeof name)
+                                                : "leave",
+                                        "nccl_ran",
+                                        q->default_ran ? capo_ran_algo(q->default_ran) : "", "gain",
+                                        real_or_null(q->gain), "gain_lo", real_or_null(q->gain_lo),
+                                        "gain_hi", real_or_null(q->gain_hi), "written",
+                                        capo_fit_verdict_text(q->verdict), "times", times));
                 }
                 json_array_append_new(
                         list,
                         json_pack(
                                 "{s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:{s:s, s:i, s:o, s:o, s:o, s:i, s:i}, s:o}",
-                                "collective", capo_call_name(s->call), "ranks", s->like.n_ranks, "nodes",
-                                s->like.n_nodes, "layout", s->like.layout, "gpu", s->like.gpu, "nccl",
-                                s->like.nccl ? capo_nccl_text(s->like.nccl, nccl, sizeof nccl) : "", "clock",
-                                capo_make_name(s->make), "noise", s->noise, "gpu_links_gbs",
-                                known_or_null(s->links.gpu_gbs), "node_links_gbs", known_or_null(s->links.node_gbs),
-                                "regret", "left_out", s->regret.by_run ? "run" : "size", "decisions", (int)s->regret.n,
+                                "collective", capo_call_name(s->call), "ranks", s->like.n_ranks,
+                                "nodes", s->like.n_nodes, "layout", s->like.layout, "gpu",
+                                s->like.gpu, "nccl",
+                                s->like.nccl ? capo_nccl_text(s->like.nccl, nccl, sizeof nccl) : "",
+                                "clock", capo_make_name(s->make), "noise", s->noise,
+                                "gpu_links_gbs", known_or_null(s->links.gpu_gbs), "node_links_gbs",
+                                known_or_null(s->links.node_gbs), "regret", "left_out",
+                                s->regret.by_run ? "run" : "size", "decisions", (int)s->regret.n,
                                 "mean", real_or_null(s->regret.mean), "worst",
-                                s->regret.n ? json_real(s->regret.worst) : json_null(), "mean_of_nccl",
-                                real_or_null(s->regret.mean_default), "worse_than_nccl", (int)s->regret.n_worse,
-                                "not_scored", (int)s->regret.n_unscored, "points", points));
+                                s->regret.n ? json_real(s->regret.worst) : json_null(),
+                                "mean_of_nccl", real_or_null(s->regret.mean_default),
+                                "worse_than_nccl", (int)s->regret.n_worse, "not_scored",
+                                (int)s->regret.n_unscored, "points", points));
         }
-        page = json_pack("{s:I, s:I, s:I, s:i, s:i, s:o}", "samples", (json_int_t)fit->n_samples, "warmup",
-                         (json_int_t)fit->n_warmup, "stalls", (json_int_t)fit->n_stalls, "rejected_runs",
-                         (int)set->n_rejected, "rules", (int)profile->n_rules, "series", list);
+        page = json_pack("{s:I, s:I, s:I, s:i, s:i, s:o}", "samples", (json_int_t)fit->n_samples,
+                         "warmup", (json_int_t)fit->n_warmup, "stalls", (json_int_t)fit->n_stalls,
+                         "rejected_runs", (int)set->n_rejected, "rules", (int)profile->n_rules,
+                         "series", list);
         if (!page)
                 return -ENOMEM;
         if (fit->n_beside)

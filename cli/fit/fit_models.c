@@ -26,8 +26,9 @@ static int find_model_tools(const struct fit_models *m, char *tools, char *libnc
         return 0;
 }
 
-int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const struct capo_fit_options *options,
-                        struct capo_profile *profile, bool print, int *n_rules, int *n_rows)
+int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
+                        const struct capo_fit_options *options, struct capo_profile *profile,
+                        bool print, int *n_rules, int *n_rows)
 {
         static char tools[4096], libnccl[4096], topo[4096];
         struct capo_fit_machine machine = {tools, libnccl, m->topo, m->platform};
@@ -41,18 +42,23 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const 
         if (!m->topo) {
                 machine.topo = topo;
                 if (cli_topology_find(m->platform, topo, sizeof topo) < 0)
-                        return capo_fail(-1, "fit: --platform %s: not one of those that capo plan --help lists",
-                                         m->platform);
+                        return capo_fail(
+                                -1,
+                                "fit: --platform %s: not one of those that capo plan --help lists",
+                                m->platform);
         }
         for (size_t i = 0; i < m->n; i++) {
-                if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why, sizeof why) < 0)
+                if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why,
+                                   sizeof why) < 0)
                         return capo_fail(-1, "fit: --model %s: %s", m->alloc[i], why);
                 *n_rules += done.n_rows > 0;
                 *n_rows += done.n_rows;
                 if (print)
-                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", m->alloc[i], done.from, done.n_sizes,
-                               done.n_rows ? "rows written and marked modelled"
-                                           : "none expected to gain 15 % over NCCL's own choice: no rule");
+                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", m->alloc[i],
+                               done.from, done.n_sizes,
+                               done.n_rows
+                                       ? "rows written and marked modelled"
+                                       : "none expected to gain 15 % over NCCL's own choice: no rule");
         }
         return 0;
 }
@@ -60,8 +66,9 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const 
 /* Collectives in the order people look for them. Return: malloc'ed asks; NULL after saying why. */
 static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
 {
-        static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
-                                               CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
+        static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER,
+                                               CAPO_COLL_REDUCESCATTER, CAPO_COLL_BROADCAST,
+                                               CAPO_COLL_REDUCE};
         enum { SIZES = 100 };
         struct capo_plan_ask *asks = calloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
         uint64_t list[SIZES];
@@ -113,19 +120,24 @@ struct asking {
 };
 
 /* Return: 0; 1 NCCL does not answer for this one, said; -1 no use going on, said. */
-static int model_one_alloc(struct asking *k, const char *text, const struct capo_alloc *a, bool exact, bool brief)
+static int model_one_alloc(struct asking *k, const char *text, const struct capo_alloc *a,
+                           bool exact, bool brief)
 {
         const struct fragment_machine *machine = k->machine;
         struct capo_fit_fragment f;
-        struct fit_models_shown s = {.text = text, .t = machine->t, .a = a, .f = &f, .measured_in = k->measured_in};
+        struct fit_models_shown s = {
+                .text = text, .t = machine->t, .a = a, .f = &f, .measured_in = k->measured_in};
         char why[512];
-        int r = capo_fit_fragment(machine, a, exact, k->asks, k->n_asks, k->options, k->profile, &f, why, sizeof why);
+        int r = capo_fit_fragment(machine, a, exact, k->asks, k->n_asks, k->options, k->profile, &f,
+                                  why, sizeof why);
 
         if (r < 0) {
                 capo_error("fit: --model %s: %s", text, why);
                 return r == -ENOMEM || r == -EINTR || r == -ENOTSUP || r == -ENOEXEC ? -1 : 1;
         }
-        s.machine = *machine->t->platform ? machine->t->platform : k->m->platform ? k->m->platform : machine->t->name;
+        s.machine = *machine->t->platform ? machine->t->platform
+                    : k->m->platform      ? k->m->platform
+                                          : machine->t->name;
         if (k->profile->n_notes[CAPO_PLATFORM] == 0)
                 r = note_model(&s, k->profile);
         if (k->json && k->shown)
@@ -199,7 +211,8 @@ static int classes_of(const struct capo_topology *t, int n, struct example *out,
         return found;
 }
 
-static int model_class_pair(struct asking *k, const struct example *x, int n_x, const struct example *y, int n_y)
+static int model_class_pair(struct asking *k, const struct example *x, int n_x,
+                            const struct example *y, int n_y)
 {
         struct capo_alloc_rank ranks[2 * CAPO_PLAN_GPUS_MAX];
         struct capo_alloc a = {.n_ranks = n_x + n_y, .n_nodes = n_y ? 2 : 1, .ranks = ranks};
@@ -209,7 +222,10 @@ static int model_class_pair(struct asking *k, const struct example *x, int n_x, 
                 ranks[i] = (struct capo_alloc_rank){0, x->gpus[i]};
         for (int i = 0; i < n_y; i++)
                 ranks[n_x + i] = (struct capo_alloc_rank){1, y->gpus[i]};
-        return model_one_alloc(k, capo_alloc_print(k->machine->t, &a, text, sizeof text), &a, true, true) < 0 ? -1 : 0;
+        return model_one_alloc(k, capo_alloc_print(k->machine->t, &a, text, sizeof text), &a, true,
+                               true) < 0
+                       ? -1
+                       : 0;
 }
 
 static int model_every_class(struct asking *k, const char *text)
@@ -220,8 +236,8 @@ static int model_every_class(struct asking *k, const char *text)
         struct capo_layout layout;
         int n[2] = {0, 0}, found[2] = {0, 1}, nodes = 0;
 
-        if (!x || capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 || layout.n_ranks < 2 ||
-            capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16)
+        if (!x || capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 ||
+            layout.n_ranks < 2 || capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16)
                 return capo_fail(
                         -1,
                         "fit: --every: expected ranks per node of one or two machines of up to 16 GPUs, such as 3 "
@@ -236,7 +252,8 @@ static int model_every_class(struct asking *k, const char *text)
                 found[i] = classes_of(t, n[i], x + i * CLASSES, CLASSES);
                 if (found[i] < 0)
                         return capo_fail(-1, "fit: --every %s: %s", text,
-                                         found[i] == -E2BIG ? "more than 64 classes" : strerror(-found[i]));
+                                         found[i] == -E2BIG ? "more than 64 classes"
+                                                            : strerror(-found[i]));
         }
         if (!k->json)
                 fit_models_line_head(text);
@@ -249,8 +266,8 @@ static int model_every_class(struct asking *k, const char *text)
         return 0;
 }
 
-int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options, struct capo_profile *profile,
-                     bool json, int *n_rules)
+int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options,
+                     struct capo_profile *profile, bool json, int *n_rules)
 {
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -259,19 +276,23 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         const char *measured_in = NULL;
         struct cli_machine_source source;
         struct fragment_machine machine;
-        struct asking k = {.m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
+        struct asking k = {
+                .m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
 
-        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0 || cli_machine_load("fit", &o, &t, &source) < 0)
+        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0 ||
+            cli_machine_load("fit", &o, &t, &source) < 0)
                 return -1;
         if (!*source.path)
-                return capo_fail(-1,
-                                 "fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
+                return capo_fail(
+                        -1,
+                        "fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
         asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &k.n_asks);
         if (!asks)
                 return -1;
         k.asks = asks;
         o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
-        if (o.brick_gbs > 0) { /* once more, with what its links carry in place of what NCCL plans with */
+        if (o.brick_gbs >
+            0) { /* once more, with what its links carry in place of what NCCL plans with */
                 capo_topology_free(steal(&t));
                 if (cli_machine_load("fit", &o, &t, &source) < 0)
                         return -1;
@@ -281,7 +302,8 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         if (json)
                 fputs("[", stdout);
         for (size_t i = 0; i < m->n; i++) {
-                if ((m->every ? model_every_class(&k, m->alloc[i]) : model_named_gpus(&k, m->alloc[i])) < 0)
+                if ((m->every ? model_every_class(&k, m->alloc[i])
+                              : model_named_gpus(&k, m->alloc[i])) < 0)
                         return -1;
         }
         if (json)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of an allocation of which nothing is measured: what NCCL counts, what is there, what to choose. */
+/* The page of an allocation of which nothing is measured: what NCCL counts, what is there, what to
+ * choose. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,8 +14,9 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE, CAPO_KIND_ALLGATHER,
-                                                      CAPO_KIND_REDUCESCATTER, CAPO_KIND_ALLREDUCE};
+static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE,
+                                                      CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
+                                                      CAPO_KIND_ALLREDUCE};
 
 static const char *choice_text(uint8_t choice, char *text, size_t room)
 {
@@ -29,7 +31,8 @@ static uint8_t get_own_choice(const struct fragment_model *m, size_t i)
 
 static double get_corrected_cost(const struct fragment_model *m, size_t i, uint8_t choice)
 {
-        return choice >> 4 && choice & 15 ? (double)m->cost[i][(choice >> 4) - 1][(choice & 15) - 1] : NAN;
+        return choice >> 4 && choice & 15 ? (double)m->cost[i][(choice >> 4) - 1][(choice & 15) - 1]
+                                          : NAN;
 }
 
 static void shape_line(const char *name, int channels, const struct fragment_shape_rate *r)
@@ -67,13 +70,15 @@ static void print_model_heading(const struct fit_models_shown *s)
         if (late > 0 && m->tree_late_us[2] > 0)
                 printf("  Tree's hops inside the largest node: NCCL counts %d, there are %d: %+.1f / %.1f / %.1f us LL "
                        "/ LL128 / Simple\n",
-                       m->mean_local - 1, m->max_local - 1, m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2]);
+                       m->mean_local - 1, m->max_local - 1, m->tree_late_us[0], m->tree_late_us[1],
+                       m->tree_late_us[2]);
         else if (late > 0)
                 printf("  Tree's hops inside the largest node are not corrected: this release does not tell "
                        "its constants\n");
 }
 
-static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo, const char **of)
+static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo,
+                           const char **of)
 {
         unsigned what = s->a->n_nodes > 1 || s->f->model.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0;
         struct capo_ceilings c;
@@ -82,15 +87,19 @@ static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll
         if (s->a->n_ranks > 16 || algo == CAPO_ALGO_NVLS_TREE ||
             /* no ceiling here adds in several switches */ capo_ceilings(s->t, s->a, what, &c) < 0)
                 return -1;
-        *of = !c.connected                                                        ? "with PCIe and NICs"
-              : coll == CAPO_COLL_ALLREDUCE && c.nvls_gbs > c.links.allreduce_gbs ? "over NVLink, the switches adding"
-                                                                                  : "over NVLink";
+        *of = !c.connected ? "with PCIe and NICs"
+              : coll == CAPO_COLL_ALLREDUCE && c.nvls_gbs > c.links.allreduce_gbs
+                      ? "over NVLink, the switches adding"
+                      : "over NVLink";
         switch (coll) {
         case CAPO_COLL_ALLREDUCE:
-                gbs = c.connected ? fmax(c.links.allreduce_gbs, c.nvls_gbs) : c.hybrid.allreduce_gbs;
+                gbs = c.connected ? fmax(c.links.allreduce_gbs, c.nvls_gbs)
+                                  : c.hybrid.allreduce_gbs;
                 break;
         case CAPO_COLL_ALLGATHER:
-        case CAPO_COLL_REDUCESCATTER: gbs = c.connected ? c.links.allgather_gbs : c.hybrid.allgather_gbs; break;
+        case CAPO_COLL_REDUCESCATTER:
+                gbs = c.connected ? c.links.allgather_gbs : c.hybrid.allgather_gbs;
+                break;
         default: gbs = c.connected ? c.links.broadcast_gbs : c.hybrid.broadcast_gbs;
         }
         return gbs;
@@ -101,14 +110,15 @@ static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
-        double gbs = (double)r->bytes / get_corrected_cost(m, last, get_own_choice(m, last)) / 1000, most;
+        double gbs = (double)r->bytes / get_corrected_cost(m, last, get_own_choice(m, last)) / 1000,
+               most;
         char size[16], text[40];
         const char *of = "";
 
         most = *m->why_not ? -1 : find_ceiling(s, r->coll, r->algo, &of);
         capo_size_print(r->bytes, size, sizeof size);
-        printf("    nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f GB/s", 100 * gain, size,
-               choice_text(get_own_choice(m, last), text, sizeof text), gbs);
+        printf("    nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f GB/s",
+               100 * gain, size, choice_text(get_own_choice(m, last), text, sizeof text), gbs);
         if (most > 0)
                 printf(" of %.1f %s", most, of);
         puts(most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
@@ -118,12 +128,14 @@ static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
 {
         const struct fragment_model *m = &s->f->model;
 
-        return m->nccl.rows[a].coll == m->nccl.rows[b].coll && get_own_choice(m, a) == get_own_choice(m, b) &&
+        return m->nccl.rows[a].coll == m->nccl.rows[b].coll &&
+               get_own_choice(m, a) == get_own_choice(m, b) &&
                fragment_model_best(m, a) == fragment_model_best(m, b) &&
                s->f->decided[a].choice == s->f->decided[b].choice;
 }
 
-static void add_decision_row(struct capo_table *t, const struct fit_models_shown *s, size_t first, size_t last)
+static void add_decision_row(struct capo_table *t, const struct fit_models_shown *s, size_t first,
+                             size_t last)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_fit_decision *d = &s->f->decided[last];
@@ -135,8 +147,9 @@ static void add_decision_row(struct capo_table *t, const struct fit_models_shown
         snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
         if (best != mine)
                 snprintf(gain, sizeof gain, "%.0f %%", 100 * d->gain);
-        capo_table_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s", range, choice_text(mine, picks, sizeof picks),
-                       m->nccl.rows[last].us, get_corrected_cost(m, last, mine),
+        capo_table_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s", range,
+                       choice_text(mine, picks, sizeof picks), m->nccl.rows[last].us,
+                       get_corrected_cost(m, last, mine),
                        best == mine ? "the same" : choice_text(best, text, sizeof text),
                        get_corrected_cost(m, last, best), gain,
                        d->choice                     ? "yes"
@@ -156,7 +169,9 @@ void fit_models_page(const struct fit_models_shown *s)
                 bool any = false, differs = false;
                 double gain = 0;
 
-                for (end = i; end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll; end++) {
+                for (end = i;
+                     end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll;
+                     end++) {
                         any |= s->f->decided[end].choice;
                         differs |= fragment_model_best(m, end) != get_own_choice(m, end);
                         if (s->f->decided[end].gain < CAPO_MODEL_MARGIN)
@@ -169,7 +184,9 @@ void fit_models_page(const struct fit_models_shown *s)
 
                         if (!t)
                                 return;
-                        capo_table_row(t, "size\tNCCL picks\tits us\tcorrected us\tbest\tus\tgain\twritten");
+                        capo_table_row(
+                                t,
+                                "size\tNCCL picks\tits us\tcorrected us\tbest\tus\tgain\twritten");
                         for (size_t k = i, next; k < end; k = next) {
                                 for (next = k + 1; next < end && same_line(s, k, next); next++)
                                         ;
@@ -187,9 +204,9 @@ void fit_models_page(const struct fit_models_shown *s)
         if (*s->f->layout)
                 snprintf(when, sizeof when, " of layout %.40s", s->f->layout);
         printf("\n  rule for %d ranks on %d node%s%s%s%s: %d row%s, %d constant%s (NCCL 2.28 and later)\n",
-               s->a->n_ranks, m->n_nodes, m->n_nodes == 1 ? "" : "s", when, s->f->by_class ? " and class " : "",
-               s->f->by_class ? s->f->class : "", s->f->n_rows, s->f->n_rows == 1 ? "" : "s", m->n_constants,
-               m->n_constants == 1 ? "" : "s");
+               s->a->n_ranks, m->n_nodes, m->n_nodes == 1 ? "" : "s", when,
+               s->f->by_class ? " and class " : "", s->f->by_class ? s->f->class : "", s->f->n_rows,
+               s->f->n_rows == 1 ? "" : "s", m->n_constants, m->n_constants == 1 ? "" : "s");
         if (s->f->by_class)
                 puts("  the class is what capo run exports when it is told the GPUs: capo run --platform NAME --gpus "
                      "...");
@@ -201,8 +218,8 @@ void fit_models_line_head(const char *text)
 {
         printf("capo fit  every class of %s; times are NCCL's model, corrected: nothing was measured\n\n"
                "  %-44s %15s %15s %5s   rows, gain\n",
-               text, "class; counted -> carried, GB/s", capo_algo_name(CAPO_ALGO_RING), capo_algo_name(CAPO_ALGO_TREE),
-               "hops");
+               text, "class; counted -> carried, GB/s", capo_algo_name(CAPO_ALGO_RING),
+               capo_algo_name(CAPO_ALGO_TREE), "hops");
 }
 
 /* "4 MiB - 8 MiB Tree Simple 28 %": the sizes of one choice, with the gain at the largest. */
@@ -215,16 +232,18 @@ static void line_rows(const struct fit_models_shown *s)
                 uint8_t choice = s->f->decided[i].choice;
                 char from[16], to[16], text[40];
 
-                for (k = i + 1; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll &&
-                                s->f->decided[k].choice == choice;
+                for (k = i + 1;
+                     k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll &&
+                     s->f->decided[k].choice == choice;
                      k++)
                         ;
                 if (!choice)
                         continue;
                 capo_size_print(m->nccl.rows[i].bytes, from, sizeof from);
                 capo_size_print(m->nccl.rows[k - 1].bytes, to, sizeof to);
-                printf("%s%s %s%s%s %s %.0f %%", any ? "; " : "", capo_coll_word(m->nccl.rows[i].coll), from,
-                       k - 1 > i ? " - " : "", k - 1 > i ? to : "", choice_text(choice, text, sizeof text),
+                printf("%s%s %s%s%s %s %.0f %%", any ? "; " : "",
+                       capo_coll_word(m->nccl.rows[i].coll), from, k - 1 > i ? " - " : "",
+                       k - 1 > i ? to : "", choice_text(choice, text, sizeof text),
                        100 * s->f->decided[k - 1].gain);
                 any = true;
         }
@@ -247,8 +266,8 @@ void fit_models_line(const struct fit_models_shown *s)
 
 static json_t *shape_json(const struct fragment_shape_rate *r)
 {
-        return json_pack("{s:f, s:f, s:s, s:b}", "believed_gbs", r->believed, "corrected_gbs", r->corrected, "full",
-                         r->full, "understood", r->understood);
+        return json_pack("{s:f, s:f, s:s, s:b}", "believed_gbs", r->believed, "corrected_gbs",
+                         r->corrected, "full", r->full, "understood", r->understood);
 }
 
 static json_t *row_json(const struct fit_models_shown *s, size_t i)
@@ -263,15 +282,19 @@ static json_t *row_json(const struct fit_models_shown *s, size_t i)
                 for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
                         if (m->cost[i][a][p] >= 0 && a < r->n_algo && p < r->n_proto)
                                 json_object_set_new(cells,
-                                                    choice_text(CAPO_ALGO_PROTO(a + 1, p + 1), text, sizeof text),
-                                                    json_pack("{s:f, s:f}", "nccl_us", (double)r->cost[a][p],
-                                                              "corrected_us", (double)m->cost[i][a][p]));
+                                                    choice_text(CAPO_ALGO_PROTO(a + 1, p + 1), text,
+                                                                sizeof text),
+                                                    json_pack("{s:f, s:f}", "nccl_us",
+                                                              (double)r->cost[a][p], "corrected_us",
+                                                              (double)m->cost[i][a][p]));
                 }
         }
-        return json_pack("{s:s, s:I, s:s, s:s, s:b, s:f, s:o}", "coll", capo_coll_word(r->coll), "bytes",
-                         (json_int_t)r->bytes, "nccl", choice_text(get_own_choice(m, i), text, sizeof text), "best",
-                         best ? choice_text(best, (char[40]){0}, 40) : "", "written", s->f->decided[i].choice != 0,
-                         "busbw_factor", capo_busbw_factor(kinds[r->coll], (unsigned)s->a->n_ranks), "cells", cells);
+        return json_pack(
+                "{s:s, s:I, s:s, s:s, s:b, s:f, s:o}", "coll", capo_coll_word(r->coll), "bytes",
+                (json_int_t)r->bytes, "nccl", choice_text(get_own_choice(m, i), text, sizeof text),
+                "best", best ? choice_text(best, (char[40]){0}, 40) : "", "written",
+                s->f->decided[i].choice != 0, "busbw_factor",
+                capo_busbw_factor(kinds[r->coll], (unsigned)s->a->n_ranks), "cells", cells);
 }
 
 int fit_models_json(const struct fit_models_shown *s)
@@ -282,14 +305,16 @@ int fit_models_json(const struct fit_models_shown *s)
 
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 json_array_append_new(rows, row_json(s, i));
-        page = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:i, s:i, s:s, s:o}",
-                         "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class, "layout",
-                         s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest", m->max_local, "mean",
-                         m->mean_local, "channels", m->channels, capo_algo_word(CAPO_ALGO_RING), shape_json(&m->ring),
-                         capo_algo_word(CAPO_ALGO_TREE), shape_json(&m->tree), capo_algo_word(CAPO_ALGO_NVLS),
-                         shape_json(&m->nvls), "tree_late_us", m->tree_late_us[0], m->tree_late_us[1],
-                         m->tree_late_us[2], "rows_written", s->f->n_rows, "constants", m->n_constants, "why_not",
-                         m->why_not, "rows", rows);
+        page = json_pack(
+                "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:i, s:i, s:s, s:o}",
+                "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class,
+                "layout", s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest",
+                m->max_local, "mean", m->mean_local, "channels", m->channels,
+                capo_algo_word(CAPO_ALGO_RING), shape_json(&m->ring),
+                capo_algo_word(CAPO_ALGO_TREE), shape_json(&m->tree),
+                capo_algo_word(CAPO_ALGO_NVLS), shape_json(&m->nvls), "tree_late_us",
+                m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2], "rows_written",
+                s->f->n_rows, "constants", m->n_constants, "why_not", m->why_not, "rows", rows);
         if (!page)
                 return -ENOMEM;
         json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));

@@ -18,12 +18,15 @@ static const char *format_percent(double fraction, char *text, size_t room)
         return text;
 }
 
-static void add_range_row(struct capo_table *t, const struct capo_fit_series *s, int first, int last)
+static void add_range_row(struct capo_table *t, const struct capo_fit_series *s, int first,
+                          int last)
 {
         const struct capo_fit_point *p = &s->points[last];
         int c = p->shown;
-        const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c), *def = capo_fit_cell_of(s, last, 0);
-        char from[16], to[16], range[40], name[56], us[48], chose[48] = "-", gain[48] = "-", a[16], b[16];
+        const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c),
+                                   *def = capo_fit_cell_of(s, last, 0);
+        char from[16], to[16], range[40], name[56], us[48], chose[48] = "-", gain[48] = "-", a[16],
+                                                            b[16];
 
         capo_size_print(s->points[first].bytes, from, sizeof from);
         capo_size_print(p->bytes, to, sizeof to);
@@ -31,8 +34,8 @@ static void add_range_row(struct capo_table *t, const struct capo_fit_series *s,
         if (isnan(cell->us))
                 snprintf(us, sizeof us, "%s", p->chosen > 0 ? "between two sizes" : "-");
         else
-                snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (%.1f-%.1f)" : "%.0f (%.0f-%.0f)", cell->us, cell->lo,
-                         cell->hi);
+                snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (%.1f-%.1f)" : "%.0f (%.0f-%.0f)",
+                         cell->us, cell->lo, cell->hi);
         if (!isnan(def->us)) {
                 if (c == 0 || cell->is_default)
                         snprintf(chose, sizeof chose, "the same");
@@ -42,14 +45,17 @@ static void add_range_row(struct capo_table *t, const struct capo_fit_series *s,
                 else
                         snprintf(chose, sizeof chose, "?  %.4g", def->us);
                 if (c > 0 && !cell->is_default && !isnan(p->gain))
-                        snprintf(gain, sizeof gain, "%s +- %s", format_percent(p->gain, a, sizeof a),
+                        snprintf(gain, sizeof gain, "%s +- %s",
+                                 format_percent(p->gain, a, sizeof a),
                                  format_percent((p->gain_hi - p->gain_lo) / 2, b, sizeof b));
         }
         if (c == 0 && p->default_ran)
-                snprintf(name, sizeof name, "%s %s", capo_ran_algo(p->default_ran), capo_ran_proto(p->default_ran));
+                snprintf(name, sizeof name, "%s %s", capo_ran_algo(p->default_ran),
+                         capo_ran_proto(p->default_ran));
         else
                 capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
-        capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s", range, name, us, chose, gain, capo_fit_verdict_text(p->verdict));
+        capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s", range, name, us, chose, gain,
+                       capo_fit_verdict_text(p->verdict));
 }
 
 static void print_regret(const struct capo_fit_series *s)
@@ -68,7 +74,8 @@ static void print_regret(const struct capo_fit_series *s)
                format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));
         if (!isnan(r->mean_default))
                 printf("; all left to NCCL: %s; worst against NCCL's own choice: %s",
-                       format_percent(r->mean_default, d, sizeof d), format_percent(r->worst_default, a, sizeof a));
+                       format_percent(r->mean_default, d, sizeof d),
+                       format_percent(r->worst_default, a, sizeof a));
         if (r->n_worse)
                 printf("; slower than that beyond noise: %u", r->n_worse);
         putchar('\n');
@@ -93,7 +100,8 @@ static const char *short_size(uint64_t bytes, char *text, size_t room)
                 bytes /= 1024;
                 unit++;
         }
-        snprintf(text, room, unit < 0 ? "%llu" : "%llu%c", (unsigned long long)bytes, unit < 0 ? 0 : units[unit]);
+        snprintf(text, room, unit < 0 ? "%llu" : "%llu%c", (unsigned long long)bytes,
+                 unit < 0 ? 0 : units[unit]);
         return text;
 }
 
@@ -105,7 +113,8 @@ static void sweep_command(const struct capo_fit_series *s)
         bool some = n->what == CAPO_FIT_NEXT_CANDIDATE || n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN;
         char a[24], b[24];
 
-        printf("  capo sweep --coll %s --sizes %s..%s", capo_coll_word((enum capo_coll)capo_coll_of_call(s->call)),
+        printf("  capo sweep --coll %s --sizes %s..%s",
+               capo_coll_word((enum capo_coll)capo_coll_of_call(s->call)),
                short_size(s->points[some ? n->first : 0].bytes, a, sizeof a),
                short_size(s->points[some ? n->last : s->n_points - 1].bytes, b, sizeof b));
         if (some && c->algo)
@@ -156,7 +165,8 @@ static void print_next_measurement(const struct capo_fit_series *s)
 
 static void series_page(const struct capo_fit_series *s, const struct fit_page *page)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(" l20,l16,l24/a,l20/b,l16,.l~");
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new(" l20,l16,l24/a,l20/b,l16,.l~");
         unsigned columns = cli_screen_columns(stdout);
         char class[200];
 
@@ -164,13 +174,15 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
                 return;
         printf("\n%s, %s   (%s; %s %.1f %%)\n", capo_call_name(s->call),
                capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make),
-               s->one_run ? "no run repeated, taken to differ by" : "noise between runs", 100 * s->noise);
+               s->one_run ? "no run repeated, taken to differ by" : "noise between runs",
+               100 * s->noise);
         capo_table_row(t, "size\tbest\tus at the largest (95 %%)\tNCCL chose, us\tgain\twritten");
         for (int p = 0, k; p < s->n_points; p = k) {
-                for (k = p + 1; !page->all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
-                                s->points[k].chosen == s->points[p].chosen &&
-                                s->points[k].default_ran == s->points[p].default_ran &&
-                                s->points[k].verdict == s->points[p].verdict;
+                for (k = p + 1;
+                     !page->all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
+                     s->points[k].chosen == s->points[p].chosen &&
+                     s->points[k].default_ran == s->points[p].default_ran &&
+                     s->points[k].verdict == s->points[p].verdict;
                      k++)
                         ;
                 add_range_row(t, s, p, k - 1);
@@ -188,10 +200,12 @@ static void print_fit_heading(const struct capo_samples *set, const struct capo_
         printf("capo fit  %zu input%s, %llu samples", set->n_files, set->n_files == 1 ? "" : "s",
                (unsigned long long)fit->n_samples);
         if (fit->n_warmup)
-                printf(", %.1f %% warm-up dropped", 100.0 * (double)fit->n_warmup / (double)fit->n_samples);
+                printf(", %.1f %% warm-up dropped",
+                       100.0 * (double)fit->n_warmup / (double)fit->n_samples);
         if (fit->n_stalls)
-                printf(", %llu stall%s of up to %.1f ms set aside", (unsigned long long)fit->n_stalls,
-                       fit->n_stalls == 1 ? "" : "s", fit->worst_stall_us / 1e3);
+                printf(", %llu stall%s of up to %.1f ms set aside",
+                       (unsigned long long)fit->n_stalls, fit->n_stalls == 1 ? "" : "s",
+                       fit->worst_stall_us / 1e3);
         if (set->n_rejected)
                 printf(", %zu run%s rejected", set->n_rejected, set->n_rejected == 1 ? "" : "s");
         if (set->n_empty)
@@ -202,7 +216,8 @@ static void print_fit_heading(const struct capo_samples *set, const struct capo_
         for (int i = 1; i < fit->n_series; i++) {
                 const struct capo_trial *a = &fit->series[i - 1].like, *b = &fit->series[i].like;
 
-                if (a->nccl != b->nccl && a->n_ranks == b->n_ranks && !strcmp(a->layout, b->layout)) {
+                if (a->nccl != b->nccl && a->n_ranks == b->n_ranks &&
+                    !strcmp(a->layout, b->layout)) {
                         puts("measurements of several NCCL releases: fitted apart, a rule for each (what one release "
                              "does says "
                              "little of another)");
@@ -213,7 +228,8 @@ static void print_fit_heading(const struct capo_samples *set, const struct capo_
 
 static void print_beside(const struct capo_fit *fit)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = fit->n_beside ? capo_table_new(" l24,l22,l28,l18,r~") : NULL;
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                fit->n_beside ? capo_table_new(" l24,l22,l28,l18,r~") : NULL;
         char from[16], to[16];
 
         if (!t)
@@ -223,15 +239,18 @@ static void print_beside(const struct capo_fit *fit)
         for (size_t i = 0; i < fit->n_beside; i++) {
                 const struct capo_fit_beside *b = &fit->beside[i];
 
-                capo_table_row(t, "%s, %d ranks\t%s%s%s\t%s %s\t%s\t%.1f", capo_call_name(b->call), b->like.n_ranks,
-                               capo_size_print(b->from, from, sizeof from), b->from == b->upto ? "" : " - ",
-                               b->from == b->upto ? "" : capo_size_print(b->upto, to, sizeof to), capo_ran_algo(b->ran),
-                               capo_ran_proto(b->ran), capo_make_name(b->make), b->us);
+                capo_table_row(t, "%s, %d ranks\t%s%s%s\t%s %s\t%s\t%.1f", capo_call_name(b->call),
+                               b->like.n_ranks, capo_size_print(b->from, from, sizeof from),
+                               b->from == b->upto ? "" : " - ",
+                               b->from == b->upto ? "" : capo_size_print(b->upto, to, sizeof to),
+                               capo_ran_algo(b->ran), capo_ran_proto(b->ran),
+                               capo_make_name(b->make), b->us);
         }
         capo_table_print(t, stdout, 1, "", "");
 }
 
-void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page)
+void fit_page(const struct capo_samples *set, const struct capo_fit *fit,
+              const struct fit_page *page)
 {
         cli_screen_begin(stdout);
         print_fit_heading(set, fit);
@@ -256,6 +275,6 @@ void fit_page_uncertain(const struct capo_samples *set)
         puts("would help most: a run that says what was forced in it, and one of NCCL's own choice");
         if (set->n && capo_coll_of_call(lo->call) >= 0)
                 printf("capo sweep --coll %s --sizes %s..%s -- COMMAND\n",
-                       capo_coll_word((enum capo_coll)capo_coll_of_call(lo->call)), short_size(lo->bytes, a, sizeof a),
-                       short_size(hi->bytes, b, sizeof b));
+                       capo_coll_word((enum capo_coll)capo_coll_of_call(lo->call)),
+                       short_size(lo->bytes, a, sizeof a), short_size(hi->bytes, b, sizeof b));
 }

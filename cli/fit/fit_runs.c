@@ -38,8 +38,8 @@ void fit_runs(const struct capo_samples *set)
 
         for (size_t i = 0; labels && i < set->n; i++) {
                 struct labels *l = &labels[set->v[i].run];
-                uint64_t label =
-                        (uint64_t)set->v[i].want << 40 | (uint64_t)set->v[i].want_channels << 32 | set->v[i].want_chunk;
+                uint64_t label = (uint64_t)set->v[i].want << 40 |
+                                 (uint64_t)set->v[i].want_channels << 32 | set->v[i].want_chunk;
 
                 l->several |= l->any && label != l->first;
                 l->own |= label == 0;
@@ -55,10 +55,11 @@ void fit_runs(const struct capo_samples *set)
                 char where[64], label[56];
                 size_t n = strlen(run->source);
 
-                snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "", run->source + (n > 36 ? n - 36 : 0),
-                         run->line);
+                snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "",
+                         run->source + (n > 36 ? n - 36 : 0), run->line);
                 label_text(&labels[i], run, label, sizeof label);
-                capo_table_row(t, "%s\t%zu\t%s\t%s%s", where, labels[i].n, run->left_out ? "takes no part" : label,
+                capo_table_row(t, "%s\t%zu\t%s\t%s%s", where, labels[i].n,
+                               run->left_out ? "takes no part" : label,
                                run->why[0] ? run->why : "the input says it",
                                run->settings[0] && !run->left_out ? "; NCCL settings beside" : "");
         }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Over nine decades of size all times look alike, and gains of some percent are invisible on a logarithmic axis. So a
- * series has two panels: time against size, both logarithmic, as people expect, and beside it the time of each candidate
- * over that of NCCL's own choice at the same size, which is what is decided by; what the profile chooses is drawn wide
- * beneath. The terminal's picture is the second one, in letters.
+ * Over nine decades of size all times look alike, and gains of some percent are invisible on a
+ * logarithmic axis. So a series has two panels: time against size, both logarithmic, as people
+ * expect, and beside it the time of each candidate over that of NCCL's own choice at the same size,
+ * which is what is decided by; what the profile chooses is drawn wide beneath. The terminal's
+ * picture is the second one, in letters.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,8 +26,9 @@ static double scale_time(const struct capo_fit_series *s, int p, double us, bool
 static void set_axes(const struct capo_fit_series *s, struct capo_svg_frame *f, bool ratio)
 {
         f->x = (struct capo_svg_axis){CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"};
-        f->y = (struct capo_svg_axis){ratio ? CAPO_SVG_LINEAR : CAPO_SVG_LOG, INFINITY, -INFINITY,
-                                      ratio ? "time over that of NCCL's own choice (below 1: faster)" : "us per call"};
+        f->y = (struct capo_svg_axis){
+                ratio ? CAPO_SVG_LINEAR : CAPO_SVG_LOG, INFINITY, -INFINITY,
+                ratio ? "time over that of NCCL's own choice (below 1: faster)" : "us per call"};
         for (int p = 0; p < s->n_points; p++) {
                 capo_svg_widen(&f->x, (double)s->points[p].bytes);
                 for (int c = 0; c < s->n_candidates; c++) {
@@ -45,35 +47,48 @@ static void set_axes(const struct capo_fit_series *s, struct capo_svg_frame *f, 
 }
 
 /* Returns whether anything was to be drawn. */
-static bool draw_curve(FILE *out, const struct capo_fit_series *s, const struct capo_svg_frame *f, int c, bool ratio,
-                       double *x, double *y)
+static bool draw_curve(FILE *out, const struct capo_fit_series *s, const struct capo_svg_frame *f,
+                       int c, bool ratio, double *x, double *y)
 {
         bool any = false;
 
         for (int p = 0; p < s->n_points; p++) {
-                const struct capo_fit_cell *cell = capo_fit_cell_of(s, p,
-                                                                    c >= 0                    ? c
-                                                                    : s->points[p].chosen > 0 ? s->points[p].chosen
-                                                                                              : 0);
+                const struct capo_fit_cell *cell =
+                        capo_fit_cell_of(s, p,
+                                         c >= 0                    ? c
+                                         : s->points[p].chosen > 0 ? s->points[p].chosen
+                                                                   : 0);
 
                 x[p] = (double)s->points[p].bytes;
                 y[p] = scale_time(s, p, cell->us, ratio);
                 any |= isfinite(y[p]);
                 if (c >= 0)
                         capo_svg_error(out, f, x[p], scale_time(s, p, cell->lo, ratio),
-                                       scale_time(s, p, cell->hi, ratio), capo_svg_series((unsigned)c));
+                                       scale_time(s, p, cell->hi, ratio),
+                                       capo_svg_series((unsigned)c));
         }
         if (c < 0)
-                capo_svg_line(out, f, x, y, (size_t)s->n_points, "c", "style=\"stroke-width:9;opacity:.4\"");
+                capo_svg_line(out, f, x, y, (size_t)s->n_points, "c",
+                              "style=\"stroke-width:9;opacity:.4\"");
         else
                 capo_svg_line(out, f, x, y, (size_t)s->n_points, capo_svg_series((unsigned)c),
                               c ? NULL : "stroke-dasharray=\"5 3\"");
         return any;
 }
 
-enum { WIDTH = 1240, LEFT = 64, PANEL = 430, GAP = 64, PLOT = 300, KEY = 200, KEY_STEP = 18, KEY_MOST = 15 };
+enum {
+        WIDTH = 1240,
+        LEFT = 64,
+        PANEL = 430,
+        GAP = 64,
+        PLOT = 300,
+        KEY = 200,
+        KEY_STEP = 18,
+        KEY_MOST = 15
+};
 
-static void draw_key(FILE *out, double top, int nth, const char *class, const char *more, const char *name)
+static void draw_key(FILE *out, double top, int nth, const char *class, const char *more,
+                     const char *name)
 {
         double x = LEFT + 2 * PANEL + GAP + 20, y = top + 6 + KEY_STEP * nth;
 
@@ -94,8 +109,10 @@ static void draw_series(FILE *out, const struct capo_fit_series *s, double top)
                  capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make));
         capo_svg_text(out, LEFT, top + 20, 's', WIDTH - LEFT, NULL, title);
         for (int ratio = 0; ratio < 2; ratio++) {
-                struct capo_svg_frame f = {
-                        .left = LEFT + ratio * (PANEL + GAP), .top = top + 56, .width = PANEL, .height = PLOT};
+                struct capo_svg_frame f = {.left = LEFT + ratio * (PANEL + GAP),
+                                           .top = top + 56,
+                                           .width = PANEL,
+                                           .height = PLOT};
                 bool any = false;
 
                 set_axes(s, &f, ratio);
@@ -104,14 +121,16 @@ static void draw_series(FILE *out, const struct capo_fit_series *s, double top)
                 for (int c = s->n_candidates - 1; c >= 0; c--)
                         any |= draw_curve(out, s, &f, c, ratio, x, y);
                 if (!any)
-                        capo_svg_text(out, f.left + f.width / 2, f.top + f.height / 2, 'm', f.width, "t",
-                                      "NCCL's own choice was not measured");
+                        capo_svg_text(out, f.left + f.width / 2, f.top + f.height / 2, 'm', f.width,
+                                      "t", "NCCL's own choice was not measured");
         }
-        draw_key(out, top + 56, n++, "c", "style=\"stroke-width:9;opacity:.4\"", "with the profile");
+        draw_key(out, top + 56, n++, "c", "style=\"stroke-width:9;opacity:.4\"",
+                 "with the profile");
         for (int c = 0; c < s->n_candidates && n < KEY_MOST; c++) {
                 char name[56];
 
-                draw_key(out, top + 56, n++, capo_svg_series((unsigned)c), c ? "" : "stroke-dasharray=\"5 3\"",
+                draw_key(out, top + 56, n++, capo_svg_series((unsigned)c),
+                         c ? "" : "stroke-dasharray=\"5 3\"",
                          capo_fit_candidate_text(&s->candidates[c], name, sizeof name));
         }
 }
@@ -134,7 +153,8 @@ static char choose_letter(int c)
 
 void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, int lines)
 {
-        int width = columns - 12 < s->n_points ? columns - 12 : s->n_points, each, reference_missing = 0;
+        int width = columns - 12 < s->n_points ? columns - 12 : s->n_points, each,
+            reference_missing = 0;
         double lo = 0, hi = 0;
         char *grid, a[16], b[16], name[56];
 
@@ -193,7 +213,9 @@ void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, 
         capo_size_print(s->points[0].bytes, a, sizeof a);
         capo_size_print(s->points[s->n_points - 1].bytes, b, sizeof b);
         fprintf(out, "\n          %s%*s\n  ", a,
-                width * each - (int)strlen(a) > (int)strlen(b) ? width * each - (int)strlen(a) : (int)strlen(b) + 1, b);
+                width * each - (int)strlen(a) > (int)strlen(b) ? width * each - (int)strlen(a)
+                                                               : (int)strlen(b) + 1,
+                b);
         for (int c = 0; c < s->n_candidates && c < 12; c++)
                 fprintf(out, "%s%c %s", c ? "   " : "", choose_letter(c),
                         capo_fit_candidate_text(&s->candidates[c], name, sizeof name));

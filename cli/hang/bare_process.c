@@ -44,11 +44,13 @@ static void print_unrecorded(const struct stranger *s, bool stacks, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
 
-        fprintf(out, "capo hang  pid %d (%s)\nNOT RECORDED: of its NCCL calls nothing is known\n", s->pid, s->name);
+        fprintf(out, "capo hang  pid %d (%s)\nNOT RECORDED: of its NCCL calls nothing is known\n",
+                s->pid, s->name);
         if (*s->waits)
                 fprintf(out, "    alive: %s\n", s->waits);
         if (s->readable < 0)
-                fprintf(out, "    whether it has NCCL is not known: its list of libraries may not be read (%s)\n",
+                fprintf(out,
+                        "    whether it has NCCL is not known: its list of libraries may not be read (%s)\n",
                         strerror(-s->readable));
         else if (*s->nccl)
                 fprintf(out, "    it has NCCL: %s\n", s->nccl);
@@ -56,7 +58,8 @@ static void print_unrecorded(const struct stranger *s, bool stacks, FILE *to)
                 fputs("    it has no libnccl, librccl or libtorch_cuda; NCCL may be linked into another library, or not be loaded yet\n",
                       out);
         if (*s->capo)
-                fprintf(out, "    it has %s, and what that records cannot be seen from here\n", s->capo);
+                fprintf(out, "    it has %s, and what that records cannot be seen from here\n",
+                        s->capo);
         if (!stacks || !hang_text_stacks(s->pid, out))
                 hang_text_python(s->pid, out);
         fprintf(out, "NEXT  %s\n", suggest_next_step(s));
@@ -65,16 +68,19 @@ static void print_unrecorded(const struct stranger *s, bool stacks, FILE *to)
 
 static int print_unrecorded_json(const struct stranger *s, bool stacks, FILE *out)
 {
-        json_t *none = json_null(), *threads = stacks ? hang_json_stacks(s->pid, &none) : json_array();
+        json_t *none = json_null(),
+               *threads = stacks ? hang_json_stacks(s->pid, &none) : json_array();
         json_t *no_python, *python = hang_json_python(s->pid, &no_python);
 
         return cli_json_print(
                 out,
-                json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "capo_hang", 1,
-                          "verdict", "undecided", "recorded", 0, "pid", s->pid, "name", cli_json_text(s->name), "waits",
-                          cli_json_text(s->waits), "nccl", *s->nccl ? cli_json_text(s->nccl) : json_null(), "capo",
-                          *s->capo ? cli_json_text(s->capo) : json_null(), "threads", threads, "no_threads", none,
-                          "python", python, "no_python", no_python, "next", suggest_next_step(s)),
+                json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+                          "capo_hang", 1, "verdict", "undecided", "recorded", 0, "pid", s->pid,
+                          "name", cli_json_text(s->name), "waits", cli_json_text(s->waits), "nccl",
+                          *s->nccl ? cli_json_text(s->nccl) : json_null(), "capo",
+                          *s->capo ? cli_json_text(s->capo) : json_null(), "threads", threads,
+                          "no_threads", none, "python", python, "no_python", no_python, "next",
+                          suggest_next_step(s)),
                 JSON_INDENT(2));
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo hang: who waits for whom, now (looks at the memory of living processes, stops none) or when the job ended (from
- * its logs). analysis/hang/hang_verdict.h judges; here are the command line and what the pages share.
+ * capo hang: who waits for whom, now (looks at the memory of living processes, stops none) or when
+ * the job ended (from its logs). analysis/hang/hang_verdict.h judges; here are the command line and
+ * what the pages share.
  */
 #include <errno.h>
 #include <limits.h>
@@ -43,7 +44,8 @@ char *hang_who(const struct hang_page *page, uint32_t process, char *text)
 bool hang_lives_here(const struct hang_page *page, uint32_t process)
 {
         return page->known && page->here && page->here[process] &&
-               (page->known[process] == CAPO_HANG_IS_ALIVE || page->known[process] == CAPO_HANG_IS_STOPPED);
+               (page->known[process] == CAPO_HANG_IS_ALIVE ||
+                page->known[process] == CAPO_HANG_IS_STOPPED);
 }
 
 char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text)
@@ -54,7 +56,8 @@ char *hang_call(const struct hang_page *page, const struct capo_hang_call *call,
         if (call->seq)
                 capo_append(text, 256, " #%s", capo_text_count(call->seq, seq));
         if (call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P)
-                capo_append(text, 256, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from", call->peer);
+                capo_append(text, 256, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from",
+                            call->peer);
         if (call->comm != CAPO_HANG_NONE)
                 capo_append(text, 256, " of %.150s", page->hang.comms[call->comm].name);
         return text;
@@ -70,10 +73,12 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
 
         if (call->site && call->site <= page->hang.n_sites)
                 return strdup(page->hang.sites[call->site - 1]);
-        if (!call->site || capo_log_open(page->job->processes[process].path, &log, why, sizeof why) < 0)
+        if (!call->site ||
+            capo_log_open(page->job->processes[process].path, &log, why, sizeof why) < 0)
                 return NULL;
         while (capo_log_next(log, &f) > 0) {
-                if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 || site.id != call->site)
+                if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
+                    site.id != call->site)
                         continue;
                 free(found);
                 found = strndup(text, site.text_size);
@@ -89,7 +94,8 @@ static void put_python(const struct capo_log_frame *f, FILE *out)
         unsigned nth = 0, last = UINT_MAX;
         char frame[CAPO_HANG_LINE];
 
-        for (size_t at = 0; capo_hang_text_next_line(f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame); last = nth) {
+        for (size_t at = 0; capo_hang_text_next_line(f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame);
+             last = nth) {
                 if (nth != last)
                         fprintf(out, "%u\n", nth);
                 fprintf(out, " %s\n", frame);
@@ -105,7 +111,8 @@ static void put_native(const struct capo_log_frame *f, FILE *out)
 
         while (capo_hang_text_next_line(f, CAPO_HANG_KEY_THREAD, &at, &tid, thread)) {
                 fprintf(out, "%u %s\n", tid, thread);
-                for (; more && of == tid; more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame))
+                for (; more && of == tid;
+                     more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame))
                         fprintf(out, " %s\n", frame);
         }
 }
@@ -120,7 +127,8 @@ static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *
         struct capo_log_frame f;
         size_t size;
 
-        if (!page->own || !page->own[process] || capo_log_open(page->own[process], &log, why, sizeof why) < 0)
+        if (!page->own || !page->own[process] ||
+            capo_log_open(page->own[process], &log, why, sizeof why) < 0)
                 return NULL;
         while (capo_log_next(log, &f) > 0) {
                 struct capo_hang_text t;
@@ -162,23 +170,29 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                         "there when it is gone",
                         page->n_stale, page->n_stale > 1 ? "s are" : " is");
         else if (v->unseen && i-- == 0)
-                snprintf(text, 400, "%u rank%s of the communicator left no log that could be read", v->unseen,
-                         v->unseen > 1 ? "s" : "");
+                snprintf(text, 400, "%u rank%s of the communicator left no log that could be read",
+                         v->unseen, v->unseen > 1 ? "s" : "");
         else if (v->p2p_unknown && i-- == 0)
-                snprintf(text, 400,
-                         "which send belongs to which receive: of a process the last %u calls are looked at, "
-                         "and there were more",
-                         CAPO_HANG_CALLS);
+                snprintf(
+                        text, 400,
+                        "which send belongs to which receive: of a process the last %u calls are looked at, "
+                        "and there were more",
+                        CAPO_HANG_CALLS);
         else if (v->graphs_unknown && i-- == 0)
-                snprintf(text, 400, "what was launched from CUDA graphs: of captured calls nobody sees when they run");
+                snprintf(
+                        text, 400,
+                        "what was launched from CUDA graphs: of captured calls nobody sees when they run");
         else if (page->hang.partial && i-- == 0)
-                snprintf(text, 400,
-                         "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ");
+                snprintf(
+                        text, 400,
+                        "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ");
         else if (page->hang.counted && v->gpu_unknown && i-- == 0)
-                snprintf(text, 400, "whether calls have ended: RAS counts those that were launched");
-        else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
                 snprintf(text, 400,
-                         "whether the GPUs have ended their calls: none was timed (CAPO_GPU_SAMPLE=1 times all)");
+                         "whether calls have ended: RAS counts those that were launched");
+        else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "whether the GPUs have ended their calls: none was timed (CAPO_GPU_SAMPLE=1 times all)");
         else
                 return NULL;
         return text;
@@ -196,7 +210,8 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
 }
 
 /* Of a process of this machine; its log says which GPU. */
-static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device, struct capo_gpu_clocks *out)
+static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device,
+                       struct capo_gpu_clocks *out)
 {
         const struct capo_job_process *p = &job->processes[process];
         struct capo_clock_look look;
@@ -243,7 +258,8 @@ static int read_job(struct hang_page *page)
                 return capo_fail(-ENOENT, "no log to read");
         if (capo_job_finish(page->job) < 0)
                 return -ENOMEM;
-        return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang, &page->n_stale);
+        return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang,
+                              &page->n_stale);
 }
 
 static int run_hang(void *options, int n, char **words)
@@ -254,7 +270,8 @@ static int run_hang(void *options, int n, char **words)
         int r, status = HANG_UNDECIDED_EXIT;
 
         if ((o->ras && (n || o->flight)) || (o->flight && !n)) {
-                capo_error(o->ras ? "--ras takes no operands" : "--flight: which files? One of each rank");
+                capo_error(o->ras ? "--ras takes no operands"
+                                  : "--flight: which files? One of each rank");
                 return CAPO_EXIT_USAGE;
         }
         page.hang.after_ns = (uint64_t)(o->after * 1e9);
@@ -267,7 +284,8 @@ static int run_hang(void *options, int n, char **words)
                 r = hang_gather(n, words, &logs) ?: logs.stranger ? 0 : read_job(&page);
         if (logs.stranger) {
                 hang_logs_finish(&logs);
-                hang_stranger(logs.stranger, o->stacks, o->json, stdout); /* 3 in any case: also where there is none */
+                hang_stranger(logs.stranger, o->stacks, o->json,
+                              stdout); /* 3 in any case: also where there is none */
                 return HANG_UNDECIDED_EXIT;
         }
         if (r == 0)
@@ -303,7 +321,8 @@ static const struct cli_option options[] = {
         {"ras", CLI_TEXT(struct options, ras, "HOST[:PORT]"),
          "ask NCCL's own RAS there (NCCL_RAS_ADDR; port 28028), twice, --after apart: for jobs without capo",
          .example = "localhost"},
-        {"timeout", CLI_SECONDS(struct options, timeout, "SECONDS", 1, 3600), "of --ras: for one answer (5)"},
+        {"timeout", CLI_SECONDS(struct options, timeout, "SECONDS", 1, 3600),
+         "of --ras: for one answer (5)"},
         {"stacks", CLI_FLAG(struct options, stacks),
          "what the threads of the culprits that live here are in; each is stopped for as long as its stack is read"},
         CLI_WIDE,
@@ -324,7 +343,8 @@ const struct cli_command hang_command = {
                  "  capo hang 48213\n"
                  "  capo hang --stacks 48213\n"
                  "  capo hang capo-logs/48213",
-        .status = "0 nothing hangs; 1 a hang was found, 2 wrong command line, 3 not enough is recorded to say.",
+        .status =
+                "0 nothing hangs; 1 a hang was found, 2 wrong command line, 3 not enough is recorded to say.",
         .operand = "DIR",
         .most = UINT_MAX,
         .size = sizeof(struct options),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo hang: what its files share. hang_gather.c finds the processes and logs, hang_text.c and hang_json.c say what is known. */
+/* capo hang: what its files share. hang_gather.c finds the processes and logs, hang_text.c and
+ * hang_json.c say what is known. */
 #ifndef CAPO_CLI_HANG_H
 #define CAPO_CLI_HANG_H
 
@@ -29,9 +30,10 @@ struct hang_logs {
 };
 
 /**
- * hang_gather() - the logs of the one job that @words (folders, logs, pids; none: all processes here) mean
- * Says what is wrong. Return: 0; -EINVAL a wrong word; -ENOENT nothing there; -errno. hang_logs_finish() in any case. A single PID that
- * nothing is recorded of is @out->stranger, and no error.
+ * hang_gather() - the logs of the one job that @words (folders, logs, pids; none: all processes
+ * here) mean Says what is wrong. Return: 0; -EINVAL a wrong word; -ENOENT nothing there; -errno.
+ * hang_logs_finish() in any case. A single PID that nothing is recorded of is @out->stranger, and
+ * no error.
  */
 int hang_gather(int n, char **words, struct hang_logs *out);
 void hang_logs_finish(struct hang_logs *logs);
@@ -42,48 +44,57 @@ struct hang_page {
         struct capo_job *job;
         struct capo_hang_job hang;
         struct capo_hang_verdict verdict;
-        uint8_t *known;   /* by process */
-        bool *here;       /* by process: its number is its number here; NULL: of none */
-        const char **own; /* by process: the log that it writes itself; NULL: there is none */
-        uint32_t n_stale; /* processes whose log is not final */
-        struct capo_page
-                late; /* of it only what analysis/report/lateness.c fills: who holds the others up, as in the report */
+        uint8_t *known;        /* by process */
+        bool *here;            /* by process: its number is its number here; NULL: of none */
+        const char **own;      /* by process: the log that it writes itself; NULL: there is none */
+        uint32_t n_stale;      /* processes whose log is not final */
+        struct capo_page late; /* of it only what analysis/report/lateness.c fills: who holds the
+                                  others up, as in the report */
         double after_s;
         bool stacks; /* of culprits that live here: --stacks */
 };
 
-/** hang_flight() - the page of dumps of PyTorch's flight recorder. Says what is wrong. Return: 0; -EINVAL; -errno; -ENOMEM. */
+/** hang_flight() - the page of dumps of PyTorch's flight recorder. Says what is wrong. Return: 0;
+ * -EINVAL; -errno; -ENOMEM. */
 int hang_flight(struct hang_page *page, int n, char **files);
 
-/** hang_ras() - the page of what NCCL's RAS at @where says, asked twice, @page->after_s apart. Return: as above. */
+/** hang_ras() - the page of what NCCL's RAS at @where says, asked twice, @page->after_s apart.
+ * Return: as above. */
 int hang_ras(struct hang_page *page, const char *where, double timeout_s);
 
-/** hang_site() - where call @call of process @process was made, innermost frame first, frames by newlines; NULL. free() it. */
+/** hang_site() - where call @call of process @process was made, innermost frame first, frames by
+ * newlines; NULL. free() it. */
 char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call);
 
 /**
- * hang_python() - what the Python of process @process was in when its watch, or that of another rank, saw a hang; nothing where it has
- * made calls since
+ * hang_python() - what the Python of process @process was in when its watch, or that of another
+ * rank, saw a hang; nothing where it has made calls since
  * @at_ns: since 1970: that moment
  *
- * Return: to be freed; a line "NUMBER" of each thread, 0 the program's first, then " FILE:LINE FUNCTION" of each frame, innermost first;
- * nothing in it steers a terminal. NULL: not known.
+ * Return: to be freed; a line "NUMBER" of each thread, 0 the program's first, then " FILE:LINE
+ * FUNCTION" of each frame, innermost first; nothing in it steers a terminal. NULL: not known.
  */
 char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
 
-/** hang_native() - the same of C: a line "TID WAIT NAME" of each thread, as a HANG frame has it, then " FRAME" of each frame. */
+/** hang_native() - the same of C: a line "TID WAIT NAME" of each thread, as a HANG frame has it,
+ * then " FRAME" of each frame. */
 char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
 
-/** hang_lives_here() - is that process one of this machine's, alive, and its number the one that we know it by? */
+/** hang_lives_here() - is that process one of this machine's, alive, and its number the one that we
+ * know it by? */
 bool hang_lives_here(const struct hang_page *page, uint32_t process);
 
-/** hang_stream() - the oldest call of the @i-th stream on which the GPU was seen not to have ended one; NULL behind the last. */
-const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process, uint32_t i);
+/** hang_stream() - the oldest call of the @i-th stream on which the GPU was seen not to have ended
+ * one; NULL behind the last. */
+const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process,
+                                         uint32_t i);
 
-/** hang_text_below() - of a culprit whose call or GPU does not end: its streams and network interfaces, a line each. */
+/** hang_text_below() - of a culprit whose call or GPU does not end: its streams and network
+ * interfaces, a line each. */
 void hang_text_below(const struct hang_page *page, const struct capo_hang_culprit *c, FILE *out);
 
-/** hang_text_network() - one line: which of them have posted what does not complete; none where nobody has. */
+/** hang_text_network() - one line: which of them have posted what does not complete; none where
+ * nobody has. */
 void hang_text_network(const struct hang_page *page, FILE *out);
 
 /** hang_who() - "rank 3", or "pid 77" where no rank is known. @text: 32 bytes. */
@@ -92,10 +103,12 @@ char *hang_who(const struct hang_page *page, uint32_t process, char *text);
 /** hang_call() - "AllReduce #12 of dp". @text: 256 bytes. */
 char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text);
 
-/** hang_missing() - what is not known and would help to decide: item @i. Return: NULL behind the last. @text: 400 bytes. */
+/** hang_missing() - what is not known and would help to decide: item @i. Return: NULL behind the
+ * last. @text: 400 bytes. */
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
 
-/** hang_late() - the @i-th communicator whose late rank is to be named (capo_wait_counts()), most costly first; NULL behind the last. */
+/** hang_late() - the @i-th communicator whose late rank is to be named (capo_wait_counts()), most
+ * costly first; NULL behind the last. */
 const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
 
 /**
@@ -104,14 +117,16 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
  */
 int hang_stranger(int pid, bool stacks, bool json, FILE *out);
 
-/** hang_text_stacks() - lines of what the threads of @pid are in, by hang_stacks(), or why there are none. Return: there are some. */
+/** hang_text_stacks() - lines of what the threads of @pid are in, by hang_stacks(), or why there
+ * are none. Return: there are some. */
 bool hang_text_stacks(int pid, FILE *out);
 
-/** hang_text_python() - the same of Python, by hang_python_now(): nobody is stopped. None where it has no Python. */
+/** hang_text_python() - the same of Python, by hang_python_now(): nobody is stopped. None where it
+ * has no Python. */
 void hang_text_python(int pid, FILE *out);
 
-/** hang_text_threads() - what the threads of a culprit were in when its watch saw the hang, or, where that is not known or --stacks was
- * given, are in now. */
+/** hang_text_threads() - what the threads of a culprit were in when its watch saw the hang, or,
+ * where that is not known or --stacks was given, are in now. */
 void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out);
 
 /** hang_text(), hang_json() - the page. Return: 0; -EIO. */

@@ -99,8 +99,9 @@ static int query_ras(const char *where, double timeout_s, struct ras_look *out)
 int hang_ras(struct hang_page *page, const char *where, double timeout_s)
 {
         struct ras_look first = {0}, second = {0};
-        struct timespec between = {.tv_sec = (time_t)page->after_s,
-                                   .tv_nsec = (long)((page->after_s - (double)(time_t)page->after_s) * 1e9)};
+        struct timespec between = {
+                .tv_sec = (time_t)page->after_s,
+                .tv_nsec = (long)((page->after_s - (double)(time_t)page->after_s) * 1e9)};
         int r;
 
         page->job = capo_job_new();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which processes and logs are meant. A process that can be looked at counts as it is now, not as its log has it. */
+/* Which processes and logs are meant. A process that can be looked at counts as it is now, not as
+ * its log has it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -41,18 +42,22 @@ static int keep_segment(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static int add_log(struct hang_logs *logs, const char *path, const char *own, const struct capo_segment_info *s,
-                   uint8_t known)
+static int add_log(struct hang_logs *logs, const char *path, const char *own,
+                   const struct capo_segment_info *s, uint8_t known)
 {
         char *copy = strdup(path), *own_copy = own ? strdup(own) : NULL;
 
-        if (!copy || (own && !own_copy) || capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0) {
+        if (!copy || (own && !own_copy) ||
+            capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0) {
                 free(copy);
                 free(own_copy);
                 return -ENOMEM;
         }
-        logs->v[logs->n++] = (struct hang_log){
-                .path = copy, .own = own_copy, .pid = s ? s->pid : 0, .here = s && s->here, .known = known};
+        logs->v[logs->n++] = (struct hang_log){.path = copy,
+                                               .own = own_copy,
+                                               .pid = s ? s->pid : 0,
+                                               .here = s && s->here,
+                                               .known = known};
         return 0;
 }
 
@@ -84,8 +89,8 @@ static bool has_number(const struct capo_segment_info *s, int pid)
 }
 
 /* Is process @s meant: by its number or that of one beside it, or by the folder its log is in? */
-static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n, char **words,
-                             const struct capo_log_paths *paths)
+static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n,
+                             char **words, const struct capo_log_paths *paths)
 {
         for (int i = 0; i < n; i++) {
                 int pid = is_pid(words[i]) ? atoi(words[i]) : 0;
@@ -93,14 +98,16 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
                 if (pid && has_number(s, pid))
                         return true;
                 for (uint32_t k = 0; pid && k < all->n; k++) {
-                        if (has_number(&all->v[k], pid) && same_folder(all->v[k].log_path, s->log_path))
+                        if (has_number(&all->v[k], pid) &&
+                            same_folder(all->v[k].log_path, s->log_path))
                                 return true;
                 }
         }
         for (size_t i = 0; i < paths->n_folders; i++) {
                 _cleanup_free_ char *real = realpath(paths->folder[i], NULL);
 
-                if (real && strlen(real) == folder_length(s->log_path) && !memcmp(real, s->log_path, strlen(real)))
+                if (real && strlen(real) == folder_length(s->log_path) &&
+                    !memcmp(real, s->log_path, strlen(real)))
                         return true;
         }
         return n == 0;
@@ -124,10 +131,12 @@ static void remove_folder(const char *folder)
 
 static int is_ours(const struct dirent *e)
 {
-        return strlen(e->d_name) == strlen(NAME "XXXXXX") && !strncmp(e->d_name, NAME, strlen(NAME));
+        return strlen(e->d_name) == strlen(NAME "XXXXXX") &&
+               !strncmp(e->d_name, NAME, strlen(NAME));
 }
 
-/* What a capo hang that was killed has left in @tmp. The living hold a lock on theirs, which comes right after the folder. */
+/* What a capo hang that was killed has left in @tmp. The living hold a lock on theirs, which comes
+ * right after the folder. */
 static void sweep_folders(const char *tmp)
 {
         struct dirent **names = NULL;
@@ -138,11 +147,12 @@ static void sweep_folders(const char *tmp)
                 _cleanup_close_ int fd = -1;
                 struct stat st;
 
-                snprintf(path, sizeof path, "%s/%.*s", tmp, (int)strlen(NAME "XXXXXX"), names[n]->d_name);
+                snprintf(path, sizeof path, "%s/%.*s", tmp, (int)strlen(NAME "XXXXXX"),
+                         names[n]->d_name);
                 free(names[n]);
                 fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && st.st_mtime + UNLOCKED_S < time(NULL) &&
-                    flock(fd, LOCK_EX | LOCK_NB) == 0)
+                if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+                    st.st_mtime + UNLOCKED_S < time(NULL) && flock(fd, LOCK_EX | LOCK_NB) == 0)
                         remove_folder(path);
         }
         free(names);
@@ -178,7 +188,8 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
                 return 0;
         }
         if (s->alive)
-                known = s->here && capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED : CAPO_HANG_IS_ALIVE;
+                known = s->here && capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED
+                                                                  : CAPO_HANG_IS_ALIVE;
         return add_log(logs, path, s->log_path, s, known);
 }
 
@@ -212,8 +223,9 @@ static int one_job(struct hang_logs *logs)
         if (n_jobs <= 1)
                 return n_jobs < 0 ? n_jobs : 0;
         wanted = (uint32_t)n_jobs - 1;
-        capo_info("there are %d jobs; this is the newest (%u process%s); name a folder or a pid for another", n_jobs,
-                  jobs[wanted].n_logs, jobs[wanted].n_logs == 1 ? "" : "es");
+        capo_info(
+                "there are %d jobs; this is the newest (%u process%s); name a folder or a pid for another",
+                n_jobs, jobs[wanted].n_logs, jobs[wanted].n_logs == 1 ? "" : "es");
         for (uint32_t i = 0; i < logs->n; i++) {
                 if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB)
                         logs->v[n++] = logs->v[i];
@@ -255,7 +267,8 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         if (r >= 0)
                 r = one_job(out);
         for (uint32_t i = 0; i < out->n; i++)
-                out->live |= out->v[i].known == CAPO_HANG_IS_ALIVE || out->v[i].known == CAPO_HANG_IS_STOPPED;
+                out->live |= out->v[i].known == CAPO_HANG_IS_ALIVE ||
+                             out->v[i].known == CAPO_HANG_IS_STOPPED;
         if (r >= 0 && !out->n && n == 1 && is_pid(words[0]))
                 out->stranger = atoi(words[0]);
         else if (r >= 0 && !out->n)

@@ -23,10 +23,11 @@ static json_t *call_or_null(const struct hang_page *p, const struct capo_hang_ca
 {
         if (!c)
                 return json_null();
-        return json_pack("{s:s, s:i, s:o, s:I, s:s, s:s, s:i, s:b}", "call", capo_call_name(c->call), "number",
-                         (int)c->seq, "communicator", comm_or_null(p, c->comm), "bytes", (json_int_t)c->bytes, "type",
-                         capo_type_name(c->type), "op", capo_op_name(c->op), "peer", (int)c->peer, "returned",
-                         c->end_ns != 0);
+        return json_pack("{s:s, s:i, s:o, s:I, s:s, s:s, s:i, s:b}", "call",
+                         capo_call_name(c->call), "number", (int)c->seq, "communicator",
+                         comm_or_null(p, c->comm), "bytes", (json_int_t)c->bytes, "type",
+                         capo_type_name(c->type), "op", capo_op_name(c->op), "peer", (int)c->peer,
+                         "returned", c->end_ns != 0);
 }
 
 static json_t *rank_or_null(const struct hang_page *p, uint32_t process)
@@ -52,9 +53,11 @@ static json_t *python_threads(char *text)
                 if (sscanf(line, "%u %u %n", &nth, &tid, &name) < 2)
                         name = 0;
                 frames = json_array();
-                json_array_append_new(list, json_pack("{s:i, s:o, s:o, s:o}", "thread", (int)nth, "tid",
-                                                      name ? json_integer(tid) : json_null(), "name",
-                                                      cli_json_text(name ? line + name : NULL), "frames", frames));
+                json_array_append_new(list,
+                                      json_pack("{s:i, s:o, s:o, s:o}", "thread", (int)nth, "tid",
+                                                name ? json_integer(tid) : json_null(), "name",
+                                                cli_json_text(name ? line + name : NULL), "frames",
+                                                frames));
         }
         return list;
 }
@@ -69,7 +72,8 @@ json_t *hang_json_python(int pid, json_t **why_none)
 }
 
 /* Python's threads of a culprit, at *@at: by its watch, or now. */
-static json_t *pack_python(const struct hang_page *p, uint32_t process, json_t **at, json_t **why_none)
+static json_t *pack_python(const struct hang_page *p, uint32_t process, json_t **at,
+                           json_t **why_none)
 {
         uint64_t at_ns = 0;
         _cleanup_free_ char *text = hang_python(p, process, &at_ns);
@@ -77,7 +81,8 @@ static json_t *pack_python(const struct hang_page *p, uint32_t process, json_t *
         *why_none = json_null();
         *at = text ? json_real((double)at_ns / 1e9) : json_null();
         if (!text && hang_lives_here(p, process)) {
-                json_t *list = hang_json_python((int)p->job->processes[process].header.pid, why_none);
+                json_t *list =
+                        hang_json_python((int)p->job->processes[process].header.pid, why_none);
 
                 if (json_array_size(list)) {
                         json_decref(*at);
@@ -109,8 +114,9 @@ static json_t *pack_native(const struct hang_page *p, uint32_t process, json_t *
                         *wait = 0;
                 frames = json_array();
                 json_array_append_new(list,
-                                      json_pack("{s:i, s:o, s:o, s:o}", "tid", (int)tid, "wait", cli_json_text(wait),
-                                                "name", cli_json_text(line + name), "frames", frames));
+                                      json_pack("{s:i, s:o, s:o, s:o}", "tid", (int)tid, "wait",
+                                                cli_json_text(wait), "name",
+                                                cli_json_text(line + name), "frames", frames));
         }
         return list;
 }
@@ -132,9 +138,9 @@ json_t *hang_json_stacks(int pid, json_t **why_none)
                 }
                 frames = json_array();
                 lines = json_array();
-                json_array_append_new(list, json_pack("{s:i, s:o, s:o, s:o}", "tid", atoi(line), "name",
-                                                      cli_json_text(name ? name + 1 : ""), "frames", frames, "python",
-                                                      lines));
+                json_array_append_new(list, json_pack("{s:i, s:o, s:o, s:o}", "tid", atoi(line),
+                                                      "name", cli_json_text(name ? name + 1 : ""),
+                                                      "frames", frames, "python", lines));
         }
         return list;
 }
@@ -146,8 +152,9 @@ static json_t *pack_streams(const struct hang_page *p, uint32_t process)
         json_t *list = json_array();
 
         for (uint32_t i = 0; (c = hang_stream(p, process, i)); i++)
-                json_array_append_new(list, json_pack("{s:I, s:o, s:f}", "stream", (json_int_t)c->stream, "call",
-                                                      call_or_null(p, c), "since", (double)c->begin_ns / 1e9));
+                json_array_append_new(
+                        list, json_pack("{s:I, s:o, s:f}", "stream", (json_int_t)c->stream, "call",
+                                        call_or_null(p, c), "since", (double)c->begin_ns / 1e9));
         return list;
 }
 
@@ -164,12 +171,16 @@ static json_t *pack_nics(const struct hang_page *p, uint32_t process, json_t **a
                 const struct capo_hang_nic *n = &net.nics[i];
 
                 json_array_append_new(
-                        list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:s}", "name", n->name, "device",
-                                        n->device, "pci", n->pci, "outstanding",
-                                        n->unsure ? json_null() : json_integer((json_int_t)n->outstanding), "completed",
-                                        n->completed_ns ? json_real((double)n->completed_ns / 1e9) : json_null(),
-                                        "receives", (json_int_t)n->receives, "refused", (json_int_t)n->refused,
-                                        "errors", (json_int_t)n->errors, "error", n->error));
+                        list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:s}", "name",
+                                        n->name, "device", n->device, "pci", n->pci, "outstanding",
+                                        n->unsure ? json_null()
+                                                  : json_integer((json_int_t)n->outstanding),
+                                        "completed",
+                                        n->completed_ns ? json_real((double)n->completed_ns / 1e9)
+                                                        : json_null(),
+                                        "receives", (json_int_t)n->receives, "refused",
+                                        (json_int_t)n->refused, "errors", (json_int_t)n->errors,
+                                        "error", n->error));
         }
         return list;
 }
@@ -187,8 +198,9 @@ static json_t *missing_from(const struct hang_page *p, const struct capo_hang_cu
 {
         if (!c->elsewhere)
                 return json_null();
-        return json_pack("{s:s?, s:i, s:o, s:i}", "call", c->missing ? capo_call_name(c->missing) : NULL, "number",
-                         (int)c->seq, "communicator", comm_or_null(p, c->comm), "waiting", (int)c->n_waiting);
+        return json_pack("{s:s?, s:i, s:o, s:i}", "call",
+                         c->missing ? capo_call_name(c->missing) : NULL, "number", (int)c->seq,
+                         "communicator", comm_or_null(p, c->comm), "waiting", (int)c->n_waiting);
 }
 
 static json_t *pack_culprits(const struct hang_page *p)
@@ -208,12 +220,14 @@ static json_t *pack_culprits(const struct hang_page *p)
                         list,
                         json_pack(
                                 "{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                                "rank", rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
-                                (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
-                                "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
+                                "rank", rank_or_null(p, c->process), "host",
+                                cli_json_text(jp->host), "pid", (int)jp->header.pid, "why",
+                                capo_hang_why_name(c->why), "differs", c->differs, "skipped",
+                                c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
                                 "no_threads", none, "python", frames, "python_at", at, "streams",
-                                pack_streams(p, c->process), "network", nics, "network_at", seen, "native", of_c,
-                                "native_at", native_at, "no_python", no_python, "missing_from", missing_from(p, c)));
+                                pack_streams(p, c->process), "network", nics, "network_at", seen,
+                                "native", of_c, "native_at", native_at, "no_python", no_python,
+                                "missing_from", missing_from(p, c)));
         }
         return list;
 }
@@ -225,9 +239,10 @@ static json_t *pack_circle(const struct hang_page *p)
         for (uint32_t i = 0; i < p->verdict.n_steps; i++) {
                 const struct capo_hang_step *s = &p->verdict.steps[i];
 
-                json_array_append_new(list, json_pack("{s:o, s:s, s:i, s:o}", "rank", rank_or_null(p, s->process),
-                                                      "call", capo_call_name(s->call), "number", (int)s->seq,
-                                                      "communicator", comm_or_null(p, s->comm)));
+                json_array_append_new(
+                        list, json_pack("{s:o, s:s, s:i, s:o}", "rank", rank_or_null(p, s->process),
+                                        "call", capo_call_name(s->call), "number", (int)s->seq,
+                                        "communicator", comm_or_null(p, s->comm)));
         }
         return list;
 }
@@ -252,13 +267,16 @@ static json_t *pack_late_ranks(const struct hang_page *p)
                 const struct capo_skew *k = c->skew;
 
                 json_array_append_new(
-                        list, json_pack("{s:o, s:i, s:o, s:i, s:i, s:f, s:i, s:f, s:b, s:o}", "communicator",
-                                        comm_or_null(p, w->comm), "rank", (int)c->members[w->last].rank, "job_rank",
-                                        rank_or_null(p, c->members[w->last].process), "calls", (int)k->n_calls, "last",
-                                        (int)k->ranks[w->last].last, "caused_s", k->ranks[w->last].caused_ns / 1e9,
-                                        "from_call", (int)k->worst_from_seq, "since", (double)k->worst_from_ns / 1e9,
-                                        "host", k->from == CAPO_SKEW_HOST_START || k->n_host > 0, "cause",
-                                        cli_json_cause(&w->cause)));
+                        list,
+                        json_pack("{s:o, s:i, s:o, s:i, s:i, s:f, s:i, s:f, s:b, s:o}",
+                                  "communicator", comm_or_null(p, w->comm), "rank",
+                                  (int)c->members[w->last].rank, "job_rank",
+                                  rank_or_null(p, c->members[w->last].process), "calls",
+                                  (int)k->n_calls, "last", (int)k->ranks[w->last].last, "caused_s",
+                                  k->ranks[w->last].caused_ns / 1e9, "from_call",
+                                  (int)k->worst_from_seq, "since", (double)k->worst_from_ns / 1e9,
+                                  "host", k->from == CAPO_SKEW_HOST_START || k->n_host > 0, "cause",
+                                  cli_json_cause(&w->cause)));
         }
         return list;
 }
@@ -267,12 +285,14 @@ int hang_json(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         json_t *page = json_pack(
-                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i}", "capo_hang", 1,
-                "verdict", capo_hang_kind_name(v->kind), "certainty", capo_hang_sure_name(v->sure), "live",
-                p->logs->live, "since", (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9, "communicator",
-                comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting", (int)v->n_waiting, "ranks",
-                (int)p->job->n_ranks, "culprits", pack_culprits(p), "circle", pack_circle(p), "late",
-                pack_late_ranks(p), "not_known", pack_missing_data(p), "disagreed_and_ended", (int)v->differed);
+                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i}",
+                "capo_hang", 1, "verdict", capo_hang_kind_name(v->kind), "certainty",
+                capo_hang_sure_name(v->sure), "live", p->logs->live, "since",
+                (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9, "communicator",
+                comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting",
+                (int)v->n_waiting, "ranks", (int)p->job->n_ranks, "culprits", pack_culprits(p),
+                "circle", pack_circle(p), "late", pack_late_ranks(p), "not_known",
+                pack_missing_data(p), "disagreed_and_ended", (int)v->differed);
 
         return cli_json_print(out, page, JSON_INDENT(2));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page's lines on what a call that does not end waits for below NCCL: its streams, its rank's network. */
+/* The page's lines on what a call that does not end waits for below NCCL: its streams, its rank's
+ * network. */
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t 
                 bool first = c->gpu == CAPO_HANG_GPU_RUNNING;
 
                 for (uint32_t before = 0; before < k && first; before++)
-                        first = h->calls[before].gpu != CAPO_HANG_GPU_RUNNING || h->calls[before].stream != c->stream;
+                        first = h->calls[before].gpu != CAPO_HANG_GPU_RUNNING ||
+                                h->calls[before].stream != c->stream;
                 if (first && i-- == 0)
                         return c;
         }
@@ -42,26 +44,30 @@ static void one_nic(const struct hang_page *p, const struct capo_hang_nic *nic, 
 {
         char n[32], at[32], ago[32];
 
-        fprintf(out, "    network %s%s%s%s: ", name_of(nic), *nic->pci ? " (" : "", nic->pci, *nic->pci ? ")" : "");
+        fprintf(out, "    network %s%s%s%s: ", name_of(nic), *nic->pci ? " (" : "", nic->pci,
+                *nic->pci ? ")" : "");
         if (nic->unsure)
                 fputs("what is outstanding is not known", out);
         else if (!nic->outstanding)
                 fputs("nothing posted to leave is outstanding", out);
         else
-                fprintf(out, "%s operation%s posted and not completed", capo_text_count(nic->outstanding, n),
-                        nic->outstanding == 1 ? "" : "s");
+                fprintf(out, "%s operation%s posted and not completed",
+                        capo_text_count(nic->outstanding, n), nic->outstanding == 1 ? "" : "s");
         if (nic->completed_ns)
-                fprintf(out, ", the last completion %s, %s ago", capo_text_when(nic->completed_ns, "%H:%M:%S", at),
-                        capo_text_time(p->hang.now_ns > nic->completed_ns ? (double)(p->hang.now_ns - nic->completed_ns)
-                                                                          : 0,
+                fprintf(out, ", the last completion %s, %s ago",
+                        capo_text_when(nic->completed_ns, "%H:%M:%S", at),
+                        capo_text_time(p->hang.now_ns > nic->completed_ns
+                                               ? (double)(p->hang.now_ns - nic->completed_ns)
+                                               : 0,
                                        ago));
         else
                 fputs(", no completion so far", out);
         if (nic->receives)
-                fprintf(out, "; %s receive%s wait%s", capo_text_count(nic->receives, n), nic->receives == 1 ? "" : "s",
-                        nic->receives == 1 ? "s" : "");
+                fprintf(out, "; %s receive%s wait%s", capo_text_count(nic->receives, n),
+                        nic->receives == 1 ? "" : "s", nic->receives == 1 ? "s" : "");
         if (nic->refused)
-                fprintf(out, "; refused for the moment so far: %s", capo_text_count(nic->refused, n));
+                fprintf(out, "; refused for the moment so far: %s",
+                        capo_text_count(nic->refused, n));
         if (nic->errors)
                 fprintf(out, "; errors: %s (%s)", capo_text_count(nic->errors, n), nic->error);
         fputc('\n', out);
@@ -76,7 +82,8 @@ void hang_text_below(const struct hang_page *p, const struct capo_hang_culprit *
         if (!below_nccl(c))
                 return;
         for (uint32_t i = 0; i < STREAMS && (call = hang_stream(p, c->process, i)); i++)
-                fprintf(out, "    on its GPU: %s, stream %x, handed over %s\n", hang_call(p, call, text), call->stream,
+                fprintf(out, "    on its GPU: %s, stream %x, handed over %s\n",
+                        hang_call(p, call, text), call->stream,
                         capo_text_when(call->begin_ns, "%H:%M:%S", at));
         if (capo_hang_network(&p->job->processes[c->process], &net) < 0)
                 return;
@@ -85,7 +92,8 @@ void hang_text_below(const struct hang_page *p, const struct capo_hang_culprit *
         if (net.n_nics > NICS)
                 fprintf(out, "    and %u more network interfaces (--json)\n", net.n_nics - NICS);
         if (net.n_nics && net.at_ns + SEEN_LATE_NS < p->hang.now_ns)
-                fprintf(out, "    that of the network was seen at %s\n", capo_text_when(net.at_ns, "%H:%M:%S", at));
+                fprintf(out, "    that of the network was seen at %s\n",
+                        capo_text_when(net.at_ns, "%H:%M:%S", at));
 }
 
 void hang_text_network(const struct hang_page *p, FILE *out)
@@ -98,13 +106,15 @@ void hang_text_network(const struct hang_page *p, FILE *out)
                 _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
 
                 if (!below_nccl(&v->culprits[i]) ||
-                    capo_hang_network(&p->job->processes[v->culprits[i].process], &net) < 0 || !net.n_nics)
+                    capo_hang_network(&p->job->processes[v->culprits[i].process], &net) < 0 ||
+                    !net.n_nics)
                         continue;
                 asked++;
                 if (!net.nics[0].outstanding || found++ >= RANKS)
                         continue;
                 fprintf(out, "%s%s (%s: %s)",
-                        found == 1 ? "  the network does not complete what these have posted: " : ", ",
+                        found == 1 ? "  the network does not complete what these have posted: "
+                                   : ", ",
                         hang_who(p, v->culprits[i].process, who), name_of(&net.nics[0]),
                         capo_text_count(net.nics[0].outstanding, n));
         }

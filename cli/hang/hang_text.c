@@ -20,13 +20,18 @@ enum { SHOWN = 4, LATE = 3 };
 static void print_job_line(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        const char *id = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
-        const char *name = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME) : NULL;
+        const char *id =
+                p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
+        const char *name = p->job->n_processes
+                                   ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME)
+                                   : NULL;
         char at[32], time[32];
 
-        fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "", name ? name : "");
+        fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
+                name ? name : "");
         if (v->kind != CAPO_HANG_HEALTHY)
-                fprintf(out, "  stands still since %s (%s)", capo_text_when(v->since_ns, "%H:%M:%S", at),
+                fprintf(out, "  stands still since %s (%s)",
+                        capo_text_when(v->since_ns, "%H:%M:%S", at),
                         capo_text_time((double)v->still_ns, time));
         fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
         if (p->job->n_nodes)
@@ -34,7 +39,8 @@ static void print_job_line(const struct hang_page *p, FILE *out)
         fputc('\n', out);
 }
 
-/* Of the verdict's call: those that others wait for elsewhere come behind, and are told of one by one. */
+/* Of the verdict's call: those that others wait for elsewhere come behind, and are told of one by
+ * one. */
 static uint32_t n_named(const struct capo_hang_verdict *v)
 {
         uint32_t n = 0;
@@ -58,7 +64,8 @@ static void print_named_ranks(const struct hang_page *p, FILE *out)
                 uint32_t process = v->culprits[i].process;
 
                 fprintf(out, "%s %d", i ? "," : "",
-                        ranks ? p->hang.processes[process].rank : (int)p->job->processes[process].header.pid);
+                        ranks ? p->hang.processes[process].rank
+                              : (int)p->job->processes[process].header.pid);
         }
         if (n > 8)
                 fprintf(out, " AND %u MORE", n - 8);
@@ -73,14 +80,15 @@ static void print_verdict_call(const struct hang_page *p, FILE *out)
         if (v->call)
                 fputs(hang_call(p, v->call, call), out);
         else if (v->comm != CAPO_HANG_NONE)
-                fprintf(out, "call #%s of %s", capo_text_count(v->seq, seq), p->hang.comms[v->comm].name);
+                fprintf(out, "call #%s of %s", capo_text_count(v->seq, seq),
+                        p->hang.comms[v->comm].name);
         if (v->call && v->call->bytes && capo_call_kind(v->call->call) != CAPO_KIND_OTHER)
                 fprintf(out, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
 }
 
 /* "RANK 3 IS MISSING from AllReduce #12 of dp". */
-static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char *one, const char *many,
-                                const char *what)
+static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char *one,
+                                const char *many, const char *what)
 {
         print_named_ranks(p, out);
         fprintf(out, " %s %s ", n_named(&p->verdict) > 1 ? many : one, what);
@@ -95,7 +103,8 @@ static void print_headline(const struct hang_page *p, FILE *out)
         case CAPO_HANG_HEALTHY: fputs("NOTHING HANGS: no rank waits for another", out); break;
         case CAPO_HANG_SLOW:
                 print_named_ranks(p, out);
-                fprintf(out, " %s LATE, not hung (less than %g s)", n_named(v) > 1 ? "ARE" : "IS", p->after_s);
+                fprintf(out, " %s LATE, not hung (less than %g s)", n_named(v) > 1 ? "ARE" : "IS",
+                        p->after_s);
                 if (v->call) {
                         fputs(": waited for in ", out);
                         print_verdict_call(p, out);
@@ -105,12 +114,16 @@ static void print_headline(const struct hang_page *p, FILE *out)
                 print_ranks_at_call(p, out, "IS", "ARE", "MISSING from");
                 fprintf(out, ": %u of %u ranks wait in it", v->n_waiting, v->n_ranks);
                 break;
-        case CAPO_HANG_MISMATCH: print_ranks_at_call(p, out, "DIFFERS", "DIFFER", "from the others in"); break;
+        case CAPO_HANG_MISMATCH:
+                print_ranks_at_call(p, out, "DIFFERS", "DIFFER", "from the others in");
+                break;
         case CAPO_HANG_ORDER:
                 print_named_ranks(p, out);
                 fprintf(out, " WAIT FOR EACH OTHER in %u calls", v->n_steps);
                 break;
-        case CAPO_HANG_TUNED: print_ranks_at_call(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in"); break;
+        case CAPO_HANG_TUNED:
+                print_ranks_at_call(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in");
+                break;
         case CAPO_HANG_P2P: print_ranks_at_call(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
         case CAPO_HANG_BIRTH:
                 print_ranks_at_call(p, out, "TAKES", "TAKE", "NO PART in");
@@ -144,12 +157,14 @@ static void print_headline(const struct hang_page *p, FILE *out)
 }
 
 /* What an innermost frame says: of Python the innermost line of the program's own. */
-static void print_call_site(const struct hang_page *p, uint32_t process, const struct capo_hang_call *call, FILE *out)
+static void print_call_site(const struct hang_page *p, uint32_t process,
+                            const struct capo_hang_call *call, FILE *out)
 {
         _cleanup_free_ char *text = call ? hang_site(p, process, call) : NULL;
         unsigned shown = 0;
 
-        for (const char *line = text; line && *line && shown < 3; line += strcspn(line, "\n"), line += *line == '\n') {
+        for (const char *line = text; line && *line && shown < 3;
+             line += strcspn(line, "\n"), line += *line == '\n') {
                 int n = (int)strcspn(line, "\n");
 
                 fprintf(out, "%s%.*s", shown++ ? " <- " : "    at ", n, line);
@@ -171,13 +186,15 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
                 *text = 0;
                 if (hang_lives_here(p, c->process))
                         capo_hang_node_waits(pid, text, sizeof text);
-                fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "", text,
-                        capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
+                fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "",
+                        text, capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
                         capo_text_time((double)(p->hang.now_ns - capo_hang_active_ns(h)), time));
                 break;
         case CAPO_HANG_KILLED:
-                fprintf(out, "    last sign of life %s%s\n", capo_text_when(h->end_ns, "%H:%M:%S", at),
-                        capo_process_of_here(&p->job->processes[c->process]) && capo_hang_node_oom(pid)
+                fprintf(out, "    last sign of life %s%s\n",
+                        capo_text_when(h->end_ns, "%H:%M:%S", at),
+                        capo_process_of_here(&p->job->processes[c->process]) &&
+                                        capo_hang_node_oom(pid)
                                 ? ": killed by the kernel for want of memory"
                                 : "");
                 break;
@@ -186,7 +203,8 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
 }
 
 /* What NCCL chose for its call and by whose word, there and with the others. */
-static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_culprit *c,
+                              FILE *out)
 {
         const struct capo_hang_call *const calls[] = {c->call, p->verdict.call};
         const uint32_t process[] = {c->process, p->verdict.most};
@@ -199,9 +217,11 @@ static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_
 
                 fputs(i ? "; with the others" : "", out);
                 if (call && call->algo_proto)
-                        fprintf(out, " %s %s", capo_ran_algo(call->algo_proto), capo_ran_proto(call->algo_proto));
+                        fprintf(out, " %s %s", capo_ran_algo(call->algo_proto),
+                                capo_ran_proto(call->algo_proto));
                 if (call && call->algo_proto && call->channels)
-                        fprintf(out, " in %u channel%s", call->channels, call->channels > 1 ? "s" : "");
+                        fprintf(out, " in %u channel%s", call->channels,
+                                call->channels > 1 ? "s" : "");
                 if (tuned && strcmp(tuned, "none") != 0)
                         fprintf(out, " by profile %.8s", tuned);
                 else if (tuned)
@@ -222,12 +242,14 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                 fprintf(out, " pid %u", jp->header.pid);
         fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
         if (c->elsewhere) {
-                fprintf(out, "    missing from %s", c->missing ? capo_call_name(c->missing) : "a call");
+                fprintf(out, "    missing from %s",
+                        c->missing ? capo_call_name(c->missing) : "a call");
                 if (c->seq)
                         fprintf(out, " #%s", capo_text_count(c->seq, at));
                 if (c->comm != CAPO_HANG_NONE)
                         fprintf(out, " of %s", p->hang.comms[c->comm].name);
-                fprintf(out, ": %u rank%s in it\n", c->n_waiting, c->n_waiting > 1 ? "s wait" : " waits");
+                fprintf(out, ": %u rank%s in it\n", c->n_waiting,
+                        c->n_waiting > 1 ? "s wait" : " waits");
         }
         alive_line(p, c, out);
         hang_text_threads(p, c->process, out);
@@ -238,14 +260,16 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                 return;
         if (c->why == CAPO_HANG_WHY_DIFFERS) {
                 fprintf(out, "    its call: %s, %s, %s, %s", hang_call(p, c->call, call),
-                        capo_size_print(c->call->bytes, size, sizeof size), capo_type_name(c->call->type),
-                        capo_op_name(c->call->op));
+                        capo_size_print(c->call->bytes, size, sizeof size),
+                        capo_type_name(c->call->type), capo_op_name(c->call->op));
                 if (c->call->peer >= 0)
                         fprintf(out, ", root %d", c->call->peer);
                 if (c->differs)
                         fprintf(out, "; another %s", c->differs);
                 fprintf(out, "%s\n",
-                        c->skipped ? "; the others make this one next: it seems to have left one out" : "");
+                        c->skipped
+                                ? "; the others make this one next: it seems to have left one out"
+                                : "");
         } else if (c->call->end_ns) {
                 fprintf(out, "    its last call: %s, returned %s\n", hang_call(p, c->call, call),
                         capo_text_when(c->call->end_ns, "%H:%M:%S", at));
@@ -265,10 +289,12 @@ static void print_wait_cycle(const struct hang_page *p, FILE *out)
                 uint32_t next = v->steps[(i + 1) % v->n_steps].process;
                 char who[32], whom[32], seq[32];
 
-                fprintf(out, "  %s waits in %s", hang_who(p, s->process, who), capo_call_name(s->call));
+                fprintf(out, "  %s waits in %s", hang_who(p, s->process, who),
+                        capo_call_name(s->call));
                 if (s->seq)
                         fprintf(out, " #%s", capo_text_count(s->seq, seq));
-                fprintf(out, " of %s for %s\n", s->comm != CAPO_HANG_NONE ? p->hang.comms[s->comm].name : "a new one",
+                fprintf(out, " of %s for %s\n",
+                        s->comm != CAPO_HANG_NONE ? p->hang.comms[s->comm].name : "a new one",
                         hang_who(p, next, whom));
         }
 }

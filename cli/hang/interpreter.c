@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPython of a process: where it is, and its threads. From 3.13 on the interpreter says by itself where its members are (_Py_DebugOffsets, the first bytes of _PyRuntime, made for whoever
- * reads from outside; Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14); before that the table of
- * core/base/cpython.c does. _PyRuntime and the types by which objects are known are symbols that it exports.
+ * The CPython of a process: where it is, and its threads. From 3.13 on the interpreter says by
+ * itself where its members are (_Py_DebugOffsets, the first bytes of _PyRuntime, made for whoever
+ * reads from outside; Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14);
+ * before that the table of core/base/cpython.c does. _PyRuntime and the types by which objects are
+ * known are symbols that it exports.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,8 +23,9 @@ enum {
 
 /* Where the debug offsets have each word of ours, counted in words from their beginning. */
 static const struct offsets {
-        uint8_t minor, interpreters, next_interpreter, threads, next, interpreter, current, thread_id, native_id, back,
-                code, at, owner, file, name, lines, first_line, code_begin, type;
+        uint8_t minor, interpreters, next_interpreter, threads, next, interpreter, current,
+                thread_id, native_id, back, code, at, owner, file, name, lines, first_line,
+                code_begin, type;
 } offsets[] = {
         {13, 5, 8, 9, 21, 22, 23, 24, 25, 29, 30, 31, 33, 35, 36, 38, 39, 43, 45},
         {14, 5, 8, 9, 24, 25, 26, 27, 28, 32, 33, 34, 36, 40, 41, 43, 44, 48, 51},
@@ -30,12 +33,14 @@ static const struct offsets {
 
 /* ---- the interpreter ---- */
 
-/* The objects that may have an interpreter in them: the program, and what is called so. Return: how many. */
+/* The objects that may have an interpreter in them: the program, and what is called so. Return: how
+ * many. */
 static unsigned find_objects(const char *maps, uint64_t *start)
 {
         unsigned n = 0;
 
-        for (const char *line = maps; *line && n < OBJECTS; line += strcspn(line, "\n"), line += *line == '\n') {
+        for (const char *line = maps; *line && n < OBJECTS;
+             line += strcspn(line, "\n"), line += *line == '\n') {
                 unsigned long long begin, offset;
                 size_t size = strcspn(line, "\n");
                 char text[512];
@@ -46,7 +51,8 @@ static unsigned find_objects(const char *maps, uint64_t *start)
                 text[size] = 0;
                 path = strchr(text, '/');
                 name = path ? capo_base_name(path) : "";
-                if (path && sscanf(text, "%llx-%*x %*s %llx", &begin, &offset) == 2 && offset == 0 &&
+                if (path && sscanf(text, "%llx-%*x %*s %llx", &begin, &offset) == 2 &&
+                    offset == 0 &&
                     (n == 0 || !strncmp(name, "python", 6) || !strncmp(name, "libpython", 9)))
                         start[n++] = begin;
         }
@@ -54,7 +60,8 @@ static unsigned find_objects(const char *maps, uint64_t *start)
 }
 
 /* The program's own comes before a library's, as for the loader. */
-static uint64_t find_symbol(struct hang_memory *m, const uint64_t *start, unsigned n, const char *name)
+static uint64_t find_symbol(struct hang_memory *m, const uint64_t *start, unsigned n,
+                            const char *name)
 {
         uint64_t at = 0;
 
@@ -83,7 +90,8 @@ static int minor_of(struct hang_memory *m, const char *maps, uint64_t runtime, u
         uint64_t number;
         int minor;
 
-        if (hang_memory_read(m, runtime, cookie, sizeof cookie) && !memcmp(cookie, "xdebugpy", sizeof cookie))
+        if (hang_memory_read(m, runtime, cookie, sizeof cookie) &&
+            !memcmp(cookie, "xdebugpy", sizeof cookie))
                 version = runtime + sizeof cookie;
         if (version)
                 return hang_memory_read(m, version, &number, sizeof number) && number >> 24 == 3
@@ -126,7 +134,8 @@ static bool read_py_offsets(struct hang_memory *m, uint64_t runtime, struct capo
                 l->owner = (int16_t)v[o->owner];
                 l->code_begin = (int16_t)v[o->code_begin];
                 l->thread_interpreter = (uint16_t)v[o->interpreter];
-                return good && !v[2] /* with the lock */ && v[o->next] == CAPO_PY_NEXT && v[o->type] == CAPO_PY_TYPE;
+                return good && !v[2] /* with the lock */ && v[o->next] == CAPO_PY_NEXT &&
+                       v[o->type] == CAPO_PY_TYPE;
         }
         return true;
 }
@@ -151,14 +160,18 @@ static bool read_thread_list(struct hang_python *p, unsigned *n_all)
                         uint64_t of = 0;
 
                         *t = (struct hang_python_thread){.state = state};
-                        if (!hang_memory_read(m, state + l->thread_interpreter, &of, sizeof of) || of != interpreter ||
-                            !hang_memory_read(m, state + l->thread_id, &t->thread_id, sizeof t->thread_id) ||
+                        if (!hang_memory_read(m, state + l->thread_interpreter, &of, sizeof of) ||
+                            of != interpreter ||
+                            !hang_memory_read(m, state + l->thread_id, &t->thread_id,
+                                              sizeof t->thread_id) ||
                             (l->native_id &&
-                             !hang_memory_read(m, state + l->native_id, &t->native_id, sizeof t->native_id)) ||
+                             !hang_memory_read(m, state + l->native_id, &t->native_id,
+                                               sizeof t->native_id)) ||
                             !hang_memory_read(m, state + CAPO_PY_NEXT, &state, sizeof state))
                                 return false;
                 }
-                if (!hang_memory_read(m, interpreter + l->next_interpreter, &interpreter, sizeof interpreter))
+                if (!hang_memory_read(m, interpreter + l->next_interpreter, &interpreter,
+                                      sizeof interpreter))
                         return false;
         }
         *n_all = n;
@@ -189,7 +202,8 @@ static int snapshot_threads(struct hang_python *p)
         return -EIO;
 }
 
-int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python *out, char *why, size_t room)
+int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python *out, char *why,
+                     size_t room)
 {
         uint64_t start[OBJECTS];
         unsigned n = find_objects(maps, start);
@@ -213,15 +227,21 @@ int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python
         minor = minor_of(m, maps, p->runtime, find_symbol(m, start, n, "Py_Version"));
         l = capo_py_layout_of(minor);
         if (!minor)
-                return capo_why(-ENOTSUP, why, room, "of which release its Python is cannot be told");
-        if (!l)
-                return capo_why(-ENOTSUP, why, room, "its CPython 3.%d is not one of those known, 3.9 to 3.14", minor);
-        p->layout = *l;
-        if (!p->py.code_type || !p->py.text_type || !p->py.bytes_type || !read_py_offsets(m, p->runtime, &p->layout))
                 return capo_why(-ENOTSUP, why, room,
-                                "its CPython 3.%d is of a build that is not known (free-threading, debugging)", minor);
+                                "of which release its Python is cannot be told");
+        if (!l)
+                return capo_why(-ENOTSUP, why, room,
+                                "its CPython 3.%d is not one of those known, 3.9 to 3.14", minor);
+        p->layout = *l;
+        if (!p->py.code_type || !p->py.text_type || !p->py.bytes_type ||
+            !read_py_offsets(m, p->runtime, &p->layout))
+                return capo_why(
+                        -ENOTSUP, why, room,
+                        "its CPython 3.%d is of a build that is not known (free-threading, debugging)",
+                        minor);
         if (snapshot_threads(p) < 0)
                 return m->error ? hang_memory_refused(m, why, room)
-                                : capo_why(-EIO, why, room, "Python's list of its threads did not stand still");
+                                : capo_why(-EIO, why, room,
+                                           "Python's list of its threads did not stand still");
         return 0;
 }

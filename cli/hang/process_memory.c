@@ -28,7 +28,8 @@ struct hang_memory *hang_memory_new(int pid)
 
 bool hang_memory_fetch(struct hang_memory *m, uint64_t from, void *to, size_t size)
 {
-        struct iovec here = {to, size}, there = {(void *)(uintptr_t)from, size}; /* NOLINT(performance-no-int-to-ptr) */
+        struct iovec here = {to, size}, there = {(void *)(uintptr_t)from,
+                                                 size}; /* NOLINT(performance-no-int-to-ptr) */
         ssize_t n = process_vm_readv(m->pid, &here, 1, &there, 1, 0);
 
         if (n < 0 && errno != EFAULT)
@@ -40,8 +41,8 @@ bool hang_memory_read(void *arg, uint64_t from, void *to, size_t size)
 {
         struct hang_memory *m = arg;
 
-        if (m->error || m->n_read >= m->most || m->n >= HANG_MEMORY_PIECES || size > HANG_MEMORY_BYTES - m->used ||
-            (m->end_ns && capo_clock_mono() >= m->end_ns))
+        if (m->error || m->n_read >= m->most || m->n >= HANG_MEMORY_PIECES ||
+            size > HANG_MEMORY_BYTES - m->used || (m->end_ns && capo_clock_mono() >= m->end_ns))
                 return false;
         m->n_read++;
         if (!m->fetch(m, from, to, size))
@@ -62,7 +63,8 @@ void hang_memory_forget(struct hang_memory *m, uint32_t n)
         }
 }
 
-/* The pieces before @end, downwards to @first, as many as one call takes: how many of them are there. */
+/* The pieces before @end, downwards to @first, as many as one call takes: how many of them are
+ * there. */
 static uint32_t reread_pieces(struct hang_memory *m, uint32_t first, uint32_t end)
 {
         struct iovec here[AT_ONCE], there[AT_ONCE];
@@ -71,14 +73,15 @@ static uint32_t reread_pieces(struct hang_memory *m, uint32_t first, uint32_t en
 
         if (m->fetch != hang_memory_fetch)
                 return m->n_read++ < m->most &&
-                       m->fetch(m, m->pieces[end - 1].from, m->again + m->pieces[end - 1].at, m->pieces[end - 1].size);
+                       m->fetch(m, m->pieces[end - 1].from, m->again + m->pieces[end - 1].at,
+                                m->pieces[end - 1].size);
         do {
                 uint32_t i = end - ++n;
 
                 here[n - 1] = (struct iovec){m->again + m->pieces[i].at, m->pieces[i].size};
-                there[n - 1] =
-                        (struct iovec){(void *)(uintptr_t)m->pieces[i].from, /* NOLINT(performance-no-int-to-ptr) */
-                                       m->pieces[i].size};
+                there[n - 1] = (struct iovec){(void *)(uintptr_t)m->pieces[i]
+                                                      .from, /* NOLINT(performance-no-int-to-ptr) */
+                                              m->pieces[i].size};
         } while (n < AT_ONCE && end - n > first);
         got = process_vm_readv(m->pid, here, n, there, n, 0);
         if (got < 0 && errno != EFAULT)
@@ -98,7 +101,8 @@ uint32_t hang_memory_changed(struct hang_memory *m, uint32_t first)
                 for (uint32_t k = 0; k < n && changed == first; k++) {
                         uint32_t i = end - k - 1;
 
-                        if (memcmp(m->bytes + m->pieces[i].at, m->again + m->pieces[i].at, m->pieces[i].size) != 0)
+                        if (memcmp(m->bytes + m->pieces[i].at, m->again + m->pieces[i].at,
+                                   m->pieces[i].size) != 0)
                                 changed = i + 1;
                 }
                 end -= n;
@@ -141,7 +145,8 @@ struct object {
         uint64_t bias, hash, symbols, names;
 };
 
-/* What the headers of the object say, as they are in memory: also of a file that is gone, or in a container of its own. */
+/* What the headers of the object say, as they are in memory: also of a file that is gone, or in a
+ * container of its own. */
 static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
 {
         Elf64_Phdr p[32];
@@ -150,7 +155,8 @@ static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
         bool found = false;
 
         if (!hang_memory_read(m, start, &e, sizeof e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
-            e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phnum > N_ELEMENTS(p) || e.e_phentsize != sizeof *p ||
+            e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phnum > N_ELEMENTS(p) ||
+            e.e_phentsize != sizeof *p ||
             !hang_memory_read(m, start + e.e_phoff, p, e.e_phnum * sizeof *p))
                 return false;
         *o = (struct object){0};
@@ -166,7 +172,8 @@ static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
                 Elf64_Dyn d;
                 uint64_t at;
 
-                if (!hang_memory_read(m, o->bias + dynamic + i * sizeof d, &d, sizeof d) || d.d_tag == DT_NULL)
+                if (!hang_memory_read(m, o->bias + dynamic + i * sizeof d, &d, sizeof d) ||
+                    d.d_tag == DT_NULL)
                         break;
                 at = d.d_un.d_ptr < o->bias ? d.d_un.d_ptr + o->bias
                                             : d.d_un.d_ptr; /* some loaders write the sum there */
@@ -182,17 +189,20 @@ static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
 
 uint64_t hang_memory_symbol(struct hang_memory *m, uint64_t start, const char *name)
 {
-        uint32_t head[4], hash = 5381, i = 0, link = 0; /* buckets, first symbol, words of the filter, not wanted */
+        uint32_t head[4], hash = 5381, i = 0,
+                          link = 0; /* buckets, first symbol, words of the filter, not wanted */
         size_t n = strlen(name) + 1;
         struct object o;
         uint64_t chain;
 
         for (const char *c = name; *c; c++)
                 hash = hash * 33 + (uint8_t)*c;
-        if (!open_object(m, start, &o) || !hang_memory_read(m, o.hash, head, sizeof head) || !head[0])
+        if (!open_object(m, start, &o) || !hang_memory_read(m, o.hash, head, sizeof head) ||
+            !head[0])
                 return 0;
         chain = o.hash + sizeof head + 8 * (uint64_t)head[2];
-        if (!hang_memory_read(m, chain + 4 * (uint64_t)(hash % head[0]), &i, sizeof i) || i < head[1])
+        if (!hang_memory_read(m, chain + 4 * (uint64_t)(hash % head[0]), &i, sizeof i) ||
+            i < head[1])
                 return 0;
         chain += 4 * (uint64_t)head[0];
         for (unsigned tried = 0; !(link & 1) && tried < 1000; tried++, i++) {
@@ -202,8 +212,10 @@ uint64_t hang_memory_symbol(struct hang_memory *m, uint64_t start, const char *n
                 if (!hang_memory_read(m, chain + 4 * (uint64_t)(i - head[1]), &link, sizeof link))
                         return 0;
                 if ((link | 1) != (hash | 1) || n > sizeof there ||
-                    !hang_memory_read(m, o.symbols + i * sizeof s, &s, sizeof s) || s.st_shndx == SHN_UNDEF ||
-                    !hang_memory_read(m, o.names + s.st_name, there, n) || memcmp(there, name, n) != 0)
+                    !hang_memory_read(m, o.symbols + i * sizeof s, &s, sizeof s) ||
+                    s.st_shndx == SHN_UNDEF ||
+                    !hang_memory_read(m, o.names + s.st_name, there, n) ||
+                    memcmp(there, name, n) != 0)
                         continue;
                 return o.bias + s.st_value;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page's lines on what threads are in: by a watch's frame, now, now and stopped. Of so many threads so many frames, innermost first; --json
- * has all. */
+/* The page's lines on what threads are in: by a watch's frame, now, now and stopped. Of so many
+ * threads so many frames, innermost first; --json has all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,12 +89,14 @@ void hang_text_python(int pid, FILE *out)
                 fprintf(out, "    no lines of Python: %s\n", why);
 }
 
-/* Of C what its own watch saw, where nobody asked for the stacks of now: threads that wait, each place once. */
+/* Of C what its own watch saw, where nobody asked for the stacks of now: threads that wait, each
+ * place once. */
 static void print_native_stacks(const struct hang_page *p, uint32_t process, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 6 };
         uint64_t at_ns = 0;
-        _cleanup_free_ char *text = p->stacks && hang_lives_here(p, process) ? NULL : hang_native(p, process, &at_ns);
+        _cleanup_free_ char *text =
+                p->stacks && hang_lives_here(p, process) ? NULL : hang_native(p, process, &at_ns);
         unsigned threads = 0, frames = 0, tid = 0;
         char at[32], wait[64] = "";
 
@@ -105,15 +107,17 @@ static void print_native_stacks(const struct hang_page *p, uint32_t process, FIL
                                 *wait = 0;
                         continue;
                 }
-                if (!strncmp(line, " as ", 4) || (!frames && ++threads > THREADS) || frames++ >= FRAMES)
+                if (!strncmp(line, " as ", 4) || (!frames && ++threads > THREADS) ||
+                    frames++ >= FRAMES)
                         continue;
                 if (frames == 1 && tid == p->job->processes[process].header.pid)
-                        fprintf(out, "    native at %s, main thread (%s):", capo_text_when(at_ns, "%H:%M:%S", at),
-                                wait);
+                        fprintf(out, "    native at %s, main thread (%s):",
+                                capo_text_when(at_ns, "%H:%M:%S", at), wait);
                 else if (frames == 1)
                         fprintf(out, "%s    native at %s, thread %u (%s):", threads > 1 ? "\n" : "",
                                 capo_text_when(at_ns, "%H:%M:%S", at), tid, wait);
-                fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(1 + strcspn(line + 1, " ")), line);
+                fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(1 + strcspn(line + 1, " ")),
+                        line);
         }
         if (threads > THREADS)
                 fprintf(out, "\n    and %u more places (--json)", threads - THREADS);

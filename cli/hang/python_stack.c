@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread goes on while it is read. Its frames are read one after the other and then all once more at one go: what has changed in between
- * is not shown. A loop comes back to where it was, so that proves nothing for a thread that runs; one that the system says has not run
- * meanwhile stood still. Where a thread is never caught so, the frames are shown that passed the first test, or the outer ones that did,
- * and it is said that they are not of one moment.
+ * A thread goes on while it is read. Its frames are read one after the other and then all once more
+ * at one go: what has changed in between is not shown. A loop comes back to where it was, so that
+ * proves nothing for a thread that runs; one that the system says has not run meanwhile stood
+ * still. Where a thread is never caught so, the frames are shown that passed the first test, or the
+ * outer ones that did, and it is said that they are not of one moment.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -20,7 +21,8 @@
 #define TIME_NS 2000000000u
 enum {
         WALKED = 256, /* frames, those of packages that are not shown among them */
-        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the program's own, all */
+        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the
+                         program's own, all */
         TRIES = 40,
         LINES = 64 << 10, /* bytes of a thread's frames */
         TASKS = 4096,
@@ -37,7 +39,8 @@ struct walk {
         } frames[WALKED + 1];
 };
 
-static void walk_frames(const struct hang_python *p, const struct hang_python_thread *t, struct walk *w)
+static void walk_frames(const struct hang_python *p, const struct hang_python_thread *t,
+                        struct walk *w)
 {
         uint64_t address = capo_py_innermost(&p->py, t->state);
         size_t used = 0;
@@ -52,8 +55,10 @@ static void walk_frames(const struct hang_python *p, const struct hang_python_th
                 w->frames[w->n].address = address;
                 w->frames[w->n].piece = p->m->n;
                 w->frames[w->n].text = (uint32_t)used;
-                w->more = w->n == WALKED || w->n_shown == HANG_PYTHON_FRAMES || !capo_py_frame(&p->py, address, &f) ||
-                          (!f.entry && (m = capo_py_say(&p->py, &f, w->text + used, LINES - used, &packaged)) < 0);
+                w->more = w->n == WALKED || w->n_shown == HANG_PYTHON_FRAMES ||
+                          !capo_py_frame(&p->py, address, &f) ||
+                          (!f.entry && (m = capo_py_say(&p->py, &f, w->text + used, LINES - used,
+                                                        &packaged)) < 0);
                 if (w->more)
                         break;
                 used += (size_t)m;
@@ -63,8 +68,10 @@ static void walk_frames(const struct hang_python *p, const struct hang_python_th
         w->text[used] = 0;
 }
 
-/* Does the thread, which was seen in the frame of that number, stand in it, and do that and the outer ones? By one more look from its innermost on. */
-static bool stands_in(const struct hang_python *p, const struct hang_python_thread *t, const struct walk *w, unsigned k)
+/* Does the thread, which was seen in the frame of that number, stand in it, and do that and the
+ * outer ones? By one more look from its innermost on. */
+static bool stands_in(const struct hang_python *p, const struct hang_python_thread *t,
+                      const struct walk *w, unsigned k)
 {
         uint64_t address = capo_py_innermost(&p->py, t->state);
         struct capo_py_frame f;
@@ -96,8 +103,10 @@ static FILE *open_status(int pid, const char *tid)
         return fopen(path, "re");
 }
 
-/* Does it not run? Then also how often it has given a processor up: one more for each time that it has run. */
-static bool is_thread_stopped(const struct hang_python *p, const struct hang_python_thread *t, uint64_t *switches)
+/* Does it not run? Then also how often it has given a processor up: one more for each time that it
+ * has run. */
+static bool is_thread_stopped(const struct hang_python *p, const struct hang_python_thread *t,
+                              uint64_t *switches)
 {
         char tid[16], line[256], state = 'R';
         _cleanup_fclose_ FILE *status = NULL;
@@ -109,7 +118,8 @@ static bool is_thread_stopped(const struct hang_python *p, const struct hang_pyt
         snprintf(tid, sizeof tid, "%d", t->tid);
         status = t->tid ? open_status(p->m->pid, tid) : NULL;
         while (status && fgets(line, sizeof line, status)) {
-                const char *number = strstr(line, "voluntary_ctxt_switches:"); /* and "nonvoluntary" */
+                const char *number =
+                        strstr(line, "voluntary_ctxt_switches:"); /* and "nonvoluntary" */
 
                 if (!strncmp(line, "State:\t", 7))
                         state = line[7];
@@ -119,8 +129,8 @@ static bool is_thread_stopped(const struct hang_python *p, const struct hang_pyt
         return state != 'R' && n == 2;
 }
 
-unsigned hang_python_frames(const struct hang_python *p, const struct hang_python_thread *t, const char *before,
-                            FILE *out)
+unsigned hang_python_frames(const struct hang_python *p, const struct hang_python_thread *t,
+                            const char *before, FILE *out)
 {
         _cleanup_free_ char *text = malloc(LINES), *best = calloc(1, LINES);
         struct walk w = {.text = text};
@@ -135,7 +145,8 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
                 hang_memory_forget(p->m, 0);
                 walk_frames(p, t, &w);
                 changed = hang_memory_changed(p->m, 0);
-                if (changed == 0 && (!w.n || (stood && is_thread_stopped(p, t, &then) && then == switches)))
+                if (changed == 0 &&
+                    (!w.n || (stood && is_thread_stopped(p, t, &then) && then == switches)))
                         return print_lines(out, before, text, w.more);
                 for (k = 0; k < w.n && w.frames[k].piece < changed; k++)
                         ;
@@ -148,12 +159,14 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
         }
         if (!text || !best || p->m->error)
                 return 0;
-        return print_lines(out, before, HANG_PYTHON_CHANGING "\n", false) + print_lines(out, before, best, more);
+        return print_lines(out, before, HANG_PYTHON_CHANGING "\n", false) +
+               print_lines(out, before, best, more);
 }
 
 /* ---- threads by their numbers here ---- */
 
-/* The last number of "NSpid:" in /proc/PID/task/TID/status: what the thread calls itself. 0: not known. */
+/* The last number of "NSpid:" in /proc/PID/task/TID/status: what the thread calls itself. 0: not
+ * known. */
 static uint64_t number_there(int pid, const char *tid)
 {
         _cleanup_fclose_ FILE *status = open_status(pid, tid);
@@ -172,8 +185,8 @@ static uint64_t number_there(int pid, const char *tid)
 }
 
 /*
- * Before 3.11 a thread's state has its pthread_self() alone. There glibc keeps the thread's number, since 2.4 at the same place; a
- * number that no thread of the process has is none.
+ * Before 3.11 a thread's state has its pthread_self() alone. There glibc keeps the thread's number,
+ * since 2.4 at the same place; a number that no thread of the process has is none.
  */
 static uint64_t number_of_pthread(const struct hang_python *p, uint64_t thread_id)
 {
@@ -225,7 +238,8 @@ static char *read_maps(int pid, int *error)
         maps = fopen(path, "re");
         errno = 0;
         if (!maps || getdelim(&text, &room, 0, maps) < 0) {
-                *error = maps && !errno ? -ESRCH : -errno; /* of one that has ended there is nothing in it */
+                *error = maps && !errno ? -ESRCH
+                                        : -errno; /* of one that has ended there is nothing in it */
                 return NULL;
         }
         return steal(&text);

@@ -32,7 +32,8 @@ static void put_frame(const char *name, uint64_t into, void *out)
         if (!*name)
                 fprintf(out, " 0x%llx\n", (unsigned long long)into);
         else
-                fprintf(out, " %s+0x%llx\n", capo_demangle(name, plain, sizeof plain) ? plain : name,
+                fprintf(out, " %s+0x%llx\n",
+                        capo_demangle(name, plain, sizeof plain) ? plain : name,
                         (unsigned long long)into);
 }
 
@@ -58,7 +59,8 @@ static bool one_thread(int pid, int tid, const struct hang_python *python, FILE 
         if (!comm || !fgets(name, sizeof name, comm))
                 *name = 0;
         name[strcspn(name, "\n")] = 0;
-        if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status))
+        if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || waitpid(tid, &status, __WALL) != tid ||
+            !WIFSTOPPED(status))
                 return true; /* it has ended meanwhile */
         fprintf(out, "%d %s\n", tid, name);
         hang_unwind(tid, put_frame, out);
@@ -96,8 +98,8 @@ static int all_threads(int pid, FILE *out)
         if (dir)
                 closedir(dir);
         if (n)
-                qsort(tids, n, sizeof *tids,
-                      by_number); /* the main thread has the smallest, but for a machine that began anew */
+                qsort(tids, n, sizeof *tids, by_number); /* the main thread has the smallest, but
+                                                            for a machine that began anew */
         for (unsigned i = 0; i < n; i++) {
                 if (!one_thread(pid, tids[i], &python, out))
                         return EXIT_NOT_ALLOWED;
@@ -156,7 +158,8 @@ char *hang_stacks(int pid, char *why, size_t room)
 
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 close(pair[0]);
-                _exit(out && getppid() == self ? all_threads(pid, out) : 1); /* it may be gone already */
+                _exit(out && getppid() == self ? all_threads(pid, out)
+                                               : 1); /* it may be gone already */
         }
         close(pair[1]);
         n = read_helper(pair[0], text);
@@ -173,7 +176,8 @@ char *hang_stacks(int pid, char *why, size_t room)
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_ALLOWED)
                 hang_not_allowed(pid, "traced", why, room);
         else if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_UNWIND)
-                snprintf(why, room, "libunwind-ptrace is not installed (Debian, Ubuntu: libunwind8)");
+                snprintf(why, room,
+                         "libunwind-ptrace is not installed (Debian, Ubuntu: libunwind8)");
         else
                 snprintf(why, room, "pid %d let nothing be read within 2 s", pid);
         return NULL;

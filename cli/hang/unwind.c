@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libunwind-ptrace, taken as it is found when it is asked for and never linked: its libraries define the compiler's own unwinder,
- * too, and capo is to run where they are not. What is declared here is the part of libunwind.h and libunwind-ptrace.h (1.3 to
- * 1.8, the same) that is used; a cursor is 127 words on x86-64, 250 on AArch64.
+ * libunwind-ptrace, taken as it is found when it is asked for and never linked: its libraries
+ * define the compiler's own unwinder, too, and capo is to run where they are not. What is declared
+ * here is the part of libunwind.h and libunwind-ptrace.h (1.3 to 1.8, the same) that is used; a
+ * cursor is 127 words on x86-64, 250 on AArch64.
  */
 #include <dlfcn.h>
 

@@ -12,7 +12,8 @@ bool hang_unwind_open(void);
 /**
  * hang_unwind() - the functions that a stopped thread is in
  * @tid:   stopped by this process, which traces it
- * @frame: called for each, innermost first; @name: mangled, "" not known; @into: bytes from its beginning, or the address
+ * @frame: called for each, innermost first; @name: mangled, "" not known; @into: bytes from its
+ * beginning, or the address
  *
  * At most 64.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo plan: the command line, made into a question, asked once without and once with the profile. */
+/* capo plan: the command line, made into a question, asked once without and once with the profile.
+ */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 
-static int print_plan(struct plan_options *o, const struct capo_plan_answer *own, const struct capo_plan_answer *with)
+static int print_plan(struct plan_options *o, const struct capo_plan_answer *own,
+                      const struct capo_plan_answer *with)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
         char layout[CAPO_LAYOUT_TEXT];
@@ -21,19 +23,22 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
         struct capo_plan_comparison c;
         bool agree;
 
-        o->by_rules = with && o->q.profile && !o->q.tuner && capo_profile_load(o->q.profile_path, &profile, NULL) == 0;
+        o->by_rules = with && o->q.profile && !o->q.tuner &&
+                      capo_profile_load(o->q.profile_path, &profile, NULL) == 0;
         by.profile = profile;
         if (capo_plan_compare(own, with, &by, &c) < 0)
                 return CAPO_EXIT_FAIL;
         if (c.modelled_left)
-                capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them",
-                          c.modelled_left);
+                capo_info(
+                        "modelled rules of the profile that are not used: %u; --allow-modelled uses them",
+                        c.modelled_left);
         (o->json ? plan_json : plan_text)(o, own, with, &c);
         agree = c.agree;
         capo_plan_comparison_finish(&c);
         if (agree)
                 return CAPO_EXIT_OK;
-        return capo_fail(CAPO_EXIT_FAIL, "plan: ranks decided differently: such a job hangs or computes nonsense");
+        return capo_fail(CAPO_EXIT_FAIL,
+                         "plan: ranks decided differently: such a job hangs or computes nonsense");
 }
 
 static int answer_question(struct plan_options *o)
@@ -42,7 +47,8 @@ static int answer_question(struct plan_options *o)
         int status = cli_question_ask(&o->q, "plan", true, answers);
 
         if (status == CAPO_EXIT_OK)
-                status = print_plan(o, &answers[0], o->q.profile || o->q.tuner ? &answers[1] : NULL);
+                status =
+                        print_plan(o, &answers[0], o->q.profile || o->q.tuner ? &answers[1] : NULL);
         capo_plan_answer_finish(&answers[0]);
         capo_plan_answer_finish(&answers[1]);
         return status;
@@ -58,7 +64,8 @@ static int plan_run(void *options, int n, char **words)
                         CAPO_EXIT_USAGE,
                         "plan: --every shows what NCCL does by itself; ask one allocation with --profile or --tuner");
         if (o->q.alloc && o->q.gpus)
-                return capo_fail(CAPO_EXIT_USAGE, "plan: --alloc and --gpus say the same thing; give one");
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "plan: --alloc and --gpus say the same thing; give one");
         for (size_t i = 0; i < 3; i++) {
                 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -104,7 +111,8 @@ static const char *take_every(void *options, const char *value)
                 if (sscanf(value, "%d%c", &o->every, &rest) != 1)
                         o->every = 0;
         }
-        if (o->every < 1 || o->every > CAPO_PLAN_GPUS_MAX || o->every_2 < 0 || o->every_2 > CAPO_PLAN_GPUS_MAX)
+        if (o->every < 1 || o->every > CAPO_PLAN_GPUS_MAX || o->every_2 < 0 ||
+            o->every_2 > CAPO_PLAN_GPUS_MAX)
                 return "a number of GPUs, or two for all splits over two nodes, such as 3+5";
         return NULL;
 }
@@ -138,7 +146,8 @@ static const struct cli_option options[] = {
         {"layout", CLI_TAKE(struct plan_options, q.layout, "L", cli_question_take_layout),
          "what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: the truth; none: nothing",
          .example = "3+5"},
-        {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"), "ask again with another tuner plugin"},
+        {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"),
+         "ask again with another tuner plugin"},
         {"spy", CLI_FLAG(struct plan_options, q.spy),
          "print what a tuner is told: init arguments, model constants, cost tables"},
         {CLI_HEADING, "Output"},
@@ -148,7 +157,8 @@ static const struct cli_option options[] = {
          "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them"},
         {"json", CLI_FLAG(struct plan_options, json), "for programs"},
         {"every", CLI_WHOLE("3", take_every),
-         "all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all splits", .example = "3+5"},
+         "all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all splits",
+         .example = "3+5"},
         {"all", CLI_FLAG(struct plan_options, all),
          "with --every i+j: ask every split, also those that symmetry makes equal"},
         {"jobs", CLI_COUNT(struct plan_options, q.jobs, "N", 1, 64),
@@ -166,15 +176,17 @@ const struct cli_command plan_command = {
                 "GPUs, reads the topology, searches its graphs, computes its costs and decides. No GPU is needed and "
                 "none is used. Decisions are NCCL's own. Times are NCCL's model; nothing is measured.",
         .options = options,
-        .after = "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "
-                 "...).\n"
-                 "\n"
-                 "examples:\n"
-                 "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
-                 "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
-                 "  capo plan --platform dgx1v --every 3",
+        .after =
+                "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "
+                "...).\n"
+                "\n"
+                "examples:\n"
+                "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
+                "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
+                "  capo plan --platform dgx1v --every 3",
         .list = print_platforms,
-        .status = "0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong",
+        .status =
+                "0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong",
         .size = sizeof(struct plan_options),
         .run = plan_run,
         .finish = finish_question,

@@ -11,14 +11,15 @@ struct plan_options {
         int every, every_2; /* --every 3; --every 3+5 sets both */
         double timeout_s;   /* 0: default */
         bool graph, all, json;
-        bool by_rules; /* the profile could be read here (not a stored one's name): differences name its rows */
+        bool by_rules; /* the profile could be read here (not a stored one's name): differences name
+                          its rows */
 };
 
 /* The two faces of one comparison. @tuned: NULL nothing to compare with. */
-void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
-               const struct capo_plan_comparison *c);
-void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
-               const struct capo_plan_comparison *c);
+void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain,
+               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c);
+void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain,
+               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c);
 
 /** plan_nodes() - nodes of the allocation. */
 static inline unsigned plan_nodes(const struct plan_options *o)

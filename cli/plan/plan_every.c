@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo plan --every: the atlas of a machine, a line per group of allocations that NCCL treats alike. */
+/* capo plan --every: the atlas of a machine, a line per group of allocations that NCCL treats
+ * alike. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ static struct capo_table *every_table(size_t n_asks)
         return capo_table_new(columns);
 }
 
-/* The calls stand over their columns; above the table on a terminal, where columns may be left out. */
+/* The calls stand over their columns; above the table on a terminal, where columns may be left out.
+ */
 static void every_head(const struct plan_options *o, struct capo_table *t)
 {
         bool fitted = cli_screen_columns(stdout);
@@ -62,7 +64,8 @@ static void every_head(const struct plan_options *o, struct capo_table *t)
         putchar('\n');
 }
 
-static void group_row(const struct plan_options *o, const struct splits *s, size_t g, struct capo_table *t)
+static void group_row(const struct plan_options *o, const struct splits *s, size_t g,
+                      struct capo_table *t)
 {
         const struct split *p = &s->splits[s->groups[g].first];
 
@@ -110,7 +113,8 @@ static void group_bound(const struct splits *s, const struct split_group *g, str
         if (g->low < g->high)
                 snprintf(some, sizeof some, " (%.2f in some)", g->low);
         if (busbw > 0 && g->high > 0)
-                snprintf(reached, sizeof reached, ", NCCL reaches %.0f %% of it%s", 100 * busbw / g->high,
+                snprintf(reached, sizeof reached, ", NCCL reaches %.0f %% of it%s",
+                         100 * busbw / g->high,
                          busbw > 1.005 * g->high ? " by its model, which is too fast here" : "");
         for (size_t k = 0; k < g->n_classes; k++)
                 capo_append(classes, sizeof classes, " %s", g->classes[k]);
@@ -136,7 +140,9 @@ static void print_text(const struct plan_options *o, const struct splits *s)
         else
                 printf("all %zu subsets of %d GPUs", s->n_all, o->every);
         printf("; %zu asked%s; %zu kinds\n\n", s->n_splits,
-               s->n_splits < s->n_all ? ": the others are the same by the symmetry of the machine" : "", s->n_groups);
+               s->n_splits < s->n_all ? ": the others are the same by the symmetry of the machine"
+                                      : "",
+               s->n_groups);
         every_head(o, t);
         for (size_t g = 0; g < s->n_groups; g++) {
                 group_row(o, s, g, t);
@@ -159,9 +165,11 @@ static void print_json(const struct plan_options *o, const struct splits *s)
                         const struct split *m = &s->splits[i];
 
                         if (m->group == g)
-                                json_array_append_new(
-                                        members, json_pack("{s:o, s:i, s:s}", "gpus", cli_json_gpus(m->gpus, m->n_gpus),
-                                                           "stands_for", (int)m->stands_for, "class", m->bound.class));
+                                json_array_append_new(members,
+                                                      json_pack("{s:o, s:i, s:s}", "gpus",
+                                                                cli_json_gpus(m->gpus, m->n_gpus),
+                                                                "stands_for", (int)m->stands_for,
+                                                                "class", m->bound.class));
                 }
                 for (size_t k = 0; k < o->q.n_asks && p->rc == 0; k++) {
                         const struct split_cell *c = &p->cells[k];
@@ -170,22 +178,26 @@ static void print_json(const struct plan_options *o, const struct splits *s)
                         json_array_append_new(
                                 rows, json_pack("{s:s, s:I, s:s, s:s, s:i, s:o, s:o, s:o}", "coll",
                                                 capo_coll_word(o->q.asks[k].coll), "bytes",
-                                                (json_int_t)o->q.asks[k].bytes, "algo", capo_algo_name(c->algo),
-                                                "proto", capo_proto_name(c->proto), "channels", c->channels, "us",
-                                                cli_json_real(c->us), "busbw_gbs", cli_json_real(c->busbw),
-                                                "ceiling_busbw_gbs", cli_json_known(most > 0 ? most : -1)));
+                                                (json_int_t)o->q.asks[k].bytes, "algo",
+                                                capo_algo_name(c->algo), "proto",
+                                                capo_proto_name(c->proto), "channels", c->channels,
+                                                "us", cli_json_real(c->us), "busbw_gbs",
+                                                cli_json_real(c->busbw), "ceiling_busbw_gbs",
+                                                cli_json_known(most > 0 ? most : -1)));
                 }
-                group = json_pack("{s:i, s:i, s:s, s:s, s:o, s:o}", "count", (int)s->groups[g].count, "nccl_nodes",
-                                  p->nodes, capo_algo_word(CAPO_ALGO_RING), p->ring, capo_algo_word(CAPO_ALGO_TREE),
-                                  p->tree, "rows", rows, "members", members);
+                group = json_pack(
+                        "{s:i, s:i, s:s, s:s, s:o, s:o}", "count", (int)s->groups[g].count,
+                        "nccl_nodes", p->nodes, capo_algo_word(CAPO_ALGO_RING), p->ring,
+                        capo_algo_word(CAPO_ALGO_TREE), p->tree, "rows", rows, "members", members);
                 if (p->rc < 0)
                         json_object_set_new(group, "error", json_string(p->why));
                 json_array_append_new(groups, group);
         }
         root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "nccl",
-                         capo_nccl_text((uint32_t)s->version, version, sizeof version), "libnccl", o->q.libnccl,
-                         "times", "NCCL's model", "gpus", o->every, "gpus_2", o->every_2, "allocations", (int)s->n_all,
-                         "asked", (int)s->n_splits, "groups", groups);
+                         capo_nccl_text((uint32_t)s->version, version, sizeof version), "libnccl",
+                         o->q.libnccl, "times", "NCCL's model", "gpus", o->every, "gpus_2",
+                         o->every_2, "allocations", (int)s->n_all, "asked", (int)s->n_splits,
+                         "groups", groups);
         cli_json_print(stdout, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 

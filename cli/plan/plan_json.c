@@ -19,11 +19,12 @@ static json_t *choice_json(const struct capo_plan_row *r)
                          r->kernel  ? json_string(capo_ran_proto(r->kernel))
                          : r->proto ? json_string(capo_proto_name(r->proto))
                                     : json_null(),
-                         "channels", r->channels, "warps", r->warps, "us", cli_json_real(r->us), "busbw_gbs",
-                         cli_json_real(r->busbw_gbs));
+                         "channels", r->channels, "warps", r->warps, "us", cli_json_real(r->us),
+                         "busbw_gbs", cli_json_real(r->busbw_gbs));
 }
 
-static json_t *costs_json(const struct capo_plan_row *r, const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
+static json_t *costs_json(const struct capo_plan_row *r,
+                          const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
 {
         json_t *o = json_object();
 
@@ -51,10 +52,12 @@ static json_t *graphs_json(const struct capo_plan_answer *a)
 
                 for (size_t k = 0; k < g->n_paths; k++)
                         json_array_append_new(paths, json_string(g->paths[k]));
-                json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:s, s:o}", "node", g->node,
-                                                      "id", g->id, "pattern", g->pattern, "channels", g->n_channels,
-                                                      "intra_gbs", g->speed_intra, "inter_gbs", g->speed_inter, "intra",
-                                                      g->type_intra, "inter", g->type_inter, "paths", paths));
+                json_array_append_new(
+                        list,
+                        json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:s, s:o}", "node", g->node,
+                                  "id", g->id, "pattern", g->pattern, "channels", g->n_channels,
+                                  "intra_gbs", g->speed_intra, "inter_gbs", g->speed_inter, "intra",
+                                  g->type_intra, "inter", g->type_inter, "paths", paths));
         }
         return list;
 }
@@ -65,13 +68,13 @@ static json_t *told_json(const struct capo_plan_told *t)
 
         for (int i = 0; i < t->n_constants; i++)
                 json_array_append_new(constants, json_real(t->constants[i]));
-        return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "abi", t->abi, "ranks", t->n_ranks, "nodes", t->n_nodes,
-                         "nvl_domains", t->nvl_domains, "nvl_min", t->nvl_min, "nvl_max", t->nvl_max, "constants",
-                         constants);
+        return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "abi", t->abi, "ranks", t->n_ranks,
+                         "nodes", t->n_nodes, "nvl_domains", t->nvl_domains, "nvl_min", t->nvl_min,
+                         "nvl_max", t->nvl_max, "constants", constants);
 }
 
-void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
-               const struct capo_plan_comparison *c)
+void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain,
+               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c)
 {
         json_t *rows = json_array(), *root;
         char version[16];
@@ -90,30 +93,36 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
                 } else {
                         json_object_set_new(row, "profile", json_null());
                 }
-                json_object_set_new(row, "ranks_agree",
-                                    json_boolean(r->ranks_agree && (!tuned || tuned->rows[i].ranks_agree)));
+                json_object_set_new(
+                        row, "ranks_agree",
+                        json_boolean(r->ranks_agree && (!tuned || tuned->rows[i].ranks_agree)));
                 if (o->q.spy) {
                         const struct capo_plan_row *s = tuned ? &tuned->rows[i] : r;
 
                         json_object_set_new(row, "told_bytes", json_integer((json_int_t)s->told));
                         json_object_set_new(row, "costs", costs_json(s, s->cost));
                         if (tuned) {
-                                json_object_set_new(row, "costs_after", costs_json(s, s->cost_after));
-                                json_object_set_new(row, "tuner_channels", json_integer(s->tuner_channels));
+                                json_object_set_new(row, "costs_after",
+                                                    costs_json(s, s->cost_after));
+                                json_object_set_new(row, "tuner_channels",
+                                                    json_integer(s->tuner_channels));
                         }
                         if (s->chunk)
                                 json_object_set_new(row, "chunk", json_integer(s->chunk));
                         if (s->chunk && tuned)
-                                json_object_set_new(row, "tuner_chunk", json_integer(s->tuner_chunk));
+                                json_object_set_new(row, "tuner_chunk",
+                                                    json_integer(s->tuner_chunk));
                 }
                 json_array_append_new(rows, row);
         }
         root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:i, s:o}", "nccl",
-                         capo_nccl_text((uint32_t)plain->version, version, sizeof version), "libnccl", o->q.libnccl,
-                         "times", "NCCL's model", "ranks", (int)o->q.n_ranks, "nodes", (int)n_nodes, "nccl_nodes",
-                         plain->told.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks), "profiler_abi",
-                         plain->profiler_abi, "rows", rows);
-        json_object_set_new(root, "wall_ms", json_real(plain->wall_ms + (tuned ? tuned->wall_ms : 0)));
+                         capo_nccl_text((uint32_t)plain->version, version, sizeof version),
+                         "libnccl", o->q.libnccl, "times", "NCCL's model", "ranks",
+                         (int)o->q.n_ranks, "nodes", (int)n_nodes, "nccl_nodes",
+                         plain->told.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks),
+                         "profiler_abi", plain->profiler_abi, "rows", rows);
+        json_object_set_new(root, "wall_ms",
+                            json_real(plain->wall_ms + (tuned ? tuned->wall_ms : 0)));
         if (c->no_match)
                 json_object_set_new(root, "no_rule_holds", json_string(c->no_match));
         if (o->graph)

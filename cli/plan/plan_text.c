@@ -73,8 +73,8 @@ static void choice_cells(struct capo_table *t, const struct capo_plan_row *r)
 
 static void print_graph(const struct capo_plan_graph *g, const char *name)
 {
-        printf("%-11s %d channels   %g GB/s inside (%s)   %g GB/s to the network (%s)\n", name, g->n_channels,
-               g->speed_intra, g->type_intra, g->speed_inter, g->type_inter);
+        printf("%-11s %d channels   %g GB/s inside (%s)   %g GB/s to the network (%s)\n", name,
+               g->n_channels, g->speed_intra, g->type_intra, g->speed_inter, g->type_inter);
         for (size_t i = 0; i < g->n_paths; i++) {
                 size_t same = 1;
 
@@ -105,7 +105,8 @@ static void print_graphs(const struct capo_plan_answer *a)
 
                 while (end < a->n_graphs && a->graphs[end].node == node)
                         end++;
-                printf("\nGRAPHS      of node %d; per channel: GPUs in order, netN where it leaves the node\n", node);
+                printf("\nGRAPHS      of node %d; per channel: GPUs in order, netN where it leaves the node\n",
+                       node);
                 for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
                         for (size_t i = first; i < end; i++) {
                                 if (a->graphs[i].id == kinds[k].id && a->graphs[i].n_channels > 0)
@@ -118,8 +119,10 @@ static void print_graphs(const struct capo_plan_answer *a)
 
 static void print_constants(const double *c)
 {
-        static const char *const links[] = {"NVLink", "PCI", "network"}, *const gens[] = {"Volta", "Ampere", "Hopper",
-                                                                                          "Blackwell"};
+        static const char *const links[] = {"NVLink", "PCI", "network"}, *const gens[] = {
+                                                                                 "Volta", "Ampere",
+                                                                                 "Hopper",
+                                                                                 "Blackwell"};
         static const struct {
                 const char *name;
                 int at;
@@ -132,8 +135,8 @@ static void print_constants(const double *c)
         puts("  model constants (ncclTunerConstants): latencies in us as LL / LL128 / Simple, bandwidths in GB/s as 1 "
              "/ 2 / more nodes");
         for (int a = 0; a < 7; a++) {
-                printf("    %-14s base %g / %g / %g", capo_algo_name((unsigned)a + 1), c[a * 3], c[a * 3 + 1],
-                       c[a * 3 + 2]);
+                printf("    %-14s base %g / %g / %g", capo_algo_name((unsigned)a + 1), c[a * 3],
+                       c[a * 3 + 1], c[a * 3 + 2]);
                 for (int l = 0; l < 3; l++) {
                         const double *h = c + 21 + l * 21 + a * 3;
 
@@ -172,7 +175,8 @@ static void print_spy(const struct capo_plan_answer *a, bool wrapped)
                wrapped ? "; the examined plugin was called behind the spy" : "");
         printf("  init: %d ranks, %d nodes", a->told.n_ranks, a->told.n_nodes);
         if (a->told.nvl_domains >= 0)
-                printf(", %d NVLink domains of %d to %d ranks", a->told.nvl_domains, a->told.nvl_min, a->told.nvl_max);
+                printf(", %d NVLink domains of %d to %d ranks", a->told.nvl_domains,
+                       a->told.nvl_min, a->told.nvl_max);
         putchar('\n');
         if (a->told.n_constants)
                 print_constants(a->told.constants);
@@ -189,7 +193,8 @@ static void print_spy(const struct capo_plan_answer *a, bool wrapped)
                         continue;
                 }
                 print_table(title, r, r->cost);
-                if (wrapped && (memcmp(r->cost, r->cost_after, sizeof r->cost) || r->tuner_channels)) {
+                if (wrapped &&
+                    (memcmp(r->cost, r->cost_after, sizeof r->cost) || r->tuner_channels)) {
                         print_table("  made into", r, r->cost_after);
                         if (r->tuner_channels)
                                 printf("    %-26s  %d channels\n", "", r->tuner_channels);
@@ -211,7 +216,8 @@ static void coll_rows(const struct plan_options *o, const struct capo_plan_answe
 
         if (!t)
                 return;
-        capo_table_row(t, c->rows ? "size\t%s\t%s%s" : "size\t%s", head, head, c->rows && o->by_rules ? "\trule" : "");
+        capo_table_row(t, c->rows ? "size\t%s\t%s%s" : "size\t%s", head, head,
+                       c->rows && o->by_rules ? "\trule" : "");
         for (size_t i = first; i < end; i++) {
                 const struct capo_plan_row *r = &own->rows[i];
                 const struct capo_plan_difference *d = c->rows ? &c->rows[i] : NULL;
@@ -226,7 +232,8 @@ static void coll_rows(const struct plan_options *o, const struct capo_plan_answe
                          d && !d->with.ranks_agree ? "  RANKS DISAGREE: a job would hang" : "",
                          !r->ranks_agree ? "  RANKS DISAGREE" : "");
                 if (same || *said)
-                        capo_table_row(t, "%s%s%s", same ? "." : "", same && *said ? "\t\t\t\t\t" : "", said);
+                        capo_table_row(t, "%s%s%s", same ? "." : "",
+                                       same && *said ? "\t\t\t\t\t" : "", said);
                 else
                         capo_table_end(t);
         }
@@ -236,10 +243,13 @@ static void coll_rows(const struct plan_options *o, const struct capo_plan_answe
 static void print_rows(const struct plan_options *o, const struct capo_plan_answer *own,
                        const struct capo_plan_comparison *c)
 {
-        const char *with = o->q.profile ? capo_base_name(o->q.profile) : o->q.tuner ? capo_base_name(o->q.tuner) : "";
+        const char *with = o->q.profile ? capo_base_name(o->q.profile)
+                           : o->q.tuner ? capo_base_name(o->q.tuner)
+                                        : "";
 
         for (size_t i = 0, end; i < own->n_rows; i = end) {
-                for (end = i + 1; end < own->n_rows && own->rows[end].coll == own->rows[i].coll; end++)
+                for (end = i + 1; end < own->n_rows && own->rows[end].coll == own->rows[i].coll;
+                     end++)
                         ;
                 printf("\n%-13s  NCCL by itself", capo_coll_word(own->rows[i].coll));
                 if (c->rows && cli_screen_columns(stdout))
@@ -251,8 +261,8 @@ static void print_rows(const struct plan_options *o, const struct capo_plan_answ
         }
 }
 
-void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
-               const struct capo_plan_comparison *c)
+void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain,
+               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c)
 {
         char version[16], nodes[2048];
         unsigned n_nodes = plan_nodes(o);
@@ -280,17 +290,19 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                        "what the profile measured\n",
                        c->n_differ, plain->n_rows);
         if (c->no_match)
-                printf("note        no rule of %s can hold here: %s\n", capo_base_name(o->q.profile), c->no_match);
+                printf("note        no rule of %s can hold here: %s\n",
+                       capo_base_name(o->q.profile), c->no_match);
         if (c->n_chunks)
-                printf("\nnote        %u row%s say%s a chunk: %s\n", c->n_chunks, c->n_chunks == 1 ? "" : "s",
-                       c->n_chunks == 1 ? "s" : "",
+                printf("\nnote        %u row%s say%s a chunk: %s\n", c->n_chunks,
+                       c->n_chunks == 1 ? "" : "s", c->n_chunks == 1 ? "s" : "",
                        c->chunks_dead ? "nothing comes of it, NCCL before 2.30 asks no tuner for it"
                                       : "NCCL asks for it; --spy shows what it is answered");
         if (c->n_turned)
-                printf("\nnote        %u row%s turn%s calls (kernel, ctas, cluster, cta_policy): %s\n", c->n_turned,
-                       c->n_turned == 1 ? "" : "s", c->n_turned == 1 ? "s" : "",
-                       c->turned_dead ? "nothing comes of it, NCCL before 2.31 has no calls that take them"
-                                      : "the preload library does that (capo run), and was not asked here");
+                printf("\nnote        %u row%s turn%s calls (kernel, ctas, cluster, cta_policy): %s\n",
+                       c->n_turned, c->n_turned == 1 ? "" : "s", c->n_turned == 1 ? "s" : "",
+                       c->turned_dead
+                               ? "nothing comes of it, NCCL before 2.31 has no calls that take them"
+                               : "the preload library does that (capo run), and was not asked here");
         if (plain->windowless)
                 puts("\nnote        NCCL makes no windows on this machine: registered buffers are as any others");
         if (c->gap && o->q.n_ranks > 1)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo profile: everything a person wants to know about a profile before a job uses it. Thin: finding is in
- * core/profile/profile_find.c, checking in core/profile/profile_check.c, matching in core/profile/match.c; drawing is in profile_show.c.
+ * capo profile: everything a person wants to know about a profile before a job uses it. Thin:
+ * finding is in core/profile/profile_find.c, checking in core/profile/profile_check.c, matching in
+ * core/profile/match.c; drawing is in profile_show.c.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -24,7 +25,8 @@ static const char *find_shipped_folder(void)
 {
         static char path[PATH_MAX];
 
-        if (!*path && cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", path, sizeof path))
+        if (!*path &&
+            cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", path, sizeof path))
                 return NULL;
         return path;
 }
@@ -48,7 +50,8 @@ struct said {
         int n[3];
 };
 
-static void print_finding(void *user, enum capo_finding_level level, uint32_t line, const char *text)
+static void print_finding(void *user, enum capo_finding_level level, uint32_t line,
+                          const char *text)
 {
         static const char *const words[] = {"error", "warning", "note"};
         struct said *said = user;
@@ -67,8 +70,8 @@ static int check_page(struct capo_profile *p)
 
         if (errors < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-errors));
-        printf("%s: %u rule%s, %u row%s, digest %s: ", p->file, p->n_rules, p->n_rules == 1 ? "" : "s", p->n_rows,
-               p->n_rows == 1 ? "" : "s", p->digest);
+        printf("%s: %u rule%s, %u row%s, digest %s: ", p->file, p->n_rules,
+               p->n_rules == 1 ? "" : "s", p->n_rows, p->n_rows == 1 ? "" : "s", p->digest);
         if (said.n[0] + said.n[1] + said.n[2])
                 printf("%d errors, %d warnings, %d notes\n", said.n[0], said.n[1], said.n[2]);
         else
@@ -97,7 +100,8 @@ static int list_profiles(void *options, int n_words, char **words)
 
         if (wanted && *wanted)
                 printf("CAPO_PROFILE=%s\n", wanted);
-        for (unsigned i = 0; capo_profile_folder(i, find_shipped_folder(), folder, sizeof folder, &what); i++) {
+        for (unsigned i = 0;
+             capo_profile_folder(i, find_shipped_folder(), folder, sizeof folder, &what); i++) {
                 struct dirent **entries = NULL;
                 int n = *folder ? scandir(folder, &entries, profiles_only, by_name) : -1;
 
@@ -111,10 +115,11 @@ static int list_profiles(void *options, int n_words, char **words)
 
                         snprintf(path, sizeof path, "%s/%s", folder, entries[k]->d_name);
                         if (capo_profile_load(path, &p, &fault) < 0)
-                                printf("         %-36s cannot be read: %s\n", entries[k]->d_name, fault.text);
+                                printf("         %-36s cannot be read: %s\n", entries[k]->d_name,
+                                       fault.text);
                         else
-                                printf("         %-36s %3u rules %4u rows  %s\n", entries[k]->d_name, p->n_rules,
-                                       p->n_rows, p->name);
+                                printf("         %-36s %3u rules %4u rows  %s\n",
+                                       entries[k]->d_name, p->n_rules, p->n_rows, p->name);
                         capo_profile_free(p);
                         free(entries[k]);
                 }
@@ -182,7 +187,8 @@ static int print_profile_match(void *options, int n, char **words)
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
 
         if (ask->shape.n_ranks < 0)
-                return capo_fail(CAPO_EXIT_USAGE, "profile: match needs --ranks (and --nodes), or --layout");
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "profile: match needs --ranks (and --nodes), or --layout");
         if (ask->one && ask->coll < 0)
                 return capo_fail(CAPO_EXIT_USAGE, "profile: --bytes needs --coll");
         p = load_named_profile(words[0]);
@@ -228,9 +234,10 @@ static int export_profile(void *options, int n, char **words)
         if (!p)
                 return CAPO_EXIT_FAIL;
         if (!csv && p->csv)
-                return capo_fail(CAPO_EXIT_FAIL,
-                                 "%s is a CSV: its lines may overlap, which JSON cannot say; --csv rewrites it",
-                                 p->file);
+                return capo_fail(
+                        CAPO_EXIT_FAIL,
+                        "%s is a CSV: its lines may overlap, which JSON cannot say; --csv rewrites it",
+                        p->file);
         r = csv ? capo_profile_write_csv(p, stdout, stderr) : capo_profile_write(p, stdout);
         if (r < 0)
                 capo_error("%s: %s", p->file, strerror(-r));
@@ -241,13 +248,16 @@ static int export_profile(void *options, int n, char **words)
 #define ONE_FILE .operand = "FILE", .missing = "expected a file", .least = 1, .most = 1
 
 const struct cli_command profile_command = {
-        .about = "A profile tells NCCL which algorithm, protocol and channels to use, by communicator and size "
-                 "(docs/profile-format.md). FILE is a path, the name of a stored profile, or - for standard input; it "
-                 "may also be a CSV of NVIDIA's example tuner.",
-        .after = "Example: which rule does all-reduce get on 3+5 GPUs of two servers?\n"
-                 "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
-        .status = "0; 1 the profile is wrong or cannot be read (check: also when ranks could differ), 2 wrong command "
-                  "line.",
+        .about =
+                "A profile tells NCCL which algorithm, protocol and channels to use, by communicator and size "
+                "(docs/profile-format.md). FILE is a path, the name of a stored profile, or - for standard input; it "
+                "may also be a CSV of NVIDIA's example tuner.",
+        .after =
+                "Example: which rule does all-reduce get on 3+5 GPUs of two servers?\n"
+                "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
+        .status =
+                "0; 1 the profile is wrong or cannot be read (check: also when ranks could differ), 2 wrong command "
+                "line.",
 };
 
 const struct cli_command profile_check_command = {
@@ -277,25 +287,30 @@ static const struct profile_ask nothing_asked = {
 static const struct cli_option match_options[] = {
         {CLI_HEADING, "the communicator:"},
         {"ranks", CLI_COUNT(struct profile_ask, shape.n_ranks, "N", 1, 1 << 24), "its ranks"},
-        {"nodes", CLI_COUNT(struct profile_ask, shape.n_nodes, "N", 1, 1 << 24), "on so many nodes; default 1"},
-        {"layout", CLI_WHOLE("3+5", take_layout), "ranks per node; sets ranks and nodes too", .example = "3+5"},
+        {"nodes", CLI_COUNT(struct profile_ask, shape.n_nodes, "N", 1, 1 << 24),
+         "on so many nodes; default 1"},
+        {"layout", CLI_WHOLE("3+5", take_layout), "ranks per node; sets ranks and nodes too",
+         .example = "3+5"},
         {"nccl", CLI_WHOLE("2.28.9", take_nccl), "NCCL's release", .example = "2.28.9"},
         {"comm", CLI_TEXT(struct profile_ask, shape.comm, "NAME"), "its name"},
-        {"class", CLI_TEXT(struct profile_ask, shape.class_name, "TEXT"), "class of its GPUs, as capo topo names it"},
+        {"class", CLI_TEXT(struct profile_ask, shape.class_name, "TEXT"),
+         "class of its GPUs, as capo topo names it"},
         {"allow-modelled", CLI_FLAG(struct profile_ask, shape.allow_modelled),
          "as with CAPO_ALLOW_MODELLED=1: modelled rules may decide"},
         {CLI_HEADING, "one question instead of all rows:"},
-        {"coll", CLI_TAKE(struct profile_ask, coll, "C", take_coll), "the collective", .example = "allreduce"},
+        {"coll", CLI_TAKE(struct profile_ask, coll, "C", take_coll), "the collective",
+         .example = "allreduce"},
         {"bytes", CLI_WHOLE("SIZE", take_bytes), "and its size", .example = "1M"},
         {"pipe-ops", CLI_COUNT(struct profile_ask, question.pipe_ops, "N", 1, 1 << 24),
          "operations that NCCL fuses; default 1"},
         {"reg-buff", CLI_TAKE(struct profile_ask, question.reg_buff, "0|1", take_reg_buff),
          "are its buffers registered?", .example = "1"},
-        {"link", CLI_TAKE(struct profile_ask, question.link, "nvlink|other", take_link), "what joins the GPUs",
-         .example = "other"},
+        {"link", CLI_TAKE(struct profile_ask, question.link, "nvlink|other", take_link),
+         "what joins the GPUs", .example = "other"},
         {"ring-gbs", CLI_NUMBER(struct profile_ask, question.ring_gbs, "X", 0, INT_MAX),
          "what NCCL's cost table has for Ring"},
-        {"tree-gbs", CLI_NUMBER(struct profile_ask, question.tree_gbs, "X", 0, INT_MAX), "and for Tree"},
+        {"tree-gbs", CLI_NUMBER(struct profile_ask, question.tree_gbs, "X", 0, INT_MAX),
+         "and for Tree"},
         CLI_WIDE,
         {0}};
 
@@ -303,7 +318,8 @@ const struct cli_command profile_match_command = {
         .usage = "FILE (--ranks N [--nodes N] | --layout 3+5) [OPTIONS]",
         .about = "Says which rule a given communicator gets, and why not the others.",
         .options = match_options,
-        .after = "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
+        .after =
+                "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
         .status = STATUS,
         ONE_FILE,
         .size = sizeof(struct profile_ask),
@@ -319,8 +335,8 @@ const struct cli_command profile_digest_command = {
         .run = print_digest,
 };
 
-static const struct cli_option export_options[] = {{"csv", CLI_FLAG(struct export, csv), "for NVIDIA's example tuner"},
-                                                   {0}};
+static const struct cli_option export_options[] = {
+        {"csv", CLI_FLAG(struct export, csv), "for NVIDIA's example tuner"}, {0}};
 
 const struct cli_command profile_export_command = {
         .usage = "FILE [--csv]",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo profile layouts: asks real NCCL what its cost table says for every layout, and writes that into the profile. */
+/* capo profile layouts: asks real NCCL what its cost table says for every layout, and writes that
+ * into the profile. */
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
@@ -59,8 +60,8 @@ static size_t pairs_of(const struct capo_profile *p, struct pair *out, size_t ro
                 struct capo_layout l;
                 bool known = false;
 
-                if (!p->rules[i].when.layout || capo_layout_parse(p->rules[i].when.layout, &l, NULL) < 0 ||
-                    l.n_nodes < 2)
+                if (!p->rules[i].when.layout ||
+                    capo_layout_parse(p->rules[i].when.layout, &l, NULL) < 0 || l.n_nodes < 2)
                         continue;
                 for (size_t k = 0; k < n; k++)
                         known |= out[k].ranks == (int)l.n_ranks && out[k].nodes == (int)l.n_nodes;
@@ -78,8 +79,8 @@ static void drop_old_lists(struct capo_profile *p, struct pair pair, int nccl, u
         for (uint32_t i = 0; i < p->n_layouts; i++) {
                 const struct capo_layout_cost *c = &p->layouts[i];
 
-                if (i < before && c->nccl.min == nccl && c->nccl.max == nccl && c->n_ranks == (uint32_t)pair.ranks &&
-                    c->n_nodes == (uint32_t)pair.nodes)
+                if (i < before && c->nccl.min == nccl && c->nccl.max == nccl &&
+                    c->n_ranks == (uint32_t)pair.ranks && c->n_nodes == (uint32_t)pair.nodes)
                         continue;
                 p->layouts[kept++] = *c;
         }
@@ -126,8 +127,9 @@ static int add_layouts(void *options, int n, char **words)
         m.libnccl = libnccl;
         m.progress = show_layout_progress;
         if (!m.topo && !m.platform)
-                return capo_fail(CAPO_EXIT_USAGE,
-                                 "profile layouts: expected --platform or --topo; capo profile layouts --help");
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "profile layouts: expected --platform or --topo; capo profile layouts --help");
         if (capo_profile_load(words[0], &p, &fault) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s", fault.text);
         if (p->csv)
@@ -135,13 +137,16 @@ static int add_layouts(void *options, int n, char **words)
         if (!n_pairs)
                 n_pairs = pairs_of(p, pairs, N_ELEMENTS(o->pairs));
         if (!n_pairs)
-                return capo_fail(CAPO_EXIT_FAIL,
-                                 "%s: no rule names a layout of several nodes; --ranks 8/2 says which to list",
-                                 p->file);
+                return capo_fail(
+                        CAPO_EXIT_FAIL,
+                        "%s: no rule names a layout of several nodes; --ranks 8/2 says which to list",
+                        p->file);
         if (!m.topo) {
                 if (cli_topology_find(m.platform, stored, sizeof stored) < 0)
-                        return capo_fail(CAPO_EXIT_FAIL, "--platform %s: not one of those that capo plan --help lists",
-                                         m.platform);
+                        return capo_fail(
+                                CAPO_EXIT_FAIL,
+                                "--platform %s: not one of those that capo plan --help lists",
+                                m.platform);
                 m.topo = stored;
         }
         if (cli_parts_find(nccl, tools, libnccl, sizeof tools, why, sizeof why) < 0)
@@ -152,13 +157,15 @@ static int add_layouts(void *options, int n, char **words)
                 struct capo_layouts_made made;
                 uint32_t before = p->n_layouts;
 
-                r = capo_layouts_make(&m, pairs[i].ranks, pairs[i].nodes, p, &made, why, sizeof why);
+                r = capo_layouts_make(&m, pairs[i].ranks, pairs[i].nodes, p, &made, why,
+                                      sizeof why);
                 if (r < 0)
                         return capo_fail(CAPO_EXIT_FAIL, "profile: %s", why);
                 capo_info(
                         "%d ranks on %d nodes, NCCL %s: %zu allocations of %zu layouts asked; the table settles %zu of "
                         "the layouts",
-                        pairs[i].ranks, pairs[i].nodes, capo_nccl_text((uint32_t)made.version, version, sizeof version),
+                        pairs[i].ranks, pairs[i].nodes,
+                        capo_nccl_text((uint32_t)made.version, version, sizeof version),
                         made.n_asked, made.n_layouts, made.n_told);
                 drop_old_lists(p, pairs[i], made.version, before);
         }
@@ -198,8 +205,9 @@ const struct cli_command profile_layouts_command = {
                 "alone, and drops a launcher's layout which the table contradicts (docs/fragments.md, \"Layout at run "
                 "time\").",
         .options = options,
-        .after = "  capo profile layouts mycluster.json --platform hgxh100 --nccl /opt/nccl/lib/libnccl.so.2 -o "
-                 "mycluster.json",
+        .after =
+                "  capo profile layouts mycluster.json --platform hgxh100 --nccl /opt/nccl/lib/libnccl.so.2 -o "
+                "mycluster.json",
         .status = "0 written; 1 it could not be done; 2 the command line is wrong.",
         .operand = "FILE",
         .missing = "expected one profile",

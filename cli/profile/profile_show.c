@@ -12,8 +12,9 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-static const enum capo_coll order_shown[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
-                                             CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER};
+static const enum capo_coll order_shown[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST,
+                                             CAPO_COLL_REDUCE, CAPO_COLL_ALLGATHER,
+                                             CAPO_COLL_REDUCESCATTER};
 
 static void format_size_range(const struct capo_row *row, char *text, size_t room)
 {
@@ -41,12 +42,14 @@ static void format_number(float value, const char *format, char *text, size_t ro
 
 static void show_head(struct capo_table *t)
 {
-        capo_table_row(t, "collective\tsizes\talgorithm\tproto\tchannels\tus\tspread\tgain\tsamples");
+        capo_table_row(t,
+                       "collective\tsizes\talgorithm\tproto\tchannels\tus\tspread\tgain\tsamples");
 }
 
 static void show_row(struct capo_table *t, const struct capo_row *row, bool first)
 {
-        char turned[CAPO_TURNED_TEXT], size[64], us[24], spread[24], gain[24], channels[8] = "-", samples[16] = "-";
+        char turned[CAPO_TURNED_TEXT], size[64], us[24], spread[24], gain[24], channels[8] = "-",
+                                                                               samples[16] = "-";
 
         format_size_range(row, size, sizeof size);
         format_number(row->us, "%.6g", us, sizeof us);
@@ -56,13 +59,16 @@ static void show_row(struct capo_table *t, const struct capo_row *row, bool firs
                 snprintf(channels, sizeof channels, "%u", row->channels);
         if (row->samples)
                 snprintf(samples, sizeof samples, "%u", row->samples);
-        capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", first ? capo_coll_word(row->coll) : "", size,
-                       row->algo ? capo_algo_name(row->algo) : "(NCCL's own)",
-                       row->algo ? capo_proto_name(row->proto) : "", channels, us, spread, gain, samples);
+        capo_table_row(
+                t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", first ? capo_coll_word(row->coll) : "",
+                size, row->algo ? capo_algo_name(row->algo) : "(NCCL's own)",
+                row->algo ? capo_proto_name(row->proto) : "", channels, us, spread, gain, samples);
         if (row->chunk)
-                capo_table_row(t, "\t\tchunks of %s", capo_size_print(row->chunk, size, sizeof size));
+                capo_table_row(t, "\t\tchunks of %s",
+                               capo_size_print(row->chunk, size, sizeof size));
         if (capo_row_turned(row))
-                capo_table_row(t, "\t\tcalls turned: %s", capo_row_turned_text(row, turned, sizeof turned));
+                capo_table_row(t, "\t\tcalls turned: %s",
+                               capo_row_turned_text(row, turned, sizeof turned));
 }
 
 static void show_rule(const struct capo_profile *p, const struct capo_rule *rule)
@@ -105,7 +111,8 @@ static void show_layouts(const struct capo_profile *p)
                         snprintf(nccl, sizeof nccl, "a range of NCCL");
                 printf("    %-14s %-14s", c->layout, nccl);
                 if (c->gbs[CAPO_COLL_ALLREDUCE] > 0)
-                        printf(" %9.2f us %9.3f GB/s", c->us[CAPO_COLL_ALLREDUCE], c->gbs[CAPO_COLL_ALLREDUCE]);
+                        printf(" %9.2f us %9.3f GB/s", c->us[CAPO_COLL_ALLREDUCE],
+                               c->gbs[CAPO_COLL_ALLREDUCE]);
                 printf("  %s\n", c->gpus ? c->gpus : "");
         }
 }
@@ -115,7 +122,8 @@ void profile_show(const struct capo_profile *p)
         static const char *const sections[] = {"provenance", "platform"};
 
         cli_screen_begin(stdout);
-        printf("%s%s%s\ndigest %s\n", *p->name ? p->name : "(no name)", *p->name ? "  " : "", p->file, p->digest);
+        printf("%s%s%s\ndigest %s\n", *p->name ? p->name : "(no name)", *p->name ? "  " : "",
+               p->file, p->digest);
         for (int s = 0; s < CAPO_SECTIONS; s++) {
                 if (p->n_notes[s])
                         printf("\n%s\n", sections[s]);
@@ -124,7 +132,8 @@ void profile_show(const struct capo_profile *p)
                         size_t n = strlen(json);
 
                         if (*json == '"' && n > 1)
-                                printf("    %-14s %.*s\n", p->notes[s][i].key, (int)n - 2, json + 1);
+                                printf("    %-14s %.*s\n", p->notes[s][i].key, (int)n - 2,
+                                       json + 1);
                         else
                                 printf("    %-14s %s\n", p->notes[s][i].key, json);
                 }
@@ -142,8 +151,8 @@ static const struct capo_row *row_of(const struct capo_profile *p, uint16_t rule
         return rule && rule < UINT16_MAX ? &p->rows[rule - 1] : NULL;
 }
 
-static void show_choice(const struct capo_profile *p, const struct profile_ask *ask, struct capo_choice c,
-                        const struct capo_turn *turn)
+static void show_choice(const struct capo_profile *p, const struct profile_ask *ask,
+                        struct capo_choice c, const struct capo_turn *turn)
 {
         const struct capo_row *row = row_of(p, turn ? turn->rule : c.rule);
         char bytes[24], size[16], where[40], turned[CAPO_TURNED_TEXT];
@@ -153,7 +162,8 @@ static void show_choice(const struct capo_profile *p, const struct profile_ask *
                 snprintf(where, sizeof where, "%u", row->line);
         else
                 snprintf(where, sizeof where, "a row behind the %uth", UINT16_MAX - 1u);
-        printf("\n%s of %s: ", capo_coll_word(ask->coll), capo_size_print(ask->question.bytes, bytes, sizeof bytes));
+        printf("\n%s of %s: ", capo_coll_word(ask->coll),
+               capo_size_print(ask->question.bytes, bytes, sizeof bytes));
         if (!c.rule)
                 puts("no opinion, NCCL chooses");
         else if (!c.algo)
@@ -161,9 +171,11 @@ static void show_choice(const struct capo_profile *p, const struct profile_ask *
         else
                 printf(c.channels ? "%s, %s, at most %u channels (%s:%s)\n"
                                   : "%s, %s, NCCL's own channels%.0u (%s:%s)\n",
-                       capo_algo_name(c.algo), capo_proto_name(c.proto), c.channels, p->file, where);
+                       capo_algo_name(c.algo), capo_proto_name(c.proto), c.channels, p->file,
+                       where);
         if (c.chunk)
-                printf("    chunks of %s (NCCL 2.30 on)\n", capo_size_print(c.chunk, size, sizeof size));
+                printf("    chunks of %s (NCCL 2.30 on)\n",
+                       capo_size_print(c.chunk, size, sizeof size));
         if (row && capo_row_turned(row))
                 printf("    calls %sturned: %s%s\n", turn || !new ? "" : "not ",
                        capo_row_turned_text(row, turned, sizeof turned),
@@ -183,18 +195,21 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 
         capo_shape_fill(&ask->shape, ask->layout, layout, sizeof layout, NULL);
         cli_screen_begin(stdout);
-        printf("%d rank%s on %d node%s%s%s", ask->shape.n_ranks, ask->shape.n_ranks == 1 ? "" : "s", ask->shape.n_nodes,
-               ask->shape.n_nodes == 1 ? "" : "s", ask->shape.layout ? ", layout " : "",
-               ask->shape.layout ? ask->shape.layout : "");
+        printf("%d rank%s on %d node%s%s%s", ask->shape.n_ranks, ask->shape.n_ranks == 1 ? "" : "s",
+               ask->shape.n_nodes, ask->shape.n_nodes == 1 ? "" : "s",
+               ask->shape.layout ? ", layout " : "", ask->shape.layout ? ask->shape.layout : "");
         if (ask->shape.nccl)
-                printf(", NCCL %s", capo_nccl_text((uint32_t)ask->shape.nccl, release, sizeof release));
+                printf(", NCCL %s",
+                       capo_nccl_text((uint32_t)ask->shape.nccl, release, sizeof release));
         puts("");
         n = capo_match(p, &ask->shape, &holding);
         n_all = capo_match(p, NULL, &all);
         r = n < 0 || n_all < 0 ? -1 : capo_tables_new(p, &ask->shape, &tables);
         if (r < 0)
-                return capo_fail(r, "%s: out of memory, or more conditions on single calls than can be compiled",
-                                 p->file);
+                return capo_fail(
+                        r,
+                        "%s: out of memory, or more conditions on single calls than can be compiled",
+                        p->file);
         for (int i = 0; i < n; i++) {
                 const struct capo_rule *rule = &p->rules[holding[i]];
                 _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);
@@ -202,10 +217,12 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 
                 if (!t)
                         continue;
-                printf("\nholds   line %u: %s\n", rule->line, capo_when_print(&rule->when, when, sizeof when));
+                printf("\nholds   line %u: %s\n", rule->line,
+                       capo_when_print(&rule->when, when, sizeof when));
                 if (i + 1 < n) {
                         capo_rule_compare(p, holding[i], holding[i + 1], &why);
-                        printf("        before line %u because of %s\n", p->rules[holding[i + 1]].line, why);
+                        printf("        before line %u because of %s\n",
+                               p->rules[holding[i + 1]].line, why);
                 }
                 for (size_t k = 0; k < N_ELEMENTS(order_shown); k++) {
                         enum capo_coll c = order_shown[k];
@@ -235,8 +252,10 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
         }
         if (ask->one) {
                 ask->question.coll = (uint8_t)ask->coll;
-                show_choice(p, ask, capo_tables_chunk(tables->chunks, capo_tables_find(tables, &ask->question)),
-                            capo_tables_turn(tables, ask->question.coll, ask->question.bytes));
+                show_choice(
+                        p, ask,
+                        capo_tables_chunk(tables->chunks, capo_tables_find(tables, &ask->question)),
+                        capo_tables_turn(tables, ask->question.coll, ask->question.bytes));
         }
         if (!n)
                 puts("\nno rule holds: NCCL's own choices stand");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo report: logs in, one page out. Here: the command line and reading the logs. analysis/report/job_judge.h says what is to
- * be said about them; the faces (report_formats.def) say it.
+ * capo report: logs in, one page out. Here: the command line and reading the logs.
+ * analysis/report/job_judge.h says what is to be said about them; the faces (report_formats.def)
+ * say it.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -23,8 +24,9 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/job/stats.h"
 
-static const char *const sort_names[CAPO_SORTS + 1] = {"time", "count", "size",  "p50",  "p95",  "p99",
-                                                       "max",  "algbw", "busbw", "comm", "call", NULL};
+static const char *const sort_names[CAPO_SORTS + 1] = {"time",  "count", "size", "p50",
+                                                       "p95",   "p99",   "max",  "algbw",
+                                                       "busbw", "comm",  "call", NULL};
 
 /* ---- reading ---- */
 
@@ -43,13 +45,15 @@ static int recover_one(const struct capo_segment_info *info, void *arg)
                 sum->processes++;
                 sum->records += done.records;
         } else if (r != -EBUSY && r != -ESTALE) {
-                capo_warn("pid %d left calls that are not in its log, and they cannot be taken up: %s", info->pid,
-                          strerror(-r));
+                capo_warn(
+                        "pid %d left calls that are not in its log, and they cannot be taken up: %s",
+                        info->pid, strerror(-r));
         }
         return 0;
 }
 
-/* What killed processes of this machine left in memory goes into their logs first. True: a log may have been born. */
+/* What killed processes of this machine left in memory goes into their logs first. True: a log may
+ * have been born. */
 static bool recover_logs(const struct capo_log_paths *paths)
 {
         struct recovering sum = {0};
@@ -62,7 +66,8 @@ static bool recover_logs(const struct capo_log_paths *paths)
         }
         if (sum.processes)
                 capo_info("took up %llu calls that %u killed process%s had not yet written",
-                          (unsigned long long)sum.records, sum.processes, sum.processes > 1 ? "es" : "");
+                          (unsigned long long)sum.records, sum.processes,
+                          sum.processes > 1 ? "es" : "");
         return sum.processes > 0;
 }
 
@@ -127,7 +132,8 @@ static void say_names(const char *what, const char *asked, const struct capo_job
 {
         char text[400] = "";
 
-        for (uint32_t i = 0; i < (calls ? job->n_rows : job->n_comms) && strlen(text) < sizeof text - 64; i++) {
+        for (uint32_t i = 0;
+             i < (calls ? job->n_rows : job->n_comms) && strlen(text) < sizeof text - 64; i++) {
                 const char *name = calls ? capo_call_name(job->rows[i].call) : job->comms[i].name;
                 bool said = false;
 
@@ -156,7 +162,8 @@ static int check_filter(const struct capo_page *r)
         return comm && call ? 0 : -ENOENT;
 }
 
-static int make_page(struct capo_page *r, const struct report_options *o, const struct capo_log_paths *paths)
+static int make_page(struct capo_page *r, const struct report_options *o,
+                     const struct capo_log_paths *paths)
 {
         r->job = capo_job_new();
         if (!r->job)
@@ -171,10 +178,12 @@ static int make_page(struct capo_page *r, const struct report_options *o, const 
                 return -ENOMEM;
         if (!r->job->n_processes) {
                 if (!paths->n)
-                        capo_error("%s holds no logs (*.capo); capo run --dir %s -- COMMAND makes some", o->args[0],
-                                   o->args[0]);
+                        capo_error(
+                                "%s holds no logs (*.capo); capo run --dir %s -- COMMAND makes some",
+                                o->args[0], o->args[0]);
                 else
-                        capo_error("none of %zu file%s is a log that can be read", paths->n, paths->n > 1 ? "s" : "");
+                        capo_error("none of %zu file%s is a log that can be read", paths->n,
+                                   paths->n > 1 ? "s" : "");
                 return -ENOENT;
         }
         if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0)
@@ -186,7 +195,8 @@ static int make_page(struct capo_page *r, const struct report_options *o, const 
         return capo_judge(r);
 }
 
-static int write_beside(const struct capo_page *r, const char *path, int (*write)(const struct capo_page *, FILE *))
+static int write_beside(const struct capo_page *r, const char *path,
+                        int (*write)(const struct capo_page *, FILE *))
 {
         struct cli_output file;
         int e = cli_output_open(&file, path);
@@ -239,9 +249,12 @@ static const struct cli_option options[] = {
         {"comm", CLI_TEXT(struct report_options, comm, "NAME"),
          "only communicators of this name; * and ? match as in the shell"},
         {"call", CLI_TAKE(struct report_options, call, "NAME", take_call),
-         "only this call: AllReduce, allreduce and ncclAllReduce are the same", .example = "AllReduce"},
-#define OPTION_PAGE(name, help)              {#name, CLI_SET(struct report_options, face, REPORT_FACE_##name), help},
-#define OPTION_BESIDE(name, help)            {#name, CLI_FILE(struct report_options, beside[REPORT_FACE_##name], "FILE"), help},
+         "only this call: AllReduce, allreduce and ncclAllReduce are the same",
+         .example = "AllReduce"},
+#define OPTION_PAGE(name, help) \
+        {#name, CLI_SET(struct report_options, face, REPORT_FACE_##name), help},
+#define OPTION_BESIDE(name, help) \
+        {#name, CLI_FILE(struct report_options, beside[REPORT_FACE_##name], "FILE"), help},
 #define REPORT_FACE(name, where, rows, help) OPTION_##where(name, help)
 #include "cli/report/report_formats.def"
         {"topo", CLI_FILE(struct report_options, topo, "FILE"),
@@ -249,7 +262,8 @@ static const struct cli_option options[] = {
          "links' ceiling that its collectives reach, and NICs that a nearer one could replace; --topo this: the machine "
          "you are on, by hwloc"},
         {"platform", CLI_TEXT(struct report_options, platform, "NAME"), "the same by its name"},
-        {"no-recover", CLI_CLEAR(struct report_options, recover), "leave what killed processes left in memory alone"},
+        {"no-recover", CLI_CLEAR(struct report_options, recover),
+         "leave what killed processes left in memory alone"},
         CLI_WIDE,
         {0}};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `capo report` share. The page is judged in profiles/job and printed by the faces (report_formats.def). */
+/* What the files of `capo report` share. The page is judged in profiles/job and printed by the
+ * faces (report_formats.def). */
 #ifndef CAPO_CLI_REPORT_H
 #define CAPO_CLI_REPORT_H
 
@@ -18,8 +19,8 @@ struct report_options {
 
 struct capo_topology;
 
-/** report_ceilings() - ceilings of the communicators, and how near the NICs are, on the machine of --topo or --platform.
- * Return: 0; negative errno, said. */
+/** report_ceilings() - ceilings of the communicators, and how near the NICs are, on the machine of
+ * --topo or --platform. Return: 0; negative errno, said. */
 int report_ceilings(struct capo_page *page, const struct report_options *o);
 
 /** report_near() - fill page->near from the machine that the job ran on. Return: 0; -ENOMEM. */

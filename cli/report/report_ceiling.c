@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ceiling of each communicator: its members' CUDA devices have PCI bus ids in the logs, the topology knows the GPUs
- * at those, and the rest is capo topo's. A communicator of which one rank's log is missing, or whose GPUs are not in
- * the topology, has no ceiling rather than a wrong one.
+ * The ceiling of each communicator: its members' CUDA devices have PCI bus ids in the logs, the
+ * topology knows the GPUs at those, and the rest is capo topo's. A communicator of which one rank's
+ * log is missing, or whose GPUs are not in the topology, has no ceiling rather than a wrong one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 #include "profiles/fragment/bound.h"
 
 /* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
-static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m, const char *what)
+static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m,
+                            const char *what)
 {
         char key[32];
 
@@ -23,7 +24,8 @@ static const char *gpu_info(const struct capo_job *job, const struct capo_job_me
 }
 
 /* MIG slices: the GPUs' links are not theirs. @t is the caller's own. */
-static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
+static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus,
+                       const bool *slices, uint32_t n)
 {
         for (uint32_t i = 0; i < n; i++) {
                 int gpu = slices[i] ? capo_topology_gpu_by_dev(t, gpus[i].dev) : -1;
@@ -38,15 +40,16 @@ static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices,
 {
         for (uint32_t i = 1; i < n; i++) {
                 for (uint32_t k = 0; k < i; k++) {
-                        if (gpus[i].node == gpus[k].node && gpus[i].dev == gpus[k].dev && !(slices[i] && slices[k]))
+                        if (gpus[i].node == gpus[k].node && gpus[i].dev == gpus[k].dev &&
+                            !(slices[i] && slices[k]))
                                 return true;
                 }
         }
         return false;
 }
 
-static void set_ceiling(struct capo_page *r, const struct capo_topology *t, const struct cli_machine_words *where,
-                        uint32_t comm)
+static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
+                        const struct cli_machine_words *where, uint32_t comm)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
         struct cli_machine_source source;
@@ -64,7 +67,8 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t, cons
         if (!gpus || !slices || !node_of || c->n_ranks < 1)
                 return;
         if (c->n_members != (uint32_t)c->n_ranks) {
-                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: %u of %d logs", c->name, c->n_members, c->n_ranks);
+                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: %u of %d logs", c->name,
+                         c->n_members, c->n_ranks);
                 return;
         }
         for (uint32_t i = 0; i <= job->n_nodes; i++)
@@ -83,12 +87,14 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t, cons
                 }
                 if (node_of[node] < 0)
                         node_of[node] = n_nodes++;
-                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
+                gpus[i] =
+                        (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
                 slices[i] = gpu_info(job, &c->members[i], CAPO_INFO_GPU_MIG) != NULL;
                 any_slice |= slices[i];
         }
         if (has_shared_gpu(gpus, slices, c->n_members)) {
-                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: two ranks are on one GPU", c->name);
+                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: two ranks are on one GPU",
+                         c->name);
                 return;
         }
         if (any_slice) {
@@ -124,8 +130,8 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
                 return -ENOMEM;
         snprintf(r->topology, sizeof r->topology, "%s", capo_base_name(t->name));
         if (t->brick_gbs > 0)
-                snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)", t->brick_gbs,
-                         t->brick_source);
+                snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)",
+                         t->brick_gbs, t->brick_source);
         for (uint32_t i = 0; i < r->job->n_comms; i++)
                 set_ceiling(r, t, &where, i);
         return report_near(r, t);

@@ -30,8 +30,10 @@ int report_csv(const struct capo_page *r, FILE *out)
                         fputs(capo_page_comm(r, w->comm), out);
                 else
                         capo_markup_csv(out, capo_page_comm(r, w->comm));
-                fprintf(out, ",%d,%s,%llu,%llu", w->comm == CAPO_NO_COMM ? 0 : r->job->comms[w->comm].n_ranks,
-                        capo_call_name(w->call), (unsigned long long)w->bytes, (unsigned long long)w->count);
+                fprintf(out, ",%d,%s,%llu,%llu",
+                        w->comm == CAPO_NO_COMM ? 0 : r->job->comms[w->comm].n_ranks,
+                        capo_call_name(w->call), (unsigned long long)w->bytes,
+                        (unsigned long long)w->count);
                 csv_number(out, row->share >= 0, row->share);
                 csv_number(out, timed, capo_sampled_quantile(&s, 0.50) / 1000);
                 csv_number(out, timed, capo_sampled_quantile(&s, 0.95) / 1000);
@@ -44,9 +46,9 @@ int report_csv(const struct capo_page *r, FILE *out)
                 fprintf(out, ",%s", capo_clock_name(row->clock));
                 csv_number(out, timed, capo_sampled_mean(&s) / 1000);
                 csv_number(out, timed, capo_sampled_cov(&s));
-                fprintf(out, ",%llu,%llu,%d,%d,%llu\n", (unsigned long long)w->calls, (unsigned long long)h->count,
-                        !!(w->flags & CAPO_RECORD_MEMBER), !!(w->flags & CAPO_RECORD_CAPTURED),
-                        (unsigned long long)w->failed);
+                fprintf(out, ",%llu,%llu,%d,%d,%llu\n", (unsigned long long)w->calls,
+                        (unsigned long long)h->count, !!(w->flags & CAPO_RECORD_MEMBER),
+                        !!(w->flags & CAPO_RECORD_CAPTURED), (unsigned long long)w->failed);
         }
         return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report with pictures: one HTML file with inline SVG that needs nothing else, in light or dark as the reader's
- * system asks. What the job was, what went wrong and who waits come first; then two pictures, per communicator what
- * each rank made the others wait and time by call and size; then everything else. It says what the text page says, in its words:
- * that page is made with marks where its headings, warnings and tables begin and end, and put in another order.
+ * The report with pictures: one HTML file with inline SVG that needs nothing else, in light or dark
+ * as the reader's system asks. What the job was, what went wrong and who waits come first; then two
+ * pictures, per communicator what each rank made the others wait and time by call and size; then
+ * everything else. It says what the text page says, in its words: that page is made with marks
+ * where its headings, warnings and tables begin and end, and put in another order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -53,18 +54,24 @@ static void time_by_size(const struct capo_page *r, FILE *out)
                 char *figure = b->figure[i], call[64], size[64], p50[32], all[32], c[32];
                 bool gpu = row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL;
 
-                snprintf(b->label[i], sizeof b->label[i], "%.24s %s %s", capo_page_comm(r, row->row.comm),
-                         capo_page_call(&row->row, call, sizeof call), capo_page_size(row, size, sizeof size));
+                snprintf(b->label[i], sizeof b->label[i], "%.24s %s %s",
+                         capo_page_comm(r, row->row.comm),
+                         capo_page_call(&row->row, call, sizeof call),
+                         capo_page_size(row, size, sizeof size));
                 if (row->clock == CAPO_CLOCK_NONE)
                         snprintf(figure, sizeof b->figure[i], "not timed by itself");
                 else if (row->has_bandwidth)
                         snprintf(figure, sizeof b->figure[i], "%s, p50 %s us, busbw %s GB/s",
-                                 capo_text_time(row->total_ns, all), capo_text_us(capo_sampled_quantile(&s, 0.5), p50),
+                                 capo_text_time(row->total_ns, all),
+                                 capo_text_us(capo_sampled_quantile(&s, 0.5), p50),
                                  capo_text_gbs(row->busbw, c));
                 else
-                        snprintf(figure, sizeof b->figure[i], "%s, p50 %s us (%s)", capo_text_time(row->total_ns, all),
-                                 capo_text_us(capo_sampled_quantile(&s, 0.5), p50), capo_clock_name(row->clock));
-                b->bar[i] = (struct capo_svg_bar){b->label[i], figure, gpu ? "g" : "h", row->total_ns};
+                        snprintf(figure, sizeof b->figure[i], "%s, p50 %s us (%s)",
+                                 capo_text_time(row->total_ns, all),
+                                 capo_text_us(capo_sampled_quantile(&s, 0.5), p50),
+                                 capo_clock_name(row->clock));
+                b->bar[i] =
+                        (struct capo_svg_bar){b->label[i], figure, gpu ? "g" : "h", row->total_ns};
         }
         if (n)
                 capo_svg_bars(out, "time by call and size", b->bar, n, 0, time_tick);
@@ -72,7 +79,8 @@ static void time_by_size(const struct capo_page *r, FILE *out)
                 fprintf(out, "<p>%u more rows: the table below, with --all.</p>\n", r->rows.n - n);
 }
 
-/* The measure of the text page: the waiting that each rank caused. Marked is the rank that it names. */
+/* The measure of the text page: the waiting that each rank caused. Marked is the rank that it
+ * names. */
 static void draw_lateness(const struct capo_page *r, FILE *out)
 {
         _cleanup_free_ struct bars *b = calloc(1, sizeof *b);
@@ -83,16 +91,18 @@ static void draw_lateness(const struct capo_page *r, FILE *out)
                 uint32_t n = c->n_members < MOST_BARS ? c->n_members : MOST_BARS, skip;
 
                 /* of many ranks those around the one that is named */
-                skip = w->last < n / 2 ? 0 : w->last - n / 2 > c->n_members - n ? c->n_members - n : w->last - n / 2;
+                skip = w->last < n / 2                      ? 0
+                       : w->last - n / 2 > c->n_members - n ? c->n_members - n
+                                                            : w->last - n / 2;
                 fputs("<h3>", out);
                 capo_markup_text(out, c->name);
                 fputs("</h3>\n<p", out);
                 fprintf(out,
                         " class=\"note\">How long the others waited for each rank, summed over them; %s; %s.</p>\n",
                         c->skew->from == CAPO_SKEW_HOST_START ? "when the host made the call"
-                        : c->skew->n_kernel                   ? "by how long NCCL's kernels waited, where they told"
-                        : c->skew->n_host                     ? "by GPU durations, else when the host made the call"
-                                                              : "by GPU durations: a call ends on all ranks together",
+                        : c->skew->n_kernel ? "by how long NCCL's kernels waited, where they told"
+                        : c->skew->n_host   ? "by GPU durations, else when the host made the call"
+                                            : "by GPU durations: a call ends on all ranks together",
                         c->skew->aligned ? "one clock" : "clocks of hosts not aligned");
                 for (uint32_t k = 0; k < n; k++) {
                         const struct capo_skew_rank *rank = &c->skew->ranks[skip + k];
@@ -101,12 +111,14 @@ static void draw_lateness(const struct capo_page *r, FILE *out)
 
                         snprintf(b->label[k], sizeof b->label[k], "rank %d %.24s", m->rank,
                                  r->job->processes[m->process].host);
-                        snprintf(b->figure[k], sizeof b->figure[k], "%s, last in %.1f %%, p50 %s after the first",
-                                 time_tick(rank->caused_ns, d), 100.0 * rank->last / c->skew->n_calls,
+                        snprintf(b->figure[k], sizeof b->figure[k],
+                                 "%s, last in %.1f %%, p50 %s after the first",
+                                 time_tick(rank->caused_ns, d),
+                                 100.0 * rank->last / c->skew->n_calls,
                                  capo_text_time(rank->late_p50_ns, a));
-                        b->bar[k] = (struct capo_svg_bar){b->label[k], b->figure[k],
-                                                          w->stands_out && skip + k == w->last ? "w" : "g",
-                                                          rank->caused_ns};
+                        b->bar[k] = (struct capo_svg_bar){
+                                b->label[k], b->figure[k],
+                                w->stands_out && skip + k == w->last ? "w" : "g", rank->caused_ns};
                 }
                 capo_svg_bars(out, "waiting for each rank", b->bar, n, 0, time_tick);
                 if (n < c->n_members)
@@ -178,7 +190,8 @@ static void write_heading(FILE *out, const char *line, size_t n)
                                n - title - 2 - strspn(line + title + 2, " "));
 }
 
-/* Of what stands above the first heading the warnings, or the facts; ALL: a section with its lines and tables. */
+/* Of what stands above the first heading the warnings, or the facts; ALL: a section with its lines
+ * and tables. */
 enum part { WARNINGS, FACTS, ALL };
 
 static void write_section(FILE *out, const char *text, const char *end, enum part head)
@@ -195,7 +208,8 @@ static void write_section(FILE *out, const char *text, const char *end, enum par
                 } else if (*text == *HEADING) {
                         write_heading(out, text, n);
                 } else if (*text == *WARNING && head != FACTS) {
-                        write_sentence(out, "problem", text + 2 + (text[2] == ' '), n - 2 - (text[2] == ' '));
+                        write_sentence(out, "problem", text + 2 + (text[2] == ' '),
+                                       n - 2 - (text[2] == ' '));
                 } else if (head == FACTS && n && *text != *WARNING) {
                         write_facts(out, text, n);
                 } else if (head == ALL) {
@@ -213,11 +227,13 @@ static void job_heading(const struct capo_page *r, FILE *out)
 
         capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M:%S", when);
         fputs("<header><p class=\"what\">capo report</p>\n<h1>", out);
-        capo_markup_text(out, *capo_page_title(r, title, sizeof title) ? title : "a job without a name");
+        capo_markup_text(out,
+                         *capo_page_title(r, title, sizeof title) ? title : "a job without a name");
         fprintf(out,
                 "</h1>\n<dl><div><dt>ranks</dt><dd>%d</dd></div><div><dt>nodes</dt><dd>%u%s%s</dd></div>"
                 "<div><dt>NCCL</dt><dd>",
-                job->n_ranks, job->n_nodes, job->n_nodes > 1 && job->n_comms && *job->comms[0].layout ? ": " : "",
+                job->n_ranks, job->n_nodes,
+                job->n_nodes > 1 && job->n_comms && *job->comms[0].layout ? ": " : "",
                 job->n_nodes > 1 && job->n_comms ? job->comms[0].layout : "");
         capo_markup_text(out, nccl ? nccl : "not seen");
         fprintf(out,

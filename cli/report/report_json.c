@@ -51,7 +51,8 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         bool timed = row->clock != CAPO_CLOCK_NONE;
         json_t *j = json_object();
 
-        json_object_set_new(j, "comm", w->comm == CAPO_NO_COMM ? json_null() : json_integer(w->comm));
+        json_object_set_new(j, "comm",
+                            w->comm == CAPO_NO_COMM ? json_null() : json_integer(w->comm));
         json_object_set_new(j, "call", json_string(capo_call_name(w->call)));
         json_object_set_new(j, "bytes", json_integer((json_int_t)w->bytes));
         json_object_set_new(j, "count", json_integer((json_int_t)w->count));
@@ -62,10 +63,12 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         json_object_set_new(j, "algbw_gbs", number_or_null(row->has_algbw, row->algbw));
         json_object_set_new(j, "busbw_gbs", number_or_null(row->has_bandwidth, row->busbw));
         if (r->ceiling) {
-                json_object_set_new(j, "ceiling_busbw_gbs", number_or_null(row->ceiling > 0, row->ceiling));
-                json_object_set_new(j, "ceiling_on",
-                                    row->ceiling > 0 ? json_string(r->ceiling[row->row.comm].on[row->row.call])
-                                                     : json_null());
+                json_object_set_new(j, "ceiling_busbw_gbs",
+                                    number_or_null(row->ceiling > 0, row->ceiling));
+                json_object_set_new(
+                        j, "ceiling_on",
+                        row->ceiling > 0 ? json_string(r->ceiling[row->row.comm].on[row->row.call])
+                                         : json_null());
                 json_object_set_new(j, "reached", number_or_null(row->reached >= 0, row->reached));
         }
         json_object_set_new(j, "algo", name_or_null(capo_ran_algo(w->algo_proto)));
@@ -83,14 +86,17 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         json_object_set_new(j, "cov", number_or_null(timed, capo_sampled_cov(&s)));
         json_object_set_new(j, "timed_us", number_or_null(timed, (double)h->sum_ns / 1000));
         json_object_set_new(j, "min_us", number_or_null(timed, (double)h->min_ns / 1000));
-        json_object_set_new(j, "host_p50_us",
-                            number_or_null(w->time[CAPO_CLOCK_HOST].count,
-                                           capo_hist_quantile(&w->time[CAPO_CLOCK_HOST], 0.5) / 1000));
+        json_object_set_new(
+                j, "host_p50_us",
+                number_or_null(w->time[CAPO_CLOCK_HOST].count,
+                               capo_hist_quantile(&w->time[CAPO_CLOCK_HOST], 0.5) / 1000));
         json_object_set_new(j, "share", number_or_null(row->share >= 0, row->share));
         if (waited->count) {
                 json_object_set_new(j, "waited_calls", json_integer((json_int_t)waited->count));
-                json_object_set_new(j, "waited_mean_us", report_json_number(capo_hist_mean(waited) / 1000));
-                json_object_set_new(j, "waited_p95_us", report_json_number(capo_hist_quantile(waited, 0.95) / 1000));
+                json_object_set_new(j, "waited_mean_us",
+                                    report_json_number(capo_hist_mean(waited) / 1000));
+                json_object_set_new(j, "waited_p95_us",
+                                    report_json_number(capo_hist_quantile(waited, 0.95) / 1000));
         }
         return j;
 }
@@ -116,16 +122,20 @@ static json_t *skew_json(const struct capo_job_comm *c)
         json_object_set_new(j, "p50_us", number_or_null(k->n_calls, k->p50_ns / 1000));
         json_object_set_new(j, "p95_us", number_or_null(k->n_calls, k->p95_ns / 1000));
         json_object_set_new(j, "max_us", number_or_null(k->n_calls, k->max_ns / 1000));
-        json_object_set_new(j, "last_most_often", k->n_calls ? json_integer(c->members[often].rank) : json_null());
-        json_object_set_new(j, "wait_share", number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_share));
+        json_object_set_new(j, "last_most_often",
+                            k->n_calls ? json_integer(c->members[often].rank) : json_null());
+        json_object_set_new(j, "wait_share",
+                            number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_share));
         json_object_set_new(j, "mismatched", json_integer(k->mismatched));
         for (uint32_t i = 0; i < c->n_members && k->n_calls; i++)
-                json_array_append_new(ranks, json_pack("{s:i,s:i,s:o,s:o,s:o,s:o}", "rank", c->members[i].rank, "last",
-                                                       (int)k->ranks[i].last, "late_p50_us",
-                                                       report_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
-                                                       report_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
-                                                       report_json_number(k->ranks[i].caused_ns / 1e9), "caused_pm_s",
-                                                       report_json_number(k->ranks[i].caused_pm_ns / 1e9)));
+                json_array_append_new(
+                        ranks,
+                        json_pack("{s:i,s:i,s:o,s:o,s:o,s:o}", "rank", c->members[i].rank, "last",
+                                  (int)k->ranks[i].last, "late_p50_us",
+                                  report_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
+                                  report_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
+                                  report_json_number(k->ranks[i].caused_ns / 1e9), "caused_pm_s",
+                                  report_json_number(k->ranks[i].caused_pm_ns / 1e9)));
         json_object_set_new(j, "per_rank", ranks);
         return j;
 }
@@ -139,13 +149,15 @@ static json_t *comm_json(const struct capo_page *r, uint32_t id)
         snprintf(uid, sizeof uid, "%016llx", (unsigned long long)c->uid);
         json_object_set_new(j, "id", json_integer(id));
         json_object_set_new(j, "name", cli_json_text(c->name));
-        json_object_set_new(j, "ranks", json_integer(c->n_ranks > 0 ? c->n_ranks : (int)c->n_members));
+        json_object_set_new(j, "ranks",
+                            json_integer(c->n_ranks > 0 ? c->n_ranks : (int)c->n_members));
         json_object_set_new(j, "nodes", json_integer(c->n_nodes));
         json_object_set_new(j, "layout", json_string(c->layout));
         if (r->ceiling)
                 json_object_set_new(j, "class", json_string(r->ceiling[id].class));
         json_object_set_new(j, "uid", json_string(uid));
-        json_object_set_new(j, "parent", c->parent == CAPO_NO_COMM ? json_null() : json_integer(c->parent));
+        json_object_set_new(j, "parent",
+                            c->parent == CAPO_NO_COMM ? json_null() : json_integer(c->parent));
         json_object_set_new(j, "color", c->color >= 0 ? json_integer(c->color) : json_null());
         json_object_set_new(j, "calls", json_integer((json_int_t)c->n_calls));
         for (uint32_t i = 0; i < c->n_members; i++)
@@ -197,7 +209,8 @@ static json_t *site_json(const struct capo_job_site *s)
 int report_json(const struct capo_page *r, FILE *out)
 {
         const struct capo_job *job = r->job;
-        json_t *j = json_object(), *comms = json_array(), *rows = json_array(), *processes = json_array();
+        json_t *j = json_object(), *comms = json_array(), *rows = json_array(),
+               *processes = json_array();
         json_t *sites = json_array(), *problems = json_array(), *others = json_array();
         int e;
 
@@ -210,13 +223,16 @@ int report_json(const struct capo_page *r, FILE *out)
                         others,
                         json_pack(
                                 "{s:o,s:s,s:I,s:I,s:o}", "comm",
-                                r->others.row[i].row.comm == CAPO_NO_COMM ? json_null()
-                                                                          : json_integer(r->others.row[i].row.comm),
+                                r->others.row[i].row.comm == CAPO_NO_COMM
+                                        ? json_null()
+                                        : json_integer(r->others.row[i].row.comm),
                                 "call", capo_call_name(r->others.row[i].row.call), "calls",
                                 (json_int_t)r->others.row[i].row.calls, "failed",
                                 (json_int_t)r->others.row[i].row.failed, "p50_us",
                                 report_json_number(
-                                        capo_hist_quantile(&r->others.row[i].row.time[CAPO_CLOCK_HOST], 0.5) / 1000)));
+                                        capo_hist_quantile(
+                                                &r->others.row[i].row.time[CAPO_CLOCK_HOST], 0.5) /
+                                        1000)));
         for (uint32_t i = 0; i < job->n_processes; i++)
                 json_array_append_new(processes, process_json(&job->processes[i]));
         for (uint32_t i = 0; i < job->n_sites; i++)
@@ -226,12 +242,15 @@ int report_json(const struct capo_page *r, FILE *out)
         json_object_set_new(j, "capo_report", json_integer(REPORT_VERSION));
         json_object_set_new(j, "ranks", json_integer(job->n_ranks));
         json_object_set_new(j, "nodes", json_integer(job->n_nodes));
-        json_object_set_new(j, "begin_unix_s", json_integer((json_int_t)(job->t_begin_ns / 1000000000)));
-        json_object_set_new(j, "duration_s", report_json_number((double)capo_job_duration_ns(job) / 1e9));
+        json_object_set_new(j, "begin_unix_s",
+                            json_integer((json_int_t)(job->t_begin_ns / 1000000000)));
+        json_object_set_new(j, "duration_s",
+                            report_json_number((double)capo_job_duration_ns(job) / 1e9));
         json_object_set_new(j, "collectives", json_integer((json_int_t)r->collectives));
         json_object_set_new(j, "bytes", json_integer((json_int_t)r->moved_bytes));
         json_object_set_new(j, "gpu_share", number_or_null(r->gpu_share >= 0, r->gpu_share));
-        json_object_set_new(j, "exposed_most", number_or_null(r->exposed_most >= 0, r->exposed_most));
+        json_object_set_new(j, "exposed_most",
+                            number_or_null(r->exposed_most >= 0, r->exposed_most));
         json_object_set_new(j, "gpu_share_pm", number_or_null(r->gpu_share >= 0, r->gpu_share_pm));
         json_object_set_new(j, "comms", comms);
         json_object_set_new(j, "rows", rows);

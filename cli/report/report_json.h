@@ -12,13 +12,15 @@
 /** report_json_number() - six digits that count; null for what is no number. */
 json_t *report_json_number(double value);
 
-/** report_json_fabric() - the value of "fabric": one object per rank and domain; empty without libfabric. */
+/** report_json_fabric() - the value of "fabric": one object per rank and domain; empty without
+ * libfabric. */
 json_t *report_json_fabric(const struct capo_page *page);
 
 /** report_json_fabric_calls() - the value of "fabric_calls": traffic by communicator and call. */
 json_t *report_json_fabric_calls(const struct capo_page *page);
 
-/** report_json_judged() - what is concluded: "problem_list", "waits", "next", "places", "rules", into @to. */
+/** report_json_judged() - what is concluded: "problem_list", "waits", "next", "places", "rules",
+ * into @to. */
 void report_json_judged(json_t *to, const struct capo_page *page);
 
 #endif

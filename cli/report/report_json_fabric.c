@@ -17,8 +17,10 @@ static json_t *latency_json(const struct capo_fabric_hist *h)
         if (!h->count)
                 return json_null();
         return json_pack("{s:I,s:f,s:f,s:f,s:f}", "samples", (json_int_t)h->count, "p50",
-                         capo_fabric_percentile(h, 0.50) / 1000, "p99", capo_fabric_percentile(h, 0.99) / 1000, "mean",
-                         (double)h->sum_ns / (double)h->count / 1000, "max", (double)h->max_ns / 1000);
+                         capo_fabric_percentile(h, 0.50) / 1000, "p99",
+                         capo_fabric_percentile(h, 0.99) / 1000, "mean",
+                         (double)h->sum_ns / (double)h->count / 1000, "max",
+                         (double)h->max_ns / 1000);
 }
 
 static json_t *ops_json(const struct capo_fabric_counts *n)
@@ -39,7 +41,8 @@ static json_t *ops_json(const struct capo_fabric_counts *n)
                                 json_object_set_new(sizes, key, count_json(n->kind[k].sizes[b]));
                 }
                 json_object_set_new(ops, capo_fabric_kind_names[k],
-                                    json_pack("{s:o,s:o,s:o}", "count", count_json(n->kind[k].count), "bytes",
+                                    json_pack("{s:o,s:o,s:o}", "count",
+                                              count_json(n->kind[k].count), "bytes",
                                               count_json(n->kind[k].bytes), "from_bytes", sizes));
         }
         return ops;
@@ -50,9 +53,9 @@ static json_t *errors_json(const struct capo_fabric_counts *n)
         json_t *list = json_array();
 
         for (unsigned i = 0; i < n->n_errors; i++)
-                json_array_append_new(list,
-                                      json_pack("{s:i,s:o,s:o}", "code", n->error[i].code, "count",
-                                                count_json(n->error[i].count), "text", json_string(n->error[i].text)));
+                json_array_append_new(list, json_pack("{s:i,s:o,s:o}", "code", n->error[i].code,
+                                                      "count", count_json(n->error[i].count),
+                                                      "text", json_string(n->error[i].text)));
         return list;
 }
 
@@ -66,8 +69,8 @@ static void counts_json(json_t *j, const struct capo_fabric_counts *n)
         json_object_set_new(j, "empty_polls", count_json(n->empty));
         json_object_set_new(j, "completions", count_json(n->completions));
         json_object_set_new(j, "received",
-                            n->received ? json_pack("{s:o,s:o}", "count", count_json(n->received), "bytes",
-                                                    count_json(n->received_bytes))
+                            n->received ? json_pack("{s:o,s:o}", "count", count_json(n->received),
+                                                    "bytes", count_json(n->received_bytes))
                                         : json_null());
 }
 
@@ -96,8 +99,8 @@ static void near_json(json_t *j, const struct capo_page_near *near)
 {
         json_object_set_new(j, "gpu_path", near->path ? json_string(near->path) : json_null());
         json_object_set_new(j, "nearer_nic",
-                            *near->nearer ? json_pack("{s:s,s:s,s:b}", "name", near->nearer, "path", near->nearer_path,
-                                                      "idle", near->nearer_idle)
+                            *near->nearer ? json_pack("{s:s,s:s,s:b}", "name", near->nearer, "path",
+                                                      near->nearer_path, "idle", near->nearer_idle)
                                           : json_null());
 }
 
@@ -106,7 +109,8 @@ static json_t *notes_json(const struct capo_page_link *link)
         json_t *list = json_array();
 
         for (unsigned i = 0; i < link->n_notes; i++)
-                json_array_append_new(list, json_pack("{s:s,s:o}", "kind", capo_page_note_name(link->note[i].kind),
+                json_array_append_new(list, json_pack("{s:s,s:o}", "kind",
+                                                      capo_page_note_name(link->note[i].kind),
                                                       "text", cli_json_text(link->note[i].text)));
         return list;
 }
@@ -137,7 +141,8 @@ json_t *report_json_fabric(const struct capo_page *r)
                 if (r->near)
                         near_json(j, &r->near[i]);
                 json_object_set_new(j, "speed_gbps",
-                                    d->speed_bps ? json_real((double)d->speed_bps / 1e9) : json_null());
+                                    d->speed_bps ? json_real((double)d->speed_bps / 1e9)
+                                                 : json_null());
                 json_object_set_new(j, "sharers", json_integer(l->sharers));
                 json_object_set_new(j, "sent_bytes", count_json(l->sent));
                 json_object_set_new(j, "recv_bytes", count_json(l->received));
@@ -146,8 +151,9 @@ json_t *report_json_fabric(const struct capo_page *r)
                 json_object_set_new(j, "latency_us", latency_json(&d->tx));
                 json_object_set_new(j, "recv_wait_us", latency_json(&d->rx));
                 json_object_set_new(j, "mr",
-                                    json_pack("{s:o,s:o,s:o,s:o}", "count", count_json(d->mr_count), "bytes",
-                                              count_json(d->mr_bytes), "failed", count_json(d->mr_failed), "us",
+                                    json_pack("{s:o,s:o,s:o,s:o}", "count", count_json(d->mr_count),
+                                              "bytes", count_json(d->mr_bytes), "failed",
+                                              count_json(d->mr_failed), "us",
                                               latency_json(&d->mr)));
                 json_object_set_new(j, "notes", notes_json(&r->links[i]));
                 json_object_set_new(j, "objects", objects_json(f->process[l->process], d->id));
@@ -158,17 +164,19 @@ json_t *report_json_fabric(const struct capo_page *r)
 
 static json_t *part_json(const struct capo_fabric_part *part)
 {
-        return json_pack("{s:f,s:f,s:f}", "share", part->share, "low", part->low, "high", part->high);
+        return json_pack("{s:f,s:f,s:f}", "share", part->share, "low", part->low, "high",
+                         part->high);
 }
 
 static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fabric_share *s)
 {
         json_t *j = json_pack("{s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:o}", "comm",
                               s->comm == CAPO_NO_COMM ? json_null() : json_integer(s->comm), "call",
-                              s->call ? json_string(capo_call_name(s->call)) : json_null(), "ops_by_time",
-                              round(s->ops), "sent_by_time", round(s->sent), "recv_by_time", round(s->received),
-                              "own_ops", count_json(s->own_ops), "own_bytes", count_json(s->own_bytes), "calls",
-                              count_json(s->calls), "window_us", f->window_ns / 1000, "network_share",
+                              s->call ? json_string(capo_call_name(s->call)) : json_null(),
+                              "ops_by_time", round(s->ops), "sent_by_time", round(s->sent),
+                              "recv_by_time", round(s->received), "own_ops", count_json(s->own_ops),
+                              "own_bytes", count_json(s->own_bytes), "calls", count_json(s->calls),
+                              "window_us", f->window_ns / 1000, "network_share",
                               s->call_ns > 0 ? json_real(s->net_ns / s->call_ns) : json_null());
         struct capo_fabric_part part;
         json_t *network = NULL, *wait = NULL;
@@ -179,15 +187,19 @@ static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fab
         }
         if (capo_fabric_share_wait(s, &part)) {
                 wait = part_json(&part);
-                json_object_set_new(wait, "us", json_real(part.share * capo_fabric_share_ns(s) / 1000));
+                json_object_set_new(wait, "us",
+                                    json_real(part.share * capo_fabric_share_ns(s) / 1000));
         }
         json_object_set_new(j, "calls_guessed", count_json(s->guessed));
         json_object_set_new(j, "bytes_by_guess", json_real(round(s->by_guess)));
         json_object_set_new(j, "calls_us", json_real(s->call_ns / 1000));
         json_object_set_new(j, "looks", count_json(s->looks.n));
         json_object_set_new(j, "looks_late",
-                            f->looks_taken ? json_real((double)f->looks_late / (double)f->looks_taken) : json_null());
-        json_object_set_new(j, "looks_unseen", s->looks.n ? json_real(capo_fabric_share_unseen(s)) : json_null());
+                            f->looks_taken
+                                    ? json_real((double)f->looks_late / (double)f->looks_taken)
+                                    : json_null());
+        json_object_set_new(j, "looks_unseen",
+                            s->looks.n ? json_real(capo_fabric_share_unseen(s)) : json_null());
         json_object_set_new(j, "network", network ? network : json_null());
         json_object_set_new(j, "wait", wait ? wait : json_null());
         return j;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far the NIC that a rank used is from its GPU, and whether a nearer one was to be had. The log has the PCI
- * addresses of both; the way between them, bridge by bridge, is the topology's (of a file, or hwloc's of this machine).
- * The recorder itself notes no more than NUMA nodes, which sysfs has: walking the PCI tree is nothing for a job.
+ * How far the NIC that a rank used is from its GPU, and whether a nearer one was to be had. The log
+ * has the PCI addresses of both; the way between them, bridge by bridge, is the topology's (of a
+ * file, or hwloc's of this machine). The recorder itself notes no more than NUMA nodes, which sysfs
+ * has: walking the PCI tree is nothing for a job.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static int nic_at(const struct capo_topology *t, const char *address)
 
 /* @used: by NIC, whether any rank of this link's node moved data over it. */
 static void find_nearer_nic(const struct capo_job_process *p, const struct capo_topology *t,
-                            const struct capo_fabric_link *l, const bool *used, struct capo_page_near *out)
+                            const struct capo_fabric_link *l, const bool *used,
+                            struct capo_page_near *out)
 {
         enum capo_path nearest = CAPO_PATH_UNKNOWN, nearer = CAPO_PATH_UNKNOWN;
         int nic = nic_at(t, l->domain->nic), gpu = -1;

@@ -15,21 +15,25 @@
 
 enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
 
-/* The job's layout is that of its largest communicator; several nodes without one are only counted. */
+/* The job's layout is that of its largest communicator; several nodes without one are only counted.
+ */
 static void print_heading(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         const struct capo_job *job = r->job;
-        const struct capo_job_comm *c = job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
+        const struct capo_job_comm *c =
+                job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
         char when[32], text[32], title[1200];
 
         capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M:%S", when);
         fprintf(out, "%scapo report%s  ", s->bold, s->plain);
         capo_page_title(r, title, sizeof title);
         fprintf(out, "%s%s", title, *title ? "  " : "");
-        fprintf(out, "%s  %s    %d rank%s on %u node%s", when, capo_text_time((double)capo_job_duration_ns(job), text),
-                job->n_ranks, job->n_ranks == 1 ? "" : "s", job->n_nodes, job->n_nodes == 1 ? "" : "s");
+        fprintf(out, "%s  %s    %d rank%s on %u node%s", when,
+                capo_text_time((double)capo_job_duration_ns(job), text), job->n_ranks,
+                job->n_ranks == 1 ? "" : "s", job->n_nodes, job->n_nodes == 1 ? "" : "s");
         if (c && job->n_nodes > 1 && c->layout[0])
-                fprintf(out, c->n_members < (uint32_t)c->n_ranks ? ", %s with a log" : ": %s", c->layout);
+                fprintf(out, c->n_members < (uint32_t)c->n_ranks ? ", %s with a log" : ": %s",
+                        c->layout);
         fputc('\n', out);
 }
 
@@ -76,7 +80,8 @@ static const char *describe_nccl_how(const char *how)
 /* What was there to be recorded, and how capo got at it. */
 static void print_setup(const struct capo_page *r, FILE *out)
 {
-        const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION), *how = capo_page_info(r, CAPO_INFO_NCCL_HOW);
+        const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION),
+                   *how = capo_page_info(r, CAPO_INFO_NCCL_HOW);
         const char *fabric = capo_page_info(r, CAPO_INFO_FABRIC_VERSION),
                    *tuner = capo_page_info(r, CAPO_INFO_NCCL_TUNER);
         const char *rules = r->job->processes[0].rules;
@@ -116,14 +121,17 @@ static void print_totals(const struct capo_page *r, FILE *out)
                         fprintf(out, " +- %s", capo_text_percent(r->gpu_share_pm, text));
                 fputs(" of the job", out);
                 if (r->overlapping) /* several streams: it may be more than there was time */
-                        fprintf(out, " (%s with overlaps once)", capo_text_percent(r->exposed_most, text));
+                        fprintf(out, " (%s with overlaps once)",
+                                capo_text_percent(r->exposed_most, text));
         }
         fprintf(out, "   dropped %s", capo_text_count(job->dropped, text));
         if (job->cost_ns > 0) {
                 fprintf(out, "   capo's own cost %.0f ns/call", job->cost_ns);
                 if (capo_job_duration_ns(job))
                         fprintf(out, ", %s of the job",
-                                capo_text_percent(job->cost_ns * per_rank / (double)capo_job_duration_ns(job), text));
+                                capo_text_percent(job->cost_ns * per_rank /
+                                                          (double)capo_job_duration_ns(job),
+                                                  text));
         }
         fputc('\n', out);
 }
@@ -141,12 +149,16 @@ static void where_called(const struct capo_page *r, FILE *out, const struct repo
 
         if (!r->n_places || !t)
                 return;
-        fprintf(out, "\n%sWHERE IT WAS CALLED%s     share of %s; calls over all ranks; innermost frame first\n",
+        fprintf(out,
+                "\n%sWHERE IT WAS CALLED%s     share of %s; calls over all ranks; innermost frame first\n",
                 s->bold, s->plain, r->places_by_gpu ? "GPU time" : "host time in the calls");
         for (uint32_t i = 0; i < shown; i++) {
                 char text[32];
 
-                capo_table_cell(t, "%s", r->places[i].share >= 0 ? capo_text_percent(r->places[i].share, text) : "-");
+                capo_table_cell(t, "%s",
+                                r->places[i].share >= 0
+                                        ? capo_text_percent(r->places[i].share, text)
+                                        : "-");
                 capo_table_cell(t, "%s", capo_text_count(r->places[i].calls, text));
                 capo_table_cell(t, "%s", r->places[i].line);
         }
@@ -198,7 +210,8 @@ void report_text_styled(const struct capo_page *r, FILE *out, const struct repor
 int report_text(const struct capo_page *r, FILE *out)
 {
         bool terminal = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
-        struct report_style s = terminal ? (struct report_style){CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL}
+        struct report_style s = terminal ? (struct report_style){CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW,
+                                                                 CAPO_STYLE_NORMAL}
                                          : (struct report_style){"", "", ""};
 
         report_text_styled(r, cli_screen_begin(out), &s);

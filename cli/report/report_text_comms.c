@@ -34,7 +34,8 @@ static void print_comms(const struct capo_page *r, FILE *out, const struct repor
 {
         const struct capo_job *job = r->job;
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lr/bl~l/arr/c");
-        static const char *const head[] = {"name (ranks)", "nodes", "layout", "from", "collectives", "logs"};
+        static const char *const head[] = {"name (ranks)", "nodes",       "layout",
+                                           "from",         "collectives", "logs"};
         uint32_t shown = 0, n_classes = 0, limit;
 
         for (uint32_t i = 0; i < job->n_comms; i++)
@@ -43,9 +44,10 @@ static void print_comms(const struct capo_page *r, FILE *out, const struct repor
                 return;
         limit = r->all || n_classes <= COMMS_SHOWN + 2 ? n_classes : COMMS_SHOWN;
         fprintf(out, "\n%sCOMMUNICATORS%s%s\n", s->bold, s->plain,
-                n_classes < job->n_comms ? "     those that do the same for other ranks are shown together, nodes and "
-                                           "layout of the first"
-                                         : "");
+                n_classes < job->n_comms
+                        ? "     those that do the same for other ranks are shown together, nodes and "
+                          "layout of the first"
+                        : "");
         for (size_t i = 0; i < N_ELEMENTS(head); i++)
                 capo_table_cell(t, "%s", head[i]);
         for (uint32_t i = 0; i < job->n_comms && shown < limit; i++) {
@@ -67,21 +69,26 @@ static void one_wait(const struct capo_page *r, const struct capo_page_wait *w, 
         fprintf(out, "%s\n", w->text);
         if (c->skew->wait_share < 0)
                 return;
-        fprintf(out, "    cost of waiting: %s of the job", capo_text_percent(c->skew->wait_share, text));
+        fprintf(out, "    cost of waiting: %s of the job",
+                capo_text_percent(c->skew->wait_share, text));
         if (c->skew->n_host)
-                fprintf(out, "; %s of the calls by the host's start", capo_text_count(c->skew->n_host, text));
+                fprintf(out, "; %s of the calls by the host's start",
+                        capo_text_count(c->skew->n_host, text));
         if (c->n_calls > c->skew->n_calls)
                 fprintf(out, "; estimated for all %s calls", capo_text_count(c->n_calls, text));
         fputc('\n', out);
 }
 
-/* What the starts are by, and whose clocks they are on. @kernels: by what those say themselves, 0 none, 1 some, 2 all. */
-static void clocks_text(const struct capo_page *r, unsigned sources, int kernels, bool host, FILE *out)
+/* What the starts are by, and whose clocks they are on. @kernels: by what those say themselves, 0
+ * none, 1 some, 2 all. */
+static void clocks_text(const struct capo_page *r, unsigned sources, int kernels, bool host,
+                        FILE *out)
 {
         const struct capo_job *job = r->job;
 
         if (sources & 1u << CAPO_SKEW_GPU_DURATION)
-                fputs(kernels == 2 ? "; by how long NCCL's kernels waited (the GPU's clock): who waited least came last"
+                fputs(kernels == 2
+                              ? "; by how long NCCL's kernels waited (the GPU's clock): who waited least came last"
                       : kernels == 1
                               ? "; by how long NCCL's kernels waited (the GPU's clock), else by GPU durations: who "
                                 "was in it shortest came last"
@@ -118,18 +125,22 @@ static void who_waits(const struct capo_page *r, FILE *out, const struct report_
                 told += k->n_kernel;
                 of_gpu += k->from == CAPO_SKEW_GPU_DURATION ? k->n_calls - k->n_host : 0;
         }
-        fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold, s->plain);
+        fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold,
+                s->plain);
         if (sources)
                 clocks_text(r, sources, told ? 1 + (told == of_gpu) : 0, host, out);
         fputc('\n', out);
         for (uint32_t i = 0; i < shown; i++)
                 one_wait(r, &r->waits[i], out);
         if (shown < r->n_waits)
-                fprintf(out, "%u more communicators: capo report --all %s\n", r->n_waits - shown, r->what);
+                fprintf(out, "%u more communicators: capo report --all %s\n", r->n_waits - shown,
+                        r->what);
         for (uint32_t i = 0; i < unknown; i++)
-                fprintf(out, "%s: not known: %s\n", capo_page_comm(r, r->unknown[i].comm), r->unknown[i].why);
+                fprintf(out, "%s: not known: %s\n", capo_page_comm(r, r->unknown[i].comm),
+                        r->unknown[i].why);
         if (unknown < r->n_unknown)
-                fprintf(out, "not known for %u more: capo report --all %s\n", r->n_unknown - unknown, r->what);
+                fprintf(out, "not known for %u more: capo report --all %s\n",
+                        r->n_unknown - unknown, r->what);
 }
 
 void report_text_comms(const struct capo_page *r, FILE *out, const struct report_style *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network of the page: NIC use by rank, then which calls the traffic was for. See analysis/network/network.h for how the
- * latter is known. */
+/* The network of the page: NIC use by rank, then which calls the traffic was for. See
+ * analysis/network/network.h for how the latter is known. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ static void note_cell(struct capo_table *t, const struct capo_page_link *link)
 
 static void links_text(const struct capo_page *r, const struct capo_fabric_job *f, FILE *out)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll/dl rrr/er/fr/cr/br/br/a l~");
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("ll/dl rrr/er/fr/cr/br/br/a l~");
         static const char *const heads[] = {"rank",   "provider", "NIC",   "sent",  "recv", "ops",
                                             "p50 us", "p99 us",   "retry", "empty", "MR",   "note"};
         size_t shown = 0;
@@ -60,8 +61,10 @@ static void links_text(const struct capo_page *r, const struct capo_fabric_job *
                                 capo_size_print(l->received, text + 32, sizeof text - 32));
                 capo_table_cell(t, "%s", capo_text_count(l->ops, text));
                 if (d->tx.count) {
-                        capo_table_cell(t, "%s", capo_text_us(capo_fabric_percentile(&d->tx, 0.50), text));
-                        capo_table_cell(t, "%s", capo_text_us(capo_fabric_percentile(&d->tx, 0.99), text));
+                        capo_table_cell(t, "%s",
+                                        capo_text_us(capo_fabric_percentile(&d->tx, 0.50), text));
+                        capo_table_cell(t, "%s",
+                                        capo_text_us(capo_fabric_percentile(&d->tx, 0.99), text));
                 } else {
                         capo_table_cell(t, "-");
                         capo_table_cell(t, "-");
@@ -76,7 +79,8 @@ static void links_text(const struct capo_page *r, const struct capo_fabric_job *
                 fprintf(out, "%zu more: capo report --all %s\n", f->n_links - shown, r->what);
 }
 
-/* How much of the calls' time was network: estimated from looks, or without any (older logs) a bound. */
+/* How much of the calls' time was network: estimated from looks, or without any (older logs) a
+ * bound. */
 static void network_cell(struct capo_table *t, const struct capo_fabric_share *s)
 {
         struct capo_fabric_part part;
@@ -84,14 +88,17 @@ static void network_cell(struct capo_table *t, const struct capo_fabric_share *s
 
         if (capo_fabric_share_network(s, &part))
                 capo_table_cell(t, "%s%s (%.1f-%.1f)", capo_fabric_share_sure(s) ? "" : "at least ",
-                                capo_text_percent(part.share, text), 100 * part.low, 100 * part.high);
+                                capo_text_percent(part.share, text), 100 * part.low,
+                                100 * part.high);
         else if (s->call_ns > 0)
-                capo_table_cell(t, "at most %s of its time", capo_text_percent(s->net_ns / s->call_ns, text));
+                capo_table_cell(t, "at most %s of its time",
+                                capo_text_percent(s->net_ns / s->call_ns, text));
         else
                 capo_table_cell(t, "-");
 }
 
-/* How long something posted had not completed, in all; when no look saw that, how long it may have been. */
+/* How long something posted had not completed, in all; when no look saw that, how long it may have
+ * been. */
 static void wait_cell(struct capo_table *t, const struct capo_fabric_share *s)
 {
         struct capo_fabric_part part;
@@ -100,9 +107,11 @@ static void wait_cell(struct capo_table *t, const struct capo_fabric_share *s)
         if (!capo_fabric_share_wait(s, &part))
                 capo_table_cell(t, "-");
         else if (part.share > 0)
-                capo_table_cell(t, "%s", capo_text_time(part.share * capo_fabric_share_ns(s), text));
+                capo_table_cell(t, "%s",
+                                capo_text_time(part.share * capo_fabric_share_ns(s), text));
         else
-                capo_table_cell(t, "< %s", capo_text_time(part.high * capo_fabric_share_ns(s), text));
+                capo_table_cell(t, "< %s",
+                                capo_text_time(part.high * capo_fabric_share_ns(s), text));
 }
 
 static void shares_text(const struct capo_page *r, const struct capo_fabric_job *f, FILE *out)
@@ -142,7 +151,8 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                         "none came, not what lateness does besides\n",
                         capo_text_percent((double)f->looks_late / (double)f->looks_taken, text));
         if (f->placed)
-                snprintf(part, sizeof part, "%s of the bytes moved when no other call can have been there",
+                snprintf(part, sizeof part,
+                         "%s of the bytes moved when no other call can have been there",
                          capo_text_percent(bytes > 0 ? by_guess / bytes : 0, text));
         if (guessed > GUESSED_WORTH_SAYING * (double)calls)
                 fprintf(out,
@@ -157,9 +167,12 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                 if (capo_page_share_empty(s))
                         continue;
                 shown++;
-                capo_table_cell(t, "%s", s->comm == CAPO_NO_COMM ? "-" : capo_page_comm(r, s->comm));
-                capo_table_cell(t, "%s", s->call ? capo_call_name(s->call) : "outside recorded calls");
-                capo_table_cell(t, "%s", capo_size_print((uint64_t)round(s->sent), text, sizeof text));
+                capo_table_cell(t, "%s",
+                                s->comm == CAPO_NO_COMM ? "-" : capo_page_comm(r, s->comm));
+                capo_table_cell(t, "%s",
+                                s->call ? capo_call_name(s->call) : "outside recorded calls");
+                capo_table_cell(t, "%s",
+                                capo_size_print((uint64_t)round(s->sent), text, sizeof text));
                 capo_table_cell(t, "%s%s", exact || s->received < 0.5 ? "" : "<= ",
                                 capo_size_print((uint64_t)round(s->received), text, sizeof text));
                 capo_table_cell(t, "%s", capo_text_count((uint64_t)round(s->ops), text));

@@ -10,7 +10,8 @@
 enum { ROWS_SHOWN = 12 };
 
 /* Sizes in round numbers; in bytes where another row of the call would read the same. */
-static char *size_text(const struct capo_page *r, const struct capo_page_row *row, char *text, size_t room)
+static char *size_text(const struct capo_page *r, const struct capo_page_row *row, char *text,
+                       size_t room)
 {
         capo_page_size(row, text, room);
         for (uint32_t i = 0; i < r->rows.n && r->rows.n <= 2000; i++) {
@@ -18,7 +19,8 @@ static char *size_text(const struct capo_page *r, const struct capo_page_row *ro
                 char same[64];
 
                 if (other->row.bytes == row->row.bytes || other->row.comm != row->row.comm ||
-                    other->row.call != row->row.call || strcmp(capo_page_size(other, same, sizeof same), text) != 0)
+                    other->row.call != row->row.call ||
+                    strcmp(capo_page_size(other, same, sizeof same), text) != 0)
                         continue;
                 capo_text_count(row->row.bytes, text);
                 return strcat(text, " B");
@@ -26,7 +28,8 @@ static char *size_text(const struct capo_page *r, const struct capo_page_row *ro
         return text;
 }
 
-static void row_cells(const struct capo_page *r, const struct capo_page_row *row, struct capo_table *t)
+static void row_cells(const struct capo_page *r, const struct capo_page_row *row,
+                      struct capo_table *t)
 {
         const struct capo_hist *h = &row->row.time[row->clock];
         struct capo_sampled s = capo_job_row_sampled(&row->row);
@@ -56,33 +59,39 @@ static void row_cells(const struct capo_page *r, const struct capo_page_row *row
 /* Of a row by NCCL's kernels, where these told their phases: how much of it was waiting. */
 static void print_kernel_wait(const struct capo_page *r, const struct capo_page_row *row, FILE *out)
 {
-        const struct capo_hist *w = &row->row.time[CAPO_TIMES_WAITED], *all = &row->row.time[CAPO_CLOCK_KERNEL];
+        const struct capo_hist *w = &row->row.time[CAPO_TIMES_WAITED],
+                               *all = &row->row.time[CAPO_CLOCK_KERNEL];
         char comm[256], size[64], call[64], a[32], b[32];
 
         if (!w->count || row->clock != CAPO_CLOCK_KERNEL)
                 return;
-        fprintf(out, "%s %s %s %s %s: its kernels waited %s us for the others before they moved data, of %s us\n",
-                capo_page_comm_label(r, row->row.comm, comm, sizeof comm), capo_page_call(&row->row, call, sizeof call),
-                size_text(r, row, size, sizeof size), capo_ran_algo(row->row.algo_proto),
-                capo_ran_proto(row->row.algo_proto), capo_text_us(capo_hist_mean(w), a),
-                capo_text_us(capo_hist_mean(all), b));
+        fprintf(out,
+                "%s %s %s %s %s: its kernels waited %s us for the others before they moved data, of %s us\n",
+                capo_page_comm_label(r, row->row.comm, comm, sizeof comm),
+                capo_page_call(&row->row, call, sizeof call), size_text(r, row, size, sizeof size),
+                capo_ran_algo(row->row.algo_proto), capo_ran_proto(row->row.algo_proto),
+                capo_text_us(capo_hist_mean(w), a), capo_text_us(capo_hist_mean(all), b));
 }
 
 static void where_time_went(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
-        static const char *const head[] = {"comm", "call",  "size",  "count", "share", "p50", "p95",  "p99",
-                                           "max",  "algbw", "busbw", "algo",  "proto", "ch",  "clock"};
-        static const char *const units[] = {"", "", "", "", "", "us", "us", "us", "us", "GB/s", "GB/s", "", "", "", ""};
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("llrr/dr rr/hr/cr/f r/br l/gl/er/al/i");
+        static const char *const head[] = {"comm",  "call", "size",  "count", "share",
+                                           "p50",   "p95",  "p99",   "max",   "algbw",
+                                           "busbw", "algo", "proto", "ch",    "clock"};
+        static const char *const units[] = {"",   "",     "",     "", "", "us", "us", "us",
+                                            "us", "GB/s", "GB/s", "", "", "",   ""};
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("llrr/dr rr/hr/cr/f r/br l/gl/er/al/i");
         uint32_t shown = r->all || r->rows.n <= ROWS_SHOWN + 2 ? r->rows.n : ROWS_SHOWN;
 
         if (!t)
                 return;
         fprintf(out, "\n%sWHERE THE TIME WENT%s%s\n", s->bold, s->plain,
                 !r->rows.n ? "     no collective was called"
-                : r->gpu   ? "     per call, over all ranks; share is of the GPU time of them all"
-                           : "     per call, over all ranks; host times are how long calls took to return, not the "
-                             "transfers");
+                : r->gpu
+                        ? "     per call, over all ranks; share is of the GPU time of them all"
+                        : "     per call, over all ranks; host times are how long calls took to return, not the "
+                          "transfers");
         if (!r->rows.n)
                 return;
         for (size_t i = 0; i < N_ELEMENTS(head); i++)
@@ -113,7 +122,8 @@ static const char *beside_nvlink(const char *on)
 /* What the links of each communicator's GPUs allow, and what its collectives reached of it. */
 static void print_ceilings(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
-        static const char *const head[] = {"comm", "class", "call", "size", "busbw", "ceiling", "reached"};
+        static const char *const head[] = {"comm",  "class",   "call",   "size",
+                                           "busbw", "ceiling", "reached"};
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll/alrrrr");
         const char *beyond = NULL; /* which ceilings are exceeded: of NVLink alone, or of more */
         bool adding = false;
@@ -131,7 +141,8 @@ static void print_ceilings(const struct capo_page *r, FILE *out, const struct re
                 const char *on;
                 char text[256];
 
-                if (row->row.comm == CAPO_NO_COMM || !*r->ceiling[row->row.comm].class || row->reached < 0)
+                if (row->row.comm == CAPO_NO_COMM || !*r->ceiling[row->row.comm].class ||
+                    row->reached < 0)
                         continue;
                 on = r->ceiling[row->row.comm].on[row->row.call];
                 capo_table_cell(t, "%s", capo_page_comm_label(r, row->row.comm, text, sizeof text));
@@ -149,11 +160,14 @@ static void print_ceilings(const struct capo_page *r, FILE *out, const struct re
         if (shown)
                 capo_table_print(t, out, 1, s->bold, s->plain);
         if (adding)
-                fputs("NVLS: with the switches adding and copying, which only NCCL's NVLS does\n", out);
+                fputs("NVLS: with the switches adding and copying, which only NCCL's NVLS does\n",
+                      out);
         if (beyond)
-                fprintf(out, "more than 100 %%: %s is less than these links carry, or the call used others too\n",
+                fprintf(out,
+                        "more than 100 %%: %s is less than these links carry, or the call used others too\n",
                         *beyond && *r->link_speed ? r->link_speed : "what the description says");
-        for (uint32_t i = 0; !shown && i < r->job->n_comms; i++) { /* no GPU times: the classes at least */
+        for (uint32_t i = 0; !shown && i < r->job->n_comms;
+             i++) { /* no GPU times: the classes at least */
                 if (*r->ceiling[i].class && r->class_of[i] == i) {
                         fprintf(out, "%s   %s\n", r->job->comms[i].name, r->ceiling[i].class);
                         shown++;

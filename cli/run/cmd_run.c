@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo run: puts the preload library and the settings into the environment and becomes the command, so that the exit
- * status, the signals and the terminal are the command's own. The command may be the program itself or what starts it
- * on many nodes: srun, torchrun and MPICH's mpiexec pass the environment on; Open MPI's mpirun passes on only what it
- * is told to, so for it the variables are named with -x.
+ * capo run: puts the preload library and the settings into the environment and becomes the command,
+ * so that the exit status, the signals and the terminal are the command's own. The command may be
+ * the program itself or what starts it on many nodes: srun, torchrun and MPICH's mpiexec pass the
+ * environment on; Open MPI's mpirun passes on only what it is told to, so for it the variables are
+ * named with -x.
  */
 #include <errno.h>
 #include <limits.h>
@@ -63,8 +64,10 @@ static void default_dir(char *dir, size_t room)
 }
 
 /*
- * Make @dir and those above it; absolute in @path, because the command may change its folder. *before: how many bytes of
- * @path name what was there before. Another rank's capo run may take away meanwhile what it made and left empty.
+ * Make @dir and those above it; absolute in @path, because the command may change its folder.
+ * *before: how many bytes of
+ * @path name what was there before. Another rank's capo run may take away meanwhile what it made
+ * and left empty.
  */
 static int make_dir(const char *dir, char *path, size_t room, size_t *before)
 {
@@ -102,7 +105,8 @@ static int make_dir(const char *dir, char *path, size_t room, size_t *before)
         return r;
 }
 
-/* What make_dir() made is taken away if it is empty: the recorder makes it again when there is something to write. */
+/* What make_dir() made is taken away if it is empty: the recorder makes it again when there is
+ * something to write. */
 static void remove_empty(const char *path, size_t before)
 {
         _cleanup_free_ char *copy = strdup(path);
@@ -112,7 +116,8 @@ static void remove_empty(const char *path, size_t before)
                 *end = 0;
 }
 
-/* Open MPI's launcher, whatever its name: it says so. Its relatives pass the environment on by themselves. */
+/* Open MPI's launcher, whatever its name: it says so. Its relatives pass the environment on by
+ * themselves. */
 static bool is_open_mpi(const char *command)
 {
         static const char *const names[] = {"mpirun",  "mpiexec",        "orterun",
@@ -130,7 +135,8 @@ static bool is_open_mpi(const char *command)
                 snprintf(line, sizeof line, "'%s' --version 2>/dev/null", command);
                 pipe = popen(line, "r");
                 while (pipe && fgets(line, sizeof line, pipe)) {
-                        if (strstr(line, "Open MPI") || strstr(line, "OpenRTE") || strstr(line, "PRRTE"))
+                        if (strstr(line, "Open MPI") || strstr(line, "OpenRTE") ||
+                            strstr(line, "PRRTE"))
                                 open_mpi = true;
                 }
                 if (pipe)
@@ -140,7 +146,8 @@ static bool is_open_mpi(const char *command)
         return false;
 }
 
-/* The step it starts has variables of its own, of its very ranks; the allocation's may be of others. */
+/* The step it starts has variables of its own, of its very ranks; the allocation's may be of
+ * others. */
 static bool is_srun(const char *command)
 {
         return !strcmp(capo_base_name(command), "srun");
@@ -207,7 +214,8 @@ void run_take_plugin(const char *variable, const char *chain, const char *librar
         run_setenv(variable, library);
 }
 
-/* A profile of a fragment holds for its class only, and nothing in the job would say that it never does. */
+/* A profile of a fragment holds for its class only, and nothing in the job would say that it never
+ * does. */
 static void say_class(const struct capo_profile *profile, const char *here)
 {
         const char *first = NULL;
@@ -220,15 +228,17 @@ static void say_class(const struct capo_profile *profile, const char *here)
                 first = first ? first : of;
         }
         if (first)
-                capo_warn("no rule of %s can hold: all are for other classes of allocation (%s), and this one %s%s",
-                          profile->file, first,
-                          *here ? "is " : "is not known; --platform or --topo with --gpus says it", here);
+                capo_warn(
+                        "no rule of %s can hold: all are for other classes of allocation (%s), and this one %s%s",
+                        profile->file, first,
+                        *here ? "is " : "is not known; --platform or --topo with --gpus says it",
+                        here);
 }
 
 /*
- * Resolve the profile once, here, and export what every rank must agree on: its path, its digest, the layout, and
- * whether modelled rules are used (said in so many words, also when not: a shell on another node may say otherwise). A
- * profile that is wrong stops the job before it starts.
+ * Resolve the profile once, here, and export what every rank must agree on: its path, its digest,
+ * the layout, and whether modelled rules are used (said in so many words, also when not: a shell on
+ * another node may say otherwise). A profile that is wrong stops the job before it starts.
  */
 static int set_profile(const struct run *run, char **command, const char *library)
 {
@@ -248,7 +258,8 @@ static int set_profile(const struct run *run, char **command, const char *librar
         if (!strcmp(run->profile, "-"))
                 return capo_fail(-EINVAL, "run: --profile - is no file that every rank could read");
         if (strcmp(run->profile, "auto")
-                    ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
+                    ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path,
+                                        &fault)
                     : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault))
                 return capo_fail(-EINVAL, "%s", fault.text);
         if (!realpath(path, absolute))
@@ -263,22 +274,28 @@ static int set_profile(const struct run *run, char **command, const char *librar
         allow_modelled = run->allow_modelled || env.allow_modelled;
         n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
         if (n)
-                capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
+                capo_info(
+                        "modelled rules of the profile that are not used: %u; --allow-modelled uses them",
+                        n);
         say_class(profile, env.class_name);
         capo_doctor_command(&findings, command, &reach);
         capo_findings_finish(&findings);
         if (reach.version && !capo_nccl_has(reach.version, CAPO_NCCL_TUNER)) {
-                capo_warn("NCCL %s has no tuner interface, 2.19 and later have: the profile is not used",
-                          capo_nccl_text((uint32_t)reach.version, version, sizeof version));
+                capo_warn(
+                        "NCCL %s has no tuner interface, 2.19 and later have: the profile is not used",
+                        capo_nccl_text((uint32_t)reach.version, version, sizeof version));
                 return 0;
         }
         run_setenv(CAPO_ENV_profile, absolute);
-        run_setenv(CAPO_ENV_profile_digest, capo_profile_agreement(profile, allow_modelled, agreed));
+        run_setenv(CAPO_ENV_profile_digest,
+                   capo_profile_agreement(profile, allow_modelled, agreed));
         run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
         if (capo_profile_turned(profile))
                 run_setenv(CAPO_ENV_steer, "1");
-        if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
-                run_setenv(CAPO_ENV_layout, capo_layout_print(&launch.layout, layout, sizeof layout));
+        if (launch.layout.n_nodes &&
+            !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
+                run_setenv(CAPO_ENV_layout,
+                           capo_layout_print(&launch.layout, layout, sizeof layout));
         run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         if (!run->quiet)
                 capo_info("tuning by %s, digest %s", absolute, profile->digest);
@@ -296,7 +313,9 @@ int run_library(char *path, size_t room)
                         "path has none",
                         path);
         }
-        return capo_fail(-ENOENT, "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+        return capo_fail(
+                -ENOENT,
+                "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
 }
 
 int run_exec(const struct run *run, char **command)
@@ -314,7 +333,8 @@ int run_exec(const struct run *run, char **command)
         r = make_dir(dir, path, sizeof path, &before);
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: cannot be used for logs: %s", dir,
-                                 r == -ENOTDIR ? "a file is there, and a folder is expected" : strerror(-r));
+                                 r == -ENOTDIR ? "a file is there, and a folder is expected"
+                                               : strerror(-r));
         run_setenv(CAPO_ENV_dir, path);
         r = run_allocation(run);
         if (r) {
@@ -339,8 +359,8 @@ int run_exec(const struct run *run, char **command)
                 remove_empty(path, before);
                 return CAPO_EXIT_FAIL;
         }
-        /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
-         * costs. */
+        /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on
+         * releases where it costs. */
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
                 run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
         preload_library(library);
@@ -356,9 +376,12 @@ int run_exec(const struct run *run, char **command)
 }
 
 const struct cli_option run_options[] = {
-        {"dir", CLI_FILE(struct run, dir, "DIR"), "where the logs go; default capo-logs/<job id, or the time>"},
-        {"names", CLI_FILE(struct run, names, "FILE"), "names for communicators: lines \"<uid or number> <name>\""},
-        {"layout", CLI_TEXT(struct run, layout, "L"), "ranks per node, such as 3+5, when the launcher does not tell"},
+        {"dir", CLI_FILE(struct run, dir, "DIR"),
+         "where the logs go; default capo-logs/<job id, or the time>"},
+        {"names", CLI_FILE(struct run, names, "FILE"),
+         "names for communicators: lines \"<uid or number> <name>\""},
+        {"layout", CLI_TEXT(struct run, layout, "L"),
+         "ranks per node, such as 3+5, when the launcher does not tell"},
         {"topo", CLI_FILE(struct run, topo, "FILE"),
          "with --gpus: which GPUs of which machine (capo topo). Tells profile rules the class of the allocation "
          "(CAPO_CLASS) and its layout; give the same on every machine"},
@@ -383,7 +406,8 @@ static const struct run defaults = {.sample = -1};
 
 static const struct cli_option options[] = {
         {"trace", CLI_TAKE(struct run, trace, "all", take_trace),
-         "keep every call, not only summaries and the last calls of each process", .example = "all"},
+         "keep every call, not only summaries and the last calls of each process",
+         .example = "all"},
         {"sample", CLI_COUNT(struct run, sample, "N", 0, INT_MAX),
          "time one in N calls on the GPU with an event pair (default 8; 0: host times only)"},
         {"profile", CLI_FILE(struct run, profile, "P"),
@@ -395,17 +419,20 @@ static const struct cli_option options[] = {
 
 const struct cli_command run_command = {
         .usage = "[OPTIONS] -- COMMAND [ARG...]",
-        .about = "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
-                 "(torchrun, srun, mpirun, a shell script); nothing in it needs to change. Processes that never call "
-                 "NCCL or libfabric are left alone: no thread, no file, no output.",
+        .about =
+                "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
+                "(torchrun, srun, mpirun, a shell script); nothing in it needs to change. Processes that never call "
+                "NCCL or libfabric are left alone: no thread, no file, no output.",
         .options = options,
-        .after = "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
-                 "All settings: capo env\n"
-                 "\n"
-                 "  capo run -- torchrun --nproc-per-node 8 train.py\n"
-                 "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
-                 "  capo run --profile mycluster.json -- srun python train.py",
-        .status = "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
+        .after =
+                "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
+                "All settings: capo env\n"
+                "\n"
+                "  capo run -- torchrun --nproc-per-node 8 train.py\n"
+                "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
+                "  capo run --profile mycluster.json -- srun python train.py",
+        .status =
+                "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
         .operand = "COMMAND",
         .missing = "no command given, expected -- COMMAND [ARG...]",
         .least = 1,

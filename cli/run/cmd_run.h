@@ -18,12 +18,12 @@ struct run {
         bool quiet;
 };
 
-/* --dir, --names, --layout, the machine and its GPUs, --quiet, into a struct run: for every verb that
- * starts a command. */
+/* --dir, --names, --layout, the machine and its GPUs, --quiet, into a struct run: for every verb
+ * that starts a command. */
 extern const struct cli_option run_options[];
 
-/** run_allocation() - class and layout of the allocation that was told, into the environment. Return: 0; an exit status
- * after saying what is wrong. */
+/** run_allocation() - class and layout of the allocation that was told, into the environment.
+ * Return: 0; an exit status after saying what is wrong. */
 int run_allocation(const struct run *run);
 
 /**
@@ -38,14 +38,16 @@ void run_setenv(const char *name, const char *value);
  */
 void run_take_plugin(const char *variable, const char *chain, const char *library);
 
-/** run_library() - where libcapo.so is. Return: 0; -ENOENT, -EINVAL: the loader cannot be told of it. Said. */
+/** run_library() - where libcapo.so is. Return: 0; -ENOENT, -EINVAL: the loader cannot be told of
+ * it. Said. */
 int run_library(char *path, size_t room);
 
 /**
  * run_exec() - set LD_PRELOAD and CAPO_*, and become @command
  *
- * Does not return when all went well. Return: the exit status to use: 127 when there is no such command, 126 when it
- * cannot be run (the shell's numbers), 1 when capo's library is not to be found or the profile is not usable.
+ * Does not return when all went well. Return: the exit status to use: 127 when there is no such
+ * command, 126 when it cannot be run (the shell's numbers), 1 when capo's library is not to be
+ * found or the profile is not usable.
  */
 int run_exec(const struct run *run, char **command);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo sweep: runs a command as capo run does, every call traced and timed, the tuner trying candidates by the schedule
- * of tuner/sweep.c. All thinking happens before the job starts: the plan is text in the environment.
+ * capo sweep: runs a command as capo run does, every call traced and timed, the tuner trying
+ * candidates by the schedule of tuner/sweep.c. All thinking happens before the job starts: the plan
+ * is text in the environment.
  */
 #include <errno.h>
 #include <limits.h>
@@ -37,7 +38,8 @@ static int append_plan(struct sweep *s, const char *format, const char *a, const
 {
         size_t n = strlen(s->plan);
 
-        if (snprintf(s->plan + n, sizeof s->plan - n, format, n ? " " : "", a, b) >= (int)(sizeof s->plan - n))
+        if (snprintf(s->plan + n, sizeof s->plan - n, format, n ? " " : "", a, b) >=
+            (int)(sizeof s->plan - n))
                 return capo_fail(-EINVAL, "sweep: too much to say in one plan");
         return 0;
 }
@@ -70,7 +72,8 @@ static const char *channels_word(const char *item)
 }
 
 /* Return: false where @value is no list of words that @word knows. */
-static bool add_list(struct sweep *s, const char *format, const char *value, const char *(*word)(const char *item))
+static bool add_list(struct sweep *s, const char *format, const char *value,
+                     const char *(*word)(const char *item))
 {
         char list[512] = "", item[64];
 
@@ -99,32 +102,42 @@ static const char *take_algos(void *s, const char *value)
 {
         static char words[80];
 
-        return add_list(s, "%salgos=%s", value, algo_word) ? NULL : capo_algo_words(" or ", words, sizeof words);
+        return add_list(s, "%salgos=%s", value, algo_word)
+                       ? NULL
+                       : capo_algo_words(" or ", words, sizeof words);
 }
 
 static const char *take_protos(void *s, const char *value)
 {
         static char words[80];
 
-        return add_list(s, "%sprotos=%s", value, proto_word) ? NULL : capo_proto_words(" or ", words, sizeof words);
+        return add_list(s, "%sprotos=%s", value, proto_word)
+                       ? NULL
+                       : capo_proto_words(" or ", words, sizeof words);
 }
 
 static const char *take_channels(void *s, const char *value)
 {
-        return add_list(s, "%schannels=%s", value, channels_word) ? NULL : "numbers from 0 to 64, with commas between";
+        return add_list(s, "%schannels=%s", value, channels_word)
+                       ? NULL
+                       : "numbers from 0 to 64, with commas between";
 }
 
 static const char *chunk_word(const char *item)
 {
         uint64_t bytes;
 
-        return capo_size_parse(item, &bytes) < 0 || (bytes && bytes < CAPO_CHUNK_MIN) || bytes > CAPO_CHUNK_MAX ? NULL
-                                                                                                                : item;
+        return capo_size_parse(item, &bytes) < 0 || (bytes && bytes < CAPO_CHUNK_MIN) ||
+                               bytes > CAPO_CHUNK_MAX
+                       ? NULL
+                       : item;
 }
 
 static const char *take_chunks(void *s, const char *value)
 {
-        return add_list(s, "%schunks=%s", value, chunk_word) ? NULL : "sizes from 16 to 64M or 0, with commas between";
+        return add_list(s, "%schunks=%s", value, chunk_word)
+                       ? NULL
+                       : "sizes from 16 to 64M or 0, with commas between";
 }
 
 static const char *take_sizes(void *s, const char *value)
@@ -133,7 +146,8 @@ static const char *take_sizes(void *s, const char *value)
         uint64_t lo, hi;
         char from[24], a[24], b[24];
 
-        if (!dots || snprintf(from, sizeof from, "%.*s", (int)(dots - value), value) >= (int)sizeof from ||
+        if (!dots ||
+            snprintf(from, sizeof from, "%.*s", (int)(dots - value), value) >= (int)sizeof from ||
             capo_size_parse(from, &lo) < 0 || capo_size_parse(dots + 2, &hi) < 0 || lo > hi)
                 return "A..B, such as 1K..64M";
         snprintf(a, sizeof a, "%llu", (unsigned long long)lo);
@@ -142,7 +156,8 @@ static const char *take_sizes(void *s, const char *value)
 }
 
 /* A number that goes into the plan as it is written. */
-static const char *take_number(struct sweep *s, const char *format, const char *value, double least, bool whole)
+static const char *take_number(struct sweep *s, const char *format, const char *value, double least,
+                               bool whole)
 {
         char *end;
         double v = strtod(value, &end);
@@ -193,21 +208,23 @@ static unsigned candidate_id(const struct capo_sweep_plan *plan, const struct ca
 {
         for (unsigned i = 0; i < plan->n; i++) {
                 if (plan->candidate[i].algo == c->algo && plan->candidate[i].proto == c->proto &&
-                    plan->candidate[i].channels == c->channels && plan->candidate[i].chunk == c->chunk)
+                    plan->candidate[i].channels == c->channels &&
+                    plan->candidate[i].chunk == c->chunk)
                         return i + 1;
         }
         return 0;
 }
 
-/* Clearly lost: at every size measured in the class of sizes, in every allocation, its interval is above 1.1 times the
- * best one's. */
+/* Clearly lost: at every size measured in the class of sizes, in every allocation, its interval is
+ * above 1.1 times the best one's. */
 static int refine_plan(struct sweep *s, const struct capo_sweep_plan *plan)
 {
         struct capo_samples set = {0};
         struct capo_fit_options options = {.min_gain = 0.01};
         struct capo_fit *fit = NULL;
         struct capo_fault fault;
-        static uint8_t lost[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1], won[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1];
+        static uint8_t lost[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1],
+                won[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1];
         int e = cli_input_read(s->refine, NULL, &set) < 0 ? -EINVAL : 0, n = 0;
 
         if (e == 0 && capo_fit_make(&set, &options, &fit, &fault) < 0)
@@ -217,7 +234,8 @@ static int refine_plan(struct sweep *s, const struct capo_sweep_plan *plan)
                 int coll = capo_coll_of_call(f->call);
 
                 for (int p = 0; p < f->n_points; p++) {
-                        const struct capo_fit_cell *best = capo_fit_cell_of(f, p, f->points[p].best);
+                        const struct capo_fit_cell *best =
+                                capo_fit_cell_of(f, p, f->points[p].best);
                         int class = 63 - __builtin_clzll(f->points[p].bytes);
 
                         for (int c = 1; c < f->n_candidates; c++) {
@@ -237,15 +255,17 @@ static int refine_plan(struct sweep *s, const struct capo_sweep_plan *plan)
 
                                 if (!lost[coll][class][id] || won[coll][class][id])
                                         continue;
-                                snprintf(item, sizeof item, "%s:%d:%u", capo_coll_word((enum capo_coll)coll), class,
-                                         id);
+                                snprintf(item, sizeof item, "%s:%d:%u",
+                                         capo_coll_word((enum capo_coll)coll), class, id);
                                 e = append_plan(s, n == 0 ? "%sdrop=%s" : "%.0s+%s", item, "");
                                 n++;
                         }
                 }
         }
         if (e == 0)
-                capo_info("%d candidates (of a collective and a class of sizes) have clearly lost and are left out", n);
+                capo_info(
+                        "%d candidates (of a collective and a class of sizes) have clearly lost and are left out",
+                        n);
         capo_fit_free(fit);
         capo_samples_free(&set);
         return e;
@@ -283,8 +303,9 @@ static int sweep_run(void *options, int n, char **words)
         char library[PATH_MAX];
 
         if (!n && !s->print)
-                return capo_fail(CAPO_EXIT_USAGE,
-                                 "sweep: no command given, expected -- COMMAND [ARG...]; capo sweep --help");
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "sweep: no command given, expected -- COMMAND [ARG...]; capo sweep --help");
         if (finish_plan(s) < 0)
                 return CAPO_EXIT_FAIL;
         if (s->print) {
@@ -306,22 +327,27 @@ static const struct cli_option options[] = {
         {"coll", CLI_WHOLE("LIST", take_colls),
          "collectives: all_reduce,all_gather,...; default all five that have a choice",
          .example = "all_reduce,all_gather"},
-        {"sizes", CLI_WHOLE("A..B", take_sizes), "sizes to try on, such as 1K..64M; default all", .example = "1K..64M"},
+        {"sizes", CLI_WHOLE("A..B", take_sizes), "sizes to try on, such as 1K..64M; default all",
+         .example = "1K..64M"},
         {"algos", CLI_WHOLE("LIST", take_algos), "ring,tree,nvls,...; default all that NCCL offers",
          .example = "ring,tree"},
         {"protos", CLI_WHOLE("LIST", take_protos), "ll,ll128,simple; default all that NCCL offers",
          .example = "ll,ll128"},
-        {"channels", CLI_WHOLE("LIST", take_channels), "numbers of channels, 0 for NCCL's own; default 0",
-         .example = "0,4"},
-        {"chunks", CLI_WHOLE("LIST", take_chunks), "chunk sizes, 0 for NCCL's own; default 0; others need NCCL 2.30",
+        {"channels", CLI_WHOLE("LIST", take_channels),
+         "numbers of channels, 0 for NCCL's own; default 0", .example = "0,4"},
+        {"chunks", CLI_WHOLE("LIST", take_chunks),
+         "chunk sizes, 0 for NCCL's own; default 0; others need NCCL 2.30",
          .example = "0,64K,256K"},
         {"calls", CLI_WHOLE("N", take_calls),
-         "calls per communicator to spend; afterwards NCCL chooses (default 20000)", .example = "500"},
+         "calls per communicator to spend; afterwards NCCL chooses (default 20000)",
+         .example = "500"},
         {"seconds", CLI_SECONDS(struct sweep, seconds, "S", 0, INT_MAX),
          "the same as a time; needs --refine, whose logs tell how many calls that is"},
         {"slower", CLI_WHOLE("X", take_slower),
-         "leave out what NCCL predicts to be X times slower than its choice (default 4; 0: try all)", .example = "4"},
-        {"refine", CLI_FILE(struct sweep, refine, "DIR"), "leave out what has clearly lost in these earlier logs"},
+         "leave out what NCCL predicts to be X times slower than its choice (default 4; 0: try all)",
+         .example = "4"},
+        {"refine", CLI_FILE(struct sweep, refine, "DIR"),
+         "leave out what has clearly lost in these earlier logs"},
         {"print", CLI_FLAG(struct sweep, print), "print the plan, run nothing"},
         {"sample", CLI_COUNT(struct sweep, run.sample, "N", 0, INT_MAX),
          "time one in N calls on the GPU (default 1: every call)"},
@@ -343,7 +369,8 @@ const struct cli_command sweep_command = {
                 "  capo sweep -- mpirun -n 8 ./all_reduce_perf -b 1K -e 1G -f 2 -n 200\n"
                 "  capo sweep --algos ring,tree --channels 0,4,8 --calls 5000 -- torchrun --nproc-per-node 8 train.py\n"
                 "  capo sweep --refine capo-logs/first -- srun python train.py",
-        .status = "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
+        .status =
+                "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
         .operand = "COMMAND",
         .most = UINT_MAX,
         .command = true,

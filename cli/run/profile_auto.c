@@ -12,7 +12,8 @@
 #include "core/base/util.h"
 #include "cli/run/profile_auto.h"
 
-/* Letters and digits in lower case, and where words begin: "NVIDIA H100 80GB HBM3" and "h100-80gb" then share "h10080gb". */
+/* Letters and digits in lower case, and where words begin: "NVIDIA H100 80GB HBM3" and "h100-80gb"
+ * then share "h10080gb". */
 struct squeezed {
         char text[256];
         bool begins[256]; /* the end, too */
@@ -41,7 +42,8 @@ static struct squeezed squeeze_text(const char *from)
 static bool has_words(const struct squeezed *model, const struct squeezed *gpu)
 {
         for (const char *at = model->text; gpu->n && (at = strstr(at, gpu->text)); at++) {
-                if (model->begins[at - model->text] && model->begins[(size_t)(at - model->text) + gpu->n])
+                if (model->begins[at - model->text] &&
+                    model->begins[(size_t)(at - model->text) + gpu->n])
                         return true;
         }
         return false;
@@ -61,11 +63,14 @@ static int gpus_here(const char *folder, char *model, size_t room)
                 if (*e->d_name == '.')
                         continue;
                 n++;
-                if (*model || snprintf(path, sizeof path, "%s/%s/information", folder, e->d_name) >= (int)sizeof path)
+                if (*model || snprintf(path, sizeof path, "%s/%s/information", folder, e->d_name) >=
+                                      (int)sizeof path)
                         continue;
                 in = fopen(path, "re");
                 while (in && !*model && fgets(line, sizeof line, in)) {
-                        char *value = strncmp(line, "Model:", 6) ? NULL : line + 6 + strspn(line + 6, " \t");
+                        char *value = strncmp(line, "Model:", 6)
+                                              ? NULL
+                                              : line + 6 + strspn(line + 6, " \t");
 
                         if (value)
                                 snprintf(model, room, "%.*s", (int)strcspn(value, "\n"), value);
@@ -99,7 +104,8 @@ static bool profile_fits(const char *path, const struct squeezed *model, int n_g
         char text[256];
 
         if (capo_profile_load(path, &p, NULL))
-                return false; /* `capo profile list` shows why; a broken file must not stop another's job */
+                return false; /* `capo profile list` shows why; a broken file must not stop
+                                 another's job */
         value = note_text(p, "gpu", text, sizeof text);
         if (!value)
                 return false;
@@ -117,7 +123,8 @@ static int is_profile(const struct dirent *e)
         return dot && !strcmp(dot, ".json");
 }
 
-int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t room, struct capo_fault *fault)
+int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t room,
+                      struct capo_fault *fault)
 {
         char model[256], folder[PATH_MAX];
         int n_gpus = gpus_here(gpus ? gpus : "/proc/driver/nvidia/gpus", model, sizeof model);
@@ -126,10 +133,12 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
         const char *what;
 
         if (n_gpus == 0)
-                return capo_why(-ENODEV, fault->text, sizeof fault->text,
-                                "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
+                return capo_why(
+                        -ENODEV, fault->text, sizeof fault->text,
+                        "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
         plain = squeeze_text(model);
-        for (unsigned i = 0; !found && capo_profile_folder(i, shipped, folder, sizeof folder, &what); i++) {
+        for (unsigned i = 0;
+             !found && capo_profile_folder(i, shipped, folder, sizeof folder, &what); i++) {
                 struct dirent **names;
                 int n = *folder ? scandir(folder, &names, is_profile, alphasort) : -1;
 
@@ -137,7 +146,8 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
                         char file[PATH_MAX];
 
                         if (!found &&
-                            snprintf(file, sizeof file, "%s/%s", folder, names[k]->d_name) < (int)sizeof file &&
+                            snprintf(file, sizeof file, "%s/%s", folder, names[k]->d_name) <
+                                    (int)sizeof file &&
                             strlen(file) < room && profile_fits(file, &plain, n_gpus)) {
                                 strcpy(path, file);
                                 found = true;
@@ -149,7 +159,8 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
         }
         if (found)
                 return 0;
-        return capo_why(-ENOENT, fault->text, sizeof fault->text,
-                        "profile auto: no stored profile is for %d x %s; capo profile list shows what there is", n_gpus,
-                        model);
+        return capo_why(
+                -ENOENT, fault->text, sizeof fault->text,
+                "profile auto: no stored profile is for %d x %s; capo profile list shows what there is",
+                n_gpus, model);
 }

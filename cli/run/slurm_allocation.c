@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What capo run knows about the allocation when it is told: the class, which profile rules may name, and the layout. Both
- * come from the command line, so they are the same on every machine that runs the same command.
+ * What capo run knows about the allocation when it is told: the class, which profile rules may
+ * name, and the layout. Both come from the command line, so they are the same on every machine that
+ * runs the same command.
  */
 #include <stdlib.h>
 
@@ -37,7 +38,8 @@ int run_allocation(const struct run *run)
                 run_setenv(CAPO_ENV_class_name, class);
         capo_alloc_layout(&a, &layout);
         if (!run->layout && !getenv(CAPO_ENV_layout))
-                run_setenv(CAPO_ENV_layout, capo_layout_print(&layout, layout_text, sizeof layout_text));
+                run_setenv(CAPO_ENV_layout,
+                           capo_layout_print(&layout, layout_text, sizeof layout_text));
         capo_alloc_free(&a);
         return 0;
 }

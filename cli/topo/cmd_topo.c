@@ -10,8 +10,8 @@
 #include "profiles/machine/visible.h"
 
 /* The GPUs that CUDA would show to a program started here, in its order. */
-static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char *said, size_t said_room, char *why,
-                             size_t room)
+static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char *said,
+                             size_t said_room, char *why, size_t room)
 {
         _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
         _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
@@ -35,8 +35,9 @@ static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char
         return capo_alloc_gpus(gpus, v->n, a);
 }
 
-static int find_allocation(const struct topo_options *o, struct capo_topology *t, struct capo_alloc *a, char *said,
-                           size_t said_room, char *why, size_t room)
+static int find_allocation(const struct topo_options *o, struct capo_topology *t,
+                           struct capo_alloc *a, char *said, size_t said_room, char *why,
+                           size_t room)
 {
         _cleanup_free_ int *all = NULL;
 
@@ -52,8 +53,8 @@ static int find_allocation(const struct topo_options *o, struct capo_topology *t
 }
 
 /* What real NCCL would do; nccl->why_not says why it was not asked. */
-static void topo_ask(const struct cli_machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
-                     struct fragment_nccl *nccl)
+static void topo_ask(const struct cli_machine_source *s, const struct capo_topology *t,
+                     const struct capo_alloc *a, struct fragment_nccl *nccl)
 {
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
 
@@ -61,13 +62,15 @@ static void topo_ask(const struct cli_machine_source *s, const struct capo_topol
                 (void)fragment_nccl_ask(&asker->machine, a, nccl);
 }
 
-static int print_allocation(const struct topo_options *o, struct capo_topology *t, const struct cli_machine_source *s)
+static int print_allocation(const struct topo_options *o, struct capo_topology *t,
+                            const struct cli_machine_source *s)
 {
         struct capo_alloc a;
         struct capo_ceilings c;
         struct fragment_nccl nccl = {0};
         char why[1600] = "out of memory", said[1024];
-        int r = find_allocation(o, t, &a, said, sizeof said, why, sizeof why), status = CAPO_EXIT_OK;
+        int r = find_allocation(o, t, &a, said, sizeof said, why, sizeof why),
+            status = CAPO_EXIT_OK;
 
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "topo: %s", why);

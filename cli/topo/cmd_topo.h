@@ -13,14 +13,16 @@ struct topo_options {
         bool json, ask_nccl;
 };
 
-/** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in GB/s (0 none). */
-double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room);
+/** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in
+ * GB/s (0 none). */
+double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text,
+                size_t room);
 
-void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-               const struct fragment_nccl *nccl, const char *said);
+void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
+               const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said);
 /** topo_json() - Return: 0; -ENOMEM. */
-int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-              const struct fragment_nccl *nccl, const char *said);
+int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
+              const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said);
 /** topo_svg() - Return: 0; negative errno, said. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);

@@ -27,17 +27,18 @@ static int capture_machine(void *options, int n, char **words)
                 capo_error("topo capture: %s", why[0] ? why : strerror(-r));
         if (cli_output_close(&out, r < 0 ? -ECANCELED : 0) < 0)
                 return CAPO_EXIT_FAIL;
-        capo_info("captured %u NUMA nodes, %u NVIDIA GPUs, %u NICs, %u NVLinks%s", found.n_cpus, found.n_gpus,
-                  found.n_nets, found.n_links,
+        capo_info("captured %u NUMA nodes, %u NVIDIA GPUs, %u NICs, %u NVLinks%s", found.n_cpus,
+                  found.n_gpus, found.n_nets, found.n_links,
                   found.nvml ? "" : "; no NVML here, so no NVLinks and no compute capability");
         if (!found.n_gpus)
                 capo_warn("no NVIDIA GPU here: the file describes a machine that NCCL cannot use");
         return CAPO_EXIT_OK;
 }
 
-static const struct cli_option options[] = {
-        {"output", CLI_FILE(struct options, out, "FILE"), "write there instead of standard output", .letter = 'o'},
-        {0}};
+static const struct cli_option options[] = {{"output", CLI_FILE(struct options, out, "FILE"),
+                                             "write there instead of standard output",
+                                             .letter = 'o'},
+                                            {0}};
 
 const struct cli_command topo_capture_command = {
         .usage = "[-o FILE]",

@@ -11,10 +11,12 @@
 
 enum { LINKS_SHOWN = 24 }; /* GPUs; more are no picture */
 
-/* The distance of a GPU to NIC @nic; UNKNOWN of one that is behind no PCI device, where that is known. */
+/* The distance of a GPU to NIC @nic; UNKNOWN of one that is behind no PCI device, where that is
+ * known. */
 static enum capo_path nic_path(const struct capo_topology *t, int gpu, size_t nic)
 {
-        return t->nics[nic].pci < 0 && t->pci_known ? CAPO_PATH_UNKNOWN : t->nic_path[(size_t)gpu * t->n_nics + nic];
+        return t->nics[nic].pci < 0 && t->pci_known ? CAPO_PATH_UNKNOWN
+                                                    : t->nic_path[(size_t)gpu * t->n_nics + nic];
 }
 
 static enum capo_path nearest_nic(const struct capo_topology *t, int gpu)
@@ -26,7 +28,8 @@ static enum capo_path nearest_nic(const struct capo_topology *t, int gpu)
         return nearest;
 }
 
-double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room)
+double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text,
+                size_t room)
 {
         const struct capo_alloc_rank *me = &a->ranks[rank];
         enum capo_path nearest = nearest_nic(t, me->gpu);
@@ -54,8 +57,8 @@ double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int r
         return share;
 }
 
-static void format_link(const struct capo_topology *t, const struct capo_alloc *a, int i, int j, char *text,
-                        size_t room)
+static void format_link(const struct capo_topology *t, const struct capo_alloc *a, int i, int j,
+                        char *text, size_t room)
 {
         int from = a->ranks[i].gpu, to = a->ranks[j].gpu, switched = 0;
 
@@ -70,8 +73,10 @@ static void format_link(const struct capo_topology *t, const struct capo_alloc *
         for (size_t k = 0; k < t->n_links; k++) {
                 const struct capo_topology_link *l = &t->links[k];
 
-                if (l->end == CAPO_END_GPU && ((l->from == from && l->to == to) || (l->from == to && l->to == from))) {
-                        snprintf(text, room, "%dx%s", l->count, l->kind == CAPO_WIRE_XGMI ? "XG" : "NV");
+                if (l->end == CAPO_END_GPU &&
+                    ((l->from == from && l->to == to) || (l->from == to && l->to == from))) {
+                        snprintf(text, room, "%dx%s", l->count,
+                                 l->kind == CAPO_WIRE_XGMI ? "XG" : "NV");
                         return;
                 }
                 if (l->end == CAPO_END_SWITCH && l->from == from)
@@ -82,7 +87,8 @@ static void format_link(const struct capo_topology *t, const struct capo_alloc *
         else if (from == to)
                 snprintf(text, room, "same");
         else
-                snprintf(text, room, "%s", capo_path_name(t->gpu_path[(size_t)from * t->n_gpus + (size_t)to]));
+                snprintf(text, room, "%s",
+                         capo_path_name(t->gpu_path[(size_t)from * t->n_gpus + (size_t)to]));
 }
 
 static void add_rate_cell(struct capo_table *t, double gbs)
@@ -93,10 +99,12 @@ static void add_rate_cell(struct capo_table *t, double gbs)
                 capo_table_cell(t, "%.1f", gbs);
 }
 
-/* Ring and chain rates as each collective's algorithm bandwidth. The share is that of what nothing exceeds, which may
- * count on more than the column "ceiling" does: on PCIe and NICs, on switches that add. */
-static void add_coll_row(struct capo_table *t, const char *name, const struct capo_ceilings *c, enum capo_coll coll,
-                         double ceiling, double ring, double chain, double hybrid, const struct fragment_nccl_row *nccl)
+/* Ring and chain rates as each collective's algorithm bandwidth. The share is that of what nothing
+ * exceeds, which may count on more than the column "ceiling" does: on PCIe and NICs, on switches
+ * that add. */
+static void add_coll_row(struct capo_table *t, const char *name, const struct capo_ceilings *c,
+                         enum capo_coll coll, double ceiling, double ring, double chain,
+                         double hybrid, const struct fragment_nccl_row *nccl)
 {
         static const char *const marks[] = {"", "", "switch", "hybrid", "hybrid"};
         enum capo_ceiling_of of;
@@ -108,7 +116,8 @@ static void add_coll_row(struct capo_table *t, const char *name, const struct ca
         add_rate_cell(t, chain);
         add_rate_cell(t, hybrid);
         if (nccl && nccl->gbs >= 0 && most > 0)
-                capo_table_row(t, "%.1f\t%.0f %%\t%s\t%s", nccl->gbs, 100 * nccl->gbs / most, marks[of], nccl->what);
+                capo_table_row(t, "%.1f\t%.0f %%\t%s\t%s", nccl->gbs, 100 * nccl->gbs / most,
+                               marks[of], nccl->what);
         else if (nccl && nccl->gbs >= 0)
                 capo_table_row(t, "%.1f\t\t\t%s", nccl->gbs, nccl->what);
         else
@@ -159,8 +168,8 @@ static void links_page(FILE *out, const struct capo_topology *t, const struct ca
         fputc('\n', out);
 }
 
-void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-               const struct fragment_nccl *nccl, const char *said)
+void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
+               const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
         _cleanup_(capo_table_freep) struct capo_table *table =
                 capo_table_new(" l28,.r9,.r9/b,.r9/a,.r9,.r9,.r6,.l6/d,l~");
@@ -172,8 +181,10 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
         out = cli_screen_begin(out);
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
-        fprintf(out, "capo topo  %s   allocation %s   class %s\n", capo_base_name(t->name), alloc, class);
-        fprintf(out, "%d GPUs on %d machine%s, %s over %s", n, a->n_nodes, a->n_nodes > 1 ? "s" : "",
+        fprintf(out, "capo topo  %s   allocation %s   class %s\n", capo_base_name(t->name), alloc,
+                class);
+        fprintf(out, "%d GPUs on %d machine%s, %s over %s", n, a->n_nodes,
+                a->n_nodes > 1 ? "s" : "",
                 n < 2          ? "nothing to join"
                 : c->connected ? "connected"
                                : "not connected",
@@ -182,7 +193,8 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
                 if (!s->ring)
                         fprintf(out, ", no ring");
                 else if (s->rings >= 0)
-                        fprintf(out, ", %s%d ring%s without a shared link", s->rings_exact ? "" : "at least ", s->rings,
+                        fprintf(out, ", %s%d ring%s without a shared link",
+                                s->rings_exact ? "" : "at least ", s->rings,
                                 s->rings == 1 ? "" : "s");
                 else
                         fprintf(out, ", a ring exists");
@@ -193,31 +205,39 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
         if (*said)
                 fprintf(out, "%s\n", said);
         if (t->hidden)
-                fprintf(out, "%d links lead to GPUs that the description leaves out; they are not counted\n",
+                fprintf(out,
+                        "%d links lead to GPUs that the description leaves out; they are not counted\n",
                         t->hidden);
         if (t->links_unknown)
-                fprintf(out, "this file has the PCI tree only: NCCL asks the driver for NVLinks. --platform knows some "
-                             "machines whole\n");
+                fprintf(out,
+                        "this file has the PCI tree only: NCCL asks the driver for NVLinks. --platform knows some "
+                        "machines whole\n");
         fputc('\n', out);
         if (!wide)
                 links_page(out, t, a);
         if (n < 2 || !table)
                 return;
-        capo_table_row(table, "algbw GB/s\tceiling\trings\tchains\thybrid%s", asked ? "\tNCCL by its model" : "");
-        add_coll_row(table, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs, s->ring_split_gbs, -1,
-                     c->hybrid.broadcast_gbs, asked ? &nccl->broadcast : NULL);
-        add_coll_row(table, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER, c->links.allgather_gbs,
-                     s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1, c->hybrid.allgather_gbs,
-                     asked ? &nccl->allgather : NULL);
+        capo_table_row(table, "algbw GB/s\tceiling\trings\tchains\thybrid%s",
+                       asked ? "\tNCCL by its model" : "");
+        add_coll_row(table, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs,
+                     s->ring_split_gbs, -1, c->hybrid.broadcast_gbs,
+                     asked ? &nccl->broadcast : NULL);
+        add_coll_row(table, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER,
+                     c->links.allgather_gbs,
+                     s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1,
+                     c->hybrid.allgather_gbs, asked ? &nccl->allgather : NULL);
         add_coll_row(table, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->links.allreduce_gbs,
-                     s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n), s->chain_gbs,
-                     c->hybrid.allreduce_gbs, asked ? &nccl->allreduce : NULL);
+                     s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n),
+                     s->chain_gbs, c->hybrid.allreduce_gbs, asked ? &nccl->allreduce : NULL);
         if (c->nvls_gbs > 0)
-                capo_table_row(table, "all-reduce in the switch\t%.1f\t(the switch adds and copies: NVLS)",
+                capo_table_row(table,
+                               "all-reduce in the switch\t%.1f\t(the switch adds and copies: NVLS)",
                                c->nvls_gbs);
         else if (c->nvls_across_gbs > c->hybrid.allreduce_gbs)
-                capo_table_row(table, "all-reduce in the switches\t\t\t\t%.1f\t (NVSwitches add and copy, at most)",
-                               c->nvls_across_gbs);
+                capo_table_row(
+                        table,
+                        "all-reduce in the switches\t\t\t\t%.1f\t (NVSwitches add and copy, at most)",
+                        c->nvls_across_gbs);
         capo_table_print(table, out, 1, "", "");
         fprintf(out,
                 "  ceiling: %s alone; rings, chains: the best that those shapes can do on it, links shared freely;\n"
@@ -228,35 +248,37 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
                         "  NCCL %s at 1 GiB: ring %s, tree %s, %d node%s as it counts; decisions are its own, "
                         "times its model\n",
                         capo_nccl_text((uint32_t)nccl->version, version, sizeof version),
-                        *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none", nccl->nodes,
-                        nccl->nodes == 1 ? "" : "s");
+                        *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none",
+                        nccl->nodes, nccl->nodes == 1 ? "" : "s");
         if (*nccl->why_not)
                 fprintf(out, "  NCCL was not asked: %s\n", nccl->why_not);
 }
 
-int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-              const struct fragment_nccl *nccl, const char *said)
+int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
+              const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
         const struct capo_shapes *s = &c->shapes;
         const struct {
                 const char *key;
                 double gbs; /* negative: null */
-        } rates[] = {{"nvlink_brick_gbs", t->brick_gbs},
-                     {"broadcast_gbs", c->links.broadcast_gbs},
-                     {"reduce_gbs", c->links.broadcast_gbs},
-                     {"allgather_gbs", c->links.allgather_gbs},
-                     {"reducescatter_gbs", c->links.allgather_gbs},
-                     {"allreduce_gbs", c->links.allreduce_gbs},
-                     {"allreduce_nvls_gbs", c->nvls_gbs > 0 ? c->nvls_gbs : -1},
-                     {"hybrid_allreduce_nvls_gbs", c->nvls_across_gbs > 0 ? c->nvls_across_gbs : -1},
-                     {"ring_allreduce_gbs",
-                      s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, c->n_ranks)},
-                     {"ring_busbw_gbs", s->ring_split_gbs},
-                     {"whole_ring_busbw_gbs", s->ring_gbs},
-                     {"chain_allreduce_gbs", s->chain_gbs},
-                     {"hybrid_broadcast_gbs", c->hybrid.broadcast_gbs},
-                     {"hybrid_allgather_gbs", c->hybrid.allgather_gbs},
-                     {"hybrid_allreduce_gbs", c->hybrid.allreduce_gbs}};
+        } rates[] = {
+                {"nvlink_brick_gbs", t->brick_gbs},
+                {"broadcast_gbs", c->links.broadcast_gbs},
+                {"reduce_gbs", c->links.broadcast_gbs},
+                {"allgather_gbs", c->links.allgather_gbs},
+                {"reducescatter_gbs", c->links.allgather_gbs},
+                {"allreduce_gbs", c->links.allreduce_gbs},
+                {"allreduce_nvls_gbs", c->nvls_gbs > 0 ? c->nvls_gbs : -1},
+                {"hybrid_allreduce_nvls_gbs", c->nvls_across_gbs > 0 ? c->nvls_across_gbs : -1},
+                {"ring_allreduce_gbs",
+                 s->ring_split_gbs < 0 ? -1
+                                       : capo_ring_allreduce_gbs(s->ring_split_gbs, c->n_ranks)},
+                {"ring_busbw_gbs", s->ring_split_gbs},
+                {"whole_ring_busbw_gbs", s->ring_gbs},
+                {"chain_allreduce_gbs", s->chain_gbs},
+                {"hybrid_broadcast_gbs", c->hybrid.broadcast_gbs},
+                {"hybrid_allgather_gbs", c->hybrid.allgather_gbs},
+                {"hybrid_allreduce_gbs", c->hybrid.allreduce_gbs}};
         json_t *page, *gpus = json_array(), *matrix = json_array(), *ranks = json_array();
         char class[512] = "", text[80];
 
@@ -274,22 +296,26 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
                         json_array_append_new(row, json_string(word));
                 }
                 json_array_append_new(matrix, row);
-                json_array_append_new(ranks, json_pack("{s:i, s:i, s:s, s:s, s:f, s:b}", "node", a->ranks[i].node,
-                                                       "dev", g->dev, "busid", g->busid, "nic", text, "nic_gbs", share,
-                                                       "mig", g->mig));
+                json_array_append_new(ranks,
+                                      json_pack("{s:i, s:i, s:s, s:s, s:f, s:b}", "node",
+                                                a->ranks[i].node, "dev", g->dev, "busid", g->busid,
+                                                "nic", text, "nic_gbs", share, "mig", g->mig));
         }
-        page = json_pack("{s:i, s:s, s:s, s:o, s:s, s:o, s:s, s:s, s:o, s:b, s:o, s:o}", "capo_topo", 1, "source",
-                         t->name, "platform", t->platform, "gpus", gpus, "seen", said, "ranks", ranks, "class", class,
-                         "nvlink_brick_source", t->brick_source ? t->brick_source : "", "matrix", matrix, "connected",
-                         c->connected, "nvlink_ring", s->ring_split_gbs < 0 ? json_null() : json_boolean(s->ring),
+        page = json_pack("{s:i, s:s, s:s, s:o, s:s, s:o, s:s, s:s, s:o, s:b, s:o, s:o}",
+                         "capo_topo", 1, "source", t->name, "platform", t->platform, "gpus", gpus,
+                         "seen", said, "ranks", ranks, "class", class, "nvlink_brick_source",
+                         t->brick_source ? t->brick_source : "", "matrix", matrix, "connected",
+                         c->connected, "nvlink_ring",
+                         s->ring_split_gbs < 0 ? json_null() : json_boolean(s->ring),
                          "nvlink_rings", s->rings < 0 ? json_null() : json_integer(s->rings));
         for (size_t i = 0; i < N_ELEMENTS(rates); i++)
                 json_object_set_new(page, rates[i].key, cli_json_known(rates[i].gbs));
         if (nccl->version)
                 json_object_set_new(page, "nccl_model",
-                                    json_pack("{s:i, s:o, s:o, s:o, s:s}", "version", nccl->version, "broadcast_gbs",
-                                              cli_json_known(nccl->broadcast.gbs), "allgather_gbs",
-                                              cli_json_known(nccl->allgather.gbs), "allreduce_gbs",
-                                              cli_json_known(nccl->allreduce.gbs), "allreduce", nccl->allreduce.what));
+                                    json_pack("{s:i, s:o, s:o, s:o, s:s}", "version", nccl->version,
+                                              "broadcast_gbs", cli_json_known(nccl->broadcast.gbs),
+                                              "allgather_gbs", cli_json_known(nccl->allgather.gbs),
+                                              "allreduce_gbs", cli_json_known(nccl->allreduce.gbs),
+                                              "allreduce", nccl->allreduce.what));
         return cli_json_print(out, page, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
 }

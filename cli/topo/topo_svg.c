@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links as a picture: per machine GPUs on a circle, a line per bundle as wide as it has links, NICs outside. */
+/* The links as a picture: per machine GPUs on a circle, a line per bundle as wide as it has links,
+ * NICs outside. */
 #include <math.h>
 #include <string.h>
 
@@ -39,7 +40,8 @@ static struct point place_gpu(const struct capo_alloc *a, int rank, double radiu
 
 static void draw_line(FILE *f, struct point from, struct point to, double width, const char *class)
 {
-        fprintf(f, "<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" class=\"%s\" stroke-width=\"%.1f\"/>\n",
+        fprintf(f,
+                "<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" class=\"%s\" stroke-width=\"%.1f\"/>\n",
                 from.x, from.y, to.x, to.y, class, width);
 }
 
@@ -63,8 +65,8 @@ static void draw_links(FILE *f, const struct capo_topology *t, const struct capo
                                 continue;
                         snprintf(count, sizeof count, "%d", l->count);
                         draw_line(f, from, to, 3 * l->count, "s3");
-                        capo_svg_text(f, from.x + 0.3 * (to.x - from.x) + 6, from.y + 0.3 * (to.y - from.y) - 4, 's', 0,
-                                      NULL, count);
+                        capo_svg_text(f, from.x + 0.3 * (to.x - from.x) + 6,
+                                      from.y + 0.3 * (to.y - from.y) - 4, 's', 0, NULL, count);
                 }
         }
         if (switched)
@@ -75,7 +77,8 @@ static void draw_links(FILE *f, const struct capo_topology *t, const struct capo
 static void draw_nics(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
 {
         struct point gpu = place_gpu(a, rank, RADIUS), out = place_gpu(a, rank, NICS);
-        double aside = out.x - find_centre(a->ranks[rank].node).x, room = SIDE / 2 - fabs(aside) - 8;
+        double aside = out.x - find_centre(a->ranks[rank].node).x,
+               room = SIDE / 2 - fabs(aside) - 8;
         char anchor = fabs(aside) < NICS / 4 ? 'm' : aside > 0 ? 's' : 'e', name[80], share[96];
         double gbs = topo_nic(t, a, rank, name, sizeof name);
 
@@ -83,7 +86,9 @@ static void draw_nics(FILE *f, const struct capo_topology *t, const struct capo_
                 return;
         if (gbs > 0)
                 snprintf(share, sizeof share, "%.3g GB/s", gbs);
-        draw_line(f, gpu, (struct point){gpu.x + 0.6 * (out.x - gpu.x), gpu.y + 0.6 * (out.y - gpu.y)}, 2, "s1");
+        draw_line(f, gpu,
+                  (struct point){gpu.x + 0.6 * (out.x - gpu.x), gpu.y + 0.6 * (out.y - gpu.y)}, 2,
+                  "s1");
         capo_svg_text(f, out.x, out.y - 2, anchor, room, NULL, name);
         if (gbs > 0)
                 capo_svg_text(f, out.x, out.y + 12, anchor, room, "t", share);
@@ -107,7 +112,8 @@ static void draw_ceilings(FILE *f, const struct capo_ceilings *c)
                 char text[128];
 
                 if (gbs > 0)
-                        snprintf(text, sizeof text, "%s %.1f%s", rows[i].name, gbs, capo_ceiling_text(of));
+                        snprintf(text, sizeof text, "%s %.1f%s", rows[i].name, gbs,
+                                 capo_ceiling_text(of));
                 else
                         snprintf(text, sizeof text, "%s: not known", rows[i].name);
                 capo_svg_text(f, 12, TOP + SIDE + 36 + 16 * (double)i, 's', 0, NULL, text);
@@ -127,11 +133,12 @@ static void draw_node(FILE *f, const struct capo_topology *t, const struct capo_
                 if (a->n_ranks <= 24 * a->n_nodes)
                         draw_nics(f, t, a, i);
                 for (size_t k = 0; k < t->n_links; k++)
-                        switched |= t->links[k].end == CAPO_END_SWITCH && t->links[k].from == a->ranks[i].gpu;
+                        switched |= t->links[k].end == CAPO_END_SWITCH &&
+                                    t->links[k].from == a->ranks[i].gpu;
         }
         if (switched) {
-                fprintf(f, "<rect x=\"%.0f\" y=\"%.0f\" width=\"76\" height=\"24\" class=\"h\"/>\n", middle.x - 38,
-                        middle.y - 12);
+                fprintf(f, "<rect x=\"%.0f\" y=\"%.0f\" width=\"76\" height=\"24\" class=\"h\"/>\n",
+                        middle.x - 38, middle.y - 12);
                 capo_svg_text(f, middle.x, middle.y + 4, 'm', 0, NULL, "NVSwitch");
         }
         for (int i = 0; i < a->n_ranks; i++) {
@@ -139,13 +146,16 @@ static void draw_node(FILE *f, const struct capo_topology *t, const struct capo_
 
                 if (a->ranks[i].node != node)
                         continue;
-                fprintf(f, "<circle cx=\"%.0f\" cy=\"%.0f\" r=\"17\" class=\"ground\" stroke=\"#888\"/>\n", p.x, p.y);
+                fprintf(f,
+                        "<circle cx=\"%.0f\" cy=\"%.0f\" r=\"17\" class=\"ground\" stroke=\"#888\"/>\n",
+                        p.x, p.y);
                 snprintf(text, sizeof text, "%d", t->gpus[a->ranks[i].gpu].dev);
                 capo_svg_text(f, p.x, p.y + 4, 'm', 0, NULL, text);
         }
 }
 
-int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c)
+int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
+             const struct capo_ceilings *c)
 {
         char class[512] = "", alloc[512], title[1100];
         double width = SIDE * a->n_nodes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists that grow. The one place that decides how; there is no field for the room, the number of items tells it. */
+/* Lists that grow. The one place that decides how; there is no field for the room, the number of
+ * items tells it. */
 #ifndef CAPO_ARRAY_H
 #define CAPO_ARRAY_H
 
@@ -9,12 +10,13 @@
 
 /**
  * capo_array_room() - make room for one more item behind the first @n of a list
- * @list: address of the list's pointer (struct x **); NULL in it is the empty list. Moved when it grows.
+ * @list: address of the list's pointer (struct x **); NULL in it is the empty list. Moved when it
+ * grows.
  * @n:    items in it; the list must have been grown by this function only, one at a time
  * @item: bytes of one item
  *
- * The room is the smallest power of two that holds the list, so it grows only where @n is 0 or a power of two and every
- * item is moved once on average.
+ * The room is the smallest power of two that holds the list, so it grows only where @n is 0 or a
+ * power of two and every item is moved once on average.
  *
  * Return: 0; -ENOMEM: the list is as it was.
  */

@@ -20,14 +20,19 @@ static const struct {
 
 #define IN(coll) (1u << CAPO_COLL_##coll)
 
-enum { ANY_PROTO = (1 << CAPO_PROTOS) - 1, SIMPLE = 1 << CAPO_PROTO_SIMPLE, EVERY = (1 << CAPO_COLLS) - 1 };
+enum {
+        ANY_PROTO = (1 << CAPO_PROTOS) - 1,
+        SIMPLE = 1 << CAPO_PROTO_SIMPLE,
+        EVERY = (1 << CAPO_COLLS) - 1
+};
 
 static const struct {
         const char *name, *word;
         uint8_t protos, colls; /* bits: enum capo_proto, capo_coll */
 } algos[CAPO_ALGOS] = {
         [CAPO_ALGO_UNKNOWN] = {"-", "", ANY_PROTO, EVERY},
-#define CAPO_ALGO(id, name, word, short_word, since, protos, colls) [CAPO_ALGO_##id] = {name, word, protos, colls},
+#define CAPO_ALGO(id, name, word, short_word, since, protos, colls) \
+        [CAPO_ALGO_##id] = {name, word, protos, colls},
 #include "capo/algorithms.def"
 };
 
@@ -68,8 +73,9 @@ static const char *const clocks[CAPO_CLOCKS] = {"none", "host", "event", "kernel
 static const struct {
         const char *name;
         unsigned size;
-} types[] = {{"int8", 1}, {"uint8", 1}, {"int32", 4},  {"uint32", 4},   {"int64", 8},  {"uint64", 8},
-             {"half", 2}, {"float", 4}, {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}};
+} types[] = {{"int8", 1},   {"uint8", 1},    {"int32", 4},  {"uint32", 4},
+             {"int64", 8},  {"uint64", 8},   {"half", 2},   {"float", 4},
+             {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}};
 static const char *const ops[] = {"sum", "prod", "max", "min", "avg"};
 
 /* Equal but for case and the separators people put into these words. */
@@ -191,12 +197,16 @@ bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto)
 }
 
 /* @word(i) for i from @first to @end - 1. */
-static char *join_words(const char *(*word)(unsigned i), unsigned first, unsigned end, const char *last, char *text,
-                        size_t room)
+static char *join_words(const char *(*word)(unsigned i), unsigned first, unsigned end,
+                        const char *last, char *text, size_t room)
 {
         *text = 0;
         for (unsigned i = first; i < end; i++)
-                capo_append(text, room, "%s%s", i == first ? "" : i + 1 == end ? last : ", ", word(i));
+                capo_append(text, room, "%s%s",
+                            i == first     ? ""
+                            : i + 1 == end ? last
+                                           : ", ",
+                            word(i));
         return text;
 }
 

@@ -18,46 +18,53 @@ static inline unsigned capo_call_channels(unsigned call, unsigned channels)
 /** capo_call_kind() - CAPO_KIND_OTHER for an unknown id. */
 enum capo_call_kind capo_call_kind(unsigned call);
 
-/** capo_call_find() - id by name, case and '_' ignored, "nccl" prefix optional; CAPO_CALL_NONE when there is none. */
+/** capo_call_find() - id by name, case and '_' ignored, "nccl" prefix optional; CAPO_CALL_NONE when
+ * there is none. */
 enum capo_call_id capo_call_find(const char *name);
 
-/** capo_algo_name(), capo_proto_name() - NCCL's spelling as in NCCL_ALGO (Ring, LL128); "-" for unknown. */
+/** capo_algo_name(), capo_proto_name() - NCCL's spelling as in NCCL_ALGO (Ring, LL128); "-" for
+ * unknown. */
 const char *capo_algo_name(unsigned algo);
 const char *capo_proto_name(unsigned proto);
 
-/** capo_proto_grain() - bytes that the protocol moves at least, and of which its chunks are multiples; 0 for unknown. */
+/** capo_proto_grain() - bytes that the protocol moves at least, and of which its chunks are
+ * multiples; 0 for unknown. */
 unsigned capo_proto_grain(unsigned proto);
 
-/** capo_ran_algo(), capo_ran_proto() - the same of what ran (capo_record.algo_proto): Ring and LL128, symk and RSxLD_AGxST,
- * copy and engine; "-" each for unknown. */
+/** capo_ran_algo(), capo_ran_proto() - the same of what ran (capo_record.algo_proto): Ring and
+ * LL128, symk and RSxLD_AGxST, copy and engine; "-" each for unknown. */
 const char *capo_ran_algo(unsigned algo_proto);
 const char *capo_ran_proto(unsigned algo_proto);
 
-/** capo_ran_beside() - something that is not of NCCL's table ran: no tuner forces or prevents it. */
+/** capo_ran_beside() - something that is not of NCCL's table ran: no tuner forces or prevents it.
+ */
 static inline bool capo_ran_beside(unsigned algo_proto)
 {
         return algo_proto >= CAPO_KERNELS_FROM;
 }
 
-/** capo_symk_find() - a symmetric kernel by NCCL's name, with the collective before it or without; CAPO_KERNEL_SYMK for one that
- * is not known, and for NULL. */
+/** capo_symk_find() - a symmetric kernel by NCCL's name, with the collective before it or without;
+ * CAPO_KERNEL_SYMK for one that is not known, and for NULL. */
 enum capo_kernel capo_symk_find(const char *name);
 
-/** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it (collnet_direct, ll); "" for unknown. */
+/** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it (collnet_direct, ll);
+ * "" for unknown. */
 const char *capo_algo_word(unsigned algo);
 const char *capo_proto_word(unsigned proto);
 
-/** capo_algo_find(), capo_proto_find() - any spelling: case, '_' and '-' ignored; the UNKNOWN value when there is none. */
+/** capo_algo_find(), capo_proto_find() - any spelling: case, '_' and '-' ignored; the UNKNOWN value
+ * when there is none. */
 enum capo_algo capo_algo_find(const char *name);
 enum capo_proto capo_proto_find(const char *name);
 
-/* All words of a list, for "expected one of ...", with ", " between them and @last before the last: ", ", " or ". @text: at
- * least 80 bytes. Return: @text. */
+/* All words of a list, for "expected one of ...", with ", " between them and @last before the last:
+ * ", ", " or ". @text: at least 80 bytes. Return: @text. */
 char *capo_algo_words(const char *last, char *text, size_t room);
 char *capo_proto_words(const char *last, char *text, size_t room);
 char *capo_coll_words(const char *last, char *text, size_t room);
 
-/** capo_pair_offered() - has any NCCL this algorithm with this protocol for this collective? Unknown algorithms are. */
+/** capo_pair_offered() - has any NCCL this algorithm with this protocol for this collective?
+ * Unknown algorithms are. */
 bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto);
 
 /** capo_coll_call() - the call it is; capo_coll_kind() - and its kind. */
@@ -72,15 +79,15 @@ const char *capo_clock_name(unsigned clock);
 /** capo_type_size() - bytes of one ncclDataType_t element; 0 for one this version does not know. */
 unsigned capo_type_size(unsigned type);
 
-/** capo_type_name(), capo_op_name() - nccl-tests' spelling ("float", "half", "bfloat16"; "sum", ...), "none" when
- * absent. */
+/** capo_type_name(), capo_op_name() - nccl-tests' spelling ("float", "half", "bfloat16"; "sum",
+ * ...), "none" when absent. */
 const char *capo_type_name(unsigned type);
 const char *capo_op_name(unsigned op);
 
 /**
- * capo_busbw_factor() - bus bandwidth over algorithm bandwidth, by nccl-tests' convention (doc/PERFORMANCE.md there):
- * all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all, gather, scatter (n-1)/n; the rest 1. n <= 1 gives 0 for
- * the factors that have n.
+ * capo_busbw_factor() - bus bandwidth over algorithm bandwidth, by nccl-tests' convention
+ * (doc/PERFORMANCE.md there): all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all, gather,
+ * scatter (n-1)/n; the rest 1. n <= 1 gives 0 for the factors that have n.
  */
 double capo_busbw_factor(enum capo_call_kind kind, unsigned n_ranks);
 

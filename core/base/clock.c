@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calibration. CLOCK_MONOTONIC is disciplined by NTP (up to 500 ppm of slew) and the counter is not, so neither is
- * "right"; over a run they differ by microseconds per second at most, and END frames write the difference down. What
- * matters is that durations, which come from one counter, are exact to the rate's error.
+ * Calibration. CLOCK_MONOTONIC is disciplined by NTP (up to 500 ppm of slew) and the counter is
+ * not, so neither is "right"; over a run they differ by microseconds per second at most, and END
+ * frames write the difference down. What matters is that durations, which come from one counter,
+ * are exact to the rate's error.
  */
 #if defined __x86_64__
 #include <cpuid.h>
@@ -27,8 +28,8 @@ static bool counter_is_a_clock(void)
 #if defined __x86_64__
         unsigned a, b, c, d;
 
-        /* CPUID 80000007h EDX bit 8, "invariant TSC": same rate in all P-, C- and T-states (Intel SDM 3B 18.17.1, AMD
-         * APM 3 E.4.7) */
+        /* CPUID 80000007h EDX bit 8, "invariant TSC": same rate in all P-, C- and T-states (Intel
+         * SDM 3B 18.17.1, AMD APM 3 E.4.7) */
         return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 0x100);
 #elif defined __aarch64__
         return true; /* the generic timer is constant-rate by architecture (Arm ARM D11) */
@@ -70,8 +71,9 @@ void capo_clock_init(struct capo_timebase *clock)
 }
 
 /*
- * Has one clock gone on without the other since the last moment? In a virtual machine that was paused, or a computer that was asleep, the
- * counter may have and CLOCK_MONOTONIC not. NTP makes 0.05 % at most.
+ * Has one clock gone on without the other since the last moment? In a virtual machine that was
+ * paused, or a computer that was asleep, the counter may have and CLOCK_MONOTONIC not. NTP makes
+ * 0.05 % at most.
  */
 static bool clock_jumped(const struct capo_timebase *last, uint64_t ticks, uint64_t mono)
 {
@@ -89,7 +91,8 @@ void capo_clock_update(struct capo_timebase *clock)
         uint64_t ticks, mono, real, least = since.ticks ? NEW_NS : 1000000;
 
         read_clocks(&ticks, &mono, &real);
-        if (clock->counter && clock->now_mono_ns - from_mono >= SURE_NS && clock_jumped(clock, ticks, mono)) {
+        if (clock->counter && clock->now_mono_ns - from_mono >= SURE_NS &&
+            clock_jumped(clock, ticks, mono)) {
                 from_ticks = since.ticks = ticks;
                 from_mono = since.mono_ns = mono;
         }
@@ -100,7 +103,8 @@ void capo_clock_update(struct capo_timebase *clock)
                 clock->ns_per_tick = (double)(mono - from_mono) / (double)(ticks - from_ticks);
 }
 
-/* By the kernel's own clock, whatever stands in front of it in this process. Takes a millisecond. */
+/* By the kernel's own clock, whatever stands in front of it in this process. Takes a millisecond.
+ */
 static double kernel_rate(void)
 {
         struct timespec begin = {0}, end = {0}, nap = {0, 1000000};
@@ -125,6 +129,7 @@ void capo_clock_ready(struct capo_timebase *clock)
                 nanosleep(&nap, NULL);
                 capo_clock_update(clock);
         }
-        if (clock->ns_per_tick == 0) /* the job's clock stands still (libfaketime), or the counter was set back */
+        if (clock->ns_per_tick ==
+            0) /* the job's clock stands still (libfaketime), or the counter was set back */
                 clock->ns_per_tick = kernel_rate();
 }

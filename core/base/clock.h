@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host clock of records: the time-stamp counter, calibrated against CLOCK_MONOTONIC. A record carries raw ticks;
- * whoever takes it out of its ring converts. Where the counter is not fit to be a clock (x86 without the invariant-TSC
- * bit), ticks are CLOCK_MONOTONIC nanoseconds and everything else stays the same.
+ * The host clock of records: the time-stamp counter, calibrated against CLOCK_MONOTONIC. A record
+ * carries raw ticks; whoever takes it out of its ring converts. Where the counter is not fit to be
+ * a clock (x86 without the invariant-TSC bit), ticks are CLOCK_MONOTONIC nanoseconds and everything
+ * else stays the same.
  */
 #ifndef CAPO_CLOCK_H
 #define CAPO_CLOCK_H
@@ -13,10 +14,11 @@
 
 /* Two moments, each seen on all clocks. Lives in the segment: plain numbers only. */
 struct capo_timebase {
-        uint64_t t0_ticks, t0_mono_ns, t0_real_ns;    /* the epoch */
-        uint64_t now_ticks, now_mono_ns, now_real_ns; /* the latest moment; equal to the epoch until the first update */
-        double ns_per_tick;                           /* 0 until the two moments are far enough apart to tell */
-        uint32_t counter;                             /* 1: ticks are the time-stamp counter; 0: CLOCK_MONOTONIC */
+        uint64_t t0_ticks, t0_mono_ns, t0_real_ns; /* the epoch */
+        uint64_t now_ticks, now_mono_ns,
+                now_real_ns; /* the latest moment; equal to the epoch until the first update */
+        double ns_per_tick;  /* 0 until the two moments are far enough apart to tell */
+        uint32_t counter;    /* 1: ticks are the time-stamp counter; 0: CLOCK_MONOTONIC */
         uint32_t reserved;
 };
 
@@ -51,7 +53,8 @@ static inline uint64_t capo_clock_read(void)
 #endif
 }
 
-/** capo_clock_ticks() - now, in ticks. About 8 ns with the counter, 20 to 25 without. Not serialising. */
+/** capo_clock_ticks() - now, in ticks. About 8 ns with the counter, 20 to 25 without. Not
+ * serialising. */
 static inline uint64_t capo_clock_ticks(void)
 {
         return __builtin_expect(capo_clock_counter, 1) ? capo_clock_read() : capo_clock_mono();
@@ -63,10 +66,11 @@ void capo_clock_init(struct capo_timebase *clock);
 /**
  * capo_clock_update() - take the latest moment and recompute the rate
  *
- * The rate is the average since the epoch, so its error shrinks as the process runs: two readings bracketed to about
- * 100 ns give 10 ppm after 10 ms and 0.1 ppm after a second. Below 1 ms apart nothing is computed. Where one clock has jumped
- * (a virtual machine that was paused) the rate stays, and after a second is the average since then: durations stay right, and times go
- * on by the counter.
+ * The rate is the average since the epoch, so its error shrinks as the process runs: two readings
+ * bracketed to about 100 ns give 10 ppm after 10 ms and 0.1 ppm after a second. Below 1 ms apart
+ * nothing is computed. Where one clock has jumped (a virtual machine that was paused) the rate
+ * stays, and after a second is the average since then: durations stay right, and times go on by the
+ * counter.
  */
 void capo_clock_update(struct capo_timebase *clock);
 
@@ -76,7 +80,8 @@ void capo_clock_update(struct capo_timebase *clock);
  */
 void capo_clock_ready(struct capo_timebase *clock);
 
-/** capo_clock_span() - ns of so many ticks; UINT64_MAX of more than it can say (what a stranger left). Needs a rate. */
+/** capo_clock_span() - ns of so many ticks; UINT64_MAX of more than it can say (what a stranger
+ * left). Needs a rate. */
 static inline uint64_t capo_clock_span(const struct capo_timebase *clock, uint64_t ticks)
 {
         double ns = (double)ticks * clock->ns_per_tick + 0.5;

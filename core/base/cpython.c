@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offsets belong to a minor release (they do not change within one) of the usual build on a 64-bit machine: worked out
- * with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.10. A build where they do not
- * hold gives no texts and does no harm.
+ * Offsets belong to a minor release (they do not change within one) of the usual build on a 64-bit
+ * machine: worked out with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
+ * and 3.14.10. A build where they do not hold gives no texts and does no harm.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +11,17 @@
 #include "core/base/util.h"
 
 static const struct capo_py_layout layouts[] = {
-        /* minor through unit current back code at owner code_begin code_bytes file name ascii wide locals_names locals first_line lines
-         * interpreters next_interpreter threads thread_id native_id thread_interpreter */
-        {9, -1, 1, 24, 24, 32, 104, -1, -1, 48, 104, 112, 48, 72, 72, 360, 40, 120, 32, 0, 8, 176, 0, 16},
-        {10, -1, 2, 24, 24, 32, 96, -1, -1, 48, 104, 112, 48, 72, 72, 352, 40, 120, 32, 0, 8, 176, 0, 16},
-        {11, 8, 1, 56, 48, 32, 56, 69, 184, 0, 112, 120, 48, 72, 96, 72, 72, 136, 40, 0, 16, 152, 160, 16},
-        {12, 0, 1, 56, 8, 0, 56, 70, 192, 0, 112, 120, 40, 56, 96, 72, 68, 136, 40, 0, 72, 136, 144, 16},
+        /* minor through unit current back code at owner code_begin code_bytes file name ascii wide
+         * locals_names locals first_line lines interpreters next_interpreter threads thread_id
+         * native_id thread_interpreter */
+        {9,  -1, 1,  24,  24, 32,  104, -1, -1, 48,  104, 112,
+         48, 72, 72, 360, 40, 120, 32,  0,  8,  176, 0,   16},
+        {10, -1, 2,  24,  24, 32,  96, -1, -1, 48,  104, 112,
+         48, 72, 72, 352, 40, 120, 32, 0,  8,  176, 0,   16},
+        {11, 8,  1,  56, 48, 32,  56, 69, 184, 0,   112, 120,
+         48, 72, 96, 72, 72, 136, 40, 0,  16,  152, 160, 16},
+        {12, 0,  1,  56, 8,  0,   56, 70, 192, 0,   112, 120,
+         40, 56, 96, 72, 68, 136, 40, 0,  72,  136, 144, 16},
         {13, -1, 1, 72, 8, 0, 56, 70, 200, 0, 112, 120, 40, 56, 96, 72, 68, 136, 0, 0, 0, 0, 0, 16},
         {14, -1, 1, 72, 8, 0, 56, 74, 208, 0, 112, 120, 40, 56, 96, 80, 68, 136, 0, 0, 0, 0, 0, 16},
 };
@@ -42,7 +47,8 @@ bool capo_py_get(const struct capo_py *py, uint64_t from, size_t offset, void *t
         return from && py->read(py->arg, from + offset, to, size);
 }
 
-bool capo_py_object(const struct capo_py *py, uint64_t from, size_t offset, uint64_t type, uint64_t *object)
+bool capo_py_object(const struct capo_py *py, uint64_t from, size_t offset, uint64_t type,
+                    uint64_t *object)
 {
         uint64_t is;
 
@@ -92,12 +98,14 @@ bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char 
         memcpy(&length, head + CAPO_PY_LENGTH, sizeof length);
         memcpy(&state, head + STATE, sizeof state);
         kind = state >> KIND_SHIFT & KIND;
-        if (type != py->text_type || !(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length < 0 ||
-            length > 1 << 20)
+        if (type != py->text_type || !(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) ||
+            length < 0 || length > 1 << 20)
                 return false;
         first = its_end && length > CAPO_PY_SHOWN ? length - CAPO_PY_SHOWN : 0;
         n = length - first > CAPO_PY_SHOWN ? CAPO_PY_SHOWN : (size_t)(length - first);
-        if (n && !capo_py_get(py, object, (state & ASCII ? py->layout->ascii : py->layout->wide) + kind * (size_t)first,
+        if (n && !capo_py_get(py, object,
+                              (state & ASCII ? py->layout->ascii : py->layout->wide) +
+                                      kind * (size_t)first,
                               raw, kind * n))
                 return false;
         for (size_t i = 0; i < n; i++) {
@@ -138,7 +146,8 @@ uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread)
 
 size_t capo_py_frame_bytes(const struct capo_py_layout *l)
 {
-        return max_offset(max_offset(max_offset(l->back, l->code), l->at) + 8, (size_t)(l->owner + 1));
+        return max_offset(max_offset(max_offset(l->back, l->code), l->at) + 8,
+                          (size_t)(l->owner + 1));
 }
 
 struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint8_t *raw)
@@ -162,7 +171,8 @@ bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_fr
 bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_code *out)
 {
         const struct capo_py_layout *l = py->layout;
-        size_t size = max_offset(max_offset(l->file, l->name), max_offset(l->lines, l->first_line)) + 8;
+        size_t size =
+                max_offset(max_offset(l->file, l->name), max_offset(l->lines, l->first_line)) + 8;
         uint8_t raw[CAPO_PY_CODE_MOST + 8];
         uint64_t bytes = 0;
 
@@ -173,8 +183,9 @@ bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_cod
                                      .lines = get_word(raw, l->lines),
                                      .size = (int64_t)get_word(raw, CAPO_PY_LENGTH)};
         memcpy(&out->first_line, raw + l->first_line, sizeof out->first_line);
-        if (l->code_begin < 0 && (!capo_py_object(py, address, l->code_bytes, py->bytes_type, &bytes) ||
-                                  !capo_py_get(py, bytes, CAPO_PY_LENGTH, &out->size, sizeof out->size)))
+        if (l->code_begin < 0 &&
+            (!capo_py_object(py, address, l->code_bytes, py->bytes_type, &bytes) ||
+             !capo_py_get(py, bytes, CAPO_PY_LENGTH, &out->size, sizeof out->size)))
                 return false;
         if (out->size < 0 || out->size > 1 << 28)
                 return false;
@@ -183,8 +194,8 @@ bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_cod
 }
 
 /* Which byte of its code the frame is at; below 0: it is about to begin. False: in none of it. */
-static bool get_at(const struct capo_py_layout *l, const struct capo_py_frame *f, const struct capo_py_code *code,
-                   int *at)
+static bool get_at(const struct capo_py_layout *l, const struct capo_py_frame *f,
+                   const struct capo_py_code *code, int *at)
 {
         int64_t now = l->code_begin < 0 ? (int64_t)(int32_t)f->at * l->unit
                                         : (int64_t)(f->at - (f->code + (uint64_t)l->code_begin));
@@ -193,7 +204,8 @@ static bool get_at(const struct capo_py_layout *l, const struct capo_py_frame *f
         return now >= -2 && now < code->size;
 }
 
-/* A file of an installed package, or of Python itself, is named from there on: torch/nn/modules/module.py. NULL: neither. */
+/* A file of an installed package, or of Python itself, is named from there on:
+ * torch/nn/modules/module.py. NULL: neither. */
 static const char *strip_package_root(const char *file)
 {
         static const char *const roots[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
@@ -209,7 +221,8 @@ static const char *strip_package_root(const char *file)
         return *file == '<' ? file : NULL; /* <frozen runpy> */
 }
 
-int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text, size_t room, int *packaged)
+int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text,
+                size_t room, int *packaged)
 {
         char file[CAPO_PY_TEXT + 1], name[CAPO_PY_TEXT + 1];
         struct capo_py_code code;
@@ -222,6 +235,7 @@ int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, cha
         package = strip_package_root(file);
         if (package && (*packaged)-- <= 0)
                 return 0;
-        m = snprintf(text, room, "%s:%d %s\n", package ? package : file, capo_py_line(py, &code, at), name);
+        m = snprintf(text, room, "%s:%d %s\n", package ? package : file,
+                     capo_py_line(py, &code, at), name);
         return m > 0 && (size_t)m < room ? m : -1;
 }

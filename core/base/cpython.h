@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a CPython has in memory - frames, code, texts, lines - read as bytes by the offsets of its release: of this process or of another,
- * while it goes on. Nothing is believed: an object only when its type is the address of the type it must have, a place in code only when
- * it lies in that code, a length only up to a limit. Nothing of it is called.
+ * What a CPython has in memory - frames, code, texts, lines - read as bytes by the offsets of its
+ * release: of this process or of another, while it goes on. Nothing is believed: an object only
+ * when its type is the address of the type it must have, a place in code only when it lies in that
+ * code, a length only up to a limit. Nothing of it is called.
  */
 #ifndef CAPO_CPYTHON_H
 #define CAPO_CPYTHON_H
@@ -12,7 +13,8 @@
 #include <stdint.h>
 
 enum {
-        CAPO_PY_SHOWN = 200, /* characters of a text: of a file's name its end, of a function's its begin */
+        CAPO_PY_SHOWN =
+                200, /* characters of a text: of a file's name its end, of a function's its begin */
         CAPO_PY_TEXT = 4 * CAPO_PY_SHOWN, /* bytes of them; one more for the zero */
         CAPO_PY_FRAME_MOST = 200,         /* no offset in a frame is above it, ... */
         CAPO_PY_FRAME_BYTES = CAPO_PY_FRAME_MOST + 8,
@@ -22,32 +24,42 @@ enum {
 /* One minor release. */
 struct capo_py_layout {
         uint8_t minor;
-        int8_t through; /* PyThreadState: what `current` points to has the frame there (_PyCFrame); -1: it is the frame */
+        int8_t through; /* PyThreadState: what `current` points to has the frame there (_PyCFrame);
+                           -1: it is the frame */
         uint8_t unit;   /* bytes that `at` counts in, where it is an index */
         uint16_t current; /* PyThreadState: its frame, or what points to it */
         uint16_t back;    /* frame: the one that called it */
         uint16_t code;    /* frame: its code object */
         uint16_t at;      /* frame: where it is: an int, or a pointer into the code */
-        int16_t owner; /* frame: a byte; above 2 there is no function, the interpreter put the frame there. -1: none */
-        int16_t code_begin;    /* code: its first instruction; -1: they are bytes of their own ... */
-        uint16_t code_bytes;   /* ... here, and `at` is an index */
-        uint16_t file, name;   /* code: co_filename, co_name */
-        uint16_t ascii, wide;  /* str: where its characters begin when all are ASCII, and when not */
+        int16_t owner; /* frame: a byte; above 2 there is no function, the interpreter put the frame
+                          there. -1: none */
+        int16_t code_begin;   /* code: its first instruction; -1: they are bytes of their own ... */
+        uint16_t code_bytes;  /* ... here, and `at` is an index */
+        uint16_t file, name;  /* code: co_filename, co_name */
+        uint16_t ascii, wide; /* str: where its characters begin when all are ASCII, and when not */
         uint16_t locals_names; /* code: a tuple of its variables' names, arguments first ... */
         uint16_t locals;       /* ... and frame: as many objects */
         uint16_t first_line;   /* code: an int */
         uint16_t lines;        /* code: co_lnotab up to 3.9, co_linetable since */
-        uint16_t interpreters; /* _PyRuntime: the newest interpreter; 0: its debug offsets say it, and the next three */
+        uint16_t interpreters; /* _PyRuntime: the newest interpreter; 0: its debug offsets say it,
+                                  and the next three */
         uint16_t next_interpreter; /* interpreter: the next older */
-        uint16_t threads;   /* interpreter: its newest thread; with API since 3.11: PyInterpreterState_ThreadHead() */
-        uint16_t thread_id; /* PyThreadState: pthread_self() of its thread, a word */
+        uint16_t threads;          /* interpreter: its newest thread; with API since 3.11:
+                                      PyInterpreterState_ThreadHead() */
+        uint16_t thread_id;        /* PyThreadState: pthread_self() of its thread, a word */
         uint16_t native_id; /* PyThreadState: gettid() of its thread, a word; 0: it has none */
         uint16_t thread_interpreter; /* PyThreadState: its interpreter */
 };
 
-/* Every object: its type. A str, bytes, a tuple, since 3.11 code: how long; the items of a tuple; the bytes of bytes; in a thread's state
- * the next older. */
-enum { CAPO_PY_TYPE = 8, CAPO_PY_LENGTH = 16, CAPO_PY_ITEMS = 24, CAPO_PY_BYTES = 32, CAPO_PY_NEXT = 8 };
+/* Every object: its type. A str, bytes, a tuple, since 3.11 code: how long; the items of a tuple;
+ * the bytes of bytes; in a thread's state the next older. */
+enum {
+        CAPO_PY_TYPE = 8,
+        CAPO_PY_LENGTH = 16,
+        CAPO_PY_ITEMS = 24,
+        CAPO_PY_BYTES = 32,
+        CAPO_PY_NEXT = 8
+};
 
 /* One interpreter's memory. */
 struct capo_py {
@@ -61,14 +73,17 @@ struct capo_py {
 /** capo_py_layout_of() - of CPython 3.@minor; NULL: it is none of those known. */
 const struct capo_py_layout *capo_py_layout_of(int minor);
 
-/** capo_py_get() - @size bytes at @offset behind @from, which may be 0 or anything. False: they are not there. */
+/** capo_py_get() - @size bytes at @offset behind @from, which may be 0 or anything. False: they are
+ * not there. */
 bool capo_py_get(const struct capo_py *py, uint64_t from, size_t offset, void *to, size_t size);
 
-/** capo_py_object() - what the pointer at @offset behind @from points to. False: no object of @type. */
-bool capo_py_object(const struct capo_py *py, uint64_t from, size_t offset, uint64_t type, uint64_t *object);
+/** capo_py_object() - what the pointer at @offset behind @from points to. False: no object of
+ * @type. */
+bool capo_py_object(const struct capo_py *py, uint64_t from, size_t offset, uint64_t type,
+                    uint64_t *object);
 
-/** capo_py_text() - the str @object, CAPO_PY_SHOWN characters of its begin or end, as UTF-8 without control characters. @text:
- * CAPO_PY_TEXT + 1 bytes. False: it is none. */
+/** capo_py_text() - the str @object, CAPO_PY_SHOWN characters of its begin or end, as UTF-8 without
+ * control characters. @text: CAPO_PY_TEXT + 1 bytes. False: it is none. */
 bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char *text);
 
 struct capo_py_frame {
@@ -84,7 +99,8 @@ uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread);
 /** capo_py_frame() - the frame at that address. False: there is none. */
 bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_frame *out);
 
-/** capo_py_frame_bytes() - of a frame are looked at, from its address on; capo_py_frame_in() - that with these bytes. */
+/** capo_py_frame_bytes() - of a frame are looked at, from its address on; capo_py_frame_in() - that
+ * with these bytes. */
 size_t capo_py_frame_bytes(const struct capo_py_layout *l);
 struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint8_t *raw);
 
@@ -92,9 +108,11 @@ struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint
  * capo_py_say() - "file.py:12 function\n" of a frame
  * @packaged: counts down for frames of installed packages, which come at most so often
  *
- * Files of installed packages are named from there on. Return: bytes; 0: one package too many; -1: not a frame that can be told.
+ * Files of installed packages are named from there on. Return: bytes; 0: one package too many; -1:
+ * not a frame that can be told.
  */
-int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text, size_t room, int *packaged);
+int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text,
+                size_t room, int *packaged);
 
 /* What of a code object tells a place in it. */
 struct capo_py_code {
@@ -106,7 +124,8 @@ struct capo_py_code {
 /** capo_py_code() - the code object at that address. False: there is none. */
 bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_code *out);
 
-/** capo_py_line() - the line of a code object's byte @at, below 0: of its begin; 0: it has none, or cannot be told. */
+/** capo_py_line() - the line of a code object's byte @at, below 0: of its begin; 0: it has none, or
+ * cannot be told. */
 int capo_py_line(const struct capo_py *py, const struct capo_py_code *code, int at);
 
 #endif

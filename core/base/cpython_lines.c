@@ -17,7 +17,8 @@ struct table {
 static uint8_t next_byte(struct table *t)
 {
         if (t->next == t->n) {
-                t->n = (unsigned)(t->left < (int64_t)sizeof t->piece ? t->left : (int64_t)sizeof t->piece);
+                t->n = (unsigned)(t->left < (int64_t)sizeof t->piece ? t->left
+                                                                     : (int64_t)sizeof t->piece);
                 t->next = 0;
                 if (!t->n || !capo_py_get(t->py, t->at, 0, t->piece, t->n)) {
                         t->ended = true;
@@ -38,7 +39,8 @@ static unsigned read_lnotab(struct table *t, unsigned line, int at)
         return line;
 }
 
-/* 3.10 (PEP 626): pairs of so many bytes, which are so many lines further than those before; -128: they have no line. */
+/* 3.10 (PEP 626): pairs of so many bytes, which are so many lines further than those before; -128:
+ * they have no line. */
 static unsigned read_pairs(struct table *t, unsigned line, int at)
 {
         for (int end = 0; !t->ended;) {
@@ -64,7 +66,8 @@ static unsigned read_varint(struct table *t)
         return value;
 }
 
-/* Since 3.11 (PEP 657, Objects/locations.md): entries of a kind and so many units of two bytes; lines and, not wanted, columns. */
+/* Since 3.11 (PEP 657, Objects/locations.md): entries of a kind and so many units of two bytes;
+ * lines and, not wanted, columns. */
 static unsigned read_locations(struct table *t, unsigned line, int at)
 {
         enum { SHORT = 10, LINES = 13, LONG = 14, NONE = 15 };
@@ -76,7 +79,8 @@ static unsigned read_locations(struct table *t, unsigned line, int at)
                 end += 2 * ((first & 7) + 1);
                 if (kind == LINES || kind == LONG)
                         further = read_varint(t);
-                line += kind == LINES || kind == LONG   ? further & 1 ? 0 - (further >> 1) : further >> 1
+                line += kind == LINES || kind == LONG
+                                ? further & 1 ? 0 - (further >> 1) : further >> 1
                         : kind >= SHORT && kind < LINES ? kind - (unsigned)SHORT
                                                         : 0;
                 if (kind == LONG) {
@@ -99,8 +103,8 @@ int capo_py_line(const struct capo_py *py, const struct capo_py_code *code, int 
         struct table t = {.py = py};
         uint64_t head[CAPO_PY_BYTES / 8];
 
-        if (!capo_py_get(py, code->lines, 0, head, sizeof head) || head[CAPO_PY_TYPE / 8] != py->bytes_type ||
-            head[CAPO_PY_LENGTH / 8] > 1 << 24)
+        if (!capo_py_get(py, code->lines, 0, head, sizeof head) ||
+            head[CAPO_PY_TYPE / 8] != py->bytes_type || head[CAPO_PY_LENGTH / 8] > 1 << 24)
                 return 0;
         if (at < 0) /* about to begin */
                 return code->first_line;

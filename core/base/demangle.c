@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. What is not wanted is skipped by its tokens, not understood: enough to find where it ends. */
+/* See the header. What is not wanted is skipped by its tokens, not understood: enough to find where
+ * it ends. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ struct parse {
         size_t n, room;
         size_t last; /* where the last part of the name begins in text, for constructors */
         unsigned depth;
-        bool rust; /* the newer one: a _ may stand between a length and a name that begins like one */
+        bool rust; /* the newer one: a _ may stand between a length and a name that begins like one
+                    */
 };
 
 static bool is_digit(char c)
@@ -24,7 +26,9 @@ static bool is_digit(char c)
 static void put_chars(struct parse *s, const char *text, size_t n)
 {
         for (size_t i = 0; i < n && s->n + 1 < s->room; i++)
-                s->text[s->n++] = text[i] == ' ' || text[i] == '+' || (unsigned char)text[i] < 32 ? '_' : text[i];
+                s->text[s->n++] = text[i] == ' ' || text[i] == '+' || (unsigned char)text[i] < 32
+                                          ? '_'
+                                          : text[i];
 }
 
 /* The next part of a qualified name. */
@@ -149,7 +153,8 @@ static void skip_token(struct parse *s)
                         s->p += *s->p != 0;
                 break;
         case 'f': /* a parameter, unless it is a float */
-                if (*s->p == 'p' || (*s->p == 'L' && s->p[1 + strspn(s->p + 1, "0123456789")] == 'p'))
+                if (*s->p == 'p' ||
+                    (*s->p == 'L' && s->p[1 + strspn(s->p + 1, "0123456789")] == 'p'))
                         skip_through(s, '_');
                 break;
         case '_': skip_digits(s); break;
@@ -162,8 +167,9 @@ static void put_source(struct parse *s, const char *name, size_t n)
 {
         static const struct {
                 const char *code, *is;
-        } codes[] = {{"$LT$", "<"}, {"$GT$", ">"}, {"$u20$", "_"}, {"$RF$", "&"},  {"..", "::"},  {"$C$", ","},
-                     {"$BP$", "*"}, {"$LP$", "("}, {"$RP$", ")"},  {"$u7b$", "{"}, {"$u7d$", "}"}};
+        } codes[] = {{"$LT$", "<"}, {"$GT$", ">"},  {"$u20$", "_"}, {"$RF$", "&"},
+                     {"..", "::"},  {"$C$", ","},   {"$BP$", "*"},  {"$LP$", "("},
+                     {"$RP$", ")"}, {"$u7b$", "{"}, {"$u7d$", "}"}};
         size_t i = 0;
 
         if (n >= 11 && !memcmp(name, "_GLOBAL__N_", 11)) {
@@ -197,8 +203,9 @@ static bool is_rust_hash(const char *name, size_t n)
 /* One part of a nested name; false: no more of it can be told. */
 static bool parse_component(struct parse *s)
 {
-        static const char *const std[][2] = {{"t", "std"},          {"a", "std::allocator"}, {"s", "std::string"},
-                                             {"i", "std::istream"}, {"o", "std::ostream"},   {"d", "std::iostream"}};
+        static const char *const std[][2] = {{"t", "std"},          {"a", "std::allocator"},
+                                             {"s", "std::string"},  {"i", "std::istream"},
+                                             {"o", "std::ostream"}, {"d", "std::iostream"}};
         const char *name;
         size_t n;
 
@@ -280,7 +287,8 @@ static void parse_encoding(struct parse *s)
         s->depth--;
 }
 
-/* The newer Rust: N, a letter, a path, a name; C and a crate's name. Of anything else nothing is told. */
+/* The newer Rust: N, a letter, a path, a name; C and a crate's name. Of anything else nothing is
+ * told. */
 static bool rust_path(struct parse *s)
 {
         const char *name;

@@ -7,14 +7,16 @@
 /**
  * capo_demangle() - what a person calls the function that C++ or Rust named @mangled
  *
- * Only the qualified name: "c10d::ProcessGroupNCCL::allreduce", without parameters, template arguments and a Rust hash,
- * which make a name of a deep library a line long. A name without a name is {lambda} or (anonymous). There is never a
- * space or a plus in it. Of a name that is cut short, as much as can be told.
+ * Only the qualified name: "c10d::ProcessGroupNCCL::allreduce", without parameters, template
+ * arguments and a Rust hash, which make a name of a deep library a line long. A name without a name
+ * is {lambda} or (anonymous). There is never a space or a plus in it. Of a name that is cut short,
+ * as much as can be told.
  *
- * Itanium C++ ABI, 5.1; Rust's older mangling, which is the same, and paths of its newer one (RFC 2603). Nothing is
- * allocated.
+ * Itanium C++ ABI, 5.1; Rust's older mangling, which is the same, and paths of its newer one (RFC
+ * 2603). Nothing is allocated.
  *
- * Return: bytes written to @text, which ends in 0; 0 when @mangled is no such name: then @text is empty.
+ * Return: bytes written to @text, which ends in 0; 0 when @mangled is no such name: then @text is
+ * empty.
  */
 size_t capo_demangle(const char *mangled, char *text, size_t room);
 

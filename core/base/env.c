@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings table at work. Each row of env.def becomes one field, one parse call and one printed line, so the list,
- * the parser and the documentation cannot drift apart.
+ * The settings table at work. Each row of env.def becomes one field, one parse call and one printed
+ * line, so the list, the parser and the documentation cannot drift apart.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,14 +52,15 @@ int capo_env_read(struct capo_env *env)
         int bad = 0;
         const char *text;
 
-#define ENV(field, type, name, def, help)                                                                            \
-        text = getenv(name);                                                                                         \
-        if (!text || !*text || !parse_##type(text, &env->field)) {                                                   \
-                (void)parse_##type(def, &env->field);                                                                \
-                if (text && *text) {                                                                                 \
-                        capo_warn("%s=%s is not understood (%s), using the default \"%s\"", name, text, #type, def); \
-                        bad++;                                                                                       \
-                }                                                                                                    \
+#define ENV(field, type, name, def, help)                                                         \
+        text = getenv(name);                                                                      \
+        if (!text || !*text || !parse_##type(text, &env->field)) {                                \
+                (void)parse_##type(def, &env->field);                                             \
+                if (text && *text) {                                                              \
+                        capo_warn("%s=%s is not understood (%s), using the default \"%s\"", name, \
+                                  text, #type, def);                                              \
+                        bad++;                                                                    \
+                }                                                                                 \
         }
 #include "capo/env.def"
         return bad;
@@ -81,11 +82,11 @@ void capo_env_print(FILE *out, bool markdown)
 {
         if (markdown)
                 fputs("| variable | default | meaning |\n|---|---|---|\n", out);
-#define ENV(field, type, name, def, help)                                                               \
-        if (markdown)                                                                                   \
-                fprintf(out, "| `%s` | `%s` | %s |\n", name, def, help);                                \
-        else                                                                                            \
-                fprintf(out, "%-22s %-16s default %-10s %s\n", name, getenv(name) ? getenv(name) : "-", \
-                        *def ? def : "(empty)", help);
+#define ENV(field, type, name, def, help)                                \
+        if (markdown)                                                    \
+                fprintf(out, "| `%s` | `%s` | %s |\n", name, def, help); \
+        else                                                             \
+                fprintf(out, "%-22s %-16s default %-10s %s\n", name,     \
+                        getenv(name) ? getenv(name) : "-", *def ? def : "(empty)", help);
 #include "capo/env.def"
 }

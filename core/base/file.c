@@ -17,8 +17,10 @@ int capo_file_read_fd(int fd, size_t most, char **text, size_t *size)
         ssize_t got;
 
         do {
-                if (n == room) { /* twice as large; at first what it says to have, and the end behind it */
-                        bool known = !room && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+                if (n == room) { /* twice as large; at first what it says to have, and the end
+                                    behind it */
+                        bool known = !room && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+                                     st.st_size > 0;
                         char *grown;
 
                         room = room ? 2 * room : known ? (size_t)st.st_size + 1 : 65536;
@@ -41,7 +43,8 @@ int capo_file_read_fd(int fd, size_t most, char **text, size_t *size)
 
 int capo_file_read(const char *path, size_t most, char **text, size_t *size)
 {
-        _cleanup_close_ int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+        _cleanup_close_ int fd =
+                strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
         _cleanup_free_ char *all = NULL;
         size_t n = 0;
         int r = fd < 0 ? -errno : capo_file_read_fd(fd, most + 1, &all, &n);
@@ -57,11 +60,13 @@ int capo_file_read(const char *path, size_t most, char **text, size_t *size)
 
 bool capo_file_find(const char *dirs, const char *name, int mode, char *path, size_t room)
 {
-        if (strchr(name, '/') && snprintf(path, room, "%s", name) < (int)room && !access(path, mode))
+        if (strchr(name, '/') && snprintf(path, room, "%s", name) < (int)room &&
+            !access(path, mode))
                 return true;
         for (size_t n; dirs && *dirs && !strchr(name, '/'); dirs += n + (dirs[n] == ':')) {
                 n = strcspn(dirs, ":");
-                if (n && snprintf(path, room, "%.*s/%s", (int)n, dirs, name) < (int)room && !access(path, mode))
+                if (n && snprintf(path, room, "%.*s/%s", (int)n, dirs, name) < (int)room &&
+                    !access(path, mode))
                         return true;
         }
         *path = 0;

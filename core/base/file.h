@@ -18,7 +18,8 @@
  */
 int capo_file_read(const char *path, size_t most, char **text, size_t *size);
 
-/** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; where there is more than @most its first bytes.
+/** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; where there is more than
+ * @most its first bytes.
  */
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
 
@@ -32,7 +33,8 @@ int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
  */
 bool capo_file_find(const char *dirs, const char *name, int mode, char *path, size_t room);
 
-/** capo_file_high() - the same file by a descriptor out of the way of programs that count on low numbers; *@fd is -1. */
+/** capo_file_high() - the same file by a descriptor out of the way of programs that count on low
+ * numbers; *@fd is -1. */
 static inline int capo_file_high(int *fd)
 {
         int low = *fd, high = fcntl(low, F_DUPFD_CLOEXEC, 700);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Floating point in somebody else's thread. A job may have made exceptions trap (feenableexcept) or rounding another; every
- * thread it starts begins with that. Our own arithmetic runs in the environment that a process starts with, between
- * these two; the job's flags come back as they were.
+ * Floating point in somebody else's thread. A job may have made exceptions trap (feenableexcept) or
+ * rounding another; every thread it starts begins with that. Our own arithmetic runs in the
+ * environment that a process starts with, between these two; the job's flags come back as they
+ * were.
  *
- * Without <fenv.h>: its functions are in libm, which the preload library must not bring along. x86-64: MXCSR alone, because
- * nothing of ours uses the x87 unit.
+ * Without <fenv.h>: its functions are in libm, which the preload library must not bring along.
+ * x86-64: MXCSR alone, because nothing of ours uses the x87 unit.
  */
 #ifndef CAPO_FPU_H
 #define CAPO_FPU_H
@@ -38,11 +39,15 @@ static inline void capo_fpu_theirs(struct capo_fpu *before)
 #if defined __x86_64__
         __builtin_ia32_ldmxcsr((uint32_t)before->control);
 #elif defined __aarch64__
-        __asm__ volatile("msr fpsr, %1\n\tmsr fpcr, %0" : : "r"(before->control), "r"(before->status) : "memory");
+        __asm__ volatile("msr fpsr, %1\n\tmsr fpcr, %0"
+                         :
+                         : "r"(before->control), "r"(before->status)
+                         : "memory");
 #endif
 }
 
 /* To the end of the block. */
-#define CAPO_FPU_OURS __attribute__((cleanup(capo_fpu_theirs), unused)) struct capo_fpu fpu_ = capo_fpu_ours()
+#define CAPO_FPU_OURS \
+        __attribute__((cleanup(capo_fpu_theirs), unused)) struct capo_fpu fpu_ = capo_fpu_ours()
 
 #endif

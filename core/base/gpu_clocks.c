@@ -43,7 +43,8 @@ bool capo_nvml_clocks_find(struct capo_nvml_clocks *out, void *library,
         } functions[] = {
                 {&out->Init_v2, "nvmlInit_v2", NULL, true},
                 {&out->Shutdown, "nvmlShutdown", NULL, true},
-                {&out->DeviceGetHandleByPciBusId_v2, "nvmlDeviceGetHandleByPciBusId_v2", NULL, true},
+                {&out->DeviceGetHandleByPciBusId_v2, "nvmlDeviceGetHandleByPciBusId_v2", NULL,
+                 true},
                 {&out->DeviceGetClockInfo, "nvmlDeviceGetClockInfo", NULL, true},
                 {&out->DeviceGetCurrentClocksEventReasons, "nvmlDeviceGetCurrentClocksEventReasons",
                  "nvmlDeviceGetCurrentClocksThrottleReasons", true},
@@ -63,7 +64,8 @@ bool capo_nvml_clocks_find(struct capo_nvml_clocks *out, void *library,
         return true;
 }
 
-int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid, struct capo_clock_look *out)
+int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid,
+                    struct capo_clock_look *out)
 {
         unsigned long long why = 0;
         void *device;
@@ -74,9 +76,11 @@ int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid, stru
             nvml->DeviceGetClockInfo(device, CLOCK_SM, &out->sm_mhz))
                 return -EIO;
         out->reasons = why;
-        if (!nvml->DeviceGetMaxClockInfo || nvml->DeviceGetMaxClockInfo(device, CLOCK_SM, &out->max_mhz))
+        if (!nvml->DeviceGetMaxClockInfo ||
+            nvml->DeviceGetMaxClockInfo(device, CLOCK_SM, &out->max_mhz))
                 out->max_mhz = 0;
-        if (!nvml->DeviceGetTemperature || nvml->DeviceGetTemperature(device, TEMPERATURE_GPU, &out->celsius))
+        if (!nvml->DeviceGetTemperature ||
+            nvml->DeviceGetTemperature(device, TEMPERATURE_GPU, &out->celsius))
                 out->celsius = 0;
         return 0;
 }
@@ -101,8 +105,8 @@ void capo_gpu_clocks_add(struct capo_gpu_clocks *to, const struct capo_clock_loo
 
 char *capo_gpu_clocks_print(const struct capo_gpu_clocks *c, char *text, size_t room)
 {
-        snprintf(text, room, "looks %u busy %u sm %.0f least %u max %u celsius %u", c->looks, c->busy,
-                 capo_gpu_clocks_sm(c), c->sm_least, c->max_mhz, c->celsius);
+        snprintf(text, room, "looks %u busy %u sm %.0f least %u max %u celsius %u", c->looks,
+                 c->busy, capo_gpu_clocks_sm(c), c->sm_least, c->max_mhz, c->celsius);
         for (size_t i = 0; i < N_ELEMENTS(reasons); i++) {
                 if (c->reason[i])
                         capo_append(text, room, " %s %u", reasons[i].name, c->reason[i]);

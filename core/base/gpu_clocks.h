@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a GPU runs, and what holds it back: looks by NVML, what they add up to, and the text of that (INFO gpu.clocks.N). Asked
- * in the job by the drain thread and afterwards by capo hang; judged by analysis/report/late_cause.c.
+ * How fast a GPU runs, and what holds it back: looks by NVML, what they add up to, and the text of
+ * that (INFO gpu.clocks.N). Asked in the job by the drain thread and afterwards by capo hang;
+ * judged by analysis/report/late_cause.c.
  */
 #ifndef CAPO_GPU_CLOCKS_H
 #define CAPO_GPU_CLOCKS_H
@@ -18,7 +19,8 @@ enum capo_clock_reason {
         CAPO_CLOCK_REASONS,
 };
 
-/** capo_clock_reason_name(), _words(), _weight() - "hw_thermal", "too hot (hardware)", CAPO_CLOCK_SLOW. */
+/** capo_clock_reason_name(), _words(), _weight() - "hw_thermal", "too hot (hardware)",
+ * CAPO_CLOCK_SLOW. */
 const char *capo_clock_reason_name(enum capo_clock_reason reason);
 const char *capo_clock_reason_words(enum capo_clock_reason reason);
 enum capo_clock_weight capo_clock_reason_weight(enum capo_clock_reason reason);
@@ -30,15 +32,17 @@ struct capo_nvml_clocks {
         int (*DeviceGetHandleByPciBusId_v2)(const char *busid, void **device);
         int (*DeviceGetClockInfo)(void *device, int clock, unsigned *mhz);
         int (*DeviceGetCurrentClocksEventReasons)(void *device, unsigned long long *reasons);
-        int (*DeviceGetMaxClockInfo)(void *device, int clock, unsigned *mhz);     /* NULL: not there */
-        int (*DeviceGetTemperature)(void *device, int sensor, unsigned *celsius); /* NULL: not there */
+        int (*DeviceGetMaxClockInfo)(void *device, int clock, unsigned *mhz); /* NULL: not there */
+        int (*DeviceGetTemperature)(void *device, int sensor,
+                                    unsigned *celsius); /* NULL: not there */
 };
 
 /**
  * capo_nvml_clocks_find() - the functions of @library, which stays open as long as they are called
  * @symbol: dlsym, or what does its work in a library that has one of its own
  *
- * Return: whether all that is needed is there. What tells the reasons has had two names (ThrottleReasons before CUDA 12.2).
+ * Return: whether all that is needed is there. What tells the reasons has had two names
+ * (ThrottleReasons before CUDA 12.2).
  */
 bool capo_nvml_clocks_find(struct capo_nvml_clocks *out, void *library,
                            void *(*symbol)(void *library, const char *name));
@@ -50,15 +54,18 @@ struct capo_clock_look {
         unsigned max_mhz, celsius; /* 0 not known */
 };
 
-/** capo_clock_look() - between Init_v2() and Shutdown(). @busid: "0000:1b:00.0". Return: 0; -EIO: NVML does not say. */
-int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid, struct capo_clock_look *out);
+/** capo_clock_look() - between Init_v2() and Shutdown(). @busid: "0000:1b:00.0". Return: 0; -EIO:
+ * NVML does not say. */
+int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid,
+                    struct capo_clock_look *out);
 
 /* What looks at one GPU add up to. All 0: there was none. */
 struct capo_gpu_clocks {
-        uint32_t looks, busy;       /* busy: of them, those at which it was not idle; the rest here is of these */
-        uint64_t sm_sum;            /* of sm_mhz */
-        uint32_t sm_least, max_mhz; /* max_mhz: what it can do at most; 0 not known */
-        uint32_t celsius;           /* the highest seen; 0 not known */
+        uint32_t looks,
+                busy; /* busy: of them, those at which it was not idle; the rest here is of these */
+        uint64_t sm_sum;                     /* of sm_mhz */
+        uint32_t sm_least, max_mhz;          /* max_mhz: what it can do at most; 0 not known */
+        uint32_t celsius;                    /* the highest seen; 0 not known */
         uint32_t reason[CAPO_CLOCK_REASONS]; /* at how many looks */
 };
 
@@ -69,10 +76,12 @@ static inline double capo_gpu_clocks_sm(const struct capo_gpu_clocks *c)
         return c->busy ? (double)c->sm_sum / c->busy : 0;
 }
 
-/** capo_gpu_clocks_print() - "looks 12 busy 11 sm 1410 least 345 max 1980 celsius 91 hw_thermal 11". Allocates nothing. */
+/** capo_gpu_clocks_print() - "looks 12 busy 11 sm 1410 least 345 max 1980 celsius 91 hw_thermal
+ * 11". Allocates nothing. */
 char *capo_gpu_clocks_print(const struct capo_gpu_clocks *c, char *text, size_t room);
 
-/** capo_gpu_clocks_read() - that text. Words that are not known are left out. Return: whether it tells of a look. */
+/** capo_gpu_clocks_read() - that text. Words that are not known are left out. Return: whether it
+ * tells of a look. */
 bool capo_gpu_clocks_read(const char *text, struct capo_gpu_clocks *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layout is kept as runs of equal nodes by rising size. That makes "3+5" and "5+3" the same bytes, and a job of a
- * thousand nodes as small as one of two.
+ * A layout is kept as runs of equal nodes by rising size. That makes "3+5" and "5+3" the same
+ * bytes, and a job of a thousand nodes as small as one of two.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -152,7 +152,8 @@ bool capo_layout_equal(const struct capo_layout *a, const struct capo_layout *b)
 
 /* --- one communicator --- */
 
-/* Ranks and nodes with the smallest and largest node given: is there only one way to fill the nodes in between? */
+/* Ranks and nodes with the smallest and largest node given: is there only one way to fill the nodes
+ * in between? */
 static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo_layout *out)
 {
         struct capo_layout l = {0};
@@ -168,8 +169,11 @@ static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo
         } else {
                 if (rest < between * low || rest > between * high)
                         return -EINVAL;
-                /* with one node between it is the rest; at the ends, and with sizes one apart, all follow */
-                long above = rest - between * low; /* ranks beyond `low` to be spread over the nodes between */
+                /* with one node between it is the rest; at the ends, and with sizes one apart, all
+                 * follow */
+                long above =
+                        rest -
+                        between * low; /* ranks beyond `low` to be spread over the nodes between */
                 long step = high - low;
 
                 r = capo_layout_add(&l, (uint32_t)low, 1);
@@ -177,8 +181,8 @@ static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo
                 if (between == 1) {
                         r = r ? r : capo_layout_add(&l, (uint32_t)rest, 1);
                 } else if (between > 1) {
-                        bool ends = above == 0 || above == between * step, one_apart = step == 1, one_more = above == 1,
-                             one_less = between * step - above == 1;
+                        bool ends = above == 0 || above == between * step, one_apart = step == 1,
+                             one_more = above == 1, one_less = between * step - above == 1;
 
                         if (!ends && !one_apart && !one_more && !one_less)
                                 return -ENODATA;
@@ -186,14 +190,21 @@ static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo
                                 long highs = above / step;
 
                                 if (highs)
-                                        r = r ? r : capo_layout_add(&l, (uint32_t)high, (uint32_t)highs);
+                                        r = r ? r
+                                              : capo_layout_add(&l, (uint32_t)high,
+                                                                (uint32_t)highs);
                                 if (between - highs)
-                                        r = r ? r : capo_layout_add(&l, (uint32_t)low, (uint32_t)(between - highs));
+                                        r = r ? r
+                                              : capo_layout_add(&l, (uint32_t)low,
+                                                                (uint32_t)(between - highs));
                         } else {
-                                int usual = one_more ? low : high, odd = one_more ? low + 1 : high - 1;
+                                int usual = one_more ? low : high,
+                                    odd = one_more ? low + 1 : high - 1;
 
                                 r = r ? r : capo_layout_add(&l, (uint32_t)odd, 1);
-                                r = r ? r : capo_layout_add(&l, (uint32_t)usual, (uint32_t)(between - 1));
+                                r = r ? r
+                                      : capo_layout_add(&l, (uint32_t)usual,
+                                                        (uint32_t)(between - 1));
                         }
                 }
         }
@@ -202,7 +213,8 @@ static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo
         return r;
 }
 
-static int set_reason(struct capo_layout_why *why, int r, enum capo_layout_source source, const char *text)
+static int set_reason(struct capo_layout_why *why, int r, enum capo_layout_source source,
+                      const char *text)
 {
         if (why) {
                 why->source = r ? CAPO_LAYOUT_UNKNOWN : source;
@@ -217,10 +229,11 @@ static void mark_dropped(struct capo_layout_why *why, const char *text)
         why->text = text;
 }
 
-int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told, struct capo_layout *out,
-                        struct capo_layout_why *why)
+int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told,
+                        struct capo_layout *out, struct capo_layout_why *why)
 {
-        int low = told->min_local, high = told->max_local, n = told->n_ranks, nodes = told->n_nodes, r;
+        int low = told->min_local, high = told->max_local, n = told->n_ranks, nodes = told->n_nodes,
+            r;
         bool whole = world && world->n_nodes && n > 0 && world->n_ranks == (uint32_t)n;
         struct capo_layout_why unused;
 
@@ -233,22 +246,31 @@ int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layou
         if (nodes == n)
                 low = high = 1;
         if (whole && world->n_nodes != (uint32_t)nodes)
-                mark_dropped(why, "the launcher's layout is dropped: NCCL counts another number of nodes");
+                mark_dropped(
+                        why,
+                        "the launcher's layout is dropped: NCCL counts another number of nodes");
         else if (whole && low > 0 && high > 0 &&
-                 (capo_layout_smallest(world) != (uint32_t)low || capo_layout_largest(world) != (uint32_t)high))
-                mark_dropped(why, "the launcher's layout is dropped: NCCL counts another smallest or largest node");
+                 (capo_layout_smallest(world) != (uint32_t)low ||
+                  capo_layout_largest(world) != (uint32_t)high))
+                mark_dropped(
+                        why,
+                        "the launcher's layout is dropped: NCCL counts another smallest or largest node");
         r = low < 1 || high < 1 ? -ENODATA : solve_layout(n, nodes, low, high, out);
         if (r == 0)
-                return set_reason(why, 0, CAPO_LAYOUT_NCCL, "NCCL's nodes, smallest and largest leave one layout");
+                return set_reason(why, 0, CAPO_LAYOUT_NCCL,
+                                  "NCCL's nodes, smallest and largest leave one layout");
         if (r == -ENODATA && whole && !why->dropped) {
                 *out = *world;
-                return set_reason(why, 0, CAPO_LAYOUT_LAUNCHER, "the launcher's layout, of all ranks");
+                return set_reason(why, 0, CAPO_LAYOUT_LAUNCHER,
+                                  "the launcher's layout, of all ranks");
         }
         if (low < 1 || high < 1)
-                return set_reason(why, r, 0, "not known: NCCL told neither smallest nor largest node");
+                return set_reason(why, r, 0,
+                                  "not known: NCCL told neither smallest nor largest node");
         if (r == -ENODATA)
                 return set_reason(why, r, 0, "not known: several layouts have these numbers");
-        return set_reason(why, r, 0, "ranks, nodes, smallest and largest node contradict each other");
+        return set_reason(why, r, 0,
+                          "ranks, nodes, smallest and largest node contradict each other");
 }
 
 /* --- launchers --- */
@@ -286,15 +308,17 @@ static void claim_local(struct claim *c, const char *variable, uint32_t size, ui
 }
 
 /*
- * Slurm's variables count only where Slurm itself starts the ranks: in those that an mpirun started they are the
- * allocation's on one node and its daemons' step on the next, and ranks would disagree. @in_rank: asked by a rank, not
- * by what starts the ranks: then there is a step, and the allocation says nothing.
+ * Slurm's variables count only where Slurm itself starts the ranks: in those that an mpirun started
+ * they are the allocation's on one node and its daemons' step on the next, and ranks would
+ * disagree. @in_rank: asked by a rank, not by what starts the ranks: then there is a step, and the
+ * allocation says nothing.
  */
 static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
                              struct capo_layout_launch *out)
 {
         static const char *const slurm[] = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
-        uint32_t world = env_number(get, user, "WORLD_SIZE"), local = env_number(get, user, "LOCAL_WORLD_SIZE"),
+        uint32_t world = env_number(get, user, "WORLD_SIZE"),
+                 local = env_number(get, user, "LOCAL_WORLD_SIZE"),
                  groups = env_number(get, user, "GROUP_WORLD_SIZE");
         bool not_srun = (world && local) || env_number(get, user, "OMPI_COMM_WORLD_SIZE") ||
                         env_number(get, user, "MPI_LOCALNRANKS");
@@ -304,7 +328,8 @@ static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, s
                 struct claim *c = &claims[n++];
 
                 claim_local(c, "WORLD_SIZE", world, local);
-                if (groups == 2 && local < world) { /* two agents: the other one has the rest, seen from either */
+                if (groups == 2 &&
+                    local < world) { /* two agents: the other one has the rest, seen from either */
                         (void)capo_layout_add(&c->layout, local, 1);
                         (void)capo_layout_add(&c->layout, world - local, 1);
                 } else if (groups == world && local == 1 && world > 1) {
@@ -312,7 +337,8 @@ static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, s
                 }
         }
         if (env_number(get, user, "OMPI_COMM_WORLD_SIZE"))
-                claim_local(&claims[n++], "OMPI_COMM_WORLD_SIZE", env_number(get, user, "OMPI_COMM_WORLD_SIZE"),
+                claim_local(&claims[n++], "OMPI_COMM_WORLD_SIZE",
+                            env_number(get, user, "OMPI_COMM_WORLD_SIZE"),
                             env_number(get, user, "OMPI_COMM_WORLD_LOCAL_SIZE"));
         if (env_number(get, user, "PMI_SIZE"))
                 claim_local(&claims[n++], "PMI_SIZE", env_number(get, user, "PMI_SIZE"),
@@ -336,7 +362,8 @@ static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, s
         return n;
 }
 
-static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank, struct capo_layout_launch *out)
+static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank,
+                          struct capo_layout_launch *out)
 {
         struct claim claims[8] = {0};
         const char *given = get(CAPO_ENV_layout, user), *at = NULL, *ranks_source = "";
@@ -346,9 +373,10 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank, stru
         *out = (struct capo_layout_launch){0};
         if (given && *given) {
                 if (capo_layout_parse(given, &claims[0].layout, &at) < 0) {
-                        snprintf(out->said, sizeof out->said,
-                                 "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
-                                 given, at);
+                        snprintf(
+                                out->said, sizeof out->said,
+                                "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
+                                given, at);
                         return -EINVAL;
                 }
                 claims[0].variable = CAPO_ENV_layout;
@@ -356,9 +384,11 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank, stru
                 n = 1;
         }
         n += collect_claims(get, user, in_rank, claims + n, out);
-        /* The launcher nearest to the ranks knows how many there are; Slurm may have started one torchrun per node. */
+        /* The launcher nearest to the ranks knows how many there are; Slurm may have started one
+         * torchrun per node. */
         for (size_t i = 0; i < n && !out->n_ranks; i++) {
-                if (claims[i].n_ranks && (strcmp(claims[i].variable, CAPO_ENV_layout) != 0 || n == 1)) {
+                if (claims[i].n_ranks &&
+                    (strcmp(claims[i].variable, CAPO_ENV_layout) != 0 || n == 1)) {
                         out->n_ranks = claims[i].n_ranks;
                         ranks_source = claims[i].variable;
                 }
@@ -367,8 +397,8 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank, stru
                 const struct claim *c = &claims[i];
 
                 if (c->n_ranks && c->n_ranks != out->n_ranks) {
-                        snprintf(line, sizeof line, "%s says %u ranks, %s says %u: %s is dropped", c->variable,
-                                 c->n_ranks, ranks_source, out->n_ranks, c->variable);
+                        snprintf(line, sizeof line, "%s says %u ranks, %s says %u: %s is dropped",
+                                 c->variable, c->n_ranks, ranks_source, out->n_ranks, c->variable);
                         said_add(out, line);
                 } else if (!c->layout.n_nodes) {
                         continue;
@@ -378,8 +408,8 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank, stru
                 } else if (!capo_layout_equal(&c->layout, &out->layout)) {
                         capo_layout_print(&c->layout, a, sizeof a);
                         capo_layout_print(&out->layout, b, sizeof b);
-                        snprintf(line, sizeof line, "%s says %.60s, %s says %.60s: %s is dropped", c->variable, a,
-                                 out->source, b, c->variable);
+                        snprintf(line, sizeof line, "%s says %.60s, %s says %.60s: %s is dropped",
+                                 c->variable, a, out->source, b, c->variable);
                         said_add(out, line);
                 }
         }

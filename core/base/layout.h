@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layout: how many ranks each node has, without regard to which node is which. "3+5" and "5+3" are one layout; three
- * and more equal nodes are written 4x8 (four nodes of 8 ranks), so 2+4x8 is one node of 2 and four of 8.
+ * Layout: how many ranks each node has, without regard to which node is which. "3+5" and "5+3" are
+ * one layout; three and more equal nodes are written 4x8 (four nodes of 8 ranks), so 2+4x8 is one
+ * node of 2 and four of 8.
  *
- * A layout decides which profile rules fire, and all ranks must decide alike: every function here is a pure function of
- * its arguments, and says "not known" where the arguments do not settle it. None allocates.
+ * A layout decides which profile rules fire, and all ranks must decide alike: every function here
+ * is a pure function of its arguments, and says "not known" where the arguments do not settle it.
+ * None allocates.
  */
 #ifndef CAPO_LAYOUT_H
 #define CAPO_LAYOUT_H
@@ -24,18 +26,20 @@ struct capo_layout {
         } runs[CAPO_LAYOUT_RUNS];
 };
 
-/** capo_layout_add() - @nodes more nodes of @ranks each. Return: 0; -EINVAL a zero; -E2BIG too many different sizes or
- * more than 2^24 ranks. */
+/** capo_layout_add() - @nodes more nodes of @ranks each. Return: 0; -EINVAL a zero; -E2BIG too many
+ * different sizes or more than 2^24 ranks. */
 int capo_layout_add(struct capo_layout *l, uint32_t ranks, uint32_t nodes);
 
 /**
  * capo_layout_parse() - "3+5", "8", "4x8", "2+4x8" (spaces allowed, any order)
  *
- * Return: 0; -EINVAL not a layout (*at, when given, is the place in @text); -E2BIG as above. *out only on success.
+ * Return: 0; -EINVAL not a layout (*at, when given, is the place in @text); -E2BIG as above. *out
+ * only on success.
  */
 int capo_layout_parse(const char *text, struct capo_layout *out, const char **at);
 
-/** capo_layout_parse_slurm() - Slurm's "3,5", "4(x2),2" (sbatch(1), SLURM_TASKS_PER_NODE). Return: as above. */
+/** capo_layout_parse_slurm() - Slurm's "3,5", "4(x2),2" (sbatch(1), SLURM_TASKS_PER_NODE). Return:
+ * as above. */
 int capo_layout_parse_slurm(const char *text, struct capo_layout *out);
 
 /** capo_layout_print() - the canonical text; "" for a layout not known. Return: @text. */
@@ -59,7 +63,8 @@ struct capo_layout_told {
         int min_local, max_local; /* tuner ABI v5 and later */
 };
 
-/* Who settled a layout. The order is that of strength: a source nearer to the top is believed against those below. */
+/* Who settled a layout. The order is that of strength: a source nearer to the top is believed
+ * against those below. */
 enum capo_layout_source {
         CAPO_LAYOUT_UNKNOWN = 0,
         CAPO_LAYOUT_NCCL,     /* the numbers NCCL gave leave one possibility */
@@ -69,28 +74,30 @@ enum capo_layout_source {
 
 struct capo_layout_why {
         enum capo_layout_source source;
-        bool dropped; /* the launcher's layout, although it is of so many ranks: NCCL contradicts it */
+        bool dropped; /* the launcher's layout, although it is of so many ranks: NCCL contradicts it
+                       */
         const char *text;
 };
 
 /**
  * capo_layout_of_comm() - layout of one communicator
  * @world:  layout of the whole job by the launcher, or NULL
- * @told:   what NCCL told about the communicator; it counts nodes as it sees them (an allocation without NVLink path
- *          inside one server may count as two), so it is the stronger source
+ * @told:   what NCCL told about the communicator; it counts nodes as it sees them (an allocation
+ *          without NVLink path inside one server may count as two), so it is the stronger source
  * @out:    set on success only
- * @why:    what settled it, or why nothing did, or which source contradicted the other and was dropped; may be NULL,
- *          else always filled; the text is a constant
+ * @why:    what settled it, or why nothing did, or which source contradicted the other and was
+ *          dropped; may be NULL, else always filled; the text is a constant
  *
- * A sub-communicator's members are not known to a plugin. Its layout is settled only where the numbers leave one
- * possibility: one node; one rank per node; smallest = largest; two or three nodes with smallest and largest known;
- * sums that force every other node to the smallest or largest size. @world counts only for a communicator of all its
- * ranks whose node count, smallest and largest agree with it.
+ * A sub-communicator's members are not known to a plugin. Its layout is settled only where the
+ * numbers leave one possibility: one node; one rank per node; smallest = largest; two or three
+ * nodes with smallest and largest known; sums that force every other node to the smallest or
+ * largest size. @world counts only for a communicator of all its ranks whose node count, smallest
+ * and largest agree with it.
  *
  * Return: 0; -ENODATA not settled; -EINVAL the numbers contradict themselves.
  */
-int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told, struct capo_layout *out,
-                        struct capo_layout_why *why);
+int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told,
+                        struct capo_layout *out, struct capo_layout_why *why);
 
 /* --- what a launcher's variables say --- */
 
@@ -107,15 +114,16 @@ struct capo_layout_launch {
  * capo_layout_from_launcher() - layout of the job, the same answer on every rank
  * @get:  getenv, or a stand-in for tests
  *
- * Sources, the nearest to the ranks first: CAPO_LAYOUT; torchrun (WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_WORLD_SIZE);
- * Open MPI (OMPI_COMM_WORLD_SIZE, _LOCAL_SIZE); MPICH/Hydra and Intel MPI (PMI_SIZE, MPI_LOCALNRANKS); Slurm
- * (SLURM_STEP_TASKS_PER_NODE, then SLURM_TASKS_PER_NODE), unless another of these started the ranks: then Slurm's are
- * the allocation's on some nodes and those of the launcher's daemons on others. A rank's own local size says nothing
- * about the other nodes, and differs from node to node: it settles a layout only for one node, or for torchrun with two
+ * Sources, the nearest to the ranks first: CAPO_LAYOUT; torchrun (WORLD_SIZE, LOCAL_WORLD_SIZE,
+ * GROUP_WORLD_SIZE); Open MPI (OMPI_COMM_WORLD_SIZE, _LOCAL_SIZE); MPICH/Hydra and Intel MPI
+ * (PMI_SIZE, MPI_LOCALNRANKS); Slurm (SLURM_STEP_TASKS_PER_NODE, then SLURM_TASKS_PER_NODE), unless
+ * another of these started the ranks: then Slurm's are the allocation's on some nodes and those of
+ * the launcher's daemons on others. A rank's own local size says nothing about the other nodes, and
+ * differs from node to node: it settles a layout only for one node, or for torchrun with two
  * groups. A source whose ranks do not add up to the job's is dropped, and `said` names both.
  *
- * Return: 0 with the layout known; -ENODATA with *out filled and the layout not known; -EINVAL: CAPO_LAYOUT is set and
- * is not a layout (`said` has the reason).
+ * Return: 0 with the layout known; -ENODATA with *out filled and the layout not known; -EINVAL:
+ * CAPO_LAYOUT is set and is not a layout (`said` has the reason).
  */
 int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
 

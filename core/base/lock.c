@@ -8,8 +8,9 @@ static __thread struct {
 } mine __attribute__((tls_model("initial-exec")));
 
 /*
- * Both settings: who cancels a thread looks at them, and then sends it a signal. By the time that this comes the thread may have a
- * lock, and the handler of some releases of glibc (2.36 is one) asks for the type alone.
+ * Both settings: who cancels a thread looks at them, and then sends it a signal. By the time that
+ * this comes the thread may have a lock, and the handler of some releases of glibc (2.36 is one)
+ * asks for the type alone.
  */
 static void disable_cancel(void)
 {
@@ -23,10 +24,12 @@ static void disable_cancel(void)
         }
 }
 
-/* The type last: going back to an asynchronous one is what ends a thread that was cancelled meanwhile. */
+/* The type last: going back to an asynchronous one is what ends a thread that was cancelled
+ * meanwhile. */
 static void restore_cancel(void)
 {
-        int state = mine.state, type = mine.type; /* a signal's handler behind the next line has its own */
+        int state = mine.state,
+            type = mine.type; /* a signal's handler behind the next line has its own */
 
         if (--mine.held == 0) {
                 pthread_setcancelstate(state, NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks of a library that lives in somebody else's process. A thread of the job may be cancelled (pthread_cancel) at any
- * cancellation point, asynchronously even anywhere; one that ended with a lock of ours held would stop all others for
- * ever. So nobody can be cancelled while he holds one; what was asked for meanwhile happens afterwards.
+ * Locks of a library that lives in somebody else's process. A thread of the job may be cancelled
+ * (pthread_cancel) at any cancellation point, asynchronously even anywhere; one that ended with a
+ * lock of ours held would stop all others for ever. So nobody can be cancelled while he holds one;
+ * what was asked for meanwhile happens afterwards.
  */
 #ifndef CAPO_LOCK_H
 #define CAPO_LOCK_H
@@ -10,13 +11,15 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/** capo_lock(), capo_unlock() - on the same thread, as often the one as the other; different locks may nest. capo_trylock(): false where
- * somebody has it; else it is held, as by capo_lock(). One taken in another way must not be given back by capo_unlock(). */
+/** capo_lock(), capo_unlock() - on the same thread, as often the one as the other; different locks
+ * may nest. capo_trylock(): false where somebody has it; else it is held, as by capo_lock(). One
+ * taken in another way must not be given back by capo_unlock(). */
 void capo_lock(pthread_mutex_t *lock);
 bool capo_trylock(pthread_mutex_t *lock);
 void capo_unlock(pthread_mutex_t *lock);
 
-/** capo_locked() - how many this thread holds, or is about to. What a signal's handler asks before it waits for one. */
+/** capo_locked() - how many this thread holds, or is about to. What a signal's handler asks before
+ * it waits for one. */
 unsigned capo_locked(void);
 
 #endif

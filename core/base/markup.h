@@ -4,13 +4,14 @@
 
 #include <stdio.h>
 
-/** capo_markup_text() - @text as content or as a double-quoted attribute of XML, HTML, SVG: < > & " as entities. */
+/** capo_markup_text() - @text as content or as a double-quoted attribute of XML, HTML, SVG: < > & "
+ * as entities. */
 void capo_markup_text(FILE *out, const char *text);
 
 /**
  * capo_markup_csv() - @text as a cell of CSV: quoted where RFC 4180 wants it
- * One that a spreadsheet would take for a formula (it begins with = + - @, a tab) gets a ' in front: these texts
- * come from others. Numbers are not written by this.
+ * One that a spreadsheet would take for a formula (it begins with = + - @, a tab) gets a ' in
+ * front: these texts come from others. Numbers are not written by this.
  */
 void capo_markup_csv(FILE *out, const char *text);
 

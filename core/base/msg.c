@@ -17,7 +17,8 @@ void capo_msg_set_level(enum capo_level last)
 
 static void print_message(enum capo_level level, const char *format, va_list args)
 {
-        static const char *const prefix[] = {"capo: ", "capo: warning: ", "capo: ", "capo: debug: "};
+        static const char *const prefix[] = {
+                "capo: ", "capo: warning: ", "capo: ", "capo: debug: "};
         int saved = errno;
         char line[1024];
         int n, m;
@@ -70,7 +71,8 @@ int capo_why(int rc, char *why, size_t room, const char *format, ...)
 
 int capo_why_at(int rc, char *why, size_t room, const char *file, int line, const char *format, ...)
 {
-        int n = line ? snprintf(why, room, "%s:%d: ", file, line) : snprintf(why, room, "%s: ", file);
+        int n = line ? snprintf(why, room, "%s:%d: ", file, line)
+                     : snprintf(why, room, "%s: ", file);
         va_list args;
 
         va_start(args, format);

@@ -40,7 +40,8 @@ int capo_nccl_since(enum capo_nccl_fact fact)
 
 bool capo_tuner_abi_asked(int version, int abi)
 {
-        return abi > 0 && abi < (int)N_ELEMENTS(tuner_abis) && span_contains(tuner_abis[abi], version);
+        return abi > 0 && abi < (int)N_ELEMENTS(tuner_abis) &&
+               span_contains(tuner_abis[abi], version);
 }
 
 int capo_tuner_abi_since(int abi)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Releases of NCCL: one number for each, X*10000 + Y*100 + Z (NCCL_VERSION_CODE since 2.9), 0 where it is not known.
+ * Releases of NCCL: one number for each, X*10000 + Y*100 + Z (NCCL_VERSION_CODE since 2.9), 0 where
+ * it is not known.
  */
 #ifndef CAPO_NCCL_H
 #define CAPO_NCCL_H
@@ -24,8 +25,8 @@ bool capo_nccl_has(int version, enum capo_nccl_fact fact);
 /** capo_nccl_since() - the first release it holds of; 0: all before it stopped to. */
 int capo_nccl_since(enum capo_nccl_fact fact);
 
-/** capo_nccl_code() - the number of what ncclGetVersion or NCCL_VERSION_CODE says: up to 2.8 that was X*1000 + Y*100 + Z.
- * 0 for 0 and what is below. */
+/** capo_nccl_code() - the number of what ncclGetVersion or NCCL_VERSION_CODE says: up to 2.8 that
+ * was X*1000 + Y*100 + Z. 0 for 0 and what is below. */
 int capo_nccl_code(int said);
 
 /**
@@ -37,16 +38,18 @@ int capo_nccl_code(int said);
  */
 int capo_nccl_parse(const char *text, int *first, int *last, const char **end);
 
-/** capo_nccl_named() - the one release a program names: 22902 of "2.29.2" and of "2.29.2+cuda13.1"; 0 when it is none. */
+/** capo_nccl_named() - the one release a program names: 22902 of "2.29.2" and of "2.29.2+cuda13.1";
+ * 0 when it is none. */
 int capo_nccl_named(const char *text);
 
-/** capo_nccl_text() - "2.29.2" of 22902 and, read in the old way, "2.7.8" of 2708; "?" of 0. @text: at least 16 bytes.
- * Returns @text. */
+/** capo_nccl_text() - "2.29.2" of 22902 and, read in the old way, "2.7.8" of 2708; "?" of 0. @text:
+ * at least 16 bytes. Returns @text. */
 char *capo_nccl_text(uint32_t version, char *text, size_t room);
 
 /**
- * capo_nccl_strange() - @name is exported by a libnccl: a function of NCCL's that this capo does not know?
- * If so it goes behind the others in @list, "ncclA, ncclB" (once; where @room ends, "..." stands for the rest).
+ * capo_nccl_strange() - @name is exported by a libnccl: a function of NCCL's that this capo does
+ * not know? If so it goes behind the others in @list, "ncclA, ncclB" (once; where @room ends, "..."
+ * stands for the rest).
  */
 void capo_nccl_strange(char *list, size_t room, const char *name);
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lets libraries that were built here load where glibc is older: down to 2.28 (RHEL 8, Ubuntu 20.04 and the images
- * built on it).
+ * What lets libraries that were built here load where glibc is older: down to 2.28 (RHEL 8,
+ * Ubuntu 20.04 and the images built on it).
  *
- * A function that glibc gave a new version - most of libpthread and libdl when 2.34 took them into libc - is bound to
- * that version by the linker, and an older loader then refuses the whole library, in every process that preloads it.
- * The code of the old version is the same. So each such name is defined here, hidden, and passes to the version that
- * has been there since the beginning; our own objects and libgcc's unwinder, which is linked in, both find these first.
- * Before 2.34 the old versions are in libpthread.so.0 and libdl.so.2, which the libraries therefore name as needed (of
- * newer releases they are empty).
+ * A function that glibc gave a new version - most of libpthread and libdl when 2.34 took them into
+ * libc - is bound to that version by the linker, and an older loader then refuses the whole
+ * library, in every process that preloads it. The code of the old version is the same. So each such
+ * name is defined here, hidden, and passes to the version that has been there since the beginning;
+ * our own objects and libgcc's unwinder, which is linked in, both find these first. Before 2.34 the
+ * old versions are in libpthread.so.0 and libdl.so.2, which the libraries therefore name as needed
+ * (of newer releases they are empty).
  *
- * tests/exports/loadable.sh holds the built libraries to it: a name that a new compiler or glibc brings is found there.
- * Compiled into the two libraries that go into a job, never into programs, and not under a sanitizer, which has to see
- * these calls itself.
+ * tests/exports/loadable.sh holds the built libraries to it: a name that a new compiler or glibc
+ * brings is found there. Compiled into the two libraries that go into a job, never into programs,
+ * and not under a sanitizer, which has to see these calls itself.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -34,7 +35,8 @@
 
 #pragma GCC visibility push(hidden)
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* a key's value may be a pointer to anything */
+#pragma GCC diagnostic ignored \
+        "-Wmaybe-uninitialized" /* a key's value may be a pointer to anything */
 #endif
 
 /* What is glibc's is not hidden. */
@@ -58,7 +60,8 @@ OLD(int, dladdr, (const void *address, Dl_info *info), (address, info))
 OLD(void *, dlsym, (void *restrict handle, const char *restrict name), (handle, name))
 #endif
 OLD(int, pthread_create,
-    (pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*start)(void *), void *restrict arg),
+    (pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*start)(void *),
+     void *restrict arg),
     (thread, attr, start, arg))
 OLD(int, pthread_attr_setstacksize, (pthread_attr_t * attr, size_t size), (attr, size))
 OLD(int, pthread_once, (pthread_once_t * once, void (*init)(void)), (once, init))
@@ -66,13 +69,14 @@ OLD(int, pthread_key_create, (pthread_key_t * key, void (*destroy)(void *)), (ke
 OLD(int, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
 OLD(void *, pthread_getspecific, (pthread_key_t key), (key))
 OLD(int, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))
-OLD(int, pthread_mutex_timedlock, (pthread_mutex_t *restrict mutex, const struct timespec *restrict until),
-    (mutex, until))
+OLD(int, pthread_mutex_timedlock,
+    (pthread_mutex_t *restrict mutex, const struct timespec *restrict until), (mutex, until))
 OLD(int, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))
 OLD(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))
 OLD(int, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))
 /* Moved by 2.32. */
-OLD(int, pthread_sigmask, (int how, const sigset_t *restrict set, sigset_t *restrict before), (how, set, before))
+OLD(int, pthread_sigmask, (int how, const sigset_t *restrict set, sigset_t *restrict before),
+    (how, set, before))
 
 /* gcc's thread layer asks for this name to find out whether there are threads. */
 int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *));
@@ -81,7 +85,8 @@ int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
         return old_pthread_key_create(key, destroy);
 }
 
-/* Functions since 2.33, macros over __xstat before. The kernel's structure is glibc's on these architectures. */
+/* Functions since 2.33, macros over __xstat before. The kernel's structure is glibc's on these
+ * architectures. */
 static int stat_at(int fd, const char *path, void *out, int flags)
 {
         return (int)syscall(SYS_newfstatat, fd, path, out, flags);
@@ -131,11 +136,13 @@ int capo_lstat64(const char *path, void *out)
 }
 
 /*
- * New in 2.35, and what unwind tables are found with (shim/find/object.c, and the unwinder of a gcc built there); nothing
- * else is asked. The real one where there is one (it takes no lock), else what libgcc did before: the walk over all objects.
+ * New in 2.35, and what unwind tables are found with (shim/find/object.c, and the unwinder of a gcc
+ * built there); nothing else is asked. The real one where there is one (it takes no lock), else
+ * what libgcc did before: the walk over all objects.
  */
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-void *old_dlvsym(void *handle, const char *name, const char *version) __asm__("capo_old_dlvsym") DEFAULT;
+void *old_dlvsym(void *handle, const char *name,
+                 const char *version) __asm__("capo_old_dlvsym") DEFAULT;
 __asm__(".symver capo_old_dlvsym,dlvsym@" FIRST);
 
 struct find {
@@ -187,8 +194,8 @@ int _dl_find_object(void *pc, struct dl_find_object *out)
 
         if (!__atomic_load_n(&asked, __ATOMIC_ACQUIRE)) {
                 __atomic_store_n(&real,
-                                 (int (*)(void *, struct dl_find_object *))old_dlvsym(RTLD_DEFAULT, "_dl_find_object",
-                                                                                      "GLIBC_2.35"),
+                                 (int (*)(void *, struct dl_find_object *))old_dlvsym(
+                                         RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35"),
                                  __ATOMIC_RELAXED);
                 __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
         }

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Below, like or above 0 as @a is below, like or above @b. By several things: CAPO_ORDER(...) ?: CAPO_ORDER(...). */
+/* Below, like or above 0 as @a is below, like or above @b. By several things: CAPO_ORDER(...) ?:
+ * CAPO_ORDER(...). */
 #define CAPO_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 static inline int capo_order_u64(const void *a, const void *b)
@@ -19,7 +20,8 @@ static inline int capo_order_double(const void *a, const void *b)
         return CAPO_ORDER(*(const double *)a, *(const double *)b);
 }
 
-/** capo_middle() - sorts @v. Return: its median, of an even number the lower one of the two; 0 of none. */
+/** capo_middle() - sorts @v. Return: its median, of an even number the lower one of the two; 0 of
+ * none. */
 static inline double capo_middle(double *v, size_t n)
 {
         if (!n)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text of others - names out of a log, a description, a file - on its way to a person. A terminal obeys some bytes:
- * it can be made to show something else than what is there, to report back, to rename itself. None of those get out.
+ * Text of others - names out of a log, a description, a file - on its way to a person. A terminal
+ * obeys some bytes: it can be made to show something else than what is there, to report back, to
+ * rename itself. None of those get out.
  */
 #ifndef CAPO_PLAIN_H
 #define CAPO_PLAIN_H
@@ -10,10 +11,12 @@
 #include <stddef.h>
 
 /**
- * capo_plain() - in place, with '?' for every byte of: controls but newline and tab (C0, DEL; C1 also as UTF-8), and
- * whatever is not UTF-8 (RFC 3629: no surrogates, nothing overlong)
- * @styles: the three sequences that capo's own pages use for bold, yellow and normal (CAPO_STYLE_...) stay
- * @last:   nothing follows @text; else what may be the beginning of a letter at its end is left for the next time
+ * capo_plain() - in place, with '?' for every byte of: controls but newline and tab (C0, DEL; C1
+ * also as UTF-8), and whatever is not UTF-8 (RFC 3629: no surrogates, nothing overlong)
+ * @styles: the three sequences that capo's own pages use for bold, yellow and normal
+ * (CAPO_STYLE_...) stay
+ * @last:   nothing follows @text; else what may be the beginning of a letter at its end is left for
+ *          the next time
  *
  * Return: bytes that are decided, n when @last.
  */

@@ -5,7 +5,8 @@
 
 #include "core/base/plugin_file.h"
 
-const char *capo_plugin_file(const char *kind, const char *value, unsigned i, char text[CAPO_PLUGIN_FILE])
+const char *capo_plugin_file(const char *kind, const char *value, unsigned i,
+                             char text[CAPO_PLUGIN_FILE])
 {
         int n;
 
@@ -14,8 +15,9 @@ const char *capo_plugin_file(const char *kind, const char *value, unsigned i, ch
         else if (i == 0)
                 n = snprintf(text, CAPO_PLUGIN_FILE, "%s", value);
         else
-                n = i == 1 && !strchr(value, '/') ? snprintf(text, CAPO_PLUGIN_FILE, "libnccl-%s-%s.so", kind, value)
-                                                  : -1;
+                n = i == 1 && !strchr(value, '/')
+                            ? snprintf(text, CAPO_PLUGIN_FILE, "libnccl-%s-%s.so", kind, value)
+                            : -1;
         return n >= 0 && n < CAPO_PLUGIN_FILE ? text : NULL;
 }
 

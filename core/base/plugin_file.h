@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where NCCL looks for a plugin (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1 to 2.30.7): the value of its variable as a file,
- * then libnccl-<kind>-<value>.so; without a value libnccl-<kind>.so (from 2.21 on). A tuner or profiler that is nowhere
- * there may still be in the net plugin's file, as aws-ofi-nccl's is.
+ * Where NCCL looks for a plugin (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1 to 2.30.7): the
+ * value of its variable as a file, then libnccl-<kind>-<value>.so; without a value
+ * libnccl-<kind>.so (from 2.21 on). A tuner or profiler that is nowhere there may still be in the
+ * net plugin's file, as aws-ofi-nccl's is.
  */
 #ifndef CAPO_PLUGIN_FILE_H
 #define CAPO_PLUGIN_FILE_H
@@ -18,13 +19,14 @@
  *
  * Return: @text; NULL: there are no more.
  */
-const char *capo_plugin_file(const char *kind, const char *value, unsigned i, char text[CAPO_PLUGIN_FILE]);
+const char *capo_plugin_file(const char *kind, const char *value, unsigned i,
+                             char text[CAPO_PLUGIN_FILE]);
 
 /** capo_plugin_off() - does the value turn the plugin off ("none")? NULL is unset. */
 bool capo_plugin_off(const char *value);
 
-/** capo_plugin_static() - does it name the symbols of the program itself? Any beginning of STATIC_PLUGIN, in any case, does
- * (2.22.3 on). */
+/** capo_plugin_static() - does it name the symbols of the program itself? Any beginning of
+ * STATIC_PLUGIN, in any case, does (2.22.3 on). */
 bool capo_plugin_static(const char *value);
 
 #endif

@@ -24,12 +24,15 @@ static bool word_is(const char *word, size_t n, const char *what)
         return n == strlen(what) && !strncasecmp(word, what, n);
 }
 
-/* Does the name of @n bytes say that its value is secret? Its words end at - _ . and where a capital follows a small letter. */
+/* Does the name of @n bytes say that its value is secret? Its words end at - _ . and where a
+ * capital follows a small letter. */
 static bool says_secret(const char *name, size_t n)
 {
-        static const char *const words[] = {"token",  "secret",     "password",    "passwd",    "passphrase", "apikey",
-                                            "bearer", "credential", "credentials", "accesskey", "privatekey", "pwd"},
-                                 *const before_key[] = {"api", "access", "private", "auth", "secret", "account"};
+        static const char *const words[] = {"token",       "secret",    "password",   "passwd",
+                                            "passphrase",  "apikey",    "bearer",     "credential",
+                                            "credentials", "accesskey", "privatekey", "pwd"},
+                                 *const before_key[] = {"api",  "access", "private",
+                                                        "auth", "secret", "account"};
         const char *last = NULL;
         size_t n_last = 0;
 
@@ -37,7 +40,8 @@ static bool says_secret(const char *name, size_t n)
                 const char *word = name + at;
 
                 for (size = 0; at + size < n && isalnum((unsigned char)word[size]); size++) {
-                        if (size && isupper((unsigned char)word[size]) && islower((unsigned char)word[size - 1]))
+                        if (size && isupper((unsigned char)word[size]) &&
+                            islower((unsigned char)word[size - 1]))
                                 break;
                 }
                 for (size_t i = 0; i < N_ELEMENTS(words); i++) {
@@ -72,10 +76,11 @@ static size_t known_key(const char *text, size_t n)
         static const struct {
                 const char *prefix;
                 size_t least; /* bytes behind it */
-        } keys[] = {{"hf_", 20},         {"sk-", 20},      {"ghp_", 20},   {"gho_", 20},    {"ghs_", 20},
-                    {"github_pat_", 20}, {"AKIA", 16},     {"ASIA", 16},   {"xoxb-", 20},   {"xoxp-", 20},
-                    {"glpat-", 15},      {"AIza", 30},     {"nvapi-", 20}, {"dop_v1_", 20}, {"npm_", 20},
-                    {"pypi-", 30},       {"wandb_v1_", 20}};
+        } keys[] = {{"hf_", 20},      {"sk-", 20},         {"ghp_", 20},   {"gho_", 20},
+                    {"ghs_", 20},     {"github_pat_", 20}, {"AKIA", 16},   {"ASIA", 16},
+                    {"xoxb-", 20},    {"xoxp-", 20},       {"glpat-", 15}, {"AIza", 30},
+                    {"nvapi-", 20},   {"dop_v1_", 20},     {"npm_", 20},   {"pypi-", 30},
+                    {"wandb_v1_", 20}};
 
         for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
                 size_t p = strlen(keys[i].prefix), more;
@@ -86,7 +91,8 @@ static size_t known_key(const char *text, size_t n)
                 if (more >= keys[i].least)
                         return p + more;
         }
-        if (n > 3 && !memcmp(text, "eyJ", 3)) { /* {" in base64: the three parts of a JSON web token */
+        if (n > 3 &&
+            !memcmp(text, "eyJ", 3)) { /* {" in base64: the three parts of a JSON web token */
                 size_t head = key_bytes(text, n), body, tail;
 
                 body = head < n && text[head] == '.' ? key_bytes(text + head + 1, n - head - 1) : 0;
@@ -100,7 +106,8 @@ static size_t known_key(const char *text, size_t n)
         return 0;
 }
 
-/* The password of a URL whose "://" is at @text: where it begins and its size; false when there is none. */
+/* The password of a URL whose "://" is at @text: where it begins and its size; false when there is
+ * none. */
 static bool url_password(const char *text, size_t n, size_t *begin, size_t *size)
 {
         size_t end = 3, colon = 0, at = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets in the arguments of a program, by known patterns: a log and a page are passed on. What looks like none stays. */
+/* Secrets in the arguments of a program, by known patterns: a log and a page are passed on. What
+ * looks like none stays. */
 #ifndef CAPO_SECRET_H
 #define CAPO_SECRET_H
 
@@ -7,10 +8,10 @@
 
 /**
  * capo_secret_args() - the arguments of a program as one line, spaces between, with *** in place of
- *   the value of an option or a variable whose name says what it is (--api-key X, --hf-token=X, PASSWORD=X): one of its
- *   words is token, secret, password, ...; "tokenizer" and "tokens" are other words
- *   a word made like a key of a known service (hf_..., sk-..., ghp_..., AKIA..., a JSON web token)
- *   a password in a URL (https://user:X@host)
+ *   the value of an option or a variable whose name says what it is (--api-key X, --hf-token=X,
+ * PASSWORD=X): one of its words is token, secret, password, ...; "tokenizer" and "tokens" are other
+ * words a word made like a key of a known service (hf_..., sk-..., ghp_..., AKIA..., a JSON web
+ * token) a password in a URL (https://user:X@host)
  * @args: each ends with a zero, as in /proc/<pid>/cmdline; @size: bytes
  * @out:  @room bytes, cut where it does not fit
  *

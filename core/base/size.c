@@ -31,7 +31,8 @@ int capo_size_parse(const char *text, uint64_t *out)
                 double fraction = 0;
 
                 for (end++; isdigit((unsigned char)*end); end++) {
-                        if (part >= 1e17) /* more than a double holds; 309 of them would be infinity over infinity */
+                        if (part >= 1e17) /* more than a double holds; 309 of them would be infinity
+                                             over infinity */
                                 continue;
                         fraction = fraction * 10 + (*end - '0');
                         part *= 10;
@@ -44,7 +45,8 @@ int capo_size_parse(const char *text, uint64_t *out)
                 if (tolower((unsigned char)*end) == units[i]) {
                         shift = 10 * (i + 1);
                         end++;
-                        if (tolower((unsigned char)*end) == 'i' && tolower((unsigned char)end[1]) == 'b')
+                        if (tolower((unsigned char)*end) == 'i' &&
+                            tolower((unsigned char)end[1]) == 'b')
                                 end++;
                         break;
                 }
@@ -82,7 +84,8 @@ int capo_size_range(const char *text, uint64_t *from, uint64_t *to)
         unit = dash + 1 + strspn(dash + 1, "0123456789.");
         if (isalpha((unsigned char)dash[-(dash > text)]))
                 unit = "";
-        if (snprintf(left, sizeof left, "%.*s%s", (int)(dash - text), text, unit) >= (int)sizeof left)
+        if (snprintf(left, sizeof left, "%.*s%s", (int)(dash - text), text, unit) >=
+            (int)sizeof left)
                 return -EINVAL;
         r = capo_size_parse(left, &first);
         if (r < 0 || first > last)
@@ -102,7 +105,8 @@ char *capo_size_print(uint64_t bytes, char *text, size_t room)
                 value /= 1024;
                 unit++;
         }
-        snprintf(text, room, value < 100 && value != (double)(uint64_t)value ? "%.1f %s" : "%.0f %s", value,
+        snprintf(text, room,
+                 value < 100 && value != (double)(uint64_t)value ? "%.1f %s" : "%.0f %s", value,
                  names[unit]);
         return text;
 }

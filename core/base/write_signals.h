@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing in somebody else's process. Two errors of a write are answered by a signal to the thread that wrote, which ends a program
- * that did not write that itself: what goes beyond a limit on the size of files (ulimit -f) by SIGXFSZ, and a message into a
- * pipe that nobody reads any more by SIGPIPE. Between these two they are error codes (EFBIG, EPIPE) like any other; a signal
- * that was pending before stays so.
+ * Writing in somebody else's process. Two errors of a write are answered by a signal to the thread
+ * that wrote, which ends a program that did not write that itself: what goes beyond a limit on the
+ * size of files (ulimit -f) by SIGXFSZ, and a message into a pipe that nobody reads any more by
+ * SIGPIPE. Between these two they are error codes (EFBIG, EPIPE) like any other; a signal that was
+ * pending before stays so.
  */
 #ifndef CAPO_WRITE_SIGNALS_H
 #define CAPO_WRITE_SIGNALS_H
@@ -14,7 +15,8 @@
 #include <time.h>
 
 struct capo_write_signals {
-        sigset_t ours, before; /* signals that are of our own writing when they come; what was blocked */
+        sigset_t ours,
+                before; /* signals that are of our own writing when they come; what was blocked */
 };
 
 static inline struct capo_write_signals capo_write_signals_begin(void)
@@ -48,8 +50,9 @@ static inline void capo_write_signals_end(struct capo_write_signals *l)
 }
 
 /* To the end of the block. */
-#define CAPO_NO_WRITE_SIGNALS                                                                               \
-        __attribute__((cleanup(capo_write_signals_end), unused)) struct capo_write_signals write_signals_ = \
+#define CAPO_NO_WRITE_SIGNALS                                              \
+        __attribute__((cleanup(capo_write_signals_end),                    \
+                       unused)) struct capo_write_signals write_signals_ = \
                 capo_write_signals_begin()
 
 #endif

@@ -26,7 +26,8 @@ int capo_alive_text(const char *path, char *text, size_t room)
         return (int)n;
 }
 
-/* Field @n of a /proc/.../stat, from field 3 on. The command in field 2 may hold anything, so it is counted from the last ')'. NULL: none. */
+/* Field @n of a /proc/.../stat, from field 3 on. The command in field 2 may hold anything, so it is
+ * counted from the last ')'. NULL: none. */
 static const char *find_stat_field(const char *text, int n)
 {
         const char *p = strrchr(text, ')');
@@ -36,7 +37,8 @@ static const char *find_stat_field(const char *text, int n)
         return p && *p == ' ' ? p + 1 : NULL;
 }
 
-/* Of a process whose first thread has ended the state is Z; as long as it has others it lives. 0: it is gone. */
+/* Of a process whose first thread has ended the state is Z; as long as it has others it lives. 0:
+ * it is gone. */
 static long threads_left(const char *text)
 {
         const char *state = find_stat_field(text, 3), *threads = find_stat_field(text, 20);
@@ -64,8 +66,8 @@ bool capo_alive_last(void)
 
         /* its thread's own: the process's would sum up over all threads */
         snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
-        return capo_alive_text(path, text, sizeof text) > 0 && (state = find_stat_field(text, 3)) && *state == 'Z' &&
-               threads_left(text) == 1;
+        return capo_alive_text(path, text, sizeof text) > 0 && (state = find_stat_field(text, 3)) &&
+               *state == 'Z' && threads_left(text) == 1;
 }
 
 uint64_t capo_alive_namespace(void)

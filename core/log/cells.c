@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. A cell's histograms come with its first timed call: most segments have few of either. */
+/* See the header. A cell's histograms come with its first timed call: most segments have few of
+ * either. */
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -8,7 +9,8 @@
 #include "core/base/calls.h"
 #include "core/log/cells.h"
 
-#define CELL_FLAGS (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED | CAPO_RECORD_CHOSEN)
+#define CELL_FLAGS \
+        (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED | CAPO_RECORD_CHOSEN)
 #define CELLS_KEPT 64u /* of the cells, for calls that find the table full */
 
 static struct capo_log_cell cell_key(const struct capo_record *r)
@@ -20,8 +22,9 @@ static struct capo_log_cell cell_key(const struct capo_record *r)
                 .call = r->call,
                 .algo_proto = r->algo_proto,
                 .channels = r->channels,
-                .clock = r->clock == CAPO_CLOCK_HOST ? CAPO_CLOCK_EVENT
-                                                     : r->clock, /* sampled calls and their neighbours */
+                .clock = r->clock == CAPO_CLOCK_HOST
+                                 ? CAPO_CLOCK_EVENT
+                                 : r->clock, /* sampled calls and their neighbours */
                 .result = r->result,
                 .flags = r->flags & CELL_FLAGS,
         };
@@ -40,7 +43,8 @@ static uint32_t *cell_place(struct capo_cells *c, const struct capo_log_cell *ke
         uint32_t i = (uint32_t)XXH3_64bits(key, sizeof *key) % CAPO_INDEX_SIZE;
 
         for (; c->index[i]; i = (i + 1) % CAPO_INDEX_SIZE) {
-                const struct capo_seg_cell *cell = capo_area_at(c->seg, CAPO_AREA_CELLS, c->index[i] - 1);
+                const struct capo_seg_cell *cell =
+                        capo_area_at(c->seg, CAPO_AREA_CELLS, c->index[i] - 1);
 
                 if (same_cell(&cell->key, key))
                         break;
@@ -81,7 +85,8 @@ static struct capo_seg_cell *cell_find(struct capo_cells *c, const struct capo_r
         }
         place = cell_place(c, &key);
         if (!*place && a->used + CELLS_KEPT >= a->capacity) { /* full: one catch-all per call */
-                key = (struct capo_log_cell){.call = r->call, .clock = key.clock, .flags = key.flags};
+                key = (struct capo_log_cell){
+                        .call = r->call, .clock = key.clock, .flags = key.flags};
                 place = cell_place(c, &key);
                 c->seg->header->shape_overflow++;
         }
@@ -102,8 +107,8 @@ static void hist_add(struct capo_cells *c, uint32_t *number, uint64_t ns)
 {
         struct capo_seg_hist *hist;
 
-        if (!*number ||
-            *number > c->seg->header->areas[CAPO_AREA_HISTS].used) { /* beyond: a stranger's file, damaged */
+        if (!*number || *number > c->seg->header->areas[CAPO_AREA_HISTS]
+                                          .used) { /* beyond: a stranger's file, damaged */
                 int64_t i = area_add(c, CAPO_AREA_HISTS);
 
                 if (i < 0) {
@@ -128,8 +133,9 @@ static void hist_add(struct capo_cells *c, uint32_t *number, uint64_t ns)
 }
 
 /*
- * Times first, the two numbers of calls last and next to each other: who takes over from a dead process counts the whole
- * call again unless the second one has it (drain.c), so at worst a time stands twice in a histogram.
+ * Times first, the two numbers of calls last and next to each other: who takes over from a dead
+ * process counts the whole call again unless the second one has it (drain.c), so at worst a time
+ * stands twice in a histogram.
  */
 void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
 {
@@ -144,8 +150,10 @@ void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
                 hist_add(c, &cell->gpu, r->gpu_ns);
         if (cell && capo_record_waited(r, &waited))
                 hist_add(c, &cell->waited, waited);
-        /* what makes, ends or registers something moves nothing: its place is known, but not one where time went */
-        if (capo_call_kind(r->call) != CAPO_KIND_OTHER && r->site && r->site <= h->areas[CAPO_AREA_SITES].used) {
+        /* what makes, ends or registers something moves nothing: its place is known, but not one
+         * where time went */
+        if (capo_call_kind(r->call) != CAPO_KIND_OTHER && r->site &&
+            r->site <= h->areas[CAPO_AREA_SITES].used) {
                 struct capo_seg_site *site = capo_area_at(c->seg, CAPO_AREA_SITES, r->site - 1);
 
                 site->log.count++;
@@ -162,7 +170,8 @@ void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
         }
         if (cell)
                 cell->count++;
-        __atomic_store_n(&h->calls, h->calls + 1, __ATOMIC_RELAXED); /* the end of the process looks at it meanwhile */
+        __atomic_store_n(&h->calls, h->calls + 1,
+                         __ATOMIC_RELAXED); /* the end of the process looks at it meanwhile */
 }
 
 uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r)

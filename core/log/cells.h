@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counting: each record that leaves a ring is counted exactly once in the cell of its kind (communicator, call, size,
- * what ran), with the time it took in the cell's histograms, and in the totals of its call site.
+ * Counting: each record that leaves a ring is counted exactly once in the cell of its kind
+ * (communicator, call, size, what ran), with the time it took in the cell's histograms, and in the
+ * totals of its call site.
  */
 #ifndef CAPO_CELLS_H
 #define CAPO_CELLS_H
@@ -17,17 +18,20 @@ struct capo_cells {
         uint32_t index[CAPO_INDEX_SIZE]; /* 1 + index; open addressing */
 };
 
-/** capo_cells_know() - take up the cells that another process left in the segment. @c is zeroed but for seg. */
+/** capo_cells_know() - take up the cells that another process left in the segment. @c is zeroed but
+ * for seg. */
 void capo_cells_know(struct capo_cells *c);
 
 /** capo_cells_count() - @r, as it was in the ring, in its cell and its call site. */
 void capo_cells_count(struct capo_cells *c, const struct capo_record *r);
 
-/** capo_cells_number() - the index of the cell that @r is counted in; CAPO_NO_NUMBER when it has none of its own. */
+/** capo_cells_number() - the index of the cell that @r is counted in; CAPO_NO_NUMBER when it has
+ * none of its own. */
 uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r);
 
 /** capo_host_ns() - how long the call took; 0 where the clock went backwards. */
-static inline uint64_t capo_host_ns(const struct capo_segment_header *h, const struct capo_record *r)
+static inline uint64_t capo_host_ns(const struct capo_segment_header *h,
+                                    const struct capo_record *r)
 {
         return r->t_end <= r->t_begin ? 0 : capo_clock_span(&h->clock, r->t_end - r->t_begin);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. All of it may be what a stranger left: no number of the segment is followed before it is looked at. */
+/* See the header. All of it may be what a stranger left: no number of the segment is followed
+ * before it is looked at. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ void capo_describe_texts(struct capo_describe *d)
         if (d->again && head <= d->seg->header->areas[CAPO_AREA_TEXT].capacity)
                 d->out->done.text_tail = 0; /* nothing was overwritten yet: say it all again */
         if (head - d->out->done.text_tail > d->seg->header->areas[CAPO_AREA_TEXT].capacity)
-                d->out->done.text_tail = head; /* a stranger's file, damaged: there was never room for so much */
+                d->out->done.text_tail =
+                        head; /* a stranger's file, damaged: there was never room for so much */
         while (head - d->out->done.text_tail >= 8) {
                 uint32_t piece[2]; /* type, size */
 
@@ -46,14 +48,18 @@ void capo_describe_texts(struct capo_describe *d)
 
 void capo_describe_kept(struct capo_describe *d)
 {
-        uint32_t now = atomic_load_explicit(&d->seg->header->kept_now, memory_order_acquire), piece[2];
+        uint32_t now = atomic_load_explicit(&d->seg->header->kept_now, memory_order_acquire),
+                 piece[2];
         uint32_t size = now ? d->seg->header->kept_size[now - 1] : 0;
 
-        for (uint32_t at = 0; at + sizeof piece <= size; at += sizeof piece + ((piece[1] + 7) & ~7u)) {
-                const char *text = capo_area_at(d->seg, CAPO_AREA_KEPT, (now - 1) * CAPO_KEPT_HALF + at);
+        for (uint32_t at = 0; at + sizeof piece <= size;
+             at += sizeof piece + ((piece[1] + 7) & ~7u)) {
+                const char *text =
+                        capo_area_at(d->seg, CAPO_AREA_KEPT, (now - 1) * CAPO_KEPT_HALF + at);
 
                 memcpy(piece, text, sizeof piece);
-                if (!is_text(piece[0]) || piece[1] > size - at - sizeof piece) /* a stranger's file, damaged */
+                if (!is_text(piece[0]) ||
+                    piece[1] > size - at - sizeof piece) /* a stranger's file, damaged */
                         return;
                 capo_output_frame(d->out, piece[0], text + sizeof piece, piece[1], NULL, 0);
         }
@@ -62,7 +68,8 @@ void capo_describe_kept(struct capo_describe *d)
 static void comms_write(struct capo_describe *d)
 {
         const struct capo_timebase *clock = &d->seg->header->clock;
-        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_COMMS].used, memory_order_acquire);
+        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_COMMS].used,
+                                          memory_order_acquire);
 
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_seg_comm *comm = capo_area_at(d->seg, CAPO_AREA_COMMS, i), copy;
@@ -77,7 +84,8 @@ static void comms_write(struct capo_describe *d)
                 copy.log.name_size = (uint16_t)strlen(copy.name);
                 copy.log.t_birth = capo_clock_ns(clock, copy.log.t_birth);
                 copy.log.t_death = copy.log.t_death ? capo_clock_ns(clock, copy.log.t_death) : 0;
-                capo_output_frame(d->out, CAPO_FRAME_COMM, &copy.log, sizeof copy.log, copy.name, copy.log.name_size);
+                capo_output_frame(d->out, CAPO_FRAME_COMM, &copy.log, sizeof copy.log, copy.name,
+                                  copy.log.name_size);
         }
 }
 
@@ -87,13 +95,15 @@ static unsigned plain_text(const struct capo_seg_site *site, char *text, unsigne
         unsigned n = 0;
 
         for (uint32_t i = 0; i < site->n_pc && i < CAPO_SITE_FRAMES && n + 24 < room; i++)
-                n += (unsigned)snprintf(text + n, room - n, "0x%llx\n", (unsigned long long)site->pc[i]);
+                n += (unsigned)snprintf(text + n, room - n, "0x%llx\n",
+                                        (unsigned long long)site->pc[i]);
         return n;
 }
 
 static void sites_write(struct capo_describe *d)
 {
-        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used, memory_order_acquire);
+        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used,
+                                          memory_order_acquire);
 
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_seg_site *site = capo_area_at(d->seg, CAPO_AREA_SITES, i);
@@ -111,8 +121,8 @@ static void sites_write(struct capo_describe *d)
                                 memcpy(site->text, site->py, site->py_size);
                                 n_text = site->py_size;
                         }
-                        n_text += (d->site_text ? d->site_text : plain_text)(site, site->text + n_text,
-                                                                             (unsigned)sizeof site->text - n_text);
+                        n_text += (d->site_text ? d->site_text : plain_text)(
+                                site, site->text + n_text, (unsigned)sizeof site->text - n_text);
                         site->text_size = (uint16_t)n_text;
                 }
                 log = site->log;
@@ -133,17 +143,20 @@ static char *hist_put(const struct capo_describe *d, uint32_t number, char *p)
         struct capo_log_hist *out = (struct capo_log_hist *)p;
         struct capo_log_hist_pair *pair = (struct capo_log_hist_pair *)(out + 1);
 
-        *out = (struct capo_log_hist){hist->count, hist->sum_ns, hist->min_ns, hist->max_ns, hist->sum_sq, 0, 0};
+        *out = (struct capo_log_hist){
+                hist->count, hist->sum_ns, hist->min_ns, hist->max_ns, hist->sum_sq, 0, 0};
         for (uint32_t i = 0; i < CAPO_HIST_BUCKETS; i++) {
                 if (hist->bucket[i])
-                        pair[out->n++] = (struct capo_log_hist_pair){.bucket = i, .count = hist->bucket[i]};
+                        pair[out->n++] =
+                                (struct capo_log_hist_pair){.bucket = i, .count = hist->bucket[i]};
         }
         return (char *)(pair + out->n);
 }
 
 static void cells_write(struct capo_describe *d)
 {
-        uint32_t n = d->seg->header->areas[CAPO_AREA_CELLS].used, hists = d->seg->header->areas[CAPO_AREA_HISTS].used;
+        uint32_t n = d->seg->header->areas[CAPO_AREA_CELLS].used,
+                 hists = d->seg->header->areas[CAPO_AREA_HISTS].used;
 
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_seg_cell *cell = capo_area_at(d->seg, CAPO_AREA_CELLS, i);
@@ -205,6 +218,7 @@ void capo_describe_end(struct capo_describe *d, unsigned clean)
                 capo_output_frame(d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
         }
         for (uint32_t i = 0; i < d->seg->header->areas[CAPO_AREA_RINGS].used; i++)
-                end.dropped += ((struct capo_ring *)capo_area_at(d->seg, CAPO_AREA_RINGS, i))->dropped;
+                end.dropped +=
+                        ((struct capo_ring *)capo_area_at(d->seg, CAPO_AREA_RINGS, i))->dropped;
         capo_output_frame(d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);
 }

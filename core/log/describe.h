@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the log says beside calls: texts, communicators, call sites, cells and its END, out of the segment. */
+/* What the log says beside calls: texts, communicators, call sites, cells and its END, out of the
+ * segment. */
 #ifndef CAPO_DESCRIBE_H
 #define CAPO_DESCRIBE_H
 
@@ -18,7 +19,8 @@ struct capo_describe {
                                          CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
 };
 
-/** capo_describe_texts() - text that waits in the segment; with again all of it that still stands there. */
+/** capo_describe_texts() - text that waits in the segment; with again all of it that still stands
+ * there. */
 void capo_describe_texts(struct capo_describe *d);
 
 /** capo_describe_kept() - what a dead process would have said of itself next. */

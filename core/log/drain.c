@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds, and what they leave in the log. Each record that leaves a ring is kept for a while (flight.c; when everything
- * is traced that is only the stage from which blocks are written) and counted (cells.c).
+ * Rounds, and what they leave in the log. Each record that leaves a ring is kept for a while
+ * (flight.c; when everything is traced that is only the stage from which blocks are written) and
+ * counted (cells.c).
  *
- * A kill may come between any two instructions here. The order is: keep, count, advance the tail; so a record is never
- * lost. Who takes over finds the one that was on its way: it is the last that was kept and still stands in its ring, and
- * the number of calls tells whether it was counted. Only where nothing is kept (CAPO_FLIGHT=0) it is counted again.
+ * A kill may come between any two instructions here. The order is: keep, count, advance the tail;
+ * so a record is never lost. Who takes over finds the one that was on its way: it is the last that
+ * was kept and still stands in its ring, and the number of calls tells whether it was counted. Only
+ * where nothing is kept (CAPO_FLIGHT=0) it is counted again.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -32,8 +34,8 @@ struct capo_drain {
 
 int capo_drain_new(struct capo_segment *seg, struct capo_drain **out)
 {
-        struct capo_drain *d =
-                mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        struct capo_drain *d = mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (d == MAP_FAILED)
                 return -ENOMEM;
@@ -66,7 +68,8 @@ void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text)
 
 bool capo_drain_waits(const struct capo_drain *d)
 {
-        return d->h->trace_all && d->out.log.fd < 0 && d->h->flight_head - d->out.done.flight_tail >= CAPO_BLOCK_MOST;
+        return d->h->trace_all && d->out.log.fd < 0 &&
+               d->h->flight_head - d->out.done.flight_tail >= CAPO_BLOCK_MOST;
 }
 
 double capo_drain_fullest(const struct capo_drain *d)
@@ -92,7 +95,8 @@ static void blocks_when_full(struct capo_drain *d)
         if (!d->h->trace_all || waiting < CAPO_BLOCK_MOST)
                 return;
         if (d->out.log.fd < 0 &&
-            waiting < d->h->flight_records) /* no log yet: they are kept for it while there is room */
+            waiting <
+                    d->h->flight_records) /* no log yet: they are kept for it while there is room */
                 return;
         if (d->out.resync)
                 capo_flight_restart(&d->flight);
@@ -125,8 +129,10 @@ static unsigned ring_take(struct capo_drain *d, struct capo_ring *ring)
 
 unsigned capo_drain_round(struct capo_drain *d)
 {
-        uint32_t rings = atomic_load_explicit(&d->h->areas[CAPO_AREA_RINGS].used, memory_order_acquire);
-        uint32_t slots = atomic_load_explicit(&d->h->areas[CAPO_AREA_SLOTS].used, memory_order_acquire);
+        uint32_t rings =
+                atomic_load_explicit(&d->h->areas[CAPO_AREA_RINGS].used, memory_order_acquire);
+        uint32_t slots =
+                atomic_load_explicit(&d->h->areas[CAPO_AREA_SLOTS].used, memory_order_acquire);
         unsigned n = 0;
 
         d->fullest = 0;
@@ -186,14 +192,18 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
                         first = head - d->h->flight_keep;
                 capo_flight_write(&d->flight, first, head);
         }
-        if (clean == 2) /* newer than what the log has, and older than what waits in the text area, if anything does */
+        if (clean == 2) /* newer than what the log has, and older than what waits in the text area,
+                           if anything does */
                 capo_describe_kept(&d->describe);
         if (d->n_unfinished)
-                capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL, 0);
+                capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL,
+                                  0);
         r = write_descriptions(d, clean);
         end = capo_log_finish(&d->out.log, clean == 2);
         if (r == 0)
-                r = end < 0 ? end : d->out.log.lost_bytes > lost ? -ENOSPC : 0; /* only the last of it found room */
+                r = end < 0                        ? end
+                    : d->out.log.lost_bytes > lost ? -ENOSPC
+                                                   : 0; /* only the last of it found room */
         if (r < 0)
                 capo_output_roll_back(&d->out, &before, lost);
         return r;
@@ -222,12 +232,14 @@ int capo_drain_take_over(struct capo_drain *d)
         if (r == 0)
                 capo_cells_know(&d->cells);
         d->taken_over = true;
-        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++) { /* their GPU time went with the process */
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used;
+             i++) { /* their GPU time went with the process */
                 struct capo_slot *slot = capo_area_at(d->seg, CAPO_AREA_SLOTS, i);
 
                 if (slot->state == CAPO_SLOT_ARMED) {
-                        slot->record.clock =
-                                slot->record.flags & CAPO_RECORD_MEMBER ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST;
+                        slot->record.clock = slot->record.flags & CAPO_RECORD_MEMBER
+                                                     ? CAPO_CLOCK_NONE
+                                                     : CAPO_CLOCK_HOST;
                         slot->record.gpu_ns = 0;
                         slot->state = CAPO_SLOT_DONE;
                 }

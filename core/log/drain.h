@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The drain: takes finished calls out of the rings of a segment, counts them into cells, keeps the last ones (or, when
- * everything is traced, all of them) and writes the log. It works on a mapped segment and nothing else, so the living
- * process and the one that recovers a dead one run the same code. One caller at a time.
+ * The drain: takes finished calls out of the rings of a segment, counts them into cells, keeps the
+ * last ones (or, when everything is traced, all of them) and writes the log. It works on a mapped
+ * segment and nothing else, so the living process and the one that recovers a dead one run the same
+ * code. One caller at a time.
  */
 #ifndef CAPO_DRAIN_H
 #define CAPO_DRAIN_H
@@ -16,16 +17,19 @@ struct capo_drain; /* look-up tables and buffers, private to whoever drains */
 int capo_drain_new(struct capo_segment *seg, struct capo_drain **out);
 void capo_drain_free(struct capo_drain *d);
 
-/** capo_drain_forget() - the same in a fork's child: what the parent writes on is let go of, too. */
+/** capo_drain_forget() - the same in a fork's child: what the parent writes on is let go of, too.
+ */
 void capo_drain_forget(struct capo_drain *d);
 
 /**
- * capo_drain_create_log() - make the log at header.log_path and put @info (the text of an INFO frame) first
- * Return: 0; -EEXIST: taken, choose another header.log_path; -errno: there will be no log, records are still counted.
+ * capo_drain_create_log() - make the log at header.log_path and put @info (the text of an INFO
+ * frame) first Return: 0; -EEXIST: taken, choose another header.log_path; -errno: there will be no
+ * log, records are still counted.
  */
 int capo_drain_create_log(struct capo_drain *d);
 
-/** capo_drain_take_over() - go on with the log of a dead process, at its last commit; made when it is missing. */
+/** capo_drain_take_over() - go on with the log of a dead process, at its last commit; made when it
+ * is missing. */
 int capo_drain_take_over(struct capo_drain *d);
 
 /**
@@ -40,19 +44,23 @@ bool capo_drain_waits(const struct capo_drain *d);
 /** capo_drain_fullest() - after a round: how full the fullest ring was before it, 0 .. 1. */
 double capo_drain_fullest(const struct capo_drain *d);
 
-/** capo_drain_checkpoint() - write text, communicators, sites and cells that changed, and a not-clean END. */
+/** capo_drain_checkpoint() - write text, communicators, sites and cells that changed, and a
+ * not-clean END. */
 int capo_drain_checkpoint(struct capo_drain *d);
 
-/** capo_drain_text() - write waiting text only (soon after start, so that the log says early whose it is). */
+/** capo_drain_text() - write waiting text only (soon after start, so that the log says early whose
+ * it is). */
 int capo_drain_text(struct capo_drain *d);
 
 /**
- * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 recovered); sync when recovered
- * Return: 0; -errno: the log lacks some of it; the segment is as before, for who recovers it.
+ * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 recovered);
+ * sync when recovered Return: 0; -errno: the log lacks some of it; the segment is as before, for
+ * who recovers it.
  */
 int capo_drain_finish(struct capo_drain *d, unsigned clean);
 
-/** capo_drain_resolve() - who turns a site's pc[] into text, on the draining side; NULL: numbers only. */
+/** capo_drain_resolve() - who turns a site's pc[] into text, on the draining side; NULL: numbers
+ * only. */
 void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per object.
- * docs/log-format.md describes the lines, core/log/fabric_frame.def lists them and their keys. fabric_write.c puts
- * snapshots together (in the job: no allocation, bounded), fabric_read.c takes the last whole one apart
- * (afterwards). No libfabric header here.
+ * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per
+ * object. docs/log-format.md describes the lines, core/log/fabric_frame.def lists them and their
+ * keys. fabric_write.c puts snapshots together (in the job: no allocation, bounded), fabric_read.c
+ * takes the last whole one apart (afterwards). No libfabric header here.
  */
 #ifndef CAPO_LOG_FABRIC_H
 #define CAPO_LOG_FABRIC_H
@@ -21,8 +21,8 @@ enum capo_fi_kind {
         CAPO_FI_KINDS,
 };
 
-/* Size class of a message: number of bits of its size. Class 0 holds empty messages, class b those of 2^(b-1) .. 2^b -
- * 1 bytes, the last everything larger. */
+/* Size class of a message: number of bits of its size. Class 0 holds empty messages, class b those
+ * of 2^(b-1) .. 2^b - 1 bytes, the last everything larger. */
 #define CAPO_FI_SIZES 40
 
 /* Times in ns. */
@@ -44,13 +44,16 @@ struct capo_fabric_counts {
                 uint64_t count, bytes; /* posted; of receives the bytes are the buffers' */
                 uint64_t sizes[CAPO_FI_SIZES];
         } kind[CAPO_FI_KINDS];
-        uint64_t blind, blind_bytes; /* of these, receives to queues whose entries have no length: their buffers */
+        uint64_t blind, blind_bytes; /* of these, receives to queues whose entries have no length:
+                                        their buffers */
         uint64_t eagain;             /* posts refused for the moment */
         uint64_t empty, reads;       /* queue reads that found nothing, and something */
         uint64_t completions;        /* entries they returned */
-        uint64_t received, received_bytes; /* completed receives of known length (formats MSG, DATA, TAGGED) */
-        struct capo_fabric_error error[CAPO_FABRIC_ERRORS]; /* by code; a row whose count is 0 ends them */
-        uint64_t errors_other;                              /* of codes that have no row */
+        uint64_t received,
+                received_bytes; /* completed receives of known length (formats MSG, DATA, TAGGED) */
+        struct capo_fabric_error
+                error[CAPO_FABRIC_ERRORS]; /* by code; a row whose count is 0 ends them */
+        uint64_t errors_other;             /* of codes that have no row */
         /* the reader's sums */
         unsigned n_errors; /* rows used */
         uint64_t errors;   /* all */
@@ -87,7 +90,8 @@ struct capo_fabric_domain {
         unsigned endpoints, queues;  /* the reader's */
         uint64_t mr_count, mr_bytes, mr_failed;
         struct capo_fabric_hist mr; /* how long registrations took */
-        struct capo_fabric_hist tx; /* post to completion of sends, reads, writes, atomics (CLOCK_MONOTONIC) */
+        struct capo_fabric_hist
+                tx; /* post to completion of sends, reads, writes, atomics (CLOCK_MONOTONIC) */
         struct capo_fabric_hist rx; /* of receives: waiting for the peer included */
 };
 
@@ -100,7 +104,8 @@ struct capo_fabric_object {
         char contexts_repeat[8]; /* tx, rx, txrx: not timed, because contexts were not unique */
         uint32_t tx_cq, rx_cq;
         uint64_t waits, value, events, listens, rejects;
-        uint64_t outstanding;  /* of a queue: posted to leave, and not seen to complete at the last look */
+        uint64_t outstanding;  /* of a queue: posted to leave, and not seen to complete at the last
+                                  look */
         bool unsure;           /* how many are is not known */
         uint64_t completed_ns; /* CLOCK_MONOTONIC: when a look found a completion last; 0 never */
         struct capo_fabric_counts n;
@@ -114,7 +119,8 @@ struct capo_fabric_window {
 struct capo_fabric_looked {
         uint64_t taken, late; /* ever; of them by more than half a millisecond after their time */
         uint64_t slit_ns;     /* how long an event counts as "moving" */
-        uint64_t since_ns;    /* CLOCK_MONOTONIC: from when on those kept were due; 0: of a log that does not say it */
+        uint64_t since_ns;    /* CLOCK_MONOTONIC: from when on those kept were due; 0: of a log that
+                                 does not say it */
         uint64_t at_ns;       /* CLOCK_MONOTONIC: the last one */
 };
 
@@ -126,7 +132,8 @@ struct capo_fabric_looks {
 
 /* What a look saw; together the index of its letter. */
 enum capo_fabric_seen {
-        CAPO_FABRIC_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed, within the slit */
+        CAPO_FABRIC_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed,
+                                    within the slit */
         CAPO_FABRIC_WAITING = 2, /* something posted to leave had not completed */
         CAPO_FABRIC_UNSURE = 4,  /* more may have been waiting than is known */
 };
@@ -151,22 +158,25 @@ struct capo_fabric_text {
         char room[CAPO_FABRIC_PIECE];
         size_t n;
         size_t line;       /* where the line under construction began */
-        size_t lines_size; /* bytes of all whole lines so far, but for those that begin the pieces */
+        size_t lines_size; /* bytes of all whole lines so far, but for those that begin the pieces
+                            */
         uint64_t snapshot;
         void (*out)(unsigned type, const char *text, size_t size); /* of frame CAPO_FRAME_FABRIC */
 };
 
-/** capo_fabric_begin() - begin snapshot number @snapshot; @out is called with each piece of whole lines */
+/** capo_fabric_begin() - begin snapshot number @snapshot; @out is called with each piece of whole
+ * lines */
 void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
                        void (*out)(unsigned type, const char *text, size_t size));
 
 /**
  * capo_fabric_put() - one line
- * @what: the struct that core/log/fabric_frame.def names for @line; what is 0, false or "" is left out unless its row
- *        says COUNT
+ * @what: the struct that core/log/fabric_frame.def names for @line; what is 0, false or "" is left
+ * out unless its row says COUNT
  *
- * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its field's room. A
- * line of LOOKS stays open: capo_fabric_put_look() for each, then capo_fabric_end_line().
+ * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its
+ * field's room. A line of LOOKS stays open: capo_fabric_put_look() for each, then
+ * capo_fabric_end_line().
  */
 void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, const void *what);
 

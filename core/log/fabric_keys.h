@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/log/fabric_frame.def as tables, for the two files that walk them: fabric_write.c and fabric_read.c. */
+/* core/log/fabric_frame.def as tables, for the two files that walk them: fabric_write.c and
+ * fabric_read.c. */
 #ifndef CAPO_LOG_FABRIC_KEYS_H
 #define CAPO_LOG_FABRIC_KEYS_H
 
@@ -16,7 +17,8 @@ enum capo_fabric_value {
         FABRIC_VERSION, /* major << 16 | minor: "major.minor", always written */
         FABRIC_PAIR,    /* two uint64_t: "a,b"; left out by the first */
         FABRIC_TIMES,   /* struct capo_fabric_hist: "count,sum,max;bucket:n,bucket:n" */
-        FABRIC_KINDS,   /* of each kind of operation that was posted, KIND=operations,bytes;class:n,class:n */
+        FABRIC_KINDS,   /* of each kind of operation that was posted,
+                           KIND=operations,bytes;class:n,class:n */
         FABRIC_ERRORS,  /* rows of errors, a pair each: "code,count,text" */
 };
 

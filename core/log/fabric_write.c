@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snapshot goes out in pieces of whole lines, each piece beginning with the snapshot's number. A line has at most
- * about PIECE / 2 bytes and a new piece begins where the last is half full, so lines fit; one that does not is cut.
+ * A snapshot goes out in pieces of whole lines, each piece beginning with the snapshot's number. A
+ * line has at most about PIECE / 2 bytes and a new piece begins where the last is half full, so
+ * lines fit; one that does not is cut.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ static void put_string(struct capo_fabric_text *t, const char *s)
         put_bytes(t, s, strlen(s));
 }
 
-/* Tens of thousands of these make a snapshot, so without printf(). @after: one character behind it. */
+/* Tens of thousands of these make a snapshot, so without printf(). @after: one character behind it.
+ */
 static void put_number(struct capo_fabric_text *t, uint64_t v, char after)
 {
         char digits[24];
@@ -84,7 +86,9 @@ void capo_fabric_put_look(struct capo_fabric_text *t, uint64_t gap_us, unsigned 
         put_number(t, gap_us, fabric_letters[seen % (sizeof fabric_letters - 1)]);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void put_key(struct capo_fabric_text *t, const char *key)
 {
@@ -111,7 +115,9 @@ static void put_name(struct capo_fabric_text *t, const char *key, const char *na
 
 static uint64_t number_at(const void *field, size_t size)
 {
-        return size == 1 ? *(const uint8_t *)field : size == 4 ? *(const uint32_t *)field : *(const uint64_t *)field;
+        return size == 1   ? *(const uint8_t *)field
+               : size == 4 ? *(const uint32_t *)field
+                           : *(const uint64_t *)field;
 }
 
 /* "place:n,place:n" of the counters that are not 0. */
@@ -132,7 +138,8 @@ static void put_places(struct capo_fabric_text *t, const void *counters, unsigne
         }
 }
 
-static_assert(offsetof(struct capo_fabric_counts, kind) == 0, "a row of KINDS is the counts it begins");
+static_assert(offsetof(struct capo_fabric_counts, kind) == 0,
+              "a row of KINDS is the counts it begins");
 
 static void put_kinds(struct capo_fabric_text *t, const struct capo_fabric_counts *n)
 {
@@ -157,12 +164,14 @@ static void put_times(struct capo_fabric_text *t, const char *key, const struct 
         put_places(t, h->bucket, CAPO_HIST_BUCKETS, sizeof h->bucket[0]);
 }
 
-static void put_errors(struct capo_fabric_text *t, const char *key, const struct capo_fabric_error *e)
+static void put_errors(struct capo_fabric_text *t, const char *key,
+                       const struct capo_fabric_error *e)
 {
         for (unsigned i = 0; i < CAPO_FABRIC_ERRORS && e[i].count; i++) {
                 char value[64];
 
-                snprintf(value, sizeof value, "%d,%lu,%s", e[i].code, (unsigned long)e[i].count, e[i].text);
+                snprintf(value, sizeof value, "%d,%lu,%s", e[i].code, (unsigned long)e[i].count,
+                         e[i].text);
                 put_name(t, key, value, sizeof value);
         }
 }

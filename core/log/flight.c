@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shapes (capo/log.h) are numbered as they come; when the 16-bit numbers run out they start again at 0, which the format
- * allows: a later frame replaces.
+ * Shapes (capo/log.h) are numbered as they come; when the 16-bit numbers run out they start again
+ * at 0, which the format allows: a later frame replaces.
  */
 #include <string.h>
 
@@ -25,13 +25,14 @@ static void shapes_write(struct capo_flight *f)
 
                 if (n > most)
                         n = most;
-                capo_output_frame(f->out, CAPO_FRAME_SHAPE, &f->shapes[f->shapes_written], n * sizeof *f->shapes, NULL,
-                                  0);
+                capo_output_frame(f->out, CAPO_FRAME_SHAPE, &f->shapes[f->shapes_written],
+                                  n * sizeof *f->shapes, NULL, 0);
                 f->shapes_written += n;
         }
 }
 
-/* Each field has a way into the log, by the last word of its row: a word without a line here does not compile. */
+/* Each field has a way into the log, by the last word of its row: a word without a line here does
+ * not compile. */
 #define KEPT_SHAPE(name) shape.name = r->name;
 #define KEPT_BEGIN(name) /* batch_write() has the columns */
 #define KEPT_END(name)
@@ -83,7 +84,8 @@ static unsigned shape_find(struct capo_flight *f, const struct capo_record *r)
 /* Is its `group` something that nothing else tells? */
 static bool has_aux(const struct capo_record *r)
 {
-        return r->flags & CAPO_RECORD_MEMBER || r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
+        return r->flags & CAPO_RECORD_MEMBER || r->clock == CAPO_CLOCK_EVENT ||
+               r->clock == CAPO_CLOCK_KERNEL;
 }
 
 /* The batch as one BLOCK frame. */
@@ -111,7 +113,8 @@ static void batch_write(struct capo_flight *f)
                 COLUMN(uint32_t, r[i].gpu_ns);
         if (block.columns & CAPO_COLUMN_AUX)
                 COLUMN(uint32_t, has_aux(&r[i]) ? r[i].group : 0);
-        capo_output_frame(f->out, CAPO_FRAME_BLOCK, &block, sizeof block, f->columns, (size_t)(p - f->columns));
+        capo_output_frame(f->out, CAPO_FRAME_BLOCK, &block, sizeof block, f->columns,
+                          (size_t)(p - f->columns));
         f->batch_n = 0;
 }
 
@@ -121,7 +124,8 @@ static void batch_add(struct capo_flight *f, const struct capo_record *in)
         uint64_t low, high;
         unsigned shape;
 
-        if (in->call == CAPO_CALL_NONE) /* a hole in what a dead process left (capo_area_commit()) */
+        if (in->call ==
+            CAPO_CALL_NONE) /* a hole in what a dead process left (capo_area_commit()) */
                 return;
         shape = shape_find(f, in);
         if (shape == CAPO_NO_NUMBER) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flight recorder: the last calls as they were, in the segment, and their way into the log. A log has calls as
- * BLOCK frames, by column, each of one thread; what calls have in common is said once, as a numbered shape.
+ * The flight recorder: the last calls as they were, in the segment, and their way into the log. A
+ * log has calls as BLOCK frames, by column, each of one thread; what calls have in common is said
+ * once, as a numbered shape.
  */
 #ifndef CAPO_FLIGHT_H
 #define CAPO_FLIGHT_H
@@ -18,8 +19,8 @@ struct capo_flight {
         uint32_t n_shapes, shapes_written;
         uint32_t shape_index[CAPO_INDEX_SIZE]; /* 1 + index; open addressing */
         struct capo_log_shape shapes[CAPO_NO_NUMBER];
-        struct capo_record batch[CAPO_BLOCK_MOST + 1]; /* of one thread, times in ns; one more is looked at before it
-                                                          is decided */
+        struct capo_record batch[CAPO_BLOCK_MOST + 1]; /* of one thread, times in ns; one more is
+                                                          looked at before it is decided */
         uint16_t batch_shape[CAPO_BLOCK_MOST];
         uint32_t batch_n;
         uint64_t batch_low, batch_high; /* smallest and largest t_begin */
@@ -32,7 +33,8 @@ void capo_flight_keep(struct capo_flight *f, const struct capo_record *r);
 /** capo_flight_is_last() - is @r, byte for byte, what was kept last? */
 bool capo_flight_is_last(const struct capo_flight *f, const struct capo_record *r);
 
-/** capo_flight_write() - records @from .. @to - 1 (counted since ever) as frames; of what was overwritten, nothing. */
+/** capo_flight_write() - records @from .. @to - 1 (counted since ever) as frames; of what was
+ * overwritten, nothing. */
 void capo_flight_write(struct capo_flight *f, uint64_t from, uint64_t to);
 
 /** capo_flight_restart() - number shapes from 0 again: the log may have lost some. */

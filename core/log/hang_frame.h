@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of HANG frames: what a process stood in at one moment of its life, said by its own watch (shim/record/watch.h) or
- * because another rank's watch had asked. With it a log that is not final says as much of that moment as a look at the
- * process's memory does. The words: include/capo/log_keys.def.
+ * The text of HANG frames: what a process stood in at one moment of its life, said by its own watch
+ * (shim/record/watch.h) or because another rank's watch had asked. With it a log that is not final
+ * says as much of that moment as a look at the process's memory does. The words:
+ * include/capo/log_keys.def.
  */
 #ifndef CAPO_LOG_HANG_TEXT_H
 #define CAPO_LOG_HANG_TEXT_H
@@ -12,12 +13,14 @@
 enum { CAPO_HANG_LINE = 240 }; /* bytes of a line at most */
 
 /* CAPO_HANG_KEY_AT is "at", and so on. */
-#define HANG_KEY(id, word, meaning) static const char CAPO_HANG_KEY_##id[] __attribute__((unused)) = word;
+#define HANG_KEY(id, word, meaning) \
+        static const char CAPO_HANG_KEY_##id[] __attribute__((unused)) = word;
 #include "capo/log_keys.def"
 
 struct capo_hang_text {
         uint64_t at_ns;    /* since the epoch */
-        uint64_t since_ns; /* since the epoch: when what stands began; at_ns where nothing stands here */
+        uint64_t since_ns; /* since the epoch: when what stands began; at_ns where nothing stands
+                              here */
         uint64_t calls;    /* recorded by then: what tells whether there were any afterwards */
         unsigned nth;      /* of this process, from 1; 0: it was asked */
 };
@@ -30,7 +33,8 @@ struct capo_hang_text {
  *
  * Return: bytes of @text.
  */
-size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text, size_t room);
+size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text,
+                            size_t room);
 
 /**
  * capo_hang_text_python() - one more frame of a thread into the text
@@ -42,7 +46,8 @@ size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_tex
 size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *frame);
 
 /**
- * capo_hang_text_thread(), capo_hang_text_native() - a thread into the text, and one more frame of it
+ * capo_hang_text_thread(), capo_hang_text_native() - a thread into the text, and one more frame of
+ * it
  * @wait:  where in the kernel; "" not known, "running"
  * @frame: without newline; of a long one the beginning is kept
  *

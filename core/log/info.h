@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the keys; here is what knows
- * how a line is put together (info_write.c, in the job) and taken apart (info_read.c, afterwards).
+ * The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the
+ * keys; here is what knows how a line is put together (info_write.c, in the job) and taken apart
+ * (info_read.c, afterwards).
  */
 #ifndef CAPO_LOG_INFO_H
 #define CAPO_LOG_INFO_H
@@ -14,7 +15,8 @@
 #define INFO_KEY(id, key, meaning) static const char CAPO_INFO_##id[] __attribute__((unused)) = key;
 #include "capo/log_keys.def"
 
-#define CAPO_INFO_FROM ".from" /* behind the key of what a launcher told: the key of the variable's name */
+#define CAPO_INFO_FROM \
+        ".from" /* behind the key of what a launcher told: the key of the variable's name */
 
 /**
  * capo_info_print() - one line, its newline included and no zero behind it

@@ -28,13 +28,15 @@ static void commit_output(struct capo_output *o)
         make_true(o->h, &o->done);
 }
 
-void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before, uint64_t lost_bytes)
+void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before,
+                           uint64_t lost_bytes)
 {
         o->h->bytes_lost = lost_bytes;
         make_true(o->h, before);
 }
 
-int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a, const void *b, size_t n_b)
+int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a,
+                      const void *b, size_t n_b)
 {
         struct iovec iov[2] = {{(void *)a, n_a}, {(void *)b, n_b}};
         int r = capo_log_frame(&o->log, type, iov, 2);
@@ -67,7 +69,8 @@ static struct capo_log_header log_header(const struct capo_segment_header *h)
                 .t0_ticks = h->clock.t0_ticks,
                 .t0_mono_ns = h->clock.t0_mono_ns,
                 .t0_real_ns = h->clock.t0_real_ns,
-                .ticks_per_s = h->clock.ns_per_tick > 0 ? (uint64_t)(1e9 / h->clock.ns_per_tick + 0.5) : 0,
+                .ticks_per_s =
+                        h->clock.ns_per_tick > 0 ? (uint64_t)(1e9 / h->clock.ns_per_tick + 0.5) : 0,
         };
 
         memcpy(header.magic, CAPO_LOG_MAGIC, sizeof header.magic);
@@ -77,7 +80,8 @@ static struct capo_log_header log_header(const struct capo_segment_header *h)
 int capo_output_create(struct capo_output *o)
 {
         struct capo_log_header header = log_header(o->h);
-        size_t length = strlen(o->h->log_path), stem = length < 5 ? sizeof o->h->log_path : length - strlen(".capo");
+        size_t length = strlen(o->h->log_path),
+               stem = length < 5 ? sizeof o->h->log_path : length - strlen(".capo");
         int r = capo_log_create(&o->log, &header);
 
         for (int n = 1; n < 100 && r == -EEXIST && stem + 16 < sizeof o->h->log_path; n++) {
@@ -98,7 +102,8 @@ int capo_output_take_over(struct capo_output *o)
                 r = capo_log_append(&o->log, &header, o->done.log_bytes);
                 if (r == 0)
                         o->log.lost_bytes = o->h->bytes_lost;
-        } else if (capo_log_append(&o->log, &header, sizeof header) == 0) { /* killed between making it and saying so */
+        } else if (capo_log_append(&o->log, &header, sizeof header) ==
+                   0) { /* killed between making it and saying so */
                 o->done = (struct capo_commit){.text_tail = o->done.text_tail};
                 commit_output(o);
                 r = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the drain's frames go: the log of one segment, and the segment's word on how much of it is good. What has been
- * written becomes true by one store (commit_now), and whoever goes on cuts the file back to that.
+ * Where the drain's frames go: the log of one segment, and the segment's word on how much of it is
+ * good. What has been written becomes true by one store (commit_now), and whoever goes on cuts the
+ * file back to that.
  */
 #ifndef CAPO_OUTPUT_H
 #define CAPO_OUTPUT_H
@@ -13,27 +14,32 @@ struct capo_output {
         struct capo_segment_header *h;
         struct capo_log_writer log;
         struct capo_commit done; /* as committed, or about to be */
-        bool resync;             /* the file misses frames: the next description says everything again */
+        bool resync; /* the file misses frames: the next description says everything again */
         char buffer[CAPO_LOG_BUFFER];
 };
 
 /** capo_output_init() - @o is zeroed; no file is touched yet. */
 void capo_output_init(struct capo_output *o, struct capo_segment_header *h);
 
-/** capo_output_create() - make the log at header.log_path, or beside it where that name is taken. Return: 0; -errno. */
+/** capo_output_create() - make the log at header.log_path, or beside it where that name is taken.
+ * Return: 0; -errno. */
 int capo_output_create(struct capo_output *o);
 
-/** capo_output_take_over() - go on with a dead process's log at its last commit; made when it is missing. */
+/** capo_output_take_over() - go on with a dead process's log at its last commit; made when it is
+ * missing. */
 int capo_output_take_over(struct capo_output *o);
 
 /** capo_output_frame() - a frame of two parts. Return: 0; -errno, and then resync is set. */
-int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a, const void *b, size_t n_b);
+int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a,
+                      const void *b, size_t n_b);
 
-/** capo_output_roll_back() - what is true of the file is @before again, with so many bytes lost, for who takes over. Not to be written
- * on. */
-void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before, uint64_t lost_bytes);
+/** capo_output_roll_back() - what is true of the file is @before again, with so many bytes lost,
+ * for who takes over. Not to be written on. */
+void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before,
+                           uint64_t lost_bytes);
 
-/** capo_output_flush() - what waits goes to the file, and what is in the file becomes true. Return: 0; -errno. */
+/** capo_output_flush() - what waits goes to the file, and what is in the file becomes true. Return:
+ * 0; -errno. */
 int capo_output_flush(struct capo_output *o);
 
 #endif

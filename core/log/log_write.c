@@ -28,7 +28,8 @@ static int keep_file(struct capo_log_writer *w, int *fd)
         return 0;
 }
 
-/* All of it or an error; what was written of it before the error stays, for the caller to cut off. */
+/* All of it or an error; what was written of it before the error stays, for the caller to cut off.
+ */
 static int write_all(int fd, const char *p, size_t n, uint64_t offset)
 {
         while (n > 0) {
@@ -47,7 +48,8 @@ static int write_all(int fd, const char *p, size_t n, uint64_t offset)
 
 int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *header)
 {
-        _cleanup_close_ int fd = open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        _cleanup_close_ int fd =
+                open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         CAPO_NO_WRITE_SIGNALS;
         int r;
 
@@ -64,7 +66,8 @@ int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *hea
         return 0;
 }
 
-int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *header, uint64_t good_bytes)
+int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *header,
+                    uint64_t good_bytes)
 {
         _cleanup_close_ int fd = open(w->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         struct capo_log_header found;
@@ -72,7 +75,8 @@ int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *hea
 
         if (fd < 0)
                 return -errno;
-        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || pread(fd, &found, sizeof found, 0) != sizeof found ||
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+            pread(fd, &found, sizeof found, 0) != sizeof found ||
             memcmp(found.magic, header->magic, sizeof found.magic) || found.pid != header->pid ||
             found.t0_ticks != header->t0_ticks || (uint64_t)st.st_size < good_bytes)
                 return -EBADMSG;
@@ -104,7 +108,8 @@ int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec 
         }
         memset(p, 0, whole - sizeof frame - frame.size);
         frame.check = XXH3_64bits_withSeed(w->buffer + w->n + sizeof frame, frame.size,
-                                           frame.type | (uint64_t)frame.flags << 16 | (uint64_t)frame.size << 32);
+                                           frame.type | (uint64_t)frame.flags << 16 |
+                                                   (uint64_t)frame.size << 32);
         memcpy(w->buffer + w->n, &frame, sizeof frame);
         w->n += whole;
         return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a log: frames are put together in memory and go to the file by write(2), whole frames at a time. Neither
- * stdio nor malloc: this runs inside somebody else's process, at its exit too.
+ * Writing a log: frames are put together in memory and go to the file by write(2), whole frames at
+ * a time. Neither stdio nor malloc: this runs inside somebody else's process, at its exit too.
  */
 #ifndef CAPO_LOG_WRITE_H
 #define CAPO_LOG_WRITE_H
@@ -31,37 +31,41 @@ struct capo_log_writer {
  * @w:      path and buffer set, fd -1
  * @header: written as it is
  *
- * O_EXCL and O_NOFOLLOW, mode 0600: never through a link, never over a file. Return: 0; -errno (-EEXIST: take another
- * name).
+ * O_EXCL and O_NOFOLLOW, mode 0600: never through a link, never over a file. Return: 0; -errno
+ * (-EEXIST: take another name).
  */
 int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *header);
 
 /**
- * capo_log_append() - go on with a file of which @good_bytes are known to be whole; the rest is cut off
+ * capo_log_append() - go on with a file of which @good_bytes are known to be whole; the rest is cut
+ * off
  * @header: what it must begin with (pid, t0_ticks compared)
  *
  * Return: 0; -ENOENT; -EBADMSG when it is not that log; -errno.
  */
-int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *header, uint64_t good_bytes);
+int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *header,
+                    uint64_t good_bytes);
 
 /**
  * capo_log_frame() - one frame, its payload gathered from @iov
  *
- * Flushes first when the buffer has no room. Payloads above CAPO_LOG_BUFFER - 64 bytes are refused (-EMSGSIZE). With no
- * file the frame is lost and counted. Return: 0 or the error of the flush.
+ * Flushes first when the buffer has no room. Payloads above CAPO_LOG_BUFFER - 64 bytes are refused
+ * (-EMSGSIZE). With no file the frame is lost and counted. Return: 0 or the error of the flush.
  */
 int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec *iov, int n_iov);
 
 /**
  * capo_log_flush() - put what waits into the file
  *
- * All or nothing: when the disk is full, a part that was written is cut off again, the frames are counted as lost, and
- * one line says so (once until a flush succeeds again). A descriptor that is no longer our file (the program closed all
- * it knew) is not written to: the file is opened again by its name. Return: 0 or -errno.
+ * All or nothing: when the disk is full, a part that was written is cut off again, the frames are
+ * counted as lost, and one line says so (once until a flush succeeds again). A descriptor that is
+ * no longer our file (the program closed all it knew) is not written to: the file is opened again
+ * by its name. Return: 0 or -errno.
  */
 int capo_log_flush(struct capo_log_writer *w);
 
-/** capo_log_forget() - close, if the descriptor is still our file, and write nothing more: in a fork's child. */
+/** capo_log_forget() - close, if the descriptor is still our file, and write nothing more: in a
+ * fork's child. */
 void capo_log_forget(struct capo_log_writer *w);
 
 /** capo_log_finish() - flush, sync when @sync, close. */

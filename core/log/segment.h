@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The segment: all the memory the recorder of one process works in, as one file /dev/shm/capo-<uid>-<pid>-<start>, so
- * that a killed process leaves everything it knew to whoever looks next.
+ * The segment: all the memory the recorder of one process works in, as one file
+ * /dev/shm/capo-<uid>-<pid>-<start>, so that a killed process leaves everything it knew to whoever
+ * looks next.
  *
  *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
- *      | header  | comms | sites | cells | hists | flight | slots | text | kept | ring 0 | ring 1 ...
+ *      | header  | comms | sites | cells | hists | flight | slots | text | kept | ring 0 | ring 1
+ * ...
  *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
  *
- * Each area is an array of equal items with room for many more than are used; only its first `committed` items are
- * backed by memory (posix_fallocate, so a full tmpfs is an error code and not SIGBUS: then the process goes on in memory of its own). Nothing in here is a pointer:
- * the drain (core/log/drain.c) runs the same in the living process and in a stranger that maps the file afterwards.
+ * Each area is an array of equal items with room for many more than are used; only its first
+ * `committed` items are backed by memory (posix_fallocate, so a full tmpfs is an error code and not
+ * SIGBUS: then the process goes on in memory of its own). Nothing in here is a pointer: the drain
+ * (core/log/drain.c) runs the same in the living process and in a stranger that maps the file
+ * afterwards.
  *
  * Who writes what, in the living process:
- *   ring records, ring.head    the thread that owns the ring; head is stored with release once a record is whole
+ *   ring records, ring.head    the thread that owns the ring; head is stored with release once a
+ *                              record is whole
  *   ring.tail, cells, hists,
  *   flight, commit             the drain, one at a time
- *   comms, sites, text         any thread, under the segment's lock (struct capo_segment, not in the file)
+ *   comms, sites, text         any thread, under the segment's lock (struct capo_segment, not in
+ *                              the file)
  *   slots                      by state, see below
  *   kept                       the drain thread: two halves, the one that kept_now names is whole
  */
@@ -59,13 +65,18 @@ struct capo_area {
 };
 
 /* One thread's calls. Recycled: head and tail only ever grow. */
-enum capo_ring_state { CAPO_RING_FREE, CAPO_RING_LIVE, CAPO_RING_LEFT /* its thread is gone; free once drained */ };
+enum capo_ring_state {
+        CAPO_RING_FREE,
+        CAPO_RING_LIVE,
+        CAPO_RING_LEFT /* its thread is gone; free once drained */
+};
 struct capo_ring {
         _Atomic uint64_t head; /* records published */
         _Atomic uint64_t dropped;
         _Atomic uint32_t state;   /* enum capo_ring_state */
         _Atomic uint32_t thread;  /* number of the thread in this process, 1 .. */
-        _Atomic uint64_t closing; /* ticks: since when its thread is in the ncclGroupEnd() of a group; 0 not */
+        _Atomic uint64_t closing; /* ticks: since when its thread is in the ncclGroupEnd() of a
+                                     group; 0 not */
         char pad1[64 - 32];
         _Atomic uint64_t tail; /* records taken out */
         char pad2[64 - 8];
@@ -90,7 +101,8 @@ struct capo_seg_site {
         uint32_t n_pc;                 /* innermost first */
         uint64_t pc[CAPO_SITE_FRAMES]; /* return addresses */
         uint64_t written;              /* the drain's: 1 + log.count when last written; 0 never */
-        uint16_t py_size, text_size;   /* Python frames as the thread saw them; the text the drain made of it all */
+        uint16_t py_size, text_size;   /* Python frames as the thread saw them; the text the drain
+                                          made of it all */
         char reserved[4];
         char py[720]; /* "file.py:12 function\n" ... */
         char text[2048 - 40 - 16 - 8 - 8 * CAPO_SITE_FRAMES - 16 - 720];
@@ -98,7 +110,8 @@ struct capo_seg_site {
 static_assert(sizeof(struct capo_seg_site) == 2048, "layout");
 
 struct capo_seg_cell {
-        struct capo_log_cell key; /* count and hists live below; clock: NONE, EVENT (host and events) or KERNEL */
+        struct capo_log_cell key; /* count and hists live below; clock: NONE, EVENT (host and
+                                     events) or KERNEL */
         uint64_t count;
         uint64_t written;           /* count when last written to the log */
         uint32_t host, gpu, waited; /* 1 + index of the histogram; 0 none */
@@ -130,8 +143,9 @@ struct capo_slot {
 static_assert(sizeof(struct capo_slot) == 128, "layout");
 
 /*
- * Text that replaces itself: frames (type, size, bytes, up to the next multiple of 8) that belong in the log only when
- * nobody lives to write newer ones. Each new edition goes into the half that is not in force.
+ * Text that replaces itself: frames (type, size, bytes, up to the next multiple of 8) that belong
+ * in the log only when nobody lives to write newer ones. Each new edition goes into the half that
+ * is not in force.
  */
 #define CAPO_KEPT_HALF (192u << 10)
 
@@ -175,9 +189,10 @@ struct capo_segment_header {
         uint64_t calls;             /* taken out of rings and slots */
         uint64_t shape_overflow, bytes_lost;
         double cost_ns;
-        uint64_t last_write_ns;        /* CLOCK_MONOTONIC of the last checkpoint */
-        _Atomic uint32_t went_private; /* 1: some of the areas is not in the file: there was no room */
-        _Atomic uint32_t steps;        /* changes as long as whoever drains gets on */
+        uint64_t last_write_ns; /* CLOCK_MONOTONIC of the last checkpoint */
+        _Atomic uint32_t
+                went_private;   /* 1: some of the areas is not in the file: there was no room */
+        _Atomic uint32_t steps; /* changes as long as whoever drains gets on */
         struct capo_area areas[CAPO_AREAS];
 };
 
@@ -210,30 +225,33 @@ static inline void capo_segment_step(struct capo_segment_header *h)
         atomic_fetch_add_explicit(&h->steps, 1, memory_order_relaxed);
 }
 
-/** capo_segment_lay_out() - where everything lies follows from a few numbers: fills areas, size and the counts of
- * records of @h. */
+/** capo_segment_lay_out() - where everything lies follows from a few numbers: fills areas, size and
+ * the counts of records of @h. */
 void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segment_config *config);
 
 /**
  * capo_segment_create() - the segment of this process
  * @dir: CAPO_SEGMENT_DIR; tests give another
  *
- * Falls back to anonymous memory, with one line, when the file cannot be had: then a kill loses what is not in the log.
- * Holds a POSIX record lock on the file for the life of the process: that is how others know it is alive.
+ * Falls back to anonymous memory, with one line, when the file cannot be had: then a kill loses
+ * what is not in the log. Holds a POSIX record lock on the file for the life of the process: that
+ * is how others know it is alive.
  *
  * Return: 0; -ENOMEM when there is no memory at all.
  */
-int capo_segment_create(struct capo_segment *seg, const char *dir, const struct capo_segment_config *config);
+int capo_segment_create(struct capo_segment *seg, const char *dir,
+                        const struct capo_segment_config *config);
 
 /**
  * capo_area_commit() - make the first @n items usable
- * Caller holds the lock. A descriptor that the program has closed is opened again. Where the folder has no room, or the file is gone, the items
- * are the process's alone, with one line. Return: 0; -ENOSPC when the capacity is used up, or all memory (nothing changed).
+ * Caller holds the lock. A descriptor that the program has closed is opened again. Where the folder
+ * has no room, or the file is gone, the items are the process's alone, with one line. Return: 0;
+ * -ENOSPC when the capacity is used up, or all memory (nothing changed).
  */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
 
-/** capo_segment_remove() - unlink the file, if it is still ours. It stays open and the memory mapped: threads may be in it, and may need
- * more of it. */
+/** capo_segment_remove() - unlink the file, if it is still ours. It stays open and the memory
+ * mapped: threads may be in it, and may need more of it. */
 void capo_segment_remove(struct capo_segment *seg);
 
 /** capo_segment_forget() - in a fork's child: let go of the parent's file without touching it. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. The segment may be a stranger's, damaged: every index is masked, every number looked at. */
+/* See the header. The segment may be a stranger's, damaged: every index is masked, every number
+ * looked at. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,8 @@ struct lines {
         size_t size, room;
 };
 
-static size_t print_unfinished(char *line, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static size_t print_unfinished(char *line, size_t room, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 static size_t print_unfinished(char *line, size_t room, const char *format, ...)
 {
         char key[32];
@@ -30,16 +32,18 @@ static size_t print_unfinished(char *line, size_t room, const char *format, ...)
 }
 
 /* The words of the log, by enum capo_unfinished_where. */
-static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host", "member", "group", "ends", "running", "gpu"};
+static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host", "member",  "group",
+                                                           "ends", "running", "gpu"};
 
 static void add_line(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
         struct lines *l = arg;
         char line[200];
-        size_t n = print_unfinished(line, sizeof line, "%s %u %s %u %u %llu %llu %u %u %d %u", wheres[where], r->thread,
-                                    capo_call_name(r->call), r->seq, r->comm, (unsigned long long)r->bytes,
-                                    (unsigned long long)capo_clock_ns(l->clock, r->t_begin), r->type, r->op, r->peer,
-                                    r->stream);
+        size_t n = print_unfinished(line, sizeof line, "%s %u %s %u %u %llu %llu %u %u %d %u",
+                                    wheres[where], r->thread, capo_call_name(r->call), r->seq,
+                                    r->comm, (unsigned long long)r->bytes,
+                                    (unsigned long long)capo_clock_ns(l->clock, r->t_begin),
+                                    r->type, r->op, r->peer, r->stream);
 
         if (l->size + n > l->room)
                 return;
@@ -53,21 +57,23 @@ struct finder {
         void *arg;
 };
 
-static void pass_record(const struct finder *f, enum capo_unfinished_where where, const struct capo_record *r)
+static void pass_record(const struct finder *f, enum capo_unfinished_where where,
+                        const struct capo_record *r)
 {
         f->found(where, r, f->arg);
 }
 
 /*
- * What stands behind the published records of one thread. Of a living one a call that goes on meanwhile may be read half
- * written, as the header says; so no sanitizer looks at these readings.
+ * What stands behind the published records of one thread. Of a living one a call that goes on
+ * meanwhile may be read half written, as the header says; so no sanitizer looks at these readings.
  */
 CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_segment *seg,
                                      const struct capo_ring *ring)
 {
         const uint32_t mask = seg->header->ring_records - 1;
         const uint64_t head = ring->head, since = ring->closing;
-        struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255}, group = {0};
+        struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255},
+                           group = {0};
         uint64_t before = head ? ring->records[(head - 1) & mask].t_begin : 0;
 
         for (uint32_t i = 0; i <= mask; i++) {
@@ -97,7 +103,9 @@ CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_s
 /* The oldest of each communicator that waits for its GPU time, then the oldest of all. */
 CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_segment *seg)
 {
-        enum { COMMS = 64 }; /* told apart by the last bits of their numbers: of more, the older one of a pair */
+        enum {
+                COMMS = 64
+        }; /* told apart by the last bits of their numbers: of more, the older one of a pair */
         struct capo_record oldest = {0}, of[COMMS] = {{0}};
 
         for (uint32_t i = 0; i < seg->header->areas[CAPO_AREA_SLOTS].used; i++) {
@@ -126,7 +134,8 @@ CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_
 void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg)
 {
         const struct finder f = {found, arg};
-        uint32_t rings = atomic_load_explicit(&seg->header->areas[CAPO_AREA_RINGS].used, memory_order_acquire);
+        uint32_t rings = atomic_load_explicit(&seg->header->areas[CAPO_AREA_RINGS].used,
+                                              memory_order_acquire);
 
         for (uint32_t i = 0; i < rings; i++)
                 of_ring(&f, seg, capo_area_at(seg, CAPO_AREA_RINGS, i));
@@ -148,23 +157,24 @@ bool capo_unfinished_read(const char *line, struct capo_unfinished_call *out)
         char where[16], call[32];
         int peer = -1;
 
-        if (sscanf(line, "%15s %u %31s %u %u %llu %llu %u %u %d %u", where, &thread, call, &seq, &comm, &bytes, &begin,
-                   &type, &op, &peer, &stream) < 7 ||
+        if (sscanf(line, "%15s %u %31s %u %u %llu %llu %u %u %d %u", where, &thread, call, &seq,
+                   &comm, &bytes, &begin, &type, &op, &peer, &stream) < 7 ||
             !capo_call_find(call))
                 return false;
         for (enum capo_unfinished_where w = 0; w < CAPO_UNFINISHED_WHERES; w++) {
                 if (!strcmp(where, wheres[w])) {
-                        *out = (struct capo_unfinished_call){.where = w,
-                                                             .record = {.t_begin = begin,
-                                                                        .bytes = bytes,
-                                                                        .stream = stream,
-                                                                        .seq = seq,
-                                                                        .peer = peer,
-                                                                        .comm = (uint16_t)comm,
-                                                                        .call = (uint8_t)capo_call_find(call),
-                                                                        .type = (uint8_t)type,
-                                                                        .op = (uint8_t)op,
-                                                                        .thread = (uint16_t)thread}};
+                        *out = (struct capo_unfinished_call){
+                                .where = w,
+                                .record = {.t_begin = begin,
+                                           .bytes = bytes,
+                                           .stream = stream,
+                                           .seq = seq,
+                                           .peer = peer,
+                                           .comm = (uint16_t)comm,
+                                           .call = (uint8_t)capo_call_find(call),
+                                           .type = (uint8_t)type,
+                                           .op = (uint8_t)op,
+                                           .thread = (uint16_t)thread}};
                         return true;
                 }
         }

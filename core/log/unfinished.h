@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which calls a process is in, or was when it died: what it had composed in its rings and not published
- * (shim/record/recorder.h). Reading needs nothing of the process: a thread that stands in a call has said everything of it
- * in its ring before, and goes on saying it for as long as it stands there.
+ * Which calls a process is in, or was when it died: what it had composed in its rings and not
+ * published (shim/record/recorder.h). Reading needs nothing of the process: a thread that stands in
+ * a call has said everything of it in its ring before, and goes on saying it for as long as it
+ * stands there.
  */
 #ifndef CAPO_UNFINISHED_H
 #define CAPO_UNFINISHED_H
@@ -11,33 +12,38 @@
 
 /* What a line is about. */
 enum capo_unfinished_where {
-        CAPO_UNFINISHED_HOST,    /* the call had not returned */
-        CAPO_UNFINISHED_MEMBER,  /* it had, in a group that had not ended: NCCL has not begun it */
-        CAPO_UNFINISHED_GROUP,   /* the last of those, once more */
-        CAPO_UNFINISHED_ENDS,    /* ncclGroupEnd() of that group had not returned: NCCL has all of its members */
-        CAPO_UNFINISHED_RUNNING, /* the oldest of its communicator that the GPU was not seen to end */
+        CAPO_UNFINISHED_HOST,   /* the call had not returned */
+        CAPO_UNFINISHED_MEMBER, /* it had, in a group that had not ended: NCCL has not begun it */
+        CAPO_UNFINISHED_GROUP,  /* the last of those, once more */
+        CAPO_UNFINISHED_ENDS, /* ncclGroupEnd() of that group had not returned: NCCL has all of its
+                                 members */
+        CAPO_UNFINISHED_RUNNING, /* the oldest of its communicator that the GPU was not seen to end
+                                  */
         CAPO_UNFINISHED_GPU,     /* the oldest of those, once more */
         CAPO_UNFINISHED_WHERES,
 };
 
-/** capo_unfinished_each() - hear of each call that capo_unfinished() has a line of; @found: times in ticks, not to be kept. */
-typedef void (*capo_unfinished_fn)(enum capo_unfinished_where where, const struct capo_record *r, void *arg);
+/** capo_unfinished_each() - hear of each call that capo_unfinished() has a line of; @found: times
+ * in ticks, not to be kept. */
+typedef void (*capo_unfinished_fn)(enum capo_unfinished_where where, const struct capo_record *r,
+                                   void *arg);
 void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg);
 
 /**
- * capo_unfinished() - the lines of INFO `unfinished` (include/capo/log_keys.def), before anything takes the segment over
+ * capo_unfinished() - the lines of INFO `unfinished` (include/capo/log_keys.def), before anything
+ * takes the segment over
  * @text: room for whole lines; what does not fit is left out
  *
- * A thread writes all of a call into its ring before the call, and the end behind it. A record at the head that is younger
- * than the one before is of this round; it has not returned when it has no end that is younger still. Members of a group
- * stay behind the head until the group has ended.
+ * A thread writes all of a call into its ring before the call, and the end behind it. A record at
+ * the head that is younger than the one before is of this round; it has not returned when it has no
+ * end that is younger still. Members of a group stay behind the head until the group has ended.
  *
  * Return: bytes of @text; 0: in none.
  */
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room);
 
-/* t_begin: ns since the epoch; t_end 0. Of what makes a communicator: stream, its uid folded; peer, our rank in it; bytes, its
- * ranks; 0 where not known. */
+/* t_begin: ns since the epoch; t_end 0. Of what makes a communicator: stream, its uid folded; peer,
+ * our rank in it; bytes, its ranks; 0 where not known. */
 struct capo_unfinished_call {
         enum capo_unfinished_where where;
         struct capo_record record;

@@ -14,14 +14,16 @@
 
 /* ---- what is known about a communicator ---- */
 
-static void set_layout(struct capo_shape *s, const struct capo_layout *layout, char *text, size_t room)
+static void set_layout(struct capo_shape *s, const struct capo_layout *layout, char *text,
+                       size_t room)
 {
         s->layout = capo_layout_print(layout, text, room);
         s->min_local = (int)capo_layout_smallest(layout);
         s->max_local = (int)capo_layout_largest(layout);
 }
 
-void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, size_t room, struct capo_layout_why *why)
+void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, size_t room,
+                     struct capo_layout_why *why)
 {
         const struct capo_layout_told told = {s->n_ranks, s->n_nodes, s->min_local, s->max_local};
         struct capo_layout world, layout;
@@ -70,7 +72,8 @@ bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, co
                 {"layout", !w->layout || layout_holds(w->layout, s)},
                 {"min_local", range_includes(w->min_local, s->min_local)},
                 {"max_local", range_includes(w->max_local, s->max_local)},
-                {"class", !w->class_name || (s->class_name && !strcmp(w->class_name, s->class_name))},
+                {"class",
+                 !w->class_name || (s->class_name && !strcmp(w->class_name, s->class_name))},
                 {"nccl", range_includes(w->nccl, s->nccl > 0 ? s->nccl : -1)},
                 {"comm", !w->comm || (s->comm && !fnmatch(w->comm, s->comm, 0))},
         };
@@ -96,13 +99,14 @@ bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *s,
 
 bool capo_when_asks(const struct capo_when *w)
 {
-        return !capo_range_any(w->pipe_ops) || !capo_range_any(w->ring_gbs) || !capo_range_any(w->tree_gbs) ||
-               w->link || w->reg_buff >= 0;
+        return !capo_range_any(w->pipe_ops) || !capo_range_any(w->ring_gbs) ||
+               !capo_range_any(w->tree_gbs) || w->link || w->reg_buff >= 0;
 }
 
 bool capo_when_asked(const struct capo_when *w, const struct capo_question *q)
 {
-        return range_includes(w->pipe_ops, q->pipe_ops) && range_includes(w->ring_gbs, q->ring_gbs) &&
+        return range_includes(w->pipe_ops, q->pipe_ops) &&
+               range_includes(w->ring_gbs, q->ring_gbs) &&
                range_includes(w->tree_gbs, q->tree_gbs) && (!w->link || w->link == q->link) &&
                (w->reg_buff < 0 || w->reg_buff == q->reg_buff);
 }

@@ -2,16 +2,18 @@
 /*
  * Which rules hold for a communicator, and in which order.
  *
- * A rule's conditions are of two kinds. The settled ones (nodes, ranks, layout, local ranks, class, NCCL version, name)
- * are answered once, when the communicator is made. The asked ones (pipe_ops, reg_buff, link, bandwidths) can change
- * from question to question and are answered from the question alone, never from history: all ranks see the same
- * question, and all ranks answer alike, whatever else any of them asked before.
+ * A rule's conditions are of two kinds. The settled ones (nodes, ranks, layout, local ranks, class,
+ * NCCL version, name) are answered once, when the communicator is made. The asked ones (pipe_ops,
+ * reg_buff, link, bandwidths) can change from question to question and are answered from the
+ * question alone, never from history: all ranks see the same question, and all ranks answer alike,
+ * whatever else any of them asked before.
  *
- * Link and bandwidth come out of the cost table. NCCL offers Ring/LL128 only where every path inside the nodes is
- * NVLink (direct or over one GPU) and every path between them at most one PCIe switch (src/graph/tuning.cc), so the
- * presence of that cell is the link class, at any size. A cell's value is latency + bytes / bandwidth; from 16 MiB on
- * the latency is small, and bytes / value x bus-bandwidth factor is the bandwidth of NCCL's graph. Below that size
- * nobody can tell the two apart in one table, so there the bandwidths are "not known" and conditions on them do not
+ * Link and bandwidth come out of the cost table. NCCL offers Ring/LL128 only where every path
+ * inside the nodes is NVLink (direct or over one GPU) and every path between them at most one PCIe
+ * switch (src/graph/tuning.cc), so the presence of that cell is the link class, at any size. A
+ * cell's value is latency + bytes / bandwidth; from 16 MiB on the latency is small, and bytes /
+ * value x bus-bandwidth factor is the bandwidth of NCCL's graph. Below that size nobody can tell
+ * the two apart in one table, so there the bandwidths are "not known" and conditions on them do not
  * hold.
  */
 #ifndef CAPO_MATCH_H
@@ -28,16 +30,16 @@ struct capo_shape {
         int n_ranks, n_nodes;
         int min_local, max_local; /* -1 not known */
         int nccl;                 /* NCCL_VERSION_CODE; 0 not known */
-        bool allow_modelled;      /* rules that no clock has seen may decide (CAPO_ALLOW_MODELLED) */
-        const char *layout;       /* canonical, NULL not known */
-        const char *class_name;   /* allocation class, NULL not known */
-        const char *comm;         /* name, NULL not known */
+        bool allow_modelled;    /* rules that no clock has seen may decide (CAPO_ALLOW_MODELLED) */
+        const char *layout;     /* canonical, NULL not known */
+        const char *class_name; /* allocation class, NULL not known */
+        const char *comm;       /* name, NULL not known */
 };
 
 /**
  * capo_shape_fill() - derive what the numbers imply (core/base/layout.h, capo_layout_of_comm)
- * @shape:    n_ranks and n_nodes known, min_local and max_local -1 or known; all three of the layout are filled in
- *            where they follow
+ * @shape:    n_ranks and n_nodes known, min_local and max_local -1 or known; all three of the
+ *            layout are filled in where they follow
  * @launcher: the launcher's layout of the whole job, or NULL
  * @text:     where the layout is kept, CAPO_LAYOUT_TEXT bytes; must outlive @shape
  * @why:      who settled it and what was dropped; may be NULL
@@ -45,7 +47,8 @@ struct capo_shape {
 void capo_shape_fill(struct capo_shape *shape, const char *launcher, char *text, size_t room,
                      struct capo_layout_why *why);
 
-/** capo_shape_claim() - a shape of which one layout is believed: layout, min_local, max_local. @text as above. */
+/** capo_shape_claim() - a shape of which one layout is believed: layout, min_local, max_local.
+ * @text as above. */
 void capo_shape_claim(struct capo_shape *shape, const char *layout, char *text, size_t room);
 
 /* One question, in our own words. */
@@ -62,16 +65,20 @@ struct capo_question {
  * capo_when_settled() - do the settled conditions hold?
  * @why: NULL, or set to the key of the first that does not
  */
-bool capo_when_settled(const struct capo_when *when, const struct capo_shape *shape, const char **why);
-/** capo_rule_settled() - do the settled conditions hold, and may the rule be used? @why as above; for a modelled rule
- * that @shape does not allow, and of which all else holds, words that say so. */
-bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *shape, const char **why);
+bool capo_when_settled(const struct capo_when *when, const struct capo_shape *shape,
+                       const char **why);
+/** capo_rule_settled() - do the settled conditions hold, and may the rule be used? @why as above;
+ * for a modelled rule that @shape does not allow, and of which all else holds, words that say so.
+ */
+bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *shape,
+                       const char **why);
 /** capo_when_asked() - do the conditions on the question hold? capo_when_asks() - are there any? */
 bool capo_when_asked(const struct capo_when *when, const struct capo_question *question);
 bool capo_when_asks(const struct capo_when *when);
 
-/** capo_rule_compare() - < 0: @a wins over @b. The order is that of docs/profile-format.md, "Which rule wins". @why:
- * NULL, or set to the key that decided. Never 0 for two rules of one profile. CSV profiles: the order in the file. */
+/** capo_rule_compare() - < 0: @a wins over @b. The order is that of docs/profile-format.md, "Which
+ * rule wins". @why: NULL, or set to the key that decided. Never 0 for two rules of one profile. CSV
+ * profiles: the order in the file. */
 int capo_rule_compare(const struct capo_profile *profile, uint32_t a, uint32_t b, const char **why);
 
 /**
@@ -81,6 +88,7 @@ int capo_rule_compare(const struct capo_profile *profile, uint32_t a, uint32_t b
  *
  * Return: how many, 0 included; -ENOMEM.
  */
-int capo_match(const struct capo_profile *profile, const struct capo_shape *shape, uint32_t **order);
+int capo_match(const struct capo_profile *profile, const struct capo_shape *shape,
+               uint32_t **order);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON form of a profile, read. Keys are tables; a key that is not in its table, or comes twice, is an error where
- * it stands. profile_write.c writes the same form.
+ * The JSON form of a profile, read. Keys are tables; a key that is not in its table, or comes
+ * twice, is an error where it stands. profile_write.c writes the same form.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,14 +16,15 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("name"),    WORD("provenance"),
-                                                  WORD("platform"),     WORD("layouts"), WORD("rules")};
+static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("name"),
+                                                  WORD("provenance"),   WORD("platform"),
+                                                  WORD("layouts"),      WORD("rules")};
 enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RULES };
 
-static const struct capo_slice row_keys[] = {WORD("upto"),       WORD("algo"),   WORD("proto"),     WORD("channels"),
-                                             WORD("leave"),      WORD("us"),     WORD("spread_us"), WORD("gain"),
-                                             WORD("samples"),    WORD("kernel"), WORD("ctas"),      WORD("cluster"),
-                                             WORD("cta_policy"), WORD("chunk")};
+static const struct capo_slice row_keys[] = {
+        WORD("upto"), WORD("algo"),      WORD("proto"),      WORD("channels"), WORD("leave"),
+        WORD("us"),   WORD("spread_us"), WORD("gain"),       WORD("samples"),  WORD("kernel"),
+        WORD("ctas"), WORD("cluster"),   WORD("cta_policy"), WORD("chunk")};
 enum {
         ROW_UPTO,
         ROW_ALGO,
@@ -41,8 +42,9 @@ enum {
         ROW_CHUNK
 };
 
-static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"), WORD("algo"),
-                                                  WORD("proto"), WORD("gpu"),   WORD("scale")};
+static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"),
+                                                  WORD("algo"),  WORD("proto"), WORD("gpu"),
+                                                  WORD("scale")};
 enum { CONST_TABLE, CONST_VALUE, CONST_LINK, CONST_ALGO, CONST_PROTO, CONST_GPU, CONST_SCALE };
 
 /* Equal without regard to case, '_' and '-'? @word is in small letters. */
@@ -57,7 +59,8 @@ static bool same_letters(struct capo_slice text, const char *word)
                         word++;
                 if (text.at == end || !*word)
                         return text.at == end && !*word;
-                if (*text.at != *word && (*text.at < 'A' || *text.at > 'Z' || (*text.at | 0x20) != *word))
+                if (*text.at != *word &&
+                    (*text.at < 'A' || *text.at > 'Z' || (*text.at | 0x20) != *word))
                         return false;
         }
 }
@@ -83,7 +86,8 @@ static bool read_word(struct capo_json *r, const struct capo_slice *words, size_
 
 static bool size_value(struct capo_json *r, uint64_t *out)
 {
-        static const char what[] = "a size: bytes as a number, or text like \"64K\", \"1.5G\" or \"max\"";
+        static const char what[] =
+                "a size: bytes as a number, or text like \"64K\", \"1.5G\" or \"max\"";
         const char *where, *end;
         char text[40];
         int e = -EINVAL;
@@ -116,7 +120,8 @@ static bool whole_number(struct capo_json *r, double min, double max, double *ou
 
         if (!capo_json_number(r, out, what))
                 return false;
-        return (*out >= min && *out <= max && *out == (double)(int64_t)*out) || capo_json_fail(r, where, "%s", what);
+        return (*out >= min && *out <= max && *out == (double)(int64_t)*out) ||
+               capo_json_fail(r, where, "%s", what);
 }
 
 static bool read_evidence(struct capo_json *r, float *out, bool negative)
@@ -127,7 +132,8 @@ static bool read_evidence(struct capo_json *r, float *out, bool negative)
         if (!capo_json_number(r, &value, "a number"))
                 return false;
         *out = (float)value;
-        return ((value >= 0 || negative) && isfinite(*out)) || capo_json_fail(r, where, "a number of at least 0");
+        return ((value >= 0 || negative) && isfinite(*out)) ||
+               capo_json_fail(r, where, "a number of at least 0");
 }
 
 /* "symk RSxLD_AGxST", as pages name a symmetric kernel, is kept as NCCL's SYMK_RSxLD_AGxST. */
@@ -142,7 +148,8 @@ static bool read_kernel(struct capo_json *r, struct capo_profile *p, const char 
                 return false;
         n = strlen(text);
         if (n < 6 || strncasecmp(text, "symk ", 5) ||
-            strspn(text + 5, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n - 5)
+            strspn(text + 5, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") !=
+                    n - 5)
                 return capo_json_fail(r, where, "%s", what);
         for (int i = 0; i < 4; i++)
                 text[i] = (char)toupper((unsigned char)text[i]);
@@ -151,7 +158,8 @@ static bool read_kernel(struct capo_json *r, struct capo_profile *p, const char 
         return *out || capo_json_fail(r, where, "enough memory");
 }
 
-static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_row *row, const char **upto_at)
+static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_row *row,
+                     const char **upto_at)
 {
         int k;
         uint32_t seen = 0;
@@ -180,12 +188,14 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                                 row->proto++;
                         break;
                 case ROW_CHANNELS:
-                        if (whole_number(r, 1, CAPO_CHANNELS_MAX, &n, "a number of channels, 1 to 64"))
+                        if (whole_number(r, 1, CAPO_CHANNELS_MAX, &n,
+                                         "a number of channels, 1 to 64"))
                                 row->channels = (uint8_t)n;
                         break;
                 case ROW_LEAVE:
                         if (capo_json_bool(r, &leave, "true") && !leave)
-                                capo_json_fail(r, where, "true (a row without \"leave\" has algo and proto)");
+                                capo_json_fail(r, where,
+                                               "true (a row without \"leave\" has algo and proto)");
                         break;
                 case ROW_US: read_evidence(r, &row->us, false); break;
                 case ROW_SPREAD: read_evidence(r, &row->spread_us, false); break;
@@ -221,10 +231,15 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                 return false;
         if (!(seen & 1u << ROW_UPTO))
                 return capo_json_fail(r, start, "the key upto in this row");
-        if (leave && (row->algo || row->proto || row->channels || row->chunk || seen & 1u << ROW_GAIN))
-                return capo_json_fail(r, start, "a row with \"leave\" to have no algo, proto, channels, chunk or gain");
+        if (leave &&
+            (row->algo || row->proto || row->channels || row->chunk || seen & 1u << ROW_GAIN))
+                return capo_json_fail(
+                        r, start,
+                        "a row with \"leave\" to have no algo, proto, channels, chunk or gain");
         if (leave && capo_row_turned(row))
-                return capo_json_fail(r, start, "a row with \"leave\" to have no kernel, ctas, cluster or cta_policy");
+                return capo_json_fail(
+                        r, start,
+                        "a row with \"leave\" to have no kernel, ctas, cluster or cta_policy");
         if (!leave && (!row->algo || !row->proto) &&
             (row->algo || row->proto || row->channels || row->chunk || !capo_row_turned(row)))
                 return capo_json_fail(r, start, "algo and proto in this row, or \"leave\": true");
@@ -233,7 +248,8 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
 
 static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_coll coll)
 {
-        const struct capo_row blank = {.coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
+        const struct capo_row blank = {
+                .coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
         const char *where = NULL, *open = capo_json_here(r);
         uint64_t last = 0;
         bool any = false;
@@ -246,9 +262,10 @@ static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_col
                 if (!read_row(r, p, &row, &where))
                         return false;
                 if (any && row.upto <= last)
-                        return capo_json_fail(r, where,
-                                              "a size above the row before it (%llu), so that rows do not overlap",
-                                              (unsigned long long)last);
+                        return capo_json_fail(
+                                r, where,
+                                "a size above the row before it (%llu), so that rows do not overlap",
+                                (unsigned long long)last);
                 row.from = any ? last + 1 : 0;
                 last = row.upto;
                 any = true;
@@ -258,20 +275,22 @@ static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_col
         if (!r->failed && !any)
                 return capo_json_fail(r, open, "at least one row");
         if (!r->failed && last != UINT64_MAX)
-                return capo_json_fail(r, where, "\"max\" in the last row, so that no size is left out");
+                return capo_json_fail(r, where,
+                                      "\"max\" in the last row, so that no size is left out");
         return !r->failed;
 }
 
 static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kind, const char **out)
 {
-        const char *what =
-                kind == LAYOUT ? "a layout like \"3+5\", \"even\" or \"uneven\"" : "a text that is not empty";
+        const char *what = kind == LAYOUT ? "a layout like \"3+5\", \"even\" or \"uneven\""
+                                          : "a text that is not empty";
         char text[4096], canonical[4096];
         const char *where = capo_json_here(r);
 
         if (!capo_json_text(r, text, sizeof text, what))
                 return false;
-        if (!*text || (kind == LAYOUT && capo_layout_canonical(text, canonical, sizeof canonical) < 0))
+        if (!*text ||
+            (kind == LAYOUT && capo_layout_canonical(text, canonical, sizeof canonical) < 0))
                 return capo_json_fail(r, where, "%s", what);
         *out = capo_profile_keep(p, kind == LAYOUT ? canonical : text);
         return *out || capo_json_fail(r, where, "enough memory");
@@ -294,7 +313,9 @@ static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_w
                 switch (when_keys[k].kind) {
                 case RANGE:
                 case GBS:
-                case NCCL: capo_range_read(r, (enum capo_range_kind)when_keys[k].kind, field); break;
+                case NCCL:
+                        capo_range_read(r, (enum capo_range_kind)when_keys[k].kind, field);
+                        break;
                 case LAYOUT:
                 case TEXT:
                 case PATTERN: read_text(r, p, when_keys[k].kind, field); break;
@@ -328,12 +349,17 @@ static bool read_constant(struct capo_json *r, struct capo_profile *p)
                 bool good = false;
 
                 switch (k) {
-                case CONST_TABLE: read_word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table); break;
+                case CONST_TABLE:
+                        read_word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table);
+                        break;
                 case CONST_VALUE:
-                        if (capo_json_number(r, &c.value, "a number") && !(c.value >= 0 && c.value < 1e9))
+                        if (capo_json_number(r, &c.value, "a number") &&
+                            !(c.value >= 0 && c.value < 1e9))
                                 capo_json_fail(r, where, "microseconds or GB/s, at least 0");
                         break;
-                case CONST_LINK: read_word(r, constant_links, N_ELEMENTS(constant_links), &link); break;
+                case CONST_LINK:
+                        read_word(r, constant_links, N_ELEMENTS(constant_links), &link);
+                        break;
                 case CONST_ALGO: read_word(r, algo_words, N_ELEMENTS(algo_words), &algo); break;
                 case CONST_PROTO: read_word(r, proto_words, N_ELEMENTS(proto_words), &proto); break;
                 case CONST_GPU: read_word(r, constant_gpus, N_ELEMENTS(constant_gpus), &gpu); break;
@@ -418,7 +444,8 @@ static bool read_notes(struct capo_json *r, struct capo_profile *p, enum capo_se
                 _cleanup_free_ char *json = NULL;
 
                 if (key.size >= sizeof text || memchr(key.at, 0, key.size))
-                        return capo_json_fail(r, r->key, "a key of at most %zu bytes", sizeof text - 1);
+                        return capo_json_fail(r, r->key, "a key of at most %zu bytes",
+                                              sizeof text - 1);
                 memcpy(text, key.at, key.size);
                 text[key.size] = 0;
                 for (uint32_t i = 0; i < p->n_notes[section]; i++) {
@@ -450,11 +477,13 @@ static bool read_document(struct capo_json *r, struct capo_profile *p)
 
                 switch (k) {
                 case DOC_VERSION:
-                        if (!whole_number(r, 1, 1e9, &version, "the version of the profile format, 1"))
+                        if (!whole_number(r, 1, 1e9, &version,
+                                          "the version of the profile format, 1"))
                                 return false;
                         if (version > CAPO_PROFILE_VERSION)
                                 return capo_json_fail(
-                                        r, where, "version %d of the profile format (the file is newer than this capo)",
+                                        r, where,
+                                        "version %d of the profile format (the file is newer than this capo)",
                                         CAPO_PROFILE_VERSION);
                         break;
                 case DOC_NAME: {
@@ -488,7 +517,8 @@ static bool read_document(struct capo_json *r, struct capo_profile *p)
         return capo_json_end(r);
 }
 
-int capo_profile_parse_json(struct capo_profile *p, const char *text, size_t size, struct capo_fault *fault)
+int capo_profile_parse_json(struct capo_profile *p, const char *text, size_t size,
+                            struct capo_fault *fault)
 {
         struct capo_json r;
         bool good;

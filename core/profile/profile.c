@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in memory: making, keeping, loading. The two file formats are in parse.c, profile_write.c and profile_csv.c.
+ * Profiles in memory: making, keeping, loading. The two file formats are in parse.c,
+ * profile_write.c and profile_csv.c.
  *
- * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into the rows by index,
- * so that arrays may move while a profile is built. Nothing is shared between profiles and nothing is changed after
- * loading, so any number of threads may read one.
+ * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into
+ * the rows by index, so that arrays may move while a profile is built. Nothing is shared between
+ * profiles and nothing is changed after loading, so any number of threads may read one.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -96,17 +97,20 @@ void capo_profile_freep(struct capo_profile **p)
         capo_profile_free(*p);
 }
 
-int capo_profile_note_json(struct capo_profile *p, enum capo_section section, const char *key, const char *json)
+int capo_profile_note_json(struct capo_profile *p, enum capo_section section, const char *key,
+                           const char *json)
 {
         struct capo_note note = {capo_profile_keep(p, key), capo_profile_keep(p, json)};
 
-        if (!note.key || !note.json || capo_array_room(&p->notes[section], p->n_notes[section], sizeof note) < 0)
+        if (!note.key || !note.json ||
+            capo_array_room(&p->notes[section], p->n_notes[section], sizeof note) < 0)
                 return -ENOMEM;
         p->notes[section][p->n_notes[section]++] = note;
         return 0;
 }
 
-int capo_profile_note(struct capo_profile *p, enum capo_section section, const char *key, const char *text)
+int capo_profile_note(struct capo_profile *p, enum capo_section section, const char *key,
+                      const char *text)
 {
         _cleanup_free_ char *json = NULL;
         size_t size;
@@ -120,7 +124,8 @@ int capo_profile_note(struct capo_profile *p, enum capo_section section, const c
         return capo_profile_note_json(p, section, key, json);
 }
 
-int capo_profile_note_number(struct capo_profile *p, enum capo_section section, const char *key, double value)
+int capo_profile_note_number(struct capo_profile *p, enum capo_section section, const char *key,
+                             double value)
 {
         char json[32];
 
@@ -169,10 +174,12 @@ int capo_profile_row(struct capo_profile *p, const struct capo_row *row)
         struct capo_rule *rule = p->n_rules ? &p->rules[p->n_rules - 1] : NULL;
         uint32_t n;
 
-        if (!rule || row->coll >= CAPO_COLLS || !row->algo != !row->proto || row->algo >= CAPO_ALGOS ||
-            row->proto >= CAPO_PROTOS || row->channels > CAPO_CHANNELS_MAX || row->ctas > CAPO_CHANNELS_MAX ||
+        if (!rule || row->coll >= CAPO_COLLS || !row->algo != !row->proto ||
+            row->algo >= CAPO_ALGOS || row->proto >= CAPO_PROTOS ||
+            row->channels > CAPO_CHANNELS_MAX || row->ctas > CAPO_CHANNELS_MAX ||
             row->cluster > CAPO_CLUSTER_MAX + 1 || row->cta_policy > 2 ||
-            (row->chunk && (!row->algo || row->chunk < CAPO_CHUNK_MIN || row->chunk > CAPO_CHUNK_MAX)))
+            (row->chunk &&
+             (!row->algo || row->chunk < CAPO_CHUNK_MIN || row->chunk > CAPO_CHUNK_MAX)))
                 return -EINVAL;
         n = rule->count[row->coll];
         copy.from = 0;
@@ -201,7 +208,8 @@ int capo_profile_constant(struct capo_profile *p, const struct capo_constant *co
 {
         struct capo_rule *rule = p->n_rules ? &p->rules[p->n_rules - 1] : NULL;
 
-        if (!rule || constant->table >= CAPO_CONST_TABLES || !isfinite(constant->value) || constant->value < 0)
+        if (!rule || constant->table >= CAPO_CONST_TABLES || !isfinite(constant->value) ||
+            constant->value < 0)
                 return -EINVAL;
         for (int i = 0; i < 3; i++) {
                 if (constant->index[i] >= constant_room[constant->table][i])
@@ -223,7 +231,8 @@ int capo_profile_layout(struct capo_profile *p, const struct capo_layout_cost *c
         if (!c.layout || capo_layout_parse(c.layout, &layout, NULL) < 0)
                 return -EINVAL;
         for (int k = 0; k < CAPO_COLLS; k++) {
-                if (c.gbs[k] && !(c.gbs[k] > 0 && c.us[k] > 0 && isfinite(c.us[k]) && isfinite(c.gbs[k])))
+                if (c.gbs[k] &&
+                    !(c.gbs[k] > 0 && c.us[k] > 0 && isfinite(c.us[k]) && isfinite(c.gbs[k])))
                         return -EINVAL;
                 any |= c.gbs[k] > 0;
         }
@@ -246,7 +255,8 @@ int capo_layout_canonical(const char *text, char *out, size_t room)
         struct capo_layout layout;
         char plain[CAPO_LAYOUT_TEXT];
 
-        if (!strcasecmp(text, "even") || !strcasecmp(text, "uneven") || !strcasecmp(text, "min<max"))
+        if (!strcasecmp(text, "even") || !strcasecmp(text, "uneven") ||
+            !strcasecmp(text, "min<max"))
                 strcpy(plain, strcasecmp(text, "even") ? "uneven" : "even");
         else if (capo_layout_parse(text, &layout, NULL) < 0)
                 return -EINVAL;
@@ -296,7 +306,8 @@ uint32_t capo_profile_chunks(const struct capo_profile *p)
         return n;
 }
 
-const char *capo_profile_agreement(const struct capo_profile *p, bool allow_modelled, char text[CAPO_AGREEMENT])
+const char *capo_profile_agreement(const struct capo_profile *p, bool allow_modelled,
+                                   char text[CAPO_AGREEMENT])
 {
         snprintf(text, CAPO_AGREEMENT, "%s%s", p->digest, allow_modelled ? "+modelled" : "");
         return text;
@@ -321,10 +332,12 @@ int capo_profile_parse(const char *text, size_t size, const char *file, struct c
         while (i < size && isspace((unsigned char)text[i]))
                 i++;
         if (i == size)
-                return capo_profile_fault(-EINVAL, fault,
-                                          "%s:1:1: expected a profile (JSON or CSV), found an empty file", file);
+                return capo_profile_fault(
+                        -EINVAL, fault,
+                        "%s:1:1: expected a profile (JSON or CSV), found an empty file", file);
         p->csv = isalpha((unsigned char)text[i]) || text[i] == '#';
-        r = p->csv ? capo_profile_parse_csv(p, text, size, fault) : capo_profile_parse_json(p, text, size, fault);
+        r = p->csv ? capo_profile_parse_csv(p, text, size, fault)
+                   : capo_profile_parse_json(p, text, size, fault);
         if (r < 0)
                 return r;
         *out = steal(&p);
@@ -334,7 +347,8 @@ int capo_profile_parse(const char *text, size_t size, const char *file, struct c
 int capo_profile_load(const char *path, struct capo_profile **out, struct capo_fault *fault)
 {
         bool input = !strcmp(path, "-");
-        _cleanup_close_ int fd = input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        _cleanup_close_ int fd =
+                input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         _cleanup_free_ char *text = NULL;
         struct stat st;
         size_t size = 0;
@@ -350,7 +364,8 @@ int capo_profile_load(const char *path, struct capo_profile **out, struct capo_f
         if (r < 0)
                 return capo_profile_fault(r, fault, "%s: %s", path,
                                           r == -ENOTSUP ? "not a regular file"
-                                          : r == -EFBIG ? "larger than 256 MiB, too large for a profile"
-                                                        : strerror(-r));
+                                          : r == -EFBIG
+                                                  ? "larger than 256 MiB, too large for a profile"
+                                                  : strerror(-r));
         return capo_profile_parse(text, size, input ? "(standard input)" : path, out, fault);
 }

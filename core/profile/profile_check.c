@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks over a whole profile. Each is a small function over rules or rows; the only shared idea is implication: if
- * condition A holds whenever B does, and A comes first, B never gets its turn.
+ * Checks over a whole profile. Each is a small function over rules or rows; the only shared idea is
+ * implication: if condition A holds whenever B does, and A comes first, B never gets its turn.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-#define ROWS_COMPARED 20000 /* each row is compared with the rows before it, each layout with all */
+#define ROWS_COMPARED 20000 /* each row is compared with the rows before it, each layout with all \
+                             */
 
 struct check {
         const struct capo_profile *p;
@@ -29,7 +30,8 @@ struct check {
 };
 
 static void __attribute__((format(printf, 4, 5)))
-report_finding(struct check *c, enum capo_finding_level level, uint32_t line, const char *format, ...)
+report_finding(struct check *c, enum capo_finding_level level, uint32_t line, const char *format,
+               ...)
 {
         char text[500];
         va_list args;
@@ -49,7 +51,8 @@ static bool predates_fact(struct capo_range nccl, enum capo_nccl_fact fact)
 
 static bool covers_range(struct capo_range outer, struct capo_range inner)
 {
-        return capo_range_any(outer) || (!capo_range_any(inner) && outer.min <= inner.min && inner.max <= outer.max);
+        return capo_range_any(outer) ||
+               (!capo_range_any(inner) && outer.min <= inner.min && inner.max <= outer.max);
 }
 
 static bool covers_text(const char *outer, const char *inner)
@@ -60,25 +63,33 @@ static bool covers_text(const char *outer, const char *inner)
 /* Does @outer hold whenever @inner does? False when in doubt. */
 static bool when_implies(const struct capo_when *inner, const struct capo_when *outer)
 {
-        return covers_range(outer->nodes, inner->nodes) && covers_range(outer->ranks, inner->ranks) &&
-               covers_range(outer->min_local, inner->min_local) && covers_range(outer->max_local, inner->max_local) &&
-               covers_range(outer->nccl, inner->nccl) && covers_range(outer->pipe_ops, inner->pipe_ops) &&
-               covers_range(outer->ring_gbs, inner->ring_gbs) && covers_range(outer->tree_gbs, inner->tree_gbs) &&
-               covers_text(outer->layout, inner->layout) && covers_text(outer->class_name, inner->class_name) &&
-               covers_text(outer->comm, inner->comm) && (!outer->link || outer->link == inner->link) &&
+        return covers_range(outer->nodes, inner->nodes) &&
+               covers_range(outer->ranks, inner->ranks) &&
+               covers_range(outer->min_local, inner->min_local) &&
+               covers_range(outer->max_local, inner->max_local) &&
+               covers_range(outer->nccl, inner->nccl) &&
+               covers_range(outer->pipe_ops, inner->pipe_ops) &&
+               covers_range(outer->ring_gbs, inner->ring_gbs) &&
+               covers_range(outer->tree_gbs, inner->tree_gbs) &&
+               covers_text(outer->layout, inner->layout) &&
+               covers_text(outer->class_name, inner->class_name) &&
+               covers_text(outer->comm, inner->comm) &&
+               (!outer->link || outer->link == inner->link) &&
                (outer->reg_buff < 0 || outer->reg_buff == inner->reg_buff);
 }
 
-/* What a call's own config does only where @row asks it of a collective that has it (public sources of 2.31). */
+/* What a call's own config does only where @row asks it of a collective that has it (public sources
+ * of 2.31). */
 static void check_turned(struct check *c, const struct capo_row *row)
 {
         if (row->kernel && (row->coll == CAPO_COLL_BROADCAST || row->coll == CAPO_COLL_REDUCE))
                 report_finding(c, CAPO_FINDING_ERROR, row->line,
-                               "%s has no symmetric kernel in any NCCL: %s does nothing", capo_coll_word(row->coll),
-                               row->kernel + 5);
+                               "%s has no symmetric kernel in any NCCL: %s does nothing",
+                               capo_coll_word(row->coll), row->kernel + 5);
         if (row->cta_policy == 2 && row->coll != CAPO_COLL_ALLGATHER)
-                report_finding(c, CAPO_FINDING_WARNING, row->line,
-                               "cta_policy zero: of these collectives only all-gather can be done by copy engines");
+                report_finding(
+                        c, CAPO_FINDING_WARNING, row->line,
+                        "cta_policy zero: of these collectives only all-gather can be done by copy engines");
 }
 
 /* NCCL makes whole grains of a chunk, by rounding down; less than one would be none. */
@@ -87,13 +98,15 @@ static void check_chunk(struct check *c, const struct capo_row *row)
         unsigned grain = capo_proto_grain(row->proto);
 
         if (row->chunk && row->chunk < grain)
-                report_finding(c, CAPO_FINDING_WARNING, row->line,
-                               "chunk is less than the %u bytes that %s moves at least: that is taken", grain,
-                               capo_proto_name(row->proto));
+                report_finding(
+                        c, CAPO_FINDING_WARNING, row->line,
+                        "chunk is less than the %u bytes that %s moves at least: that is taken",
+                        grain, capo_proto_name(row->proto));
         else if (row->chunk && row->chunk % grain)
-                report_finding(c, CAPO_FINDING_NOTE, row->line,
-                               "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down to %u", grain,
-                               capo_proto_name(row->proto), row->chunk / grain * grain);
+                report_finding(
+                        c, CAPO_FINDING_NOTE, row->line,
+                        "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down to %u",
+                        grain, capo_proto_name(row->proto), row->chunk / grain * grain);
 }
 
 static void check_rows(struct check *c)
@@ -106,11 +119,12 @@ static void check_rows(struct check *c)
                         report_finding(c, CAPO_FINDING_ERROR, row->line,
                                        "%s has no %s with %s in any NCCL: the row never applies",
                                        capo_coll_word(row->coll), algo, proto);
-                else if (row->channels &&
-                         (row->algo == CAPO_ALGO_COLLNET_DIRECT || row->algo == CAPO_ALGO_COLLNET_CHAIN))
-                        report_finding(c, CAPO_FINDING_WARNING, row->line,
-                                       "channels is ignored: NCCL takes it unchecked for %s, so capo leaves it alone",
-                                       algo);
+                else if (row->channels && (row->algo == CAPO_ALGO_COLLNET_DIRECT ||
+                                           row->algo == CAPO_ALGO_COLLNET_CHAIN))
+                        report_finding(
+                                c, CAPO_FINDING_WARNING, row->line,
+                                "channels is ignored: NCCL takes it unchecked for %s, so capo leaves it alone",
+                                algo);
                 else if (row->channels && row->coll == CAPO_COLL_ALLGATHER)
                         report_finding(
                                 c, CAPO_FINDING_NOTE, row->line,
@@ -119,9 +133,10 @@ static void check_rows(struct check *c)
                 check_turned(c, row);
                 check_chunk(c, row);
                 if (row->algo && row->gain < 0)
-                        report_finding(c, CAPO_FINDING_WARNING, row->line,
-                                       "by its own evidence this is slower than NCCL's choice (gain %g)",
-                                       (double)row->gain);
+                        report_finding(
+                                c, CAPO_FINDING_WARNING, row->line,
+                                "by its own evidence this is slower than NCCL's choice (gain %g)",
+                                (double)row->gain);
         }
 }
 
@@ -132,7 +147,8 @@ static void check_neighbours(struct check *c)
                 const struct capo_row *a = &c->p->rows[i - 1], *b = &c->p->rows[i];
 
                 if (b->from && a->coll == b->coll && a->algo == b->algo && a->proto == b->proto &&
-                    a->channels == b->channels && !a->algo && !capo_row_turned(a) && !capo_row_turned(b))
+                    a->channels == b->channels && !a->algo && !capo_row_turned(a) &&
+                    !capo_row_turned(b))
                         report_finding(c, CAPO_FINDING_NOTE, b->line,
                                        "says the same as the row before it; one row would do");
         }
@@ -147,16 +163,18 @@ static void check_layout(struct check *c, const struct capo_rule *rule)
         if (!w->layout || !strcmp(w->layout, "even") || !strcmp(w->layout, "uneven") ||
             capo_layout_parse(w->layout, &layout, NULL) < 0)
                 return;
-#define OUTSIDE(range, value) (!capo_range_any(range) && ((value) < (range).min || (value) > (range).max))
+#define OUTSIDE(range, value) \
+        (!capo_range_any(range) && ((value) < (range).min || (value) > (range).max))
         wrong = OUTSIDE(w->nodes, layout.n_nodes) || OUTSIDE(w->ranks, layout.n_ranks) ||
                 OUTSIDE(w->min_local, capo_layout_smallest(&layout)) ||
                 OUTSIDE(w->max_local, capo_layout_largest(&layout));
 #undef OUTSIDE
         if (wrong)
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the rule never holds: layout %s has %u nodes and %u ranks, %u to %u on a node",
-                               w->layout, layout.n_nodes, layout.n_ranks, capo_layout_smallest(&layout),
-                               capo_layout_largest(&layout));
+                report_finding(
+                        c, CAPO_FINDING_ERROR, rule->line,
+                        "the rule never holds: layout %s has %u nodes and %u ranks, %u to %u on a node",
+                        w->layout, layout.n_nodes, layout.n_ranks, capo_layout_smallest(&layout),
+                        capo_layout_largest(&layout));
 }
 
 static void check_rule(struct check *c, const struct capo_rule *rule)
@@ -167,25 +185,32 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         for (int k = 0; k < CAPO_COLLS; k++)
                 rows |= rule->count[k] > 0;
         if (!rows && !rule->n_constants)
-                report_finding(c, CAPO_FINDING_WARNING, rule->line, "the rule has neither rows nor constants");
+                report_finding(c, CAPO_FINDING_WARNING, rule->line,
+                               "the rule has neither rows nor constants");
         check_layout(c, rule);
         if (!capo_range_any(w->nodes) && !capo_range_any(w->ranks) && w->ranks.max < w->nodes.min)
-                report_finding(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: fewer ranks than nodes");
-        if (!capo_range_any(w->min_local) && !capo_range_any(w->max_local) && w->min_local.min > w->max_local.max)
-                report_finding(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: min_local above max_local");
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the rule never holds: fewer ranks than nodes");
+        if (!capo_range_any(w->min_local) && !capo_range_any(w->max_local) &&
+            w->min_local.min > w->max_local.max)
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the rule never holds: min_local above max_local");
         if (rule->n_constants && capo_when_asks(w))
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the constants never apply: the rule has conditions that change from call to call");
+                report_finding(
+                        c, CAPO_FINDING_ERROR, rule->line,
+                        "the constants never apply: the rule has conditions that change from call to call");
         if (rule->n_constants && predates_fact(w->nccl, CAPO_NCCL_MODEL_CONSTANTS))
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the constants never apply: NCCL before 2.28 does not let a tuner change them");
+                report_finding(
+                        c, CAPO_FINDING_ERROR, rule->line,
+                        "the constants never apply: NCCL before 2.28 does not let a tuner change them");
         for (int k = 0; k < CAPO_COLLS; k++) {
                 for (uint32_t i = 0; i < rule->count[k]; i++) {
                         const struct capo_row *row = &c->p->rows[rule->first[k] + i];
 
                         if (row->chunk && predates_fact(w->nccl, CAPO_NCCL_CHUNK))
-                                report_finding(c, CAPO_FINDING_ERROR, row->line,
-                                               "chunk never applies: NCCL before 2.30 asks no tuner for it");
+                                report_finding(
+                                        c, CAPO_FINDING_ERROR, row->line,
+                                        "chunk never applies: NCCL before 2.30 asks no tuner for it");
                         if (!capo_row_turned(row))
                                 continue;
                         if (predates_fact(w->nccl, CAPO_NCCL_CALL_CONFIG))
@@ -206,8 +231,9 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                         "reg_buff may differ between ranks; where it does, the job hangs. Every rank must register its "
                         "buffers, or none");
         if (w->comm)
-                report_finding(c, CAPO_FINDING_WARNING, rule->line,
-                               "comm is set by hand in the program; all ranks must give the communicator one name");
+                report_finding(
+                        c, CAPO_FINDING_WARNING, rule->line,
+                        "comm is set by hand in the program; all ranks must give the communicator one name");
         if ((w->link || !capo_range_any(w->ring_gbs) || !capo_range_any(w->tree_gbs)) &&
             predates_fact(w->nccl, CAPO_NCCL_COST_TABLE))
                 report_finding(c, CAPO_FINDING_ERROR, rule->line,
@@ -219,8 +245,9 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                         const struct capo_row *row = &c->p->rows[rule->first[k] + i];
 
                         if (row->upto < CAPO_GBS_MIN_BYTES && row->algo)
-                                report_finding(c, CAPO_FINDING_ERROR, row->line,
-                                               "the row never applies: ring_gbs and tree_gbs are known from 16 MiB on");
+                                report_finding(
+                                        c, CAPO_FINDING_ERROR, row->line,
+                                        "the row never applies: ring_gbs and tree_gbs are known from 16 MiB on");
                 }
         }
 }
@@ -237,9 +264,10 @@ static void check_lists(struct check *c, const uint32_t *order, int n)
 
                                 if (!early->count[k] || !when_implies(&late->when, &early->when))
                                         continue;
-                                report_finding(c, CAPO_FINDING_ERROR, late->line,
-                                               "the %s rows cannot win: the rule of line %u always comes first",
-                                               capo_coll_word(k), early->line);
+                                report_finding(
+                                        c, CAPO_FINDING_ERROR, late->line,
+                                        "the %s rows cannot win: the rule of line %u always comes first",
+                                        capo_coll_word(k), early->line);
                                 break;
                         }
                 }
@@ -254,7 +282,8 @@ struct line {
 
 static int by_from(const void *a, const void *b)
 {
-        const struct capo_row *x = *(const struct capo_row *const *)a, *y = *(const struct capo_row *const *)b;
+        const struct capo_row *x = *(const struct capo_row *const *)a,
+                              *y = *(const struct capo_row *const *)b;
 
         return CAPO_ORDER(x->from, y->from);
 }
@@ -269,14 +298,17 @@ static int by_coll(const void *a, const void *b)
 }
 
 /*
- * CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the first line that holds
- * wins, so a line of which nothing is left never does. @of: where the lines of its collective begin, by rising size.
+ * CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the
+ * first line that holds wins, so a line of which nothing is left never does. @of: where the lines
+ * of its collective begin, by rising size.
  *
- * `free_from` is the smallest size of the line that no earlier line is known to take. An earlier line that holds that
- * size takes everything up to its own end, so free_from moves behind it; if that is beyond the line's end, nothing is
- * left. One that begins beyond free_from leaves a size free, and so do all behind it.
+ * `free_from` is the smallest size of the line that no earlier line is known to take. An earlier
+ * line that holds that size takes everything up to its own end, so free_from moves behind it; if
+ * that is beyond the line's end, nothing is left. One that begins beyond free_from leaves a size
+ * free, and so do all behind it.
  */
-static void check_line(struct check *c, const struct line *l, const struct line *of, const struct line *end)
+static void check_line(struct check *c, const struct line *l, const struct line *of,
+                       const struct line *end)
 {
         const struct capo_row *row = l->row, *e;
         uint64_t free_from = row->from;
@@ -284,7 +316,8 @@ static void check_line(struct check *c, const struct line *l, const struct line 
 
         for (; of < end && of->row->coll == row->coll && of->row->from <= row->upto; of++) {
                 e = of->row;
-                if (e >= row || e->upto < row->from || !when_implies(&l->rule->when, &of->rule->when))
+                if (e >= row || e->upto < row->from ||
+                    !when_implies(&l->rule->when, &of->rule->when))
                         continue;
                 if (!overlap || e->line < overlap)
                         overlap = e->line;
@@ -292,14 +325,17 @@ static void check_line(struct check *c, const struct line *l, const struct line 
                         continue;
                 by = e->line > by ? e->line : by;
                 if (e->upto >= row->upto) {
-                        report_finding(c, CAPO_FINDING_ERROR, row->line,
-                                       "the line cannot win: line %u and those before it cover all its sizes", by);
+                        report_finding(
+                                c, CAPO_FINDING_ERROR, row->line,
+                                "the line cannot win: line %u and those before it cover all its sizes",
+                                by);
                         return;
                 }
                 free_from = e->upto + 1;
         }
         if (overlap)
-                report_finding(c, CAPO_FINDING_WARNING, row->line, "overlaps line %u, which comes first", overlap);
+                report_finding(c, CAPO_FINDING_WARNING, row->line,
+                               "overlaps line %u, which comes first", overlap);
 }
 
 static int check_lines(struct check *c)
@@ -309,7 +345,8 @@ static int check_lines(struct check *c)
         const struct line *of[CAPO_COLLS] = {NULL};
 
         if (p->n_rows > ROWS_COMPARED) {
-                report_finding(c, CAPO_FINDING_NOTE, 0, "more than %d lines: not looked for lines that cannot win",
+                report_finding(c, CAPO_FINDING_NOTE, 0,
+                               "more than %d lines: not looked for lines that cannot win",
                                ROWS_COMPARED);
                 return 0;
         }
@@ -335,11 +372,13 @@ static int check_lines(struct check *c)
         return 0;
 }
 
-/* CSV: sizes between the smallest and the largest line of one condition that no line of that condition has. */
+/* CSV: sizes between the smallest and the largest line of one condition that no line of that
+ * condition has. */
 static int check_gaps(struct check *c)
 {
         const struct capo_profile *p = c->p;
-        const struct capo_row **list = p->n_rows <= ROWS_COMPARED ? malloc((p->n_rows + 1) * sizeof *list) : NULL;
+        const struct capo_row **list =
+                p->n_rows <= ROWS_COMPARED ? malloc((p->n_rows + 1) * sizeof *list) : NULL;
         bool *done = calloc(p->n_rules + 1, sizeof *done);
 
         for (uint32_t i = 0; list && done && i < p->n_rules; i++) {
@@ -361,10 +400,12 @@ static int check_gaps(struct check *c)
                         reach = n ? list[0]->upto : 0;
                         for (uint32_t m = 1; m < n; m++) {
                                 if (reach != UINT64_MAX && list[m]->from > reach + 1)
-                                        report_finding(c, CAPO_FINDING_WARNING, list[m]->line,
-                                                       "gap: no %s line with these conditions for %s to %s",
-                                                       capo_coll_word(k), capo_size_print(reach + 1, a, sizeof a),
-                                                       capo_size_print(list[m]->from - 1, b, sizeof b));
+                                        report_finding(
+                                                c, CAPO_FINDING_WARNING, list[m]->line,
+                                                "gap: no %s line with these conditions for %s to %s",
+                                                capo_coll_word(k),
+                                                capo_size_print(reach + 1, a, sizeof a),
+                                                capo_size_print(list[m]->from - 1, b, sizeof b));
                                 if (list[m]->upto > reach)
                                         reach = list[m]->upto;
                         }
@@ -388,7 +429,8 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
         for (uint32_t i = 0; i < p->n_rules; i++)
                 check_rule(&c, &p->rules[i]);
         if (p->n_layouts > ROWS_COMPARED)
-                report_finding(&c, CAPO_FINDING_NOTE, 0, "more than %d layouts: not looked for those that lists lack",
+                report_finding(&c, CAPO_FINDING_NOTE, 0,
+                               "more than %d layouts: not looked for those that lists lack",
                                ROWS_COMPARED);
         for (uint32_t i = 0; i < p->n_layouts && p->n_layouts <= ROWS_COMPARED; i++) {
                 char missing[CAPO_LAYOUT_TEXT];
@@ -411,9 +453,11 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
                         return -ENOMEM;
         }
         if (!p->n_rules)
-                report_finding(&c, CAPO_FINDING_WARNING, 0, "no rules: the profile changes nothing");
+                report_finding(&c, CAPO_FINDING_WARNING, 0,
+                               "no rules: the profile changes nothing");
         if (p->n_rows > UINT16_MAX - 1)
-                report_finding(&c, CAPO_FINDING_WARNING, 0, "%u rows: logs can tell the first %d apart", p->n_rows,
+                report_finding(&c, CAPO_FINDING_WARNING, 0,
+                               "%u rows: logs can tell the first %d apart", p->n_rows,
                                UINT16_MAX - 1);
         return c.errors;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CSV of NVIDIA's example tuner (plugins/tuner/example/README.md in the NCCL repository), read and written:
+ * The CSV of NVIDIA's example tuner (plugins/tuner/example/README.md in the NCCL repository), read
+ * and written:
  *
  *   collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks[,pipe_ops[,reg_buff]]
  *
- * -1 is "any", or NCCL's own number of channels. The first line that fits a question wins, so the lines keep their
- * order: a rule is a run of neighbouring lines with equal conditions, and core/profile/match.c lays the lines over each other.
- * The example plugin turns a word it does not know into all-reduce, ring or simple; here it is an error.
+ * -1 is "any", or NCCL's own number of channels. The first line that fits a question wins, so the
+ * lines keep their order: a rule is a run of neighbouring lines with equal conditions, and
+ * core/profile/match.c lays the lines over each other. The example plugin turns a word it does not
+ * know into all-reduce, ring or simple; here it is an error.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -43,8 +45,8 @@ struct line {
         unsigned n;
 };
 
-/* Cut the line into fields; the count may be wrong, the caller looks. false: a field is too long to be any word of
- * ours. */
+/* Cut the line into fields; the count may be wrong, the caller looks. false: a field is too long to
+ * be any word of ours. */
 static bool split_line(struct line *l, enum field *bad)
 {
         const char *p = l->begin;
@@ -81,8 +83,8 @@ static bool parse_whole(const char *text, int min, int max, int *out)
 {
         double value;
 
-        if (!capo_number_parse(text, strlen(text), &value) || value != floor(value) || value > max ||
-            (value < min && value != -1))
+        if (!capo_number_parse(text, strlen(text), &value) || value != floor(value) ||
+            value > max || (value < min && value != -1))
                 return false;
         *out = (int)value;
         return true;
@@ -131,12 +133,12 @@ static int read_fields(const struct line *l, struct capo_row *row, struct capo_w
 
 static bool same_when(const struct capo_when *a, const struct capo_when *b)
 {
-        return a->nodes.min == b->nodes.min && a->ranks.min == b->ranks.min && a->pipe_ops.min == b->pipe_ops.min &&
-               a->reg_buff == b->reg_buff;
+        return a->nodes.min == b->nodes.min && a->ranks.min == b->ranks.min &&
+               a->pipe_ops.min == b->pipe_ops.min && a->reg_buff == b->reg_buff;
 }
 
-static int fail_parse(struct capo_profile *p, uint32_t number_, const struct line *l, const char *at, const char *what,
-                      struct capo_fault *fault)
+static int fail_parse(struct capo_profile *p, uint32_t number_, const struct line *l,
+                      const char *at, const char *what, struct capo_fault *fault)
 {
         const char *stop = at;
 
@@ -169,7 +171,8 @@ static int fail_field(struct capo_profile *p, uint32_t n, const struct line *l, 
         return fail_parse(p, n, l, l->at[field], what, fault);
 }
 
-int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size, struct capo_fault *fault)
+int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size,
+                           struct capo_fault *fault)
 {
         const char *end = text + size;
         struct capo_rule *rule = NULL;
@@ -207,7 +210,8 @@ int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size
                 if (r > 0)
                         return fail_field(p, n, &l, (enum field)r - 1, fault);
                 row.line = n;
-                /* a new rule when the conditions change, or when the collective's rows would not be neighbours */
+                /* a new rule when the conditions change, or when the collective's rows would not be
+                 * neighbours */
                 if (!rule || !same_when(&rule->when, &when) ||
                     (rule->count[row.coll] && p->rows[p->n_rows - 1].coll != row.coll)) {
                         rule = capo_profile_rule(p, CAPO_BASIS_MEASURED);
@@ -221,7 +225,8 @@ int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size
         }
         if (p->n_rows)
                 return 0;
-        return capo_profile_fault(-EINVAL, fault, "%s:%u:1: expected at least one line, found none", p->file, n);
+        return capo_profile_fault(-EINVAL, fault, "%s:%u:1: expected at least one line, found none",
+                                  p->file, n);
 no_memory:
         return capo_profile_fault(-ENOMEM, fault, "%s: not enough memory", p->file);
 }
@@ -236,17 +241,19 @@ static bool is_single_value(struct capo_range v)
 /* Can CSV say this condition? */
 static bool when_fits_csv(const struct capo_when *w)
 {
-        const struct capo_range *other[] = {&w->min_local, &w->max_local, &w->nccl, &w->ring_gbs, &w->tree_gbs};
+        const struct capo_range *other[] = {&w->min_local, &w->max_local, &w->nccl, &w->ring_gbs,
+                                            &w->tree_gbs};
 
         for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
                 if (other[i]->max != -1)
                         return false;
         }
-        return is_single_value(w->nodes) && is_single_value(w->ranks) && is_single_value(w->pipe_ops) && !w->layout &&
-               !w->class_name && !w->comm && !w->link;
+        return is_single_value(w->nodes) && is_single_value(w->ranks) &&
+               is_single_value(w->pipe_ops) && !w->layout && !w->class_name && !w->comm && !w->link;
 }
 
-/* One thing that is left out, said once. What it is called is somebody's text, and @to a terminal, perhaps. */
+/* One thing that is left out, said once. What it is called is somebody's text, and @to a terminal,
+ * perhaps. */
 static int __attribute__((format(printf, 4, 5)))
 report_omission(FILE *to, const struct capo_profile *p, uint32_t line, const char *format, ...)
 {
@@ -271,10 +278,12 @@ static int lose_of_row(FILE *to, const struct capo_profile *p, const struct capo
         int lost = 0;
 
         if (capo_row_turned(row))
-                lost += report_omission(to, p, row->line, "\"%s\"", capo_row_turned_text(row, turned, sizeof turned));
+                lost += report_omission(to, p, row->line, "\"%s\"",
+                                        capo_row_turned_text(row, turned, sizeof turned));
         else if (!row->algo)
-                lost += report_omission(to, p, row->line,
-                                        "\"leave to NCCL\"; lines with wider conditions may apply there");
+                lost += report_omission(
+                        to, p, row->line,
+                        "\"leave to NCCL\"; lines with wider conditions may apply there");
         if (row->chunk)
                 lost += report_omission(to, p, row->line, "chunk");
         return lost;
@@ -286,7 +295,8 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
         int lost = 0, n_rules;
         char text[400];
 
-        fputs("# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff\n", out);
+        fputs("# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff\n",
+              out);
         n_rules = capo_match(p, NULL, &order);
         if (n_rules < 0)
                 return n_rules;
@@ -299,8 +309,9 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                         lost += report_omission(left_out, p, rule->line, "%s",
                                                 capo_when_print(&rule->when, text, sizeof text));
                 else if (rule->basis == CAPO_BASIS_MODELLED)
-                        lost += report_omission(left_out, p, rule->line,
-                                                "\"modelled\": its lines would hold without being allowed");
+                        lost += report_omission(
+                                left_out, p, rule->line,
+                                "\"modelled\": its lines would hold without being allowed");
                 if (!when_fits_csv(&rule->when) || rule->basis == CAPO_BASIS_MODELLED)
                         continue;
                 for (int c = 0; c < CAPO_COLLS; c++) {
@@ -310,11 +321,13 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                                 lost += lose_of_row(left_out, p, row);
                                 if (!row->algo)
                                         continue;
-                                fprintf(out, "%s,%llu,%llu,%s,%s,%d,%d,%d,%d,%d\n", capo_coll_word(c),
-                                        (unsigned long long)row->from, (unsigned long long)row->upto,
-                                        capo_algo_word(row->algo), capo_proto_word(row->proto),
-                                        row->channels ? row->channels : -1, (int)rule->when.nodes.min,
-                                        (int)rule->when.ranks.min, (int)rule->when.pipe_ops.min, rule->when.reg_buff);
+                                fprintf(out, "%s,%llu,%llu,%s,%s,%d,%d,%d,%d,%d\n",
+                                        capo_coll_word(c), (unsigned long long)row->from,
+                                        (unsigned long long)row->upto, capo_algo_word(row->algo),
+                                        capo_proto_word(row->proto),
+                                        row->channels ? row->channels : -1,
+                                        (int)rule->when.nodes.min, (int)rule->when.ranks.min,
+                                        (int)rule->when.pipe_ops.min, rule->when.reg_buff);
                         }
                 }
         }

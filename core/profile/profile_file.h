@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that make up the profile reader and writer share with each other and with nobody else. */
+/* What the files that make up the profile reader and writer share with each other and with nobody
+ * else. */
 #ifndef CAPO_PROFILE_FILE_H
 #define CAPO_PROFILE_FILE_H
 
@@ -8,9 +9,12 @@
 
 extern const struct capo_when capo_when_any;
 
-/** capo_profile_parse_json(), capo_profile_parse_csv() - fill the empty @profile; 0, -EINVAL or -ENOMEM with @fault. */
-int capo_profile_parse_json(struct capo_profile *profile, const char *text, size_t size, struct capo_fault *fault);
-int capo_profile_parse_csv(struct capo_profile *profile, const char *text, size_t size, struct capo_fault *fault);
+/** capo_profile_parse_json(), capo_profile_parse_csv() - fill the empty @profile; 0, -EINVAL or
+ * -ENOMEM with @fault. */
+int capo_profile_parse_json(struct capo_profile *profile, const char *text, size_t size,
+                            struct capo_fault *fault);
+int capo_profile_parse_csv(struct capo_profile *profile, const char *text, size_t size,
+                           struct capo_fault *fault);
 
 /** capo_profile_keep_bytes() - like capo_profile_keep, of a text that does not end in 0. */
 char *capo_profile_keep_bytes(struct capo_profile *profile, const char *text, size_t size);
@@ -19,13 +23,16 @@ char *capo_profile_keep_bytes(struct capo_profile *profile, const char *text, si
 int capo_profile_row_raw(struct capo_profile *profile, const struct capo_row *row);
 
 /** capo_profile_note_json() - append a note whose value is JSON text already; 0 or -ENOMEM. */
-int capo_profile_note_json(struct capo_profile *profile, enum capo_section section, const char *key, const char *json);
+int capo_profile_note_json(struct capo_profile *profile, enum capo_section section, const char *key,
+                           const char *json);
 
-/* The "layouts" of a document (core/profile/profile_layouts.c); reading starts at the list, writing with the comma before it.
+/* The "layouts" of a document (core/profile/profile_layouts.c); reading starts at the list, writing
+ * with the comma before it.
  */
 bool capo_profile_read_layouts(struct capo_json *r, struct capo_profile *profile);
 void capo_profile_put_layouts(FILE *out, const struct capo_profile *profile);
 
-int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
 #endif

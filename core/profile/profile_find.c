@@ -12,7 +12,8 @@
 #define CAPO_DATADIR "/usr/local/share"
 #endif
 
-bool capo_profile_folder(unsigned n, const char *shipped, char *path, size_t room, const char **what)
+bool capo_profile_folder(unsigned n, const char *shipped, char *path, size_t room,
+                         const char **what)
 {
         static const char *const names[] = {"user", "site", "shipped"};
         const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -32,7 +33,8 @@ bool capo_profile_folder(unsigned n, const char *shipped, char *path, size_t roo
         return true;
 }
 
-int capo_profile_find(const char *name, const char *shipped, char *path, size_t room, struct capo_fault *fault)
+int capo_profile_find(const char *name, const char *shipped, char *path, size_t room,
+                      struct capo_fault *fault)
 {
         static const char *const ends[] = {"", ".json", ".csv"};
         char folder[4096], looked[400] = "";
@@ -47,9 +49,11 @@ int capo_profile_find(const char *name, const char *shipped, char *path, size_t 
                         continue;
                 capo_append(looked, sizeof looked, ", %s", folder);
                 for (unsigned e = 0; e < 3; e++) {
-                        if (snprintf(path, room, "%s/%s%s", folder, name, ends[e]) < (int)room && !access(path, F_OK))
+                        if (snprintf(path, room, "%s/%s%s", folder, name, ends[e]) < (int)room &&
+                            !access(path, F_OK))
                                 return 0;
                 }
         }
-        return capo_profile_fault(-ENOENT, fault, "no profile \"%s\": not a file here, not in%s", name, looked + 1);
+        return capo_profile_fault(-ENOENT, fault, "no profile \"%s\": not a file here, not in%s",
+                                  name, looked + 1);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON, read by pulling: the caller says what it expects next. There is no tree. A profile is read inside somebody's
- * training job while all its ranks wait, and building a tree of a 1,000-row profile takes several times as long as the
- * whole initialisation may (jansson 2.14: 1.8 ms); a tree also forgets where its values stood, so that errors could
- * not name line and column. The grammar is RFC 8259 without exceptions; the fuzzer and a unit test hold it against
- * jansson: what is accepted here is accepted there.
+ * JSON, read by pulling: the caller says what it expects next. There is no tree. A profile is read
+ * inside somebody's training job while all its ranks wait, and building a tree of a 1,000-row
+ * profile takes several times as long as the whole initialisation may (jansson 2.14: 1.8 ms); a
+ * tree also forgets where its values stood, so that errors could not name line and column. The
+ * grammar is RFC 8259 without exceptions; the fuzzer and a unit test hold it against jansson: what
+ * is accepted here is accepted there.
  */
 #include <ctype.h>
 #include <endian.h>
@@ -18,9 +19,15 @@
 
 #define DEPTH_MAX 64 /* of values that nobody looks into (provenance) */
 
-void capo_json_init(struct capo_json *r, const char *text, size_t size, const char *file, struct capo_fault *fault)
+void capo_json_init(struct capo_json *r, const char *text, size_t size, const char *file,
+                    struct capo_fault *fault)
 {
-        *r = (struct capo_json){.at = text, .begin = text, .end = text + size, .file = file, .line = 1, .fault = fault};
+        *r = (struct capo_json){.at = text,
+                                .begin = text,
+                                .end = text + size,
+                                .file = file,
+                                .line = 1,
+                                .fault = fault};
         if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
                 capo_json_fail(r, text, "JSON without a byte order mark");
 }
@@ -48,7 +55,8 @@ static void describe_token(const struct capo_json *r, const char *at, char *out,
                 return;
         }
         if (*at == '"') {
-                for (stop++; stop < r->end && *stop != '"' && *stop != '\n' && stop - at < 40; stop++)
+                for (stop++; stop < r->end && *stop != '"' && *stop != '\n' && stop - at < 40;
+                     stop++)
                         ;
                 cut = stop < r->end && *stop != '"' && *stop != '\n';
                 stop += stop < r->end && *stop == '"';
@@ -61,7 +69,8 @@ static void describe_token(const struct capo_json *r, const char *at, char *out,
         }
         for (; at < stop && n + sizeof "\\x00..." <= room; at++) {
                 unsigned char c = (unsigned char)*at;
-                n += (size_t)snprintf(out + n, room - n, c < 0x20 || c >= 0x7f ? "\\x%02x" : "%c", c);
+                n += (size_t)snprintf(out + n, room - n, c < 0x20 || c >= 0x7f ? "\\x%02x" : "%c",
+                                      c);
         }
         if (cut || at < stop)
                 snprintf(out + n, room - n, "...");
@@ -89,8 +98,8 @@ bool capo_json_fail(struct capo_json *r, const char *where, const char *expected
         vsnprintf(what, sizeof what, expected, args);
         va_end(args);
         describe_token(r, where, found, sizeof found);
-        snprintf(r->fault->text, sizeof r->fault->text, "%s:%u:%u: expected %s, found %s", r->file, line,
-                 (unsigned)(where - start) + 1, what, found);
+        snprintf(r->fault->text, sizeof r->fault->text, "%s:%u:%u: expected %s, found %s", r->file,
+                 line, (unsigned)(where - start) + 1, what, found);
         return false;
 }
 
@@ -177,7 +186,8 @@ static int parse_hex4(const char *p, const char *end)
         return value;
 }
 
-/* Bytes of the UTF-8 character at @p, no ASCII, 0 when it is not one (RFC 3629: shortest form, no surrogates, up to 10FFFF). */
+/* Bytes of the UTF-8 character at @p, no ASCII, 0 when it is not one (RFC 3629: shortest form, no
+ * surrogates, up to 10FFFF). */
 static unsigned utf8_size(const unsigned char *p, const unsigned char *end)
 {
         unsigned n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -188,8 +198,8 @@ static unsigned utf8_size(const unsigned char *p, const unsigned char *end)
                 if ((p[i] & 0xc0) != 0x80)
                         return 0;
         }
-        if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-            (p[0] == 0xf4 && p[1] > 0x8f))
+        if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+            (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
                 return 0;
         return n;
 }
@@ -214,8 +224,8 @@ static char *utf8_put(char *out, unsigned c)
         return out;
 }
 
-/* The escape at @p, behind its backslash and before the closing quote: append to *out, return one past it; NULL with a
- * fault. */
+/* The escape at @p, behind its backslash and before the closing quote: append to *out, return one
+ * past it; NULL with a fault. */
 static const char *decode_escape(struct capo_json *r, const char *p, char **out)
 {
         static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -227,8 +237,9 @@ static const char *decode_escape(struct capo_json *r, const char *p, char **out)
                 return p + 1;
         }
         if (*p != 'u' || (c = parse_hex4(p + 1, r->end)) <= 0) {
-                capo_json_fail(r, p - 1,
-                               "an escape (\\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\u and four digits, not 0000)");
+                capo_json_fail(
+                        r, p - 1,
+                        "an escape (\\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\u and four digits, not 0000)");
                 return NULL;
         }
         p += 5;
@@ -246,7 +257,8 @@ static const char *decode_escape(struct capo_json *r, const char *p, char **out)
 }
 
 /* A string with escapes: decoded into the scratch, which is as large as the raw text at most. */
-static bool decode_string(struct capo_json *r, const char *raw, const char *stop, struct capo_slice *out)
+static bool decode_string(struct capo_json *r, const char *raw, const char *stop,
+                          struct capo_slice *out)
 {
         size_t size = (size_t)(stop - raw);
         char *to;
@@ -273,9 +285,9 @@ static bool decode_string(struct capo_json *r, const char *raw, const char *stop
         return true;
 }
 
-/* One past the bytes at @p that need no second look: ASCII but quotes, backslashes and control characters. Eight at a
- * time: in each byte of `stop` the upper bit is set when that byte is one of those; above the first such byte, a borrow
- * may set others too. */
+/* One past the bytes at @p that need no second look: ASCII but quotes, backslashes and control
+ * characters. Eight at a time: in each byte of `stop` the upper bit is set when that byte is one of
+ * those; above the first such byte, a borrow may set others too. */
 static const char *plain_end(const char *p, const char *end)
 {
         const uint64_t ones = 0x0101010101010101, high = ones << 7;
@@ -287,11 +299,14 @@ static const char *plain_end(const char *p, const char *end)
                 v = le64toh(v);
                 quote = v ^ ones * '"';
                 slash = v ^ ones * '\\';
-                stop = (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((v - ones * 0x20) & ~v) | v) & high;
+                stop = (((quote - ones) & ~quote) | ((slash - ones) & ~slash) |
+                        ((v - ones * 0x20) & ~v) | v) &
+                       high;
                 if (stop)
                         return p + __builtin_ctzll(stop) / 8;
         }
-        while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' && *p != '\\')
+        while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' &&
+               *p != '\\')
                 p++;
         return p;
 }
@@ -315,7 +330,8 @@ bool capo_json_string(struct capo_json *r, struct capo_slice *out, const char *w
                         escapes = true;
                         p += 1 + (p + 1 < r->end);
                 } else {
-                        unsigned n = utf8_size((const unsigned char *)p, (const unsigned char *)r->end);
+                        unsigned n =
+                                utf8_size((const unsigned char *)p, (const unsigned char *)r->end);
 
                         if (!n)
                                 return capo_json_fail(r, p, "UTF-8");
@@ -389,8 +405,8 @@ static bool skip_value(struct capo_json *r, unsigned depth)
                 return !r->failed;
         case '"': return capo_json_string(r, &text, "text");
         default:
-                return match_literal(r, "true") || match_literal(r, "false") || match_literal(r, "null") ||
-                       capo_json_number(r, &value, "a value");
+                return match_literal(r, "true") || match_literal(r, "false") ||
+                       match_literal(r, "null") || capo_json_number(r, &value, "a value");
         }
 }
 
@@ -406,7 +422,8 @@ bool capo_json_any(struct capo_json *r, struct capo_slice *out)
         return true;
 }
 
-bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct capo_slice *words, size_t n)
+bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct capo_slice *words,
+                           size_t n)
 {
         char text[200] = "";
 
@@ -415,7 +432,8 @@ bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct 
         return capo_json_fail(r, where, "%s", text);
 }
 
-/* The next key when it is @word, written without escapes and with no blanks but the usual ones; else nothing is taken.
+/* The next key when it is @word, written without escapes and with no blanks but the usual ones;
+ * else nothing is taken.
  */
 static bool key_is(struct capo_json *r, struct capo_slice word)
 {
@@ -428,8 +446,8 @@ static bool key_is(struct capo_json *r, struct capo_slice word)
                         return false;
                 p += *p == ' ';
         }
-        if (p[0] != '"' || p[1] != word.at[0] || p[word.size + 1] != '"' || p[word.size + 2] != ':' ||
-            memcmp(p + 1, word.at, word.size))
+        if (p[0] != '"' || p[1] != word.at[0] || p[word.size + 1] != '"' ||
+            p[word.size + 2] != ':' || memcmp(p + 1, word.at, word.size))
                 return false;
         r->at = p + word.size + 3;
         r->fresh = false;
@@ -437,7 +455,8 @@ static bool key_is(struct capo_json *r, struct capo_slice word)
         return true;
 }
 
-/* Writers keep the order of the tables, so what stands there is nearly always a key behind the last one seen. */
+/* Writers keep the order of the tables, so what stands there is nearly always a key behind the last
+ * one seen. */
 int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n, uint32_t *seen)
 {
         struct capo_slice key;

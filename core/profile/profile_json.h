@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pull reader for JSON that knows where it is: every failure is "file:line:column: expected ..., found ...". */
+/* A pull reader for JSON that knows where it is: every failure is "file:line:column: expected ...,
+ * found ...". */
 #ifndef CAPO_JSON_H
 #define CAPO_JSON_H
 
@@ -31,11 +32,14 @@ struct capo_json {
         size_t scratch_room;
 };
 
-/** capo_json_init() - read @text; @file is the name in faults. capo_json_finish() releases the scratch. */
-void capo_json_init(struct capo_json *r, const char *text, size_t size, const char *file, struct capo_fault *fault);
+/** capo_json_init() - read @text; @file is the name in faults. capo_json_finish() releases the
+ * scratch. */
+void capo_json_init(struct capo_json *r, const char *text, size_t size, const char *file,
+                    struct capo_fault *fault);
 void capo_json_finish(struct capo_json *r);
 
-/** capo_json_fail() - record the first failure, at @where, as "expected @expected..., found <what is there>"; false. */
+/** capo_json_fail() - record the first failure, at @where, as "expected @expected..., found <what
+ * is there>"; false. */
 bool capo_json_fail(struct capo_json *r, const char *where, const char *expected, ...)
         __attribute__((format(printf, 3, 4)));
 
@@ -56,10 +60,12 @@ static inline const char *capo_json_here(struct capo_json *r)
 /** capo_json_open() - take '{' or '['; @what says what was expected in a fault. */
 bool capo_json_open(struct capo_json *r, char bracket, const char *what);
 
-/** capo_json_key() - in an object: the next key, with its colon; false at '}' (taken) or failure. */
+/** capo_json_key() - in an object: the next key, with its colon; false at '}' (taken) or failure.
+ */
 bool capo_json_key(struct capo_json *r, struct capo_slice *key);
 
-/** capo_json_item() - in a list: true when another value follows; false at ']' (taken) or failure. */
+/** capo_json_item() - in a list: true when another value follows; false at ']' (taken) or failure.
+ */
 bool capo_json_item(struct capo_json *r);
 
 /* Take one value of that kind. @what as above. */
@@ -70,11 +76,14 @@ bool capo_json_bool(struct capo_json *r, bool *out, const char *what);
 bool capo_json_any(struct capo_json *r, struct capo_slice *out);
 
 /** capo_json_fail_one_of() - the failure "one of a, b, c". */
-bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct capo_slice *words, size_t n);
-/** capo_json_next() - the next key of an object, as its index in @words (up to 32; each is 0-terminated), with its
- * colon; each at most once, kept in *@seen, which begins as 0. -1 at '}' (taken) or failure. */
+bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct capo_slice *words,
+                           size_t n);
+/** capo_json_next() - the next key of an object, as its index in @words (up to 32; each is
+ * 0-terminated), with its colon; each at most once, kept in *@seen, which begins as 0. -1 at '}'
+ * (taken) or failure. */
 int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n, uint32_t *seen);
-/** capo_json_text() - a text value as a C string in @out; one that does not fit, or has a zero in it, fails as @what.
+/** capo_json_text() - a text value as a C string in @out; one that does not fit, or has a zero in
+ * it, fails as @what.
  */
 bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *what);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "layouts" in the JSON form of a profile: an object per layout, with a pair [us, GB/s] per collective. Ring/Simple,
- * because that cell is linear in the size from 4 KiB per rank on and offered for every collective (core/profile/seen.h).
+ * "layouts" in the JSON form of a profile: an object per layout, with a pair [us, GB/s] per
+ * collective. Ring/Simple, because that cell is linear in the size from 4 KiB per rank on and
+ * offered for every collective (core/profile/seen.h).
  */
 #include <errno.h>
 
@@ -61,7 +62,8 @@ static bool read_layout(struct capo_json *r, struct capo_profile *p)
                 switch (k) {
                 case KEY_LAYOUT:
                         where = capo_json_here(r);
-                        if (capo_json_text(r, layout, sizeof layout, "ranks per node such as \"3+5\"") &&
+                        if (capo_json_text(r, layout, sizeof layout,
+                                           "ranks per node such as \"3+5\"") &&
                             capo_layout_parse(layout, &parsed, NULL) < 0)
                                 capo_json_fail(r, where, "ranks per node such as \"3+5\"");
                         c.layout = layout;
@@ -79,9 +81,12 @@ static bool read_layout(struct capo_json *r, struct capo_profile *p)
         if (r->failed)
                 return false;
         if (!(seen & 1u << KEY_LAYOUT) || !(seen >> KEY_COLLS))
-                return capo_json_fail(r, start, "the key layout and the cost of a collective in this entry");
+                return capo_json_fail(r, start,
+                                      "the key layout and the cost of a collective in this entry");
         e = capo_profile_layout(p, &c);
-        return e == 0 || capo_json_fail(r, start, e == -ENOMEM ? "enough memory" : "a layout and costs above 0");
+        return e == 0 ||
+               capo_json_fail(r, start,
+                              e == -ENOMEM ? "enough memory" : "a layout and costs above 0");
 }
 
 bool capo_profile_read_layouts(struct capo_json *r, struct capo_profile *p)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiling: the rows of the rules that hold become tables whose look-up does not depend on the number of rows. It
- * happens once per shape of communicator.
+ * Compiling: the rows of the rules that hold become tables whose look-up does not depend on the
+ * number of rows. It happens once per shape of communicator.
  *
- * JSON and CSV differ in one thing. A JSON rule decides all sizes of a collective, so its rows are a table already, and
- * rules with asked conditions form a short list of (condition, table) in order of preference. CSV lines lay over each
- * other, the first that fits wins; so for each combination of answers to the asked conditions the lines are
- * painted into one table, earlier lines on top: sizes are cut at every boundary of a line, and each line takes the pieces
- * that no earlier one has. "Next free piece" is a list of forward references that is shortened as it is walked (union-find
- * with path compression), so that n lines take n log n steps and not n * n.
+ * JSON and CSV differ in one thing. A JSON rule decides all sizes of a collective, so its rows are
+ * a table already, and rules with asked conditions form a short list of (condition, table) in order
+ * of preference. CSV lines lay over each other, the first that fits wins; so for each combination
+ * of answers to the asked conditions the lines are painted into one table, earlier lines on top:
+ * sizes are cut at every boundary of a line, and each line takes the pieces that no earlier one
+ * has. "Next free piece" is a list of forward references that is shortened as it is walked
+ * (union-find with path compression), so that n lines take n log n steps and not n * n.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +58,8 @@ struct steps {
         uint32_t n;
 };
 
-static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *row, const struct capo_shape *s)
+static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *row,
+                          const struct capo_shape *s)
 {
         size_t index = (size_t)(row - p->rows) + 1;
         struct capo_choice c = {.algo = row->algo,
@@ -67,7 +69,8 @@ static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *r
 
         if (c.algo == CAPO_ALGO_COLLNET_DIRECT || c.algo == CAPO_ALGO_COLLNET_CHAIN ||
             ((c.algo == CAPO_ALGO_NVLS || c.algo == CAPO_ALGO_NVLS_TREE) && s->n_nodes > 1) ||
-            (row->coll == CAPO_COLL_ALLGATHER && capo_nccl_has(s->nccl, CAPO_NCCL_ALLGATHER_CHANNELS_UNSAFE)))
+            (row->coll == CAPO_COLL_ALLGATHER &&
+             capo_nccl_has(s->nccl, CAPO_NCCL_ALLGATHER_CHANNELS_UNSAFE)))
                 c.channels = 0;
         if (capo_nccl_has(s->nccl, CAPO_NCCL_CHANNELS_32) && c.channels > 32)
                 c.channels = 32;
@@ -109,7 +112,8 @@ static const struct capo_table *table_new(struct capo_tables *t, const struct st
                 bits[o] = (uint8_t)choose_bits(s, first, step, o);
                 n_buckets += 1u << bits[o];
         }
-        table = block_new(t, sizeof *table + n_buckets * sizeof *bucket + s->n * (sizeof *upto + sizeof *choice));
+        table = block_new(t, sizeof *table + n_buckets * sizeof *bucket +
+                                     s->n * (sizeof *upto + sizeof *choice));
         if (!table)
                 return NULL;
         bucket = table->bucket;
@@ -124,8 +128,10 @@ static const struct capo_table *table_new(struct capo_tables *t, const struct st
         for (unsigned o = 0; o < 64; o++) {
                 uint32_t n = 1u << bits[o], shift = o - bits[o];
 
-                /* The highest bit is in size >> shift, except for size 0, which shares its bucket with 1. */
-                table->octave[o] = o ? (struct capo_octave){shift, at - n} : (struct capo_octave){1, at};
+                /* The highest bit is in size >> shift, except for size 0, which shares its bucket
+                 * with 1. */
+                table->octave[o] =
+                        o ? (struct capo_octave){shift, at - n} : (struct capo_octave){1, at};
                 for (uint32_t k = 0; k < n; k++) {
                         /* its last size; one more would be 0 in the last of all */
                         uint64_t end = (((uint64_t)n + k + 1) << shift) - 1;
@@ -133,10 +139,12 @@ static const struct capo_table *table_new(struct capo_tables *t, const struct st
 
                         while (step + 1 < s->n && s->upto[step] <= end)
                                 step++;
-                        bucket[at++] = step - first > 1 ? (struct capo_bucket){0, CAPO_CELL_CROWDED, 0}
-                                       : step == first  ? (struct capo_bucket){UINT64_MAX, choice[step], 0}
-                                                        : (struct capo_bucket){upto[first], choice[first],
-                                                                               choice[first] ^ choice[step]};
+                        bucket[at++] = step - first > 1
+                                               ? (struct capo_bucket){0, CAPO_CELL_CROWDED, 0}
+                                       : step == first
+                                               ? (struct capo_bucket){UINT64_MAX, choice[step], 0}
+                                               : (struct capo_bucket){upto[first], choice[first],
+                                                                      choice[first] ^ choice[step]};
                 }
         }
         return table;
@@ -159,7 +167,8 @@ struct capo_choice capo_table_crowded(const struct capo_table *t, uint64_t bytes
 
 static const struct capo_table *end_steps(struct capo_tables *t, struct steps *s)
 {
-        if (!s->n || s->upto[s->n - 1] != UINT64_MAX) { /* only a profile built in memory can end early */
+        if (!s->n ||
+            s->upto[s->n - 1] != UINT64_MAX) { /* only a profile built in memory can end early */
                 s->upto[s->n] = UINT64_MAX;
                 s->choice[s->n++] = CAPO_CELL_LEAVE;
         }
@@ -168,8 +177,8 @@ static const struct capo_table *end_steps(struct capo_tables *t, struct steps *s
 
 /* The rows of one JSON rule are steps as they stand. */
 static const struct capo_table *table_of_rule(struct capo_tables *t, const struct capo_profile *p,
-                                              const struct capo_rule *rule, int coll, const struct capo_shape *shape,
-                                              struct steps *s)
+                                              const struct capo_rule *rule, int coll,
+                                              const struct capo_shape *shape, struct steps *s)
 {
         for (s->n = 0; s->n < rule->count[coll]; s->n++) {
                 const struct capo_row *row = &p->rows[rule->first[coll] + s->n];
@@ -183,8 +192,8 @@ static const struct capo_table *table_of_rule(struct capo_tables *t, const struc
 }
 
 /* What calls are turned for by the rule that always holds. */
-static int compile_turns(struct capo_tables *t, const struct capo_profile *p, const struct capo_rule *rule, int coll,
-                         struct steps *s)
+static int compile_turns(struct capo_tables *t, const struct capo_profile *p,
+                         const struct capo_rule *rule, int coll, struct steps *s)
 {
         struct capo_turn *turns = NULL;
 
@@ -194,14 +203,15 @@ static int compile_turns(struct capo_tables *t, const struct capo_profile *p, co
 
                 s->upto[s->n] = row->upto;
                 s->choice[s->n] = CAPO_CELL_LEAVE;
-                if (!capo_row_turned(row) || index + 1 >= UINT16_MAX) /* a record has no number for it */
+                if (!capo_row_turned(row) ||
+                    index + 1 >= UINT16_MAX) /* a record has no number for it */
                         continue;
                 if (!turns)
                         turns = block_new(t, rule->count[coll] * sizeof *turns);
                 if (!turns)
                         return -ENOMEM;
-                turns[s->n] = (struct capo_turn){row->kernel, row->ctas, row->cluster, row->cta_policy,
-                                                 (uint16_t)(index + 1)};
+                turns[s->n] = (struct capo_turn){row->kernel, row->ctas, row->cluster,
+                                                 row->cta_policy, (uint16_t)(index + 1)};
                 s->choice[s->n] |= (s->n + 1) << 16;
         }
         if (!turns)
@@ -211,8 +221,9 @@ static int compile_turns(struct capo_tables *t, const struct capo_profile *p, co
         return t->turn[coll] ? 0 : -ENOMEM;
 }
 
-static int compile_rules(struct capo_tables *t, const struct capo_profile *p, const struct capo_shape *shape,
-                         const uint32_t *order, int n, int coll, struct steps *s)
+static int compile_rules(struct capo_tables *t, const struct capo_profile *p,
+                         const struct capo_shape *shape, const uint32_t *order, int n, int coll,
+                         struct steps *s)
 {
         struct capo_branch *list = NULL;
         int used = 0;
@@ -240,8 +251,8 @@ static int compile_rules(struct capo_tables *t, const struct capo_profile *p, co
                         return -ENOMEM;
                 list[used++] = (struct capo_branch){&rule->when, table};
                 t->asks = true;
-                t->asks_links |=
-                        rule->when.link || !capo_range_any(rule->when.ring_gbs) || !capo_range_any(rule->when.tree_gbs);
+                t->asks_links |= rule->when.link || !capo_range_any(rule->when.ring_gbs) ||
+                                 !capo_range_any(rule->when.tree_gbs);
         }
         if (list)
                 list[used] = (struct capo_branch){NULL, t->table[coll]};
@@ -249,7 +260,8 @@ static int compile_rules(struct capo_tables *t, const struct capo_profile *p, co
         return 0;
 }
 
-/* Painting: cut the sizes at every boundary, then each line takes what no earlier line has taken. */
+/* Painting: cut the sizes at every boundary, then each line takes what no earlier line has taken.
+ */
 struct canvas {
         uint64_t *cut;  /* first size of each piece, rising, cut[0] == 0 */
         uint32_t *next; /* next piece that may be free, path-compressed */
@@ -286,8 +298,9 @@ static uint32_t piece_at(const struct canvas *c, uint64_t size)
 
 /* Lines of @coll that fit a question in the cell @q, painted. NULL: no memory. */
 static const struct capo_table *paint_table(struct capo_tables *t, const struct capo_profile *p,
-                                            const struct capo_shape *shape, const uint32_t *order, int n, int coll,
-                                            const struct capo_question *q, struct steps *s)
+                                            const struct capo_shape *shape, const uint32_t *order,
+                                            int n, int coll, const struct capo_question *q,
+                                            struct steps *s)
 {
         _cleanup_free_ uint64_t *cut = malloc((2 * (size_t)p->n_rows + 1) * sizeof *cut);
         _cleanup_free_ uint32_t *next = malloc((2 * (size_t)p->n_rows + 2) * sizeof *next);
@@ -344,8 +357,9 @@ static const struct capo_table *paint_table(struct capo_tables *t, const struct 
         return table_new(t, s);
 }
 
-static int compile_csv(struct capo_tables *t, const struct capo_profile *p, const struct capo_shape *shape,
-                       const uint32_t *order, int n, int coll, struct steps *s)
+static int compile_csv(struct capo_tables *t, const struct capo_profile *p,
+                       const struct capo_shape *shape, const uint32_t *order, int n, int coll,
+                       struct steps *s)
 {
         int pipes[64], n_pipes = 0, used = 0;
         bool reg = false;
@@ -367,22 +381,25 @@ static int compile_csv(struct capo_tables *t, const struct capo_profile *p, cons
                         pipes[n_pipes++] = pipe;
                 }
         }
-        /* The last cell of each kind is "any other": no pipe_ops that a line names; registration not known. */
+        /* The last cell of each kind is "any other": no pipe_ops that a line names; registration
+         * not known. */
         list = block_new(t, (size_t)(n_pipes + 1) * 3 * sizeof *list);
         when = block_new(t, (size_t)(n_pipes + 1) * 3 * sizeof *when);
         if (!list || !when)
                 return -ENOMEM;
         for (int k = 0; k <= n_pipes; k++) {
                 for (int r = reg ? 1 : -1; r >= -1; r--) {
-                        struct capo_question q = {
-                                .coll = (uint8_t)coll, .reg_buff = (int8_t)r, .pipe_ops = k < n_pipes ? pipes[k] : -1};
+                        struct capo_question q = {.coll = (uint8_t)coll,
+                                                  .reg_buff = (int8_t)r,
+                                                  .pipe_ops = k < n_pipes ? pipes[k] : -1};
                         bool last = k == n_pipes && r == -1;
 
                         when[used] = capo_when_any;
                         when[used].pipe_ops = (struct capo_range){q.pipe_ops, q.pipe_ops};
                         when[used].reg_buff = q.reg_buff;
-                        list[used] = (struct capo_branch){last ? NULL : &when[used],
-                                                          paint_table(t, p, shape, order, n, coll, &q, s)};
+                        list[used] = (struct capo_branch){
+                                last ? NULL : &when[used],
+                                paint_table(t, p, shape, order, n, coll, &q, s)};
                         if (!list[used++].table)
                                 return -ENOMEM;
                 }
@@ -395,7 +412,8 @@ static int compile_csv(struct capo_tables *t, const struct capo_profile *p, cons
         return 0;
 }
 
-int capo_tables_new(const struct capo_profile *p, const struct capo_shape *shape, struct capo_tables **out)
+int capo_tables_new(const struct capo_profile *p, const struct capo_shape *shape,
+                    struct capo_tables **out)
 {
         _cleanup_free_ uint32_t *order = NULL;
         struct capo_tables *t = calloc(1, sizeof *t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON form of a profile, written: keys in the order of the tables, a row on a line, so that two profiles can be
- * compared by eye and by diff. Here are also the conditions of a rule as one line for people.
+ * The JSON form of a profile, written: keys in the order of the tables, a row on a line, so that
+ * two profiles can be compared by eye and by diff. Here are also the conditions of a rule as one
+ * line for people.
  */
 #include <errno.h>
 #include <math.h>
@@ -33,9 +34,10 @@ static void put_size(FILE *out, uint64_t bytes)
         fprintf(out, "%llu", (unsigned long long)bytes);
 }
 
-/* The value of condition @k as text, NULL when it is not set. @quotes: whether JSON wants quotes round it. */
-static const char *when_value(const struct capo_when *when, const struct when_key *k, char *text, size_t room,
-                              bool *quotes)
+/* The value of condition @k as text, NULL when it is not set. @quotes: whether JSON wants quotes
+ * round it. */
+static const char *when_value(const struct capo_when *when, const struct when_key *k, char *text,
+                              size_t room, bool *quotes)
 {
         const void *field = (const char *)when + k->offset;
 
@@ -57,7 +59,9 @@ static const char *when_value(const struct capo_when *when, const struct when_ke
         case LINK: return *(const uint8_t *)field ? link_words[*(const uint8_t *)field].at : NULL;
         case FLAG:
                 *quotes = false;
-                return *(const int8_t *)field < 0 ? NULL : *(const int8_t *)field ? "true" : "false";
+                return *(const int8_t *)field < 0 ? NULL
+                       : *(const int8_t *)field   ? "true"
+                                                  : "false";
         }
         return NULL;
 }
@@ -72,7 +76,8 @@ char *capo_when_print(const struct capo_when *when, char *text, size_t room)
                 const char *v = when_value(when, &when_keys[i], value, sizeof value, &quotes);
 
                 if (v)
-                        capo_append(text, room, "%s%s=%s", *text ? " " : "", when_keys[i].key.at, v);
+                        capo_append(text, room, "%s%s=%s", *text ? " " : "", when_keys[i].key.at,
+                                    v);
         }
         return *text ? text : capo_append(text, room, "always");
 }
@@ -145,7 +150,8 @@ static void put_row(FILE *out, const struct capo_row *row)
         if (isfinite(row->us))
                 fprintf(out, ", \"us\": %s", capo_float_print(row->us, text, sizeof text));
         if (isfinite(row->spread_us))
-                fprintf(out, ", \"spread_us\": %s", capo_float_print(row->spread_us, text, sizeof text));
+                fprintf(out, ", \"spread_us\": %s",
+                        capo_float_print(row->spread_us, text, sizeof text));
         if (isfinite(row->gain) && (row->algo || capo_row_turned(row)))
                 fprintf(out, ", \"gain\": %s", capo_float_print(row->gain, text, sizeof text));
         if (row->samples)
@@ -161,23 +167,25 @@ static void put_constants(FILE *out, const struct capo_rule *rule)
         for (uint32_t i = 0; i < rule->n_constants; i++) {
                 const struct capo_constant *c = &rule->constants[i];
 
-                fprintf(out, "%s\n        {\"table\": \"%s\", ", i ? "," : "", constant_tables[c->table].at);
+                fprintf(out, "%s\n        {\"table\": \"%s\", ", i ? "," : "",
+                        constant_tables[c->table].at);
                 if (c->table == CAPO_CONST_HW_LATENCY)
                         fprintf(out, "\"link\": \"%s\", \"algo\": \"%s\", \"proto\": \"%s\"",
                                 constant_links[c->index[0]].at, algo_words[c->index[1]].at,
                                 proto_words[c->index[2]].at);
                 else if (c->table == CAPO_CONST_BASE_LATENCY)
-                        fprintf(out, "\"algo\": \"%s\", \"proto\": \"%s\"", algo_words[c->index[0]].at,
-                                proto_words[c->index[1]].at);
+                        fprintf(out, "\"algo\": \"%s\", \"proto\": \"%s\"",
+                                algo_words[c->index[0]].at, proto_words[c->index[1]].at);
                 else
-                        fprintf(out, "\"gpu\": \"%s\", \"scale\": %d", constant_gpus[c->index[0]].at,
-                                constant_scales[c->index[1]]);
+                        fprintf(out, "\"gpu\": \"%s\", \"scale\": %d",
+                                constant_gpus[c->index[0]].at, constant_scales[c->index[1]]);
                 fprintf(out, ", \"value\": %s}", capo_number_print(c->value, text, sizeof text));
         }
         fputs("\n      ]", out);
 }
 
-/* A rule of a CSV profile may have sizes without an opinion and overlaps; JSON rows cannot say that. */
+/* A rule of a CSV profile may have sizes without an opinion and overlaps; JSON rows cannot say
+ * that. */
 int capo_profile_write(const struct capo_profile *p, FILE *out)
 {
         static const char *const sections[] = {"provenance", "platform"};

@@ -41,9 +41,10 @@ static bool parse_versions(const char *text, struct capo_range *out)
 
 bool capo_range_read(struct capo_json *r, enum capo_range_kind kind, struct capo_range *out)
 {
-        const char *what = kind == CAPO_RANGE_NCCL  ? "NCCL versions like \"2.28\", \"2.28.9\" or \"2.28-2.30\""
-                           : kind == CAPO_RANGE_GBS ? "a number of GB/s or a range like \"15-30\""
-                                                    : "a whole number or a range like \"4-8\", \"16-\"";
+        const char *what =
+                kind == CAPO_RANGE_NCCL ? "NCCL versions like \"2.28\", \"2.28.9\" or \"2.28-2.30\""
+                : kind == CAPO_RANGE_GBS ? "a number of GB/s or a range like \"15-30\""
+                                         : "a whole number or a range like \"4-8\", \"16-\"";
         const char *where;
         char text[64];
         bool good;
@@ -63,7 +64,8 @@ bool capo_range_read(struct capo_json *r, enum capo_range_kind kind, struct capo
                 good = out->min >= 0;
         }
         if (kind == CAPO_RANGE_WHOLE && good)
-                good = out->min == floor(out->min) && (isinf(out->max) || out->max == floor(out->max));
+                good = out->min == floor(out->min) &&
+                       (isinf(out->max) || out->max == floor(out->max));
         return good || capo_json_fail(r, where, "%s", what);
 }
 

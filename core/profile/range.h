@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges in a profile: a number, or text such as "4-8", "16-", "2.28-2.30". docs/profile-format.md has the grammar. */
+/* Ranges in a profile: a number, or text such as "4-8", "16-", "2.28-2.30". docs/profile-format.md
+ * has the grammar. */
 #ifndef CAPO_RANGE_H
 #define CAPO_RANGE_H
 

@@ -12,7 +12,8 @@ static bool looks_at_layout(const struct capo_when *w)
         return w->layout || w->min_local.max >= 0 || w->max_local.max >= 0;
 }
 
-/* Can the answer matter? A rule with a condition on the layout whose other settled conditions hold. */
+/* Can the answer matter? A rule with a condition on the layout whose other settled conditions hold.
+ */
 static bool layout_matters(const struct capo_profile *p, const struct capo_shape *told)
 {
         for (uint32_t i = 0; i < p->n_rules; i++) {
@@ -34,7 +35,8 @@ static bool layout_fits(const struct capo_layout_cost *c, const struct capo_shap
 
         if (c->n_ranks != (uint32_t)told->n_ranks || c->n_nodes != (uint32_t)told->n_nodes)
                 return false;
-        if (c->nccl.max >= 0 && !(told->nccl > 0 && told->nccl >= c->nccl.min && told->nccl <= c->nccl.max))
+        if (c->nccl.max >= 0 &&
+            !(told->nccl > 0 && told->nccl >= c->nccl.min && told->nccl <= c->nccl.max))
                 return false;
         if (capo_layout_parse(c->layout, &l, NULL) < 0)
                 return false;
@@ -54,14 +56,15 @@ static int layout_index(struct capo_seen *s, const char *layout)
         return s->n_layouts++;
 }
 
-int capo_seen_new(const struct capo_profile *p, const struct capo_shape *told, const struct capo_layout_why *why,
-                  const char *claim, struct capo_seen **out)
+int capo_seen_new(const struct capo_profile *p, const struct capo_shape *told,
+                  const struct capo_layout_why *why, const char *claim, struct capo_seen **out)
 {
         struct capo_seen *s;
         int r = 0;
 
         *out = NULL;
-        if (why->source == CAPO_LAYOUT_NCCL || told->n_nodes < 2 || !p->n_layouts || !layout_matters(p, told))
+        if (why->source == CAPO_LAYOUT_NCCL || told->n_nodes < 2 || !p->n_layouts ||
+            !layout_matters(p, told))
                 return 0;
         s = calloc(1, sizeof *s);
         if (!s)
@@ -81,7 +84,8 @@ int capo_seen_new(const struct capo_profile *p, const struct capo_shape *told, c
                         if (!s->of || !s->cost[c])
                                 r = -ENOMEM;
                         else if (l->gbs[c] > 0)
-                                s->cost[c][s->n_costs] = (struct capo_seen_cost){l->us[c], 1e-3 / l->gbs[c]};
+                                s->cost[c][s->n_costs] =
+                                        (struct capo_seen_cost){l->us[c], 1e-3 / l->gbs[c]};
                 }
                 if (r >= 0)
                         s->of[s->n_costs++] = (uint8_t)r;
@@ -113,8 +117,10 @@ void capo_seen_free(struct capo_seen *s)
         free(s);
 }
 
-/* The layout whose costs agree with @us; the launcher's, if it is among them; -1: none, or several. */
-static int find_cost_layout(const struct capo_seen *s, unsigned coll, double bytes, double ops, double us)
+/* The layout whose costs agree with @us; the launcher's, if it is among them; -1: none, or several.
+ */
+static int find_cost_layout(const struct capo_seen *s, unsigned coll, double bytes, double ops,
+                            double us)
 {
         int found = -1;
         bool several = false;
@@ -132,7 +138,8 @@ static int find_cost_layout(const struct capo_seen *s, unsigned coll, double byt
         return several || s->claim >= 0 ? -1 : found;
 }
 
-int capo_seen_find(const struct capo_seen *s, unsigned coll, uint64_t bytes, int pipe_ops, double us)
+int capo_seen_find(const struct capo_seen *s, unsigned coll, uint64_t bytes, int pipe_ops,
+                   double us)
 {
         double ops = pipe_ops > 1 ? pipe_ops : 1;
         int i;
@@ -141,7 +148,8 @@ int capo_seen_find(const struct capo_seen *s, unsigned coll, uint64_t bytes, int
             bytes < (uint64_t)s->n_ranks * CAPO_SEEN_BYTES_PER_RANK)
                 return CAPO_SEEN_UNASKED;
         i = find_cost_layout(s, coll, (double)bytes, ops, us);
-        /* fp8 over more than 8 ranks: NCCL 2.24 and later make rings dear on purpose (enqueue.cc) */
+        /* fp8 over more than 8 ranks: NCCL 2.24 and later make rings dear on purpose (enqueue.cc)
+         */
         if (i < 0 && coll == CAPO_COLL_ALLREDUCE && s->n_ranks > 8)
                 i = find_cost_layout(s, coll, (double)bytes, ops, us / 1024);
         return i;
@@ -162,20 +170,24 @@ struct gap {
 };
 
 /*
- * All layouts with rising nodes; true at the first that is not listed. @nodes nodes with @left ranks are not in @l yet, none has
- * fewer than @least. They can be filled: @nodes * @least <= @left <= @nodes * largest. A step is all nodes of one size, so there
- * are no more steps than sizes, however many nodes.
+ * All layouts with rising nodes; true at the first that is not listed. @nodes nodes with @left
+ * ranks are not in @l yet, none has fewer than @least. They can be filled: @nodes * @least <= @left
+ * <= @nodes * largest. A step is all nodes of one size, so there are no more steps than sizes,
+ * however many nodes.
  */
-static bool find_gap(struct gap *g, struct capo_layout l, uint64_t nodes, uint64_t left, uint64_t least)
+static bool find_gap(struct gap *g, struct capo_layout l, uint64_t nodes, uint64_t left,
+                     uint64_t least)
 {
         uint64_t room = nodes * g->largest - left; /* ranks that could be added */
         bool listed = false;
 
-        for (uint64_t s = least + room > g->largest ? least : g->largest - room; nodes && s * nodes <= left; s++) {
+        for (uint64_t s = least + room > g->largest ? least : g->largest - room;
+             nodes && s * nodes <= left; s++) {
                 /* as many of them that the others, which are larger, can have the rest */
                 uint64_t fewest = (s + 1) * nodes > left ? (s + 1) * nodes - left : 1;
 
-                for (uint64_t n = s < g->largest ? room / (g->largest - s) : nodes; n >= fewest; n--) {
+                for (uint64_t n = s < g->largest ? room / (g->largest - s) : nodes; n >= fewest;
+                     n--) {
                         struct capo_layout next = l;
 
                         if (capo_layout_add(&next, (uint32_t)s, (uint32_t)n) < 0)
@@ -191,7 +203,8 @@ static bool find_gap(struct gap *g, struct capo_layout l, uint64_t nodes, uint64
                 return true; /* more than a tuner would look at: it is not asked, whole or not */
         capo_layout_print(&l, g->text, g->room);
         for (uint32_t k = 0; k < g->p->n_layouts && !listed; k++)
-                listed = same_list(&g->p->layouts[k], g->of) && !strcmp(g->p->layouts[k].layout, g->text);
+                listed = same_list(&g->p->layouts[k], g->of) &&
+                         !strcmp(g->p->layouts[k].layout, g->text);
         return !listed;
 }
 
@@ -206,14 +219,16 @@ bool capo_seen_gap(const struct capo_profile *p, uint32_t i, char *text, size_t 
                         continue;
                 if (k < i)
                         return false;
-                if (capo_layout_parse(p->layouts[k].layout, &l, NULL) == 0 && capo_layout_largest(&l) > g.largest)
+                if (capo_layout_parse(p->layouts[k].layout, &l, NULL) == 0 &&
+                    capo_layout_largest(&l) > g.largest)
                         g.largest = capo_layout_largest(&l);
         }
         return find_gap(&g, (struct capo_layout){0}, g.of->n_nodes, g.of->n_ranks, 1) && *text;
 }
 
-void capo_seen_settle(const struct capo_profile *p, struct capo_shape *shape, const char *launcher, char *text,
-                      size_t room, const struct capo_question *q, double us, struct capo_layout_why *why)
+void capo_seen_settle(const struct capo_profile *p, struct capo_shape *shape, const char *launcher,
+                      char *text, size_t room, const struct capo_question *q, double us,
+                      struct capo_layout_why *why)
 {
         struct capo_shape told = *shape;
         struct capo_layout_why unused;
@@ -233,9 +248,10 @@ void capo_seen_settle(const struct capo_profile *p, struct capo_shape *shape, co
                 why->source = i < 0 ? CAPO_LAYOUT_UNKNOWN : CAPO_LAYOUT_TABLE;
                 if (i >= 0)
                         capo_shape_claim(shape, s->layout[i], text, room);
-                why->text = s->claim >= 0 ? CAPO_SEEN_CONTRADICTS
-                            : i < 0       ? "not known: the cost table fits no layout of the profile's list, or several"
-                                          : "NCCL's cost table fits this layout alone of the profile's list";
+                why->text =
+                        s->claim >= 0 ? CAPO_SEEN_CONTRADICTS
+                        : i < 0 ? "not known: the cost table fits no layout of the profile's list, or several"
+                                : "NCCL's cost table fits this layout alone of the profile's list";
         }
         capo_seen_free(s);
 }

@@ -47,8 +47,9 @@ static const char *number_end(const char *p, const char *end)
 }
 
 /*
- * Nearly every number: up to 15 digits without an exponent. They and a power of ten below 1e16 are both exact in a
- * double, so one division rounds right. One past the number and its value, or NULL: not so simple, or no number.
+ * Nearly every number: up to 15 digits without an exponent. They and a power of ten below 1e16 are
+ * both exact in a double, so one division rounds right. One past the number and its value, or NULL:
+ * not so simple, or no number.
  */
 static const char *simple_number(const char *p, const char *end, double *out)
 {
@@ -146,7 +147,8 @@ char *capo_float_print(float value, char *text, size_t room)
                         if (*c == ',')
                                 *c = '.';
                 }
-                if (capo_number_parse(shorter, strlen(shorter), &rounded) && (float)rounded == value)
+                if (capo_number_parse(shorter, strlen(shorter), &rounded) &&
+                    (float)rounded == value)
                         return capo_number_print(rounded, text, room);
         }
         return capo_number_print((double)value, text, room);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of the JSON form that its reader and its writer share, so that they stay one format. docs/profile-format.md
- * is the same for people.
+ * The words of the JSON form that its reader and its writer share, so that they stay one format.
+ * docs/profile-format.md is the same for people.
  */
 #ifndef CAPO_PROFILE_WORDS_H
 #define CAPO_PROFILE_WORDS_H
@@ -27,7 +27,8 @@ static const struct capo_slice constant_tables[CAPO_CONST_TABLES] = {
         WORD("base_latency"),  WORD("hw_latency"), WORD("ll_bw"),       WORD("ring_ll128_bw"),
         WORD("tree_ll128_bw"), WORD("tree_bw"),    WORD("nvls_tree_bw")};
 static const struct capo_slice constant_links[] = {WORD("nvlink"), WORD("pci"), WORD("net")};
-static const struct capo_slice constant_gpus[] = {WORD("volta"), WORD("ampere"), WORD("hopper"), WORD("blackwell")};
+static const struct capo_slice constant_gpus[] = {WORD("volta"), WORD("ampere"), WORD("hopper"),
+                                                  WORD("blackwell")};
 static const int constant_scales[] = {1, 2, 4};
 
 static const struct capo_slice basis_words[] = {WORD("measured"), WORD("modelled")};
@@ -44,7 +45,16 @@ static const struct capo_slice proto_words[] = {
 };
 
 /* The conditions: one row says key, kind and place; reader, writer and printer go by it. */
-enum kind { RANGE = CAPO_RANGE_WHOLE, GBS = CAPO_RANGE_GBS, NCCL = CAPO_RANGE_NCCL, LAYOUT, TEXT, PATTERN, LINK, FLAG };
+enum kind {
+        RANGE = CAPO_RANGE_WHOLE,
+        GBS = CAPO_RANGE_GBS,
+        NCCL = CAPO_RANGE_NCCL,
+        LAYOUT,
+        TEXT,
+        PATTERN,
+        LINK,
+        FLAG
+};
 static const struct when_key {
         struct capo_slice key;
         enum kind kind;

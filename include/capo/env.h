@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and docs/env.md are made
- * from it. Read once, at load; everything else gets a const pointer to the result.
+ * Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and
+ * docs/env.md are made from it. Read once, at load; everything else gets a const pointer to the
+ * result.
  */
 #ifndef CAPO_ENV_H
 #define CAPO_ENV_H
@@ -21,9 +22,10 @@ struct capo_env {
 #include "capo/env.def"
 };
 
-/* CAPO_ENV_dir is the name of the variable behind capo_env.dir, and so on: for who sets one for another process, or
- * look at one before there are settings. */
-#define ENV(field, type, name, def, help) static const char CAPO_ENV_##field[] __attribute__((unused)) = name;
+/* CAPO_ENV_dir is the name of the variable behind capo_env.dir, and so on: for who sets one for
+ * another process, or look at one before there are settings. */
+#define ENV(field, type, name, def, help) \
+        static const char CAPO_ENV_##field[] __attribute__((unused)) = name;
 #include "capo/env.def"
 
 /**
@@ -44,8 +46,8 @@ int capo_env_read(struct capo_env *env);
  */
 int capo_env_understood(const char *name, const char *text, const char **type);
 
-/** capo_env_print() - one line per setting: name, value in force, default, meaning. @markdown: as the table of
- * docs/env.md, without the values in force. */
+/** capo_env_print() - one line per setting: name, value in force, default, meaning. @markdown: as
+ * the table of docs/env.md, without the values in force. */
 void capo_env_print(FILE *out, bool markdown);
 
 #endif

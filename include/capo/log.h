@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log: one file per process, named <host>.<pid>[.<n>].capo, mode 0600, appended to, never rewritten.
+ * The log: one file per process, named <host>.<pid>[.<n>].capo, mode 0600, appended to, never
+ * rewritten.
  *
  *      +-------------------+----------------+----------------+-- - -
  *      | capo_log_header   | frame          | frame          |
  *      +-------------------+----------------+----------------+-- - -
  *
- *      frame:  | type u16 | flags u16 | size u32 | check u64 | payload, size bytes | zeros to a multiple of 8 |
+ *      frame:  | type u16 | flags u16 | size u32 | check u64 | payload, size bytes | zeros to a
+ *              multiple of 8 |
  *
- * check = XXH3_64bits of the payload, seeded with (type | flags << 16 | size << 32) (xxhash.h, XXH3_64bits_withSeed). A
- * frame type a reader does not know is skipped by its size. A later frame that describes the same id replaces the
- * earlier one. A file that ends inside a frame was cut: all before it is good. All integers are in the byte order of
- * `order`.
+ * check = XXH3_64bits of the payload, seeded with (type | flags << 16 | size << 32) (xxhash.h,
+ * XXH3_64bits_withSeed). A frame type a reader does not know is skipped by its size. A later frame
+ * that describes the same id replaces the earlier one. A file that ends inside a frame was cut: all
+ * before it is good. All integers are in the byte order of `order`.
  *
- * Times: the file's epoch is `t0_mono_ns` (CLOCK_MONOTONIC) = `t0_real_ns` (CLOCK_REALTIME) = `t0_ticks` (time-stamp
- * counter). On disk every time is nanoseconds since that epoch; the writer converts ticks, and END carries the drift
- * seen.
+ * Times: the file's epoch is `t0_mono_ns` (CLOCK_MONOTONIC) = `t0_real_ns` (CLOCK_REALTIME) =
+ * `t0_ticks` (time-stamp counter). On disk every time is nanoseconds since that epoch; the writer
+ * converts ticks, and END carries the drift seen.
  *
- * The same call is described once, by a SHAPE, and then named by a 16-bit number; so a traced call costs 14 to 22
- * bytes. A BLOCK holds its calls by column, because that is how they are read: the report needs two of the columns.
- * Statistics live in CELLs: exact counts per (communicator, call, bytes, algo, proto, channels, clock, rule, result).
+ * The same call is described once, by a SHAPE, and then named by a 16-bit number; so a traced call
+ * costs 14 to 22 bytes. A BLOCK holds its calls by column, because that is how they are read: the
+ * report needs two of the columns. Statistics live in CELLs: exact counts per (communicator, call,
+ * bytes, algo, proto, channels, clock, rule, result).
  */
 #ifndef CAPO_LOG_H
 #define CAPO_LOG_H
@@ -41,7 +44,8 @@ struct capo_log_header {
         uint64_t t0_ticks;
         uint64_t t0_mono_ns;
         uint64_t t0_real_ns;
-        uint64_t ticks_per_s; /* first calibration; 1000000000 when the ticks are CLOCK_MONOTONIC itself */
+        uint64_t ticks_per_s; /* first calibration; 1000000000 when the ticks are CLOCK_MONOTONIC
+                                 itself */
         uint64_t reserved[2];
 };
 static_assert(sizeof(struct capo_log_header) == 72, "layout");
@@ -58,7 +62,8 @@ static_assert(sizeof(struct capo_frame) == 16, "layout");
 enum capo_frame_type {
 #define FRAME(id, number, since, meaning) CAPO_FRAME_##id = number,
 #include "capo/log_frames.def"
-        CAPO_FRAMES, /* one more than the last: a reader of this version steps over this type and all behind it */
+        CAPO_FRAMES, /* one more than the last: a reader of this version steps over this type and
+                        all behind it */
 };
 
 struct capo_log_comm {
@@ -68,15 +73,17 @@ struct capo_log_comm {
         int32_t n_ranks;   /* -1 not known */
         int32_t device;    /* CUDA device; -1 not known */
         int32_t n_nodes;   /* as NCCL told a plugin; -1 not known */
-        int32_t min_local; /* ranks on the smallest and largest node, as NCCL told a plugin; -1 not known */
+        int32_t min_local; /* ranks on the smallest and largest node, as NCCL told a plugin; -1 not
+                              known */
         int32_t max_local;
-        int32_t color;      /* of the split; -1 none */
-        uint64_t uid;       /* the same on every rank of this communicator and on no other of the job */
+        int32_t color; /* of the split; -1 none */
+        uint64_t uid;  /* the same on every rank of this communicator and on no other of the job */
         uint64_t comm_hash; /* NCCL's own commHash when a plugin was told; else 0 */
         uint64_t t_birth;   /* ns since epoch: the init call's return */
         uint64_t t_death;   /* 0 while alive */
         uint64_t handle;    /* the ncclComm_t, to tell copies apart */
-        uint16_t library;   /* which libnccl of this process, 0 the first (INFO nccl.path, nccl.path.1, ...) */
+        uint16_t library;   /* which libnccl of this process, 0 the first (INFO nccl.path,
+                               nccl.path.1, ...) */
         uint16_t name_size;
         uint32_t flags; /* enum capo_comm_flag */
 };
@@ -85,8 +92,9 @@ static_assert(sizeof(struct capo_log_comm) == 80, "layout");
 enum capo_comm_flag {
         CAPO_COMM_NONBLOCKING = 1,
         CAPO_COMM_ABORTED = 2,
-        CAPO_COMM_TUNED = 4,   /* a profile rule applied at init */
-        CAPO_COMM_SEVERAL = 8, /* stands for several that are alike: there were more than 64,512; uid is 0 */
+        CAPO_COMM_TUNED = 4, /* a profile rule applied at init */
+        CAPO_COMM_SEVERAL =
+                8, /* stands for several that are alike: there were more than 64,512; uid is 0 */
 };
 
 struct capo_log_site {
@@ -135,9 +143,10 @@ static_assert(offsetof(struct capo_log_shape, reserved) + 6 == 40,
  *   u32 seq                               always
  *   u16 shape                             always
  *   u32 gpu_ns                            if CAPO_COLUMN_GPU
- *   u32 aux                               if CAPO_COLUMN_AUX: group number for members, begin on the GPU of calls timed by
- *                                         events (capo_record.group), else 0; a group's own number is its seq. (Version 1
- *                                         kept a place here that nobody filled: skip it.)
+ *   u32 aux                               if CAPO_COLUMN_AUX: group number for members, begin on
+ *                                         the GPU of calls timed by events (capo_record.group),
+ *                                         else 0; a group's own number is its seq. (Version 1 kept
+ *                                         a place here that nobody filled: skip it.)
  * An absent column is all zero.
  */
 struct capo_log_block {
@@ -152,7 +161,8 @@ enum capo_column { CAPO_COLUMN_GPU = 1, CAPO_COLUMN_AUX = 2 };
 /*
  * Histogram of nanoseconds: 16 buckets per power of two, exact below 16. Bucket of v:
  *   v < 16: v;  else e = floor(log2 v), 16 * (e - 3) + ((v >> (e - 4)) & 15)
- * 32-bit values: buckets 0 .. 463; larger values count in the last. A bucket's width is at most 1/16 of its value.
+ * 32-bit values: buckets 0 .. 463; larger values count in the last. A bucket's width is at most
+ * 1/16 of its value.
  */
 #define CAPO_HIST_BUCKETS 464
 
@@ -180,25 +190,30 @@ struct capo_log_cell {
         uint8_t channels;
         uint8_t clock; /* of the second histogram: EVENT or KERNEL; NONE when there is none */
         int8_t result;
-        uint8_t hists; /* bit 0: a host histogram follows; bit 1: then a GPU histogram; bit 2: then one of how long kernels
-                          waited (capo_record_waited()), which older readers do not see */
-        uint8_t flags; /* enum capo_record_flag of its calls: MEMBER, GROUP, CAPTURED, CHOSEN keep cells apart */
+        uint8_t hists; /* bit 0: a host histogram follows; bit 1: then a GPU histogram; bit 2: then
+                          one of how long kernels waited (capo_record_waited()), which older readers
+                          do not see */
+        uint8_t flags; /* enum capo_record_flag of its calls: MEMBER, GROUP, CAPTURED, CHOSEN keep
+                          cells apart */
         uint8_t reserved[3];
 };
 static_assert(sizeof(struct capo_log_cell) == 32, "layout");
 
 struct capo_log_end {
         uint64_t t_ns;    /* when this was written, ns since epoch */
-        uint64_t mono_ns; /* CLOCK_MONOTONIC and CLOCK_REALTIME at the same moment: the drift of the ticks */
+        uint64_t mono_ns; /* CLOCK_MONOTONIC and CLOCK_REALTIME at the same moment: the drift of the
+                             ticks */
         uint64_t real_ns;
-        uint64_t calls;          /* recorded */
-        uint64_t dropped;        /* lost because a ring was full or memory was not to be had */
-        uint64_t gpu_dropped;    /* wanted to be timed on the GPU, but no event was free, or the driver took none */
+        uint64_t calls;       /* recorded */
+        uint64_t dropped;     /* lost because a ring was full or memory was not to be had */
+        uint64_t gpu_dropped; /* wanted to be timed on the GPU, but no event was free, or the driver
+                                 took none */
         uint64_t shape_overflow; /* counted in a catch-all cell because a table was full */
         uint64_t bytes_lost;     /* log bytes that could not be written (disk full, folder gone) */
-        double cost_ns;          /* capo's own cost per recorded call, measured in this process; 0 when it was not */
-        double ticks_per_s;      /* calibration over the whole run */
-        uint32_t clean;          /* 1: process exit; 2: written by `capo recover`; 0: a checkpoint */
+        double cost_ns; /* capo's own cost per recorded call, measured in this process; 0 when it
+                           was not */
+        double ticks_per_s; /* calibration over the whole run */
+        uint32_t clean;     /* 1: process exit; 2: written by `capo recover`; 0: a checkpoint */
         uint32_t threads;
 };
 static_assert(sizeof(struct capo_log_end) == 88, "layout");
@@ -216,7 +231,8 @@ static inline unsigned capo_hist_bucket(uint64_t ns)
         return 16 * (e - 3) + ((ns >> (e - 4)) & 15);
 }
 
-/** capo_hist_floor() - smallest value of @bucket; capo_hist_floor(b + 1) is one past its largest. */
+/** capo_hist_floor() - smallest value of @bucket; capo_hist_floor(b + 1) is one past its largest.
+ */
 static inline uint64_t capo_hist_floor(unsigned bucket)
 {
         unsigned e = bucket / 16 + 3;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One-line messages: `capo: what happened: cause`, lower case, values plain so that a double-click selects them.
+ * One-line messages: `capo: what happened: cause`, lower case, values plain so that a double-click
+ * selects them.
  *
  *   capo_error  the thing the user asked for cannot be done
  *   capo_warn   it goes on, but not as asked; or something was lost
  *   capo_info   worth one line in a healthy run; silenced by CAPO_QUIET=1
  *   capo_debug  for people who work on capo; CAPO_VERBOSE=1
  *
- * All keep errno, write with one write(2) to stderr, and never allocate: they are safe in somebody else's process.
- * The _once forms speak at most once per call place and process.
+ * All keep errno, write with one write(2) to stderr, and never allocate: they are safe in somebody
+ * else's process. The _once forms speak at most once per call place and process.
  */
 #ifndef CAPO_MSG_H
 #define CAPO_MSG_H
@@ -33,7 +34,8 @@ void capo_msg_set_level(enum capo_level last);
 int capo_fail(int rc, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** capo_why() - the reason into @why for whoever asked to say, and @rc to return. */
-int capo_why(int rc, char *why, size_t room, const char *format, ...) __attribute__((format(printf, 4, 5)));
+int capo_why(int rc, char *why, size_t room, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
 /** capo_why_at() - the same of a place, "FILE:LINE: ..."; without the line where it is 0. */
 int capo_why_at(int rc, char *why, size_t room, const char *file, int line, const char *format, ...)
         __attribute__((format(printf, 6, 7)));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one recorded call is. Everything that records fills this struct, everything that reads gets it back.
+ * What one recorded call is. Everything that records fills this struct, everything that reads gets
+ * it back.
  *
- * Calls, types and operators carry NCCL's own numbers (enum values have never been re-ordered: nccl.h 2.13 to 2.30);
- * the ids of calls are ours: include/capo/calls.def is the list.
+ * Calls, types and operators carry NCCL's own numbers (enum values have never been re-ordered:
+ * nccl.h 2.13 to 2.30); the ids of calls are ours: include/capo/calls.def is the list.
  */
 #ifndef CAPO_RECORD_H
 #define CAPO_RECORD_H
@@ -13,12 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which clock made the duration that counts (facts: a host time of an NCCL call is the enqueue, not the transfer). */
+/* Which clock made the duration that counts (facts: a host time of an NCCL call is the enqueue, not
+ * the transfer). */
 enum capo_clock {
-        CAPO_CLOCK_NONE = 0,   /* not timed by itself: member of a group, or captured into a CUDA graph */
-        CAPO_CLOCK_HOST = 1,   /* host time-stamp counter around the call: enqueue time */
-        CAPO_CLOCK_EVENT = 2,  /* pair of CUDA events on the call's stream: waiting for slow peers included */
-        CAPO_CLOCK_KERNEL = 3, /* GPU global timer stamped by NCCL's kernel, through the profiler plugin */
+        CAPO_CLOCK_NONE =
+                0, /* not timed by itself: member of a group, or captured into a CUDA graph */
+        CAPO_CLOCK_HOST = 1, /* host time-stamp counter around the call: enqueue time */
+        CAPO_CLOCK_EVENT =
+                2, /* pair of CUDA events on the call's stream: waiting for slow peers included */
+        CAPO_CLOCK_KERNEL =
+                3, /* GPU global timer stamped by NCCL's kernel, through the profiler plugin */
         CAPO_CLOCKS = 4,
 };
 
@@ -45,13 +50,17 @@ enum capo_kernel {
 };
 
 enum capo_record_flag {
-        CAPO_RECORD_MEMBER = 1,   /* a call inside a group; `group` names the group's record, which has the time */
-        CAPO_RECORD_GROUP = 2,    /* the group itself: call is CAPO_CALL_GROUP, bytes the sum over members; a group of
-                                     one call is recorded as that call, with the group's time */
-        CAPO_RECORD_CAPTURED = 4, /* the stream was being captured: it ran, if at all, in graph launches */
-        CAPO_RECORD_ASYNC = 8,    /* returned ncclInProgress */
-        CAPO_RECORD_CHOSEN = 16,  /* of a sample: timed on the GPU as the first or second of its kind and size on its
-                                     communicator, not by draw: it stands for itself, those drawn for all others */
+        CAPO_RECORD_MEMBER =
+                1, /* a call inside a group; `group` names the group's record, which has the time */
+        CAPO_RECORD_GROUP =
+                2, /* the group itself: call is CAPO_CALL_GROUP, bytes the sum over members; a group
+                      of one call is recorded as that call, with the group's time */
+        CAPO_RECORD_CAPTURED =
+                4, /* the stream was being captured: it ran, if at all, in graph launches */
+        CAPO_RECORD_ASYNC = 8,   /* returned ncclInProgress */
+        CAPO_RECORD_CHOSEN = 16, /* of a sample: timed on the GPU as the first or second of its kind
+                                    and size on its communicator, not by draw: it stands for itself,
+                                    those drawn for all others */
 };
 
 struct capo_record {
@@ -62,8 +71,9 @@ static_assert(sizeof(struct capo_record) == 64, "one record, one cache line");
 
 /**
  * capo_record_gpu_begin() - when a call began on the GPU, in ns (of a record out of a log)
- * What the events around it tell: within some microseconds, too early while no event has found its stream idle for seconds.
- * Return: false where that is not known: not timed by events, or by an older capo.
+ * What the events around it tell: within some microseconds, too early while no event has found its
+ * stream idle for seconds. Return: false where that is not known: not timed by events, or by an
+ * older capo.
  */
 static inline bool capo_record_gpu_begin(const struct capo_record *r, uint64_t *ns)
 {
@@ -74,9 +84,10 @@ static inline bool capo_record_gpu_begin(const struct capo_record *r, uint64_t *
 }
 
 /**
- * capo_record_waited() - how long the kernel of a call waited for the other ranks before it moved anything, in ns
- * By the GPU's clock; longer than 4.29 s is that. The rest of gpu_ns it moved data, and waited for the others to have theirs.
- * Return: false where that is not known: NCCL's kernel did not tell its phases (CAPO_CLOCK_KERNEL, symmetric kernels, NCCL 2.31).
+ * capo_record_waited() - how long the kernel of a call waited for the other ranks before it moved
+ * anything, in ns By the GPU's clock; longer than 4.29 s is that. The rest of gpu_ns it moved data,
+ * and waited for the others to have theirs. Return: false where that is not known: NCCL's kernel
+ * did not tell its phases (CAPO_CLOCK_KERNEL, symmetric kernels, NCCL 2.31).
  */
 static inline bool capo_record_waited(const struct capo_record *r, uint64_t *ns)
 {

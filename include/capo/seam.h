@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seam between the recorder (shim/) and the plugins (tuner/) where both live in libcapo.so. In the plugin library
- * on its own there is no recorder and capo_seam is NULL: every use tests it. No function here blocks, allocates on a
- * path a job takes per call, or fails; all may be called from any thread.
+ * The seam between the recorder (shim/) and the plugins (tuner/) where both live in libcapo.so. In
+ * the plugin library on its own there is no recorder and capo_seam is NULL: every use tests it. No
+ * function here blocks, allocates on a path a job takes per call, or fails; all may be called from
+ * any thread.
  */
 #ifndef CAPO_SEAM_H
 #define CAPO_SEAM_H
@@ -11,15 +12,18 @@
 #include <stdint.h>
 
 /*
- * The outermost NCCL call, or open group, that the calling thread is in, as one communicator sees it: equal on all its ranks,
- * whatever else any of them has in its group.
+ * The outermost NCCL call, or open group, that the calling thread is in, as one communicator sees
+ * it: equal on all its ranks, whatever else any of them has in its group.
  */
 struct capo_seam_call {
-        uint64_t comm_uid; /* capo_log_comm.uid; 0 where its ranks have several, or nobody knows which is meant */
-        uint32_t seq;      /* capo_record.seq of the call; of the communicator's last collective in a group */
+        uint64_t comm_uid; /* capo_log_comm.uid; 0 where its ranks have several, or nobody knows
+                              which is meant */
+        uint32_t seq; /* capo_record.seq of the call; of the communicator's last collective in a
+                         group */
 };
 
-/* What NCCL told a plugin about a communicator at its init. Unknown numbers are -1, unknown hash 0, unknown name NULL.
+/* What NCCL told a plugin about a communicator at its init. Unknown numbers are -1, unknown hash 0,
+ * unknown name NULL.
  */
 struct capo_seam_comm {
         uint64_t comm_hash;
@@ -41,8 +45,8 @@ struct capo_seam_ran {
         uint64_t tag; /* userProfilerTag of the call; 0 none */
 };
 
-/* What the kernel of the @nth `ran` of a communicator (copy engines not counted: they have none) stamped, in ns of the GPU's
- * global timer. */
+/* What the kernel of the @nth `ran` of a communicator (copy engines not counted: they have none)
+ * stamped, in ns of the GPU's global timer. */
 struct capo_seam_kernel {
         uint64_t comm_hash;
         uint32_t nth;
@@ -52,25 +56,28 @@ struct capo_seam_kernel {
 
 struct capo_seam {
         /* the plugins ask the recorder */
-        /* false: not inside a wrapped call (another thread, or no recorder). @comm_hash: who asks; 0 not known */
+        /* false: not inside a wrapped call (another thread, or no recorder). @comm_hash: who asks;
+         * 0 not known */
         bool (*current)(uint64_t comm_hash, struct capo_seam_call *out);
         /* the plugins tell the recorder */
-        void (*comm)(const struct capo_seam_comm
-                             *comm);    /* from a plugin's init, on the thread that inits the communicator */
-        void (*decided)(uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being recorded */
-        void (*ran)(
-                const struct capo_seam_ran *ran); /* goes into the call or group member being recorded on this thread */
+        void (*comm)(const struct capo_seam_comm *comm); /* from a plugin's init, on the thread that
+                                                            inits the communicator */
+        void (*decided)(
+                uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being recorded */
+        void (*ran)(const struct capo_seam_ran *ran); /* goes into the call or group member being
+                                                         recorded on this thread */
         void (*kernel)(const struct capo_seam_kernel *kernel);
         void (*rules)(const char *text); /* payload of a RULES frame: digest, path, rows */
-        bool (*in_front)(
-                void); /* the plugins ask: is the recorder on, and do calls of NCCL come through its wrappers? */
+        bool (*in_front)(void); /* the plugins ask: is the recorder on, and do calls of NCCL come
+                                   through its wrappers? */
 };
 
 extern const struct capo_seam *capo_seam;
 
 /**
- * capo_tuner_steers() - the recorder asks the tuner, where both are one library: which calls of the communicator that NCCL
- * gave the hash @comm_hash are turned (core/profile/profile_table.h, capo_tables_turn). NULL: none. What it returns stays.
+ * capo_tuner_steers() - the recorder asks the tuner, where both are one library: which calls of the
+ * communicator that NCCL gave the hash @comm_hash are turned (core/profile/profile_table.h,
+ * capo_tables_turn). NULL: none. What it returns stays.
  */
 struct capo_tables;
 __attribute__((weak)) const struct capo_tables *capo_tuner_steers(uint64_t comm_hash);

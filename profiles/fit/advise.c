@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data-parallel step reduces the same gradients every time, so each size is called a whole multiple of the number of
- * steps: the steps are the greatest common divisor of the counts. A loss average or a norm joins in with a few bytes
- * and counts of its own; sizes below a thousandth of the bytes are not asked.
+ * A data-parallel step reduces the same gradients every time, so each size is called a whole
+ * multiple of the number of steps: the steps are the greatest common divisor of the counts. A loss
+ * average or a norm joins in with a few bytes and counts of its own; sizes below a thousandth of
+ * the bytes are not asked.
  *
- * The model sums the buckets of a step one after another. A job that overlaps them with its backward pass gains less
- * from fewer, larger buckets: the last one starts later. So the best is only named when it saves 3 % of the step's
- * communication or more, and more than the 95 % intervals of the times that it is modelled from; and the smallest cap that comes within 1 % of the best is taken.
+ * The model sums the buckets of a step one after another. A job that overlaps them with its
+ * backward pass gains less from fewer, larger buckets: the last one starts later. So the best is
+ * only named when it saves 3 % of the step's communication or more, and more than the 95 %
+ * intervals of the times that it is modelled from; and the smallest cap that comes within 1 % of
+ * the best is taken.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,7 +24,8 @@
 
 static bool is_comm_row(const struct capo_job_row *r, uint32_t comm)
 {
-        return r->comm == comm && r->call == CAPO_CALL_ALLREDUCE && r->bytes > 0 && !(r->flags & CAPO_RECORD_GROUP);
+        return r->comm == comm && r->call == CAPO_CALL_ALLREDUCE && r->bytes > 0 &&
+               !(r->flags & CAPO_RECORD_GROUP);
 }
 
 static int add_point(struct capo_curve *c, double bytes, double us, double pm)
@@ -38,7 +42,8 @@ static int add_point(struct capo_curve *c, double bytes, double us, double pm)
 
 #define QUARTER 0.25 /* the quantile that stands for a size */
 
-/* How sure that quantile is: by how many calls lie below it. Ranks time the same calls, so a call counts once. */
+/* How sure that quantile is: by how many calls lie below it. Ranks time the same calls, so a call
+ * counts once. */
 static double doubt_of(const struct capo_job_row *r, const struct capo_hist *h, double us)
 {
         double drawn = (double)h->count * (double)r->count / (double)r->calls;
@@ -46,8 +51,9 @@ static double doubt_of(const struct capo_job_row *r, const struct capo_hist *h, 
 
         if (drawn < 2)
                 return 1; /* one call tells nothing of the next */
-        return (capo_hist_quantile(h, fmin(1, QUARTER + part)) - capo_hist_quantile(h, fmax(0, QUARTER - part))) / 2e3 /
-               us;
+        return (capo_hist_quantile(h, fmin(1, QUARTER + part)) -
+                capo_hist_quantile(h, fmax(0, QUARTER - part))) /
+               2e3 / us;
 }
 
 int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_curve *c)
@@ -58,13 +64,15 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
                 enum capo_clock clock = capo_job_row_clock(r);
                 double us, pm;
 
-                if (!is_comm_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) || clock < CAPO_CLOCK_EVENT)
+                if (!is_comm_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) ||
+                    clock < CAPO_CLOCK_EVENT)
                         continue;
                 us = capo_hist_quantile(&r->time[clock], QUARTER) / 1e3;
                 if (!(us > 0))
                         continue;
                 pm = doubt_of(r, &r->time[clock], us);
-                if (c->n && c->bytes[c->n - 1] == (double)r->bytes) { /* the same size ran in two ways */
+                if (c->n &&
+                    c->bytes[c->n - 1] == (double)r->bytes) { /* the same size ran in two ways */
                         c->pm[c->n - 1] = us < c->us[c->n - 1] ? pm : c->pm[c->n - 1];
                         c->us[c->n - 1] = fmin(c->us[c->n - 1], us);
                 } else if (add_point(c, (double)r->bytes, us, pm) < 0)
@@ -82,12 +90,14 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
                 if (s->call != CAPO_CALL_ALLREDUCE || (uint32_t)s->like.n_ranks != n_ranks)
                         continue;
                 for (int p = 0; p < s->n_points; p++) {
-                        const struct capo_fit_cell *cell =
-                                capo_fit_cell_of(s, p, s->points[p].chosen > 0 ? s->points[p].chosen : 0);
+                        const struct capo_fit_cell *cell = capo_fit_cell_of(
+                                s, p, s->points[p].chosen > 0 ? s->points[p].chosen : 0);
 
                         if (!isnan(cell->us) &&
                             add_point(c, (double)s->points[p].bytes, cell->us,
-                                      isfinite(cell->hi - cell->lo) ? (cell->hi - cell->lo) / 2 / cell->us : 0) < 0)
+                                      isfinite(cell->hi - cell->lo)
+                                              ? (cell->hi - cell->lo) / 2 / cell->us
+                                              : 0) < 0)
                                 return -ENOMEM;
                 }
         }
@@ -112,8 +122,8 @@ double capo_curve_at(const struct capo_curve *c, double bytes)
                 return c->us[c->n - 1] * bytes / c->bytes[c->n - 1];
         while (c->bytes[i] < bytes)
                 i++;
-        return exp(log(c->us[i - 1]) +
-                   log(c->us[i] / c->us[i - 1]) * log(bytes / c->bytes[i - 1]) / log(c->bytes[i] / c->bytes[i - 1]));
+        return exp(log(c->us[i - 1]) + log(c->us[i] / c->us[i - 1]) * log(bytes / c->bytes[i - 1]) /
+                                               log(c->bytes[i] / c->bytes[i - 1]));
 }
 
 /* How sure that is: as the less sure of the points beside it. */
@@ -123,7 +133,8 @@ static double doubt_at(const struct capo_curve *c, double bytes)
 
         while (i + 1 < c->n && c->bytes[i] < bytes)
                 i++;
-        return bytes == c->bytes[i] || i == 0 || bytes > c->bytes[i] ? c->pm[i] : fmax(c->pm[i - 1], c->pm[i]);
+        return bytes == c->bytes[i] || i == 0 || bytes > c->bytes[i] ? c->pm[i]
+                                                                     : fmax(c->pm[i - 1], c->pm[i]);
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -137,15 +148,17 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
         return a;
 }
 
-int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve, uint64_t steps,
-                struct capo_advice *a)
+int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve,
+                uint64_t steps, struct capo_advice *a)
 {
-        static const uint64_t caps[CAPO_ADVICE_BUCKETS] = {1, 2, 5, 10, 25, 50, 64, 100, 128, 200, 400, 800};
+        static const uint64_t caps[CAPO_ADVICE_BUCKETS] = {1,  2,   5,   10,  25,  50,
+                                                           64, 100, 128, 200, 400, 800};
         double bytes = 0, ns = 0, best, doubt = 0;
         uint64_t calls = 0, last = 0, count = 0, found = 0;
 
-        *a = (struct capo_advice){
-                .comm = job->comms[comm].name, .n_ranks = (uint32_t)job->comms[comm].n_ranks, .best = -1};
+        *a = (struct capo_advice){.comm = job->comms[comm].name,
+                                  .n_ranks = (uint32_t)job->comms[comm].n_ranks,
+                                  .best = -1};
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *r = &job->rows[i];
 
@@ -161,7 +174,8 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 if (capo_job_row_clock(r) >= CAPO_CLOCK_EVENT)
                         ns += capo_job_row_total_ns(r) / (double)r->calls * (double)r->count;
         }
-        for (uint32_t i = 0; i <= job->n_rows; i++) { /* a size may have several rows, by what ran */
+        for (uint32_t i = 0; i <= job->n_rows;
+             i++) { /* a size may have several rows, by what ran */
                 const struct capo_job_row *r = i < job->n_rows ? &job->rows[i] : NULL;
 
                 if (r && !is_comm_row(r, comm))

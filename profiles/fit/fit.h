@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fitting: samples to decisions. Per allocation class (layout, ranks, GPU, NCCL release) and collective a series: sizes
- * by candidates, each cell a time with its uncertainty. A candidate is written for a size only where it beats NCCL's
- * own choice there by more than the noise and by more than min_gain; everything else is left to NCCL.
+ * Fitting: samples to decisions. Per allocation class (layout, ranks, GPU, NCCL release) and
+ * collective a series: sizes by candidates, each cell a time with its uncertainty. A candidate is
+ * written for a size only where it beats NCCL's own choice there by more than the noise and by more
+ * than min_gain; everything else is left to NCCL.
  *
  * Deterministic: the same samples give the same fit, bit by bit, whatever the order of equal times.
  */
@@ -14,16 +15,18 @@
 #include "profiles/import/import.h"
 
 struct capo_fit_options {
-        double min_gain;             /* fraction of time saved below which a rule is not worth having */
-        bool force;                  /* believe gains that look like a fault of the measurement */
-        bool without_default;        /* NCCL's own choice was not measured: the next best candidate stands in */
+        double min_gain;      /* fraction of time saved below which a rule is not worth having */
+        bool force;           /* believe gains that look like a fault of the measurement */
+        bool without_default; /* NCCL's own choice was not measured: the next best candidate stands
+                                 in */
         struct capo_fit_links links; /* of the machine; all 0: by the name of the GPU */
         void (*progress)(const char *what, double done, void *user); /* may be NULL; done 0 .. 1 */
         void *user;
 };
 
 struct capo_fit_candidate {
-        uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: NCCL's own choice; one 0: that part was NCCL's */
+        uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: NCCL's own choice; one 0: that
+                                part was NCCL's */
         uint8_t channels;    /* 0: NCCL's own number */
         int n_runs;          /* the most that a size of it was measured in */
         uint32_t chunk;      /* bytes; 0: NCCL's own */
@@ -44,7 +47,8 @@ struct capo_fit_cell {
 enum capo_fit_verdict {
         CAPO_FIT_WRITTEN,
         CAPO_FIT_WRITTEN_COVERED,   /* NCCL's own choice was not measured, but is one of these */
-        CAPO_FIT_WRITTEN_UNCHECKED, /* NCCL's own choice was not measured, and the user does not mind */
+        CAPO_FIT_WRITTEN_UNCHECKED, /* NCCL's own choice was not measured, and the user does not
+                                       mind */
         CAPO_FIT_LEFT,              /* nothing measured is faster */
         CAPO_FIT_LEFT_SMALL,        /* the gain is below what a rule must save */
         CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
@@ -52,24 +56,29 @@ enum capo_fit_verdict {
         CAPO_FIT_TOO_GOOD,          /* so large a gain is a fault of the measurement */
         CAPO_FIT_TOO_GOOD_ONCE,     /* the same, for one run of NCCL's own choice */
         CAPO_FIT_BEYOND_LINKS,      /* so fast that the links cannot carry it */
-        CAPO_FIT_SAME_EVERYWHERE,   /* the same gain at all sizes is a slow run of NCCL's own choice */
+        CAPO_FIT_SAME_EVERYWHERE,   /* the same gain at all sizes is a slow run of NCCL's own choice
+                                     */
         CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */
 };
 
 struct capo_fit_point {
         uint64_t bytes;
-        uint8_t default_ran, default_channels; /* what NCCL's own choice ran; 0 not known or not always the same */
-        double noise;     /* standard deviation between runs here, as a fraction; measured or assumed */
-        double quantile;  /* standard errors that a gain must have: 95 % over all candidates compared */
-        int repeats;      /* runs beyond the first of a candidate that @noise comes from; 0: assumed */
+        uint8_t default_ran, default_channels; /* what NCCL's own choice ran; 0 not known or not
+                                                  always the same */
+        double noise; /* standard deviation between runs here, as a fraction; measured or assumed */
+        double quantile; /* standard errors that a gain must have: 95 % over all candidates compared
+                          */
+        int repeats; /* runs beyond the first of a candidate that @noise comes from; 0: assumed */
         int default_runs; /* of NCCL's own choice */
         int first_block, end_block;
         enum capo_fit_verdict refused; /* WRITTEN: not refused */
         int best;                      /* candidate with the shortest time; -1 none */
         int chosen;                    /* candidate; 0: leave to NCCL */
-        double gain; /* of the chosen, or else of the best, over the baseline: (default - us) / default; NAN no default
+        double gain; /* of the chosen, or else of the best, over the baseline: (default - us) /
+                      * default; NAN no default
                       */
-        int shown;   /* the candidate to show: the chosen; else the best, 0 when that is what NCCL chooses */
+        int shown;   /* the candidate to show: the chosen; else the best, 0 when that is what NCCL
+                        chooses */
         enum capo_fit_verdict verdict;
         double gain_lo, gain_hi; /* its interval; 95 % over all candidates compared, not for each */
 };
@@ -81,16 +90,19 @@ struct capo_fit_row {
 };
 
 struct capo_fit_regret {
-        unsigned n;                    /* decisions checked on measurements they were not made from */
+        unsigned n; /* decisions checked on measurements they were not made from */
         unsigned n_scored, n_unscored; /* sizes of the series with such a decision, and without */
         unsigned n_worse;              /* decisions slower than NCCL's own choice beyond noise */
-        double mean, worst;            /* over the candidate that is best over all measurements; fractions */
-        double mean_default;           /* the same, had everything been left to NCCL; NAN when that was not measured */
-        double worst_default;          /* of what was chosen over NCCL's own choice; NAN when that was not measured */
-        bool by_run;                   /* a run was left out each time; else a size */
+        double mean, worst;   /* over the candidate that is best over all measurements; fractions */
+        double mean_default;  /* the same, had everything been left to NCCL; NAN when that was not
+                                 measured */
+        double worst_default; /* of what was chosen over NCCL's own choice; NAN when that was not
+                                 measured */
+        bool by_run;          /* a run was left out each time; else a size */
 };
 
-/* What to measure next: where the best candidate may be better than what is written, but is not sure to be. */
+/* What to measure next: where the best candidate may be better than what is written, but is not
+ * sure to be. */
 struct capo_fit_next {
         enum {
                 CAPO_FIT_NEXT_NOTHING,
@@ -105,13 +117,15 @@ struct capo_fit_next {
 };
 
 struct capo_fit_series {
-        struct capo_trial like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
+        struct capo_trial
+                like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
         uint8_t call, make;
-        bool has_default;                      /* NCCL's own choice was measured at one size at least */
-        bool covered;                          /* it was not, but the candidates are all it could have been */
-        bool one_run;                          /* nothing repeats between runs: how they differ is assumed */
-        double noise;                          /* the median of its points' noise */
-        struct capo_fit_links links;           /* what it was checked against; all 0: nothing is known of them */
+        bool has_default; /* NCCL's own choice was measured at one size at least */
+        bool covered;     /* it was not, but the candidates are all it could have been */
+        bool one_run;     /* nothing repeats between runs: how they differ is assumed */
+        double noise;     /* the median of its points' noise */
+        struct capo_fit_links
+                links; /* what it was checked against; all 0: nothing is known of them */
         struct capo_fit_candidate *candidates; /* [0] is NCCL's own choice */
         int n_candidates;
         struct capo_fit_point *points; /* by rising size */
@@ -126,8 +140,9 @@ struct capo_fit_series {
         int n_blocks;
 };
 
-/* Samples of what is none of NCCL's table (capo_ran_beside()): a symmetric kernel, copy engines. Buffers that are registered have
- * them, no tuner forces or prevents them, and their times say nothing of the table: they are only told. */
+/* Samples of what is none of NCCL's table (capo_ran_beside()): a symmetric kernel, copy engines.
+ * Buffers that are registered have them, no tuner forces or prevents them, and their times say
+ * nothing of the table: they are only told. */
 struct capo_fit_beside {
         struct capo_trial like; /* what its runs have in common */
         uint8_t call, make, ran;
@@ -143,7 +158,8 @@ struct capo_fit {
         double worst_stall_us;
         struct capo_fit_beside *beside;
         size_t n_beside;
-        char **faults; /* a line for each series that its own measurements contradict; such a series is left out */
+        char **faults; /* a line for each series that its own measurements contradict; such a series
+                          is left out */
         size_t n_faults;
 };
 
@@ -151,9 +167,10 @@ struct capo_fit {
  * capo_fit_guard() - mark runs of @set that may not be compared with the others: left_out, why
  * @force: settings, hosts and drivers may differ
  *
- * Left out are repeats that are identical by content; runs that most others contradict (units, what NCCL chose); runs
- * with other NCCL_* settings than NCCL's own choice was measured with; candidates measured on other hosts or with another
- * driver than that, and it where no candidate was. Call it before capo_fit_make(). Return: 0 or -ENOMEM.
+ * Left out are repeats that are identical by content; runs that most others contradict (units, what
+ * NCCL chose); runs with other NCCL_* settings than NCCL's own choice was measured with; candidates
+ * measured on other hosts or with another driver than that, and it where no candidate was. Call it
+ * before capo_fit_make(). Return: 0 or -ENOMEM.
  */
 int capo_fit_guard(struct capo_samples *set, bool force);
 
@@ -162,16 +179,18 @@ int capo_fit_guard(struct capo_samples *set, bool force);
  * @out:   set only on success; free with capo_fit_free()
  * @fault: one line; what could not be
  *
- * Return: 0; -ENODATA no samples of a collective a tuner is asked about; -EINVAL the samples of every series contradict
- * each other (NCCL "chose" two things for one question, or times that differ like units do); -ENOMEM.
+ * Return: 0; -ENODATA no samples of a collective a tuner is asked about; -EINVAL the samples of
+ * every series contradict each other (NCCL "chose" two things for one question, or times that
+ * differ like units do); -ENOMEM.
  */
-int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *options, struct capo_fit **out,
-                  struct capo_fault *fault);
+int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *options,
+                  struct capo_fit **out, struct capo_fault *fault);
 void capo_fit_free(struct capo_fit *fit);
 void capo_fit_freep(struct capo_fit **fit);
 
 /** capo_fit_cell_of() - the cell of @point and @candidate. */
-static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_series *s, int point, int candidate)
+static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_series *s, int point,
+                                                     int candidate)
 {
         return &s->cells[point * s->n_candidates + candidate];
 }
@@ -179,7 +198,8 @@ static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_serie
 /** capo_fit_verdict_text() - "yes", "left to NCCL (within noise)", ... */
 const char *capo_fit_verdict_text(enum capo_fit_verdict verdict);
 
-/** capo_fit_candidate_text() - "Tree LL128 ch 4", "Ring Simple chunk 64 KiB", "NCCL's choice". @text: at least 56 bytes. */
+/** capo_fit_candidate_text() - "Tree LL128 ch 4", "Ring Simple chunk 64 KiB", "NCCL's choice".
+ * @text: at least 56 bytes. */
 char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room);
 
 /** capo_fit_class_text() - "4 x H100 80GB HBM3, layout 4, NCCL 2.29.2". */
@@ -194,11 +214,12 @@ static inline bool capo_fit_writable(const struct capo_fit_candidate *c)
 /**
  * capo_fit_profile() - the rules of a fit as a profile
  *
- * One rule per allocation class that has a row to write; collectives with nothing to gain are left out of it. A class
- * whose layout and node count are not known gets a rule by ranks alone.
+ * One rule per allocation class that has a row to write; collectives with nothing to gain are left
+ * out of it. A class whose layout and node count are not known gets a rule by ranks alone.
  *
  * Return: 0; -ENOMEM. *@n_rules, *@n_rows: what was written, rows that leave to NCCL not counted.
  */
-int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules, int *n_rows);
+int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
+                     int *n_rows);
 
 #endif

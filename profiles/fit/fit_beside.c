@@ -24,19 +24,21 @@ int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const 
                 struct capo_fit_beside *b;
                 size_t last = i;
 
-                for (k = i + 1; k < n && items[k].key == items[i].key && items[k].ran == items[i].ran; k++)
+                for (k = i + 1;
+                     k < n && items[k].key == items[i].key && items[k].ran == items[i].ran; k++)
                         last = items[k].bytes != items[last].bytes ? k : last;
                 if (capo_array_room(&fit->beside, fit->n_beside, sizeof *b) < 0)
                         return -ENOMEM;
                 b = &fit->beside[fit->n_beside++];
-                *b = (struct capo_fit_beside){.like = set->runs[like[items[i].key >> 16]],
-                                              .call = (uint8_t)(items[i].key >> 8),
-                                              .make = (uint8_t)items[i].key,
-                                              .ran = items[i].ran,
-                                              .from = items[i].bytes,
-                                              .upto = items[last].bytes,
-                                              .n_samples = k - i,
-                                              .us = (items[(last + k - 1) / 2].us + items[(last + k) / 2].us) / 2};
+                *b = (struct capo_fit_beside){
+                        .like = set->runs[like[items[i].key >> 16]],
+                        .call = (uint8_t)(items[i].key >> 8),
+                        .make = (uint8_t)items[i].key,
+                        .ran = items[i].ran,
+                        .from = items[i].bytes,
+                        .upto = items[last].bytes,
+                        .n_samples = k - i,
+                        .us = (items[(last + k - 1) / 2].us + items[(last + k) / 2].us) / 2};
                 b->like.source = NULL;
         }
         return 0;

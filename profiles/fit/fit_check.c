@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How good are the decisions where they were not made? Where runs repeat, one run of each candidate is left out in
- * turn, the rest is fitted, and its decisions are timed by the run left out. Where none repeat, one size is left out in
- * turn, and the rows that its neighbours give are timed there.
+ * How good are the decisions where they were not made? Where runs repeat, one run of each candidate
+ * is left out in turn, the rest is fitted, and its decisions are timed by the run left out. Where
+ * none repeat, one size is left out in turn, and the rows that its neighbours give are timed there.
  *
- * "Best" is the shortest time that the left-out part itself measured, so a perfect decision still shows a little
- * regret: the noise of the best of several.
+ * "Best" is the shortest time that the left-out part itself measured, so a perfect decision still
+ * shows a little regret: the noise of the best of several.
  */
 #include <errno.h>
 #include <math.h>
@@ -59,7 +59,8 @@ static int row_choice(const struct capo_fit_row *rows, int n, uint64_t bytes)
         return 0;
 }
 
-/* Runs repeat when that is more than an exception: a third of the blocks are of a second run or a later one. */
+/* Runs repeat when that is more than an exception: a third of the blocks are of a second run or a
+ * later one. */
 static int folds_of(const struct capo_fit_series *s)
 {
         int again = 0, most = 0;
@@ -77,15 +78,17 @@ int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
         _cleanup_free_ struct capo_fit_cell *cells = malloc(n_cells * sizeof *cells);
         _cleanup_free_ struct capo_fit_cell *truth = malloc(n_cells * sizeof *truth);
         _cleanup_free_ struct capo_fit_point *points = malloc((size_t)s->n_points * sizeof *points);
-        _cleanup_free_ struct capo_fit_row *rows = malloc((2 * (size_t)s->n_points + 4) * sizeof *rows);
+        _cleanup_free_ struct capo_fit_row *rows =
+                malloc((2 * (size_t)s->n_points + 4) * sizeof *rows);
         _cleanup_free_ bool *scored = calloc((size_t)s->n_points, sizeof *scored);
         struct tally t = {.s = s, .scored = scored};
-        int folds = folds_of(s), step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS, e = 0;
+        int folds = folds_of(s), step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS,
+            e = 0;
 
         if (!cells || !truth || !points || !rows || !scored)
                 return -ENOMEM;
-        s->regret =
-                (struct capo_fit_regret){.by_run = folds > 1, .mean = NAN, .mean_default = NAN, .worst_default = NAN};
+        s->regret = (struct capo_fit_regret){
+                .by_run = folds > 1, .mean = NAN, .mean_default = NAN, .worst_default = NAN};
         memcpy(points, s->points, (size_t)s->n_points * sizeof *points);
         for (int f = 0; folds > 1 && f < folds && f < MAX_FOLDS && e == 0; f++) {
                 e = capo_fit_estimate(s, (struct capo_fit_part){f, -1, -1}, cells);
@@ -102,7 +105,8 @@ int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
                         e = capo_fit_decide(s, o, cells, p, points);
                 if (e == 0)
                         score_decision(&t, s->cells, p,
-                                       row_choice(rows, capo_fit_rows(s, cells, p, points, rows), s->points[p].bytes));
+                                       row_choice(rows, capo_fit_rows(s, cells, p, points, rows),
+                                                  s->points[p].bytes));
         }
         for (int p = 0; p < s->n_points; p++)
                 s->regret.n_scored += scored[p];

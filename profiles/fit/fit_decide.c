@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells to decisions: which candidate is worth a rule at which size. A rule that harms is worse than a gain left lying,
- * so a candidate is admitted only
+ * Cells to decisions: which candidate is worth a rule at which size. A rule that harms is worse
+ * than a gain left lying, so a candidate is admitted only
  *
- *   where it was measured, and beats NCCL's own choice by more than the interval and by more than min_gain; or
- *   strictly between two sizes where that is so of this same candidate, and where nothing that was measured there is
- *   admitted. Its gain is then taken straight in log size between the two.
+ *   where it was measured, and beats NCCL's own choice by more than the interval and by more than
+ * min_gain; or strictly between two sizes where that is so of this same candidate, and where
+ * nothing that was measured there is admitted. Its gain is then taken straight in log size between
+ * the two.
  *
- * Refused are gains that speak of a fault in the measurement of NCCL's own choice (the same gain at all sizes; more
- * than MOST; more than the links carry); while NCCL's own choice or the candidate was measured in one run only, what the sizes beside do not share of
- * a gain; and a size that one run of a candidate has alone while its other sizes were repeated: nothing says that
- * its label is right.
- * Among the admitted the path through the sizes with the largest total gain is taken, a change of candidate costing a
- * little, so that equal candidates do not alternate.
+ * Refused are gains that speak of a fault in the measurement of NCCL's own choice (the same gain at
+ * all sizes; more than MOST; more than the links carry); while NCCL's own choice or the candidate
+ * was measured in one run only, what the sizes beside do not share of a gain; and a size that one
+ * run of a candidate has alone while its other sizes were repeated: nothing says that its label is
+ * right. Among the admitted the path through the sizes with the largest total gain is taken, a
+ * change of candidate costing a little, so that equal candidates do not alternate.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,11 +22,14 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
 
-#define SWITCH_COST 0.003 /* of ln time: what a change of candidate between neighbours must bring */
-#define MOST        0.80  /* a gain above this is a fault, not a choice: five times */
-#define MOST_ONCE   0.33  /* the same against one run of NCCL's own choice */
-#define SAME_LEAST  0.05  /* from this on a gain that is the same at all sizes is a slow run of NCCL's own choice */
-#define SAME_SPREAD 0.02  /* ln: less than this around the mean is the same */
+#define SWITCH_COST 0.003 /* of ln time: what a change of candidate between neighbours must bring \
+                           */
+#define MOST      0.80    /* a gain above this is a fault, not a choice: five times */
+#define MOST_ONCE 0.33    /* the same against one run of NCCL's own choice */
+#define SAME_LEAST                                                                            \
+        0.05 /* from this on a gain that is the same at all sizes is a slow run of NCCL's own \
+                choice */
+#define SAME_SPREAD 0.02 /* ln: less than this around the mean is the same */
 enum { SAME_SIZES = 6, SAME_DOUBLINGS = 6, GAP_DOUBLINGS = 6 };
 
 struct view {
@@ -71,11 +75,13 @@ static double gain_at(const struct view *v, int p, int c, double *se)
                 return NAN;
         base = &row[b];
         /* measured from its own run's default, the default's run does not matter */
-        *se = cell->anchored && base->anchored ? hypot(cell->se, base->se_within) : hypot(cell->se, base->se);
+        *se = cell->anchored && base->anchored ? hypot(cell->se, base->se_within)
+                                               : hypot(cell->se, base->se);
         return ln_us(base) - ln_us(cell);
 }
 
-/* What the sizes beside share of the gain at @p; 0 where there is none on one side (@both), or on either. */
+/* What the sizes beside share of the gain at @p; 0 where there is none on one side (@both), or on
+ * either. */
 static double shared_gain(const struct view *v, int p, int c, double gain, bool both)
 {
         int sides = 0;
@@ -111,12 +117,14 @@ static bool same_everywhere(const struct view *v, int c)
         }
         mean = n ? sum / n : 0;
         return n >= SAME_SIZES && mean >= SAME_LEAST &&
-               log2((double)v->s->points[last].bytes / (double)v->s->points[first].bytes) >= SAME_DOUBLINGS &&
+               log2((double)v->s->points[last].bytes / (double)v->s->points[first].bytes) >=
+                       SAME_DOUBLINGS &&
                squares / n - mean * mean <= SAME_SPREAD * SAME_SPREAD;
 }
 
 /* ln gain of a measured candidate worth a rule; 0: it is not. @why: set when it is refused. */
-static double candidate_worth(const struct view *v, int p, int c, bool same, enum capo_fit_verdict *why)
+static double candidate_worth(const struct view *v, int p, int c, bool same,
+                              enum capo_fit_verdict *why)
 {
         const struct capo_fit_point *q = &v->s->points[p];
         double se = 0, gain = gain_at(v, p, c, &se), sure;
@@ -135,7 +143,8 @@ static double candidate_worth(const struct view *v, int p, int c, bool same, enu
                 *why = CAPO_FIT_TOO_GOOD;
         else if (1 - exp(-gain) > MOST_ONCE && v->s->has_default && q->default_runs < 2)
                 *why = CAPO_FIT_TOO_GOOD_ONCE;
-        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes, cell_at(v, p, c)->us))
+        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes,
+                                 cell_at(v, p, c)->us))
                 *why = CAPO_FIT_BEYOND_LINKS;
         else if (same)
                 *why = CAPO_FIT_SAME_EVERYWHERE;
@@ -176,12 +185,14 @@ static bool clear_point(const struct view *v, double *value, int p)
         return any;
 }
 
-/* Where the time of NCCL's own choice is not believed, no candidate is measured by it; and what made one run of it slow there
- * made it slow at the sizes beside, as far as anything seems to gain. */
+/* Where the time of NCCL's own choice is not believed, no candidate is measured by it; and what
+ * made one run of it slow there made it slow at the sizes beside, as far as anything seems to gain.
+ */
 static void clear_refused(const struct view *v, double *value, struct capo_fit_point *points)
 {
         for (int p = 0; p < v->s->n_points; p++) {
-                if (points[p].refused != CAPO_FIT_TOO_GOOD && points[p].refused != CAPO_FIT_TOO_GOOD_ONCE)
+                if (points[p].refused != CAPO_FIT_TOO_GOOD &&
+                    points[p].refused != CAPO_FIT_TOO_GOOD_ONCE)
                         continue;
                 clear_point(v, value, p);
                 for (int step = -1; step <= 1; step += 2) {
@@ -196,7 +207,8 @@ static void clear_refused(const struct view *v, double *value, struct capo_fit_p
         }
 }
 
-/* value[p * m + c]: ln gain where @c may be written, 0 for NCCL's own choice, -INFINITY elsewhere. */
+/* value[p * m + c]: ln gain where @c may be written, 0 for NCCL's own choice, -INFINITY elsewhere.
+ */
 static void admit_candidates(const struct view *v, double *value, struct capo_fit_point *points)
 {
         int m = v->s->n_candidates;
@@ -208,7 +220,8 @@ static void admit_candidates(const struct view *v, double *value, struct capo_fi
                         enum capo_fit_verdict why = CAPO_FIT_WRITTEN;
 
                         value[p * m + c] = candidate_worth(v, p, c, same, &why);
-                        if (why && (c == points[p].best || why == CAPO_FIT_TOO_GOOD || why == CAPO_FIT_TOO_GOOD_ONCE))
+                        if (why && (c == points[p].best || why == CAPO_FIT_TOO_GOOD ||
+                                    why == CAPO_FIT_TOO_GOOD_ONCE))
                                 points[p].refused = why;
                 }
         }
@@ -222,8 +235,11 @@ static void admit_candidates(const struct view *v, double *value, struct capo_fi
                 for (int c = 1; c < m; c++) {
                         double *x = &value[p * m + c];
 
-                        if (!any && p != v->skip && isnan(gain_at(v, p, c, &se)) && !cell_at(v, p, c)->is_default)
-                                *x = -interpolate_gain(v, value, p, c); /* below zero: not yet seen by the next size */
+                        if (!any && p != v->skip && isnan(gain_at(v, p, c, &se)) &&
+                            !cell_at(v, p, c)->is_default)
+                                *x = -interpolate_gain(
+                                        v, value, p,
+                                        c); /* below zero: not yet seen by the next size */
                 }
         }
         for (int p = 0; p < v->s->n_points; p++) {
@@ -276,7 +292,9 @@ static void find_path(const struct view *v, const double *value, double *score, 
 static void set_gain(const struct view *v, int p, struct capo_fit_point *q)
 {
         int c = q->chosen > 0 ? q->chosen : q->best;
-        double se = 0, gain = c < 0 ? NAN : c == 0 || cell_at(v, p, c)->is_default ? 0 : gain_at(v, p, c, &se);
+        double se = 0, gain = c < 0                                    ? NAN
+                              : c == 0 || cell_at(v, p, c)->is_default ? 0
+                                                                       : gain_at(v, p, c, &se);
 
         if (isnan(gain) || (q->chosen <= 0 && isnan(cell_at(v, p, 0)->us)))
                 return;
@@ -303,7 +321,8 @@ int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_optio
                 for (int c = 0; p != skip && c < s->n_candidates; c++) {
                         const struct capo_fit_cell *cell = cell_at(&v, p, c);
 
-                        if (cell->n_blocks && (points[p].best < 0 || cell->us < cell_at(&v, p, points[p].best)->us))
+                        if (cell->n_blocks &&
+                            (points[p].best < 0 || cell->us < cell_at(&v, p, points[p].best)->us))
                                 points[p].best = c;
                 }
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks to cells: what a candidate takes at a size, and how sure that is. The unit is the run: its in-place and
- * out-of-place halves are no repeats of each other. Of three runs and more the median stays, so that one slow run
- * moves nothing; and a cell whose own runs differ by more than its neighbourhood says is believed to be that uncertain.
+ * Blocks to cells: what a candidate takes at a size, and how sure that is. The unit is the run: its
+ * in-place and out-of-place halves are no repeats of each other. Of three runs and more the median
+ * stays, so that one slow run moves nothing; and a cell whose own runs differ by more than its
+ * neighbourhood says is believed to be that uncertain.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,8 +13,8 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *runs, int n, double *v,
-                    struct capo_fit_cell *cell)
+static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *runs, int n,
+                    double *v, struct capo_fit_cell *cell)
 {
         double mean = 0, squares = 0, within = 0, own;
 
@@ -33,14 +34,16 @@ static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *r
                 squares += (v[k] - mean) * (v[k] - mean);
         own = n > 1 ? squares / (n - 1) / n : 0;
         cell->se_within = sqrt(within);
-        cell->se = sqrt(fmax(own, q->noise * q->noise / n + within) * (n > 2 ? M_PI_2 : 1)); /* of a median */
+        cell->se = sqrt(fmax(own, q->noise * q->noise / n + within) *
+                        (n > 2 ? M_PI_2 : 1)); /* of a median */
         mean = n > 2 ? capo_median(v, (size_t)n) : mean;
         cell->us = exp(mean);
         cell->lo = exp(mean - 1.96 * cell->se);
         cell->hi = exp(mean + 1.96 * cell->se);
 }
 
-int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part, struct capo_fit_cell *cells)
+int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
+                      struct capo_fit_cell *cells)
 {
         _cleanup_free_ struct capo_fit_run *runs = malloc(((size_t)s->n_blocks + 1) * sizeof *runs);
         _cleanup_free_ double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
@@ -52,7 +55,10 @@ int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part
                         struct capo_fit_cell *cell = &cells[p * s->n_candidates + c];
 
                         *cell = (struct capo_fit_cell){
-                                .us = NAN, .lo = NAN, .hi = NAN, .is_default = capo_fit_cell_of(s, p, c)->is_default};
+                                .us = NAN,
+                                .lo = NAN,
+                                .hi = NAN,
+                                .is_default = capo_fit_cell_of(s, p, c)->is_default};
                         cell_of(&s->points[p], runs, capo_fit_runs(s, part, p, c, runs), v, cell);
                 }
         }

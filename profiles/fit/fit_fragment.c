@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a corrected model to a rule. NCCL's own choice and the best one are both timed by the corrected model, so what
- * it gets wrong about both cancels; a row is only written for a gain above CAPO_MODEL_MARGIN. Constants carry no such
- * margin: they correct terms of NCCL's model that are wrong by count, and NCCL goes on choosing by itself.
+ * From a corrected model to a rule. NCCL's own choice and the best one are both timed by the
+ * corrected model, so what it gets wrong about both cancels; a row is only written for a gain above
+ * CAPO_MODEL_MARGIN. Constants carry no such margin: they correct terms of NCCL's model that are
+ * wrong by count, and NCCL goes on choosing by itself.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,7 +32,8 @@ static struct capo_fit_decision decide_row(const struct fragment_model *f, size_
         uint8_t best = fragment_model_best(f, i);
         double own;
 
-        if (!best || !r->algo || !r->proto || r->algo > CAPO_PLAN_ALGOS || r->proto > CAPO_PLAN_PROTOS)
+        if (!best || !r->algo || !r->proto || r->algo > CAPO_PLAN_ALGOS ||
+            r->proto > CAPO_PLAN_PROTOS)
                 return d;
         own = (double)f->cost[i][r->algo - 1][r->proto - 1];
         if (own <= 0)
@@ -43,8 +45,8 @@ static struct capo_fit_decision decide_row(const struct fragment_model *f, size_
         return d;
 }
 
-static int set_conditions(const struct capo_fit_fragment *f, const struct capo_alloc *a, struct capo_profile *profile,
-                          struct capo_rule *rule)
+static int set_conditions(const struct capo_fit_fragment *f, const struct capo_alloc *a,
+                          struct capo_profile *profile, struct capo_rule *rule)
 {
         uint32_t minor = (uint32_t)f->model.nccl.version / 100 * 100;
 
@@ -55,10 +57,13 @@ static int set_conditions(const struct capo_fit_fragment *f, const struct capo_a
                 rule->when.layout = capo_profile_keep(profile, f->layout);
         if (f->by_class)
                 rule->when.class_name = capo_profile_keep(profile, f->class);
-        return (*f->layout && !rule->when.layout) || (f->by_class && !rule->when.class_name) ? -ENOMEM : 0;
+        return (*f->layout && !rule->when.layout) || (f->by_class && !rule->when.class_name)
+                       ? -ENOMEM
+                       : 0;
 }
 
-static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, struct capo_profile *profile)
+static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a,
+                      struct capo_profile *profile)
 {
         const struct fragment_model *m = &f->model;
         struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
@@ -69,15 +74,17 @@ static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, s
         for (size_t i = 0, k; i < m->nccl.n_rows && r >= 0; i = k) {
                 for (k = i; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll; k++)
                         ;
-                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &f->decided[i], (int)(k - i), true);
+                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &f->decided[i],
+                                           (int)(k - i), true);
                 f->n_rows += r > 0 ? r : 0;
         }
         return r < 0 ? r : 0;
 }
 
 int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc *a, bool exact,
-                      const struct capo_plan_ask *asks, size_t n_asks, const struct capo_fit_options *options,
-                      struct capo_profile *profile, struct capo_fit_fragment *out, char *why, size_t room)
+                      const struct capo_plan_ask *asks, size_t n_asks,
+                      const struct capo_fit_options *options, struct capo_profile *profile,
+                      struct capo_fit_fragment *out, char *why, size_t room)
 {
         double margin = fmax(CAPO_MODEL_MARGIN, options->min_gain);
         struct capo_layout layout;

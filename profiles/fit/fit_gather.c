@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first three steps of fit.c: sorted samples to blocks, habits taken out, and the noise that is left. */
+/* The first three steps of fit.c: sorted samples to blocks, habits taken out, and the noise that is
+ * left. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,14 +13,20 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define STALL 5.0 /* a single call this many times its block's median, once in a hundred, is a stall */
+#define STALL \
+        5.0 /* a single call this many times its block's median, once in a hundred, is a stall */
 
 /* ---- 1. blocks ---- */
 
-static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *items, size_t n, struct capo_fit_block *b)
+static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *items, size_t n,
+                       struct capo_fit_block *b)
 {
         bool single = m->set->runs[items[0].run].iterations <= 1;
-        size_t warm = single && n >= 8 ? (n / 20 < 1 ? 1 : n / 20 > 5 ? 5 : n / 20) : 0, kept = n - warm, stalls = 0;
+        size_t warm = single && n >= 8 ? (n / 20 < 1   ? 1
+                                          : n / 20 > 5 ? 5
+                                                       : n / 20)
+                                       : 0,
+               kept = n - warm, stalls = 0;
 
         for (size_t i = 0; i < kept; i++)
                 m->v[i] = log(items[warm + i].us);
@@ -53,7 +60,8 @@ static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *ite
 
 static uint64_t key_of(const struct capo_fit_candidate *k)
 {
-        return (uint64_t)CAPO_ALGO_PROTO(k->algo, k->proto) << 40 | (uint64_t)k->channels << 32 | k->chunk;
+        return (uint64_t)CAPO_ALGO_PROTO(k->algo, k->proto) << 40 | (uint64_t)k->channels << 32 |
+               k->chunk;
 }
 
 static int find_candidate(const struct capo_fit_series *s, uint64_t key)
@@ -65,7 +73,8 @@ static int find_candidate(const struct capo_fit_series *s, uint64_t key)
         return 0;
 }
 
-static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n)
+static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
+                       const struct capo_fit_item *items, size_t n)
 {
         uint64_t *keys = malloc((n + 1) * sizeof *keys);
         int n_keys = 0, n_points = 0, n_blocks = 0;
@@ -78,7 +87,8 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s, cons
                 int k;
 
                 n_points += new_point;
-                n_blocks += new_candidate || items[i].run != items[i - 1].run || items[i].place != items[i - 1].place;
+                n_blocks += new_candidate || items[i].run != items[i - 1].run ||
+                            items[i].place != items[i - 1].place;
                 if (!new_candidate || items[i].candidate == 0)
                         continue;
                 for (k = n_keys; k > 0 && keys[k - 1] >= items[i].candidate; k--) {
@@ -102,15 +112,17 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s, cons
                 return -ENOMEM;
         }
         for (int k = 0; k < n_keys; k++)
-                s->candidates[k + 1] = (struct capo_fit_candidate){.algo = (uint8_t)(keys[k] >> 44),
-                                                                   .proto = (uint8_t)(keys[k] >> 40 & 15),
-                                                                   .channels = (uint8_t)(keys[k] >> 32),
-                                                                   .chunk = (uint32_t)keys[k]};
+                s->candidates[k + 1] =
+                        (struct capo_fit_candidate){.algo = (uint8_t)(keys[k] >> 44),
+                                                    .proto = (uint8_t)(keys[k] >> 40 & 15),
+                                                    .channels = (uint8_t)(keys[k] >> 32),
+                                                    .chunk = (uint32_t)keys[k]};
         free(keys);
         for (size_t i = 0, k; i < n; i = k) {
                 struct capo_fit_block *b = &s->blocks[s->n_blocks++];
 
-                for (k = i + 1; k < n && items[k].bytes == items[i].bytes && items[k].candidate == items[i].candidate &&
+                for (k = i + 1; k < n && items[k].bytes == items[i].bytes &&
+                                items[k].candidate == items[i].candidate &&
                                 items[k].run == items[i].run && items[k].place == items[i].place;
                      k++)
                         ;
@@ -126,9 +138,10 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s, cons
 
 /* ---- contradictions ---- */
 
-/* Two runs of one candidate that differ by the same huge factor at all sizes were not written in the same units. One
- * size alone is a stall. */
-static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
+/* Two runs of one candidate that differ by the same huge factor at all sizes were not written in
+ * the same units. One size alone is a stall. */
+static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_series *s,
+                       struct capo_fault *fault)
 {
         const struct capo_trial *runs = m->set->runs;
         double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
@@ -155,14 +168,15 @@ static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_ser
                                 -EINVAL, fault->text, sizeof fault->text,
                                 "mixed units? times in %s:%u and %s:%u differ by a factor of %.0f at most sizes, for "
                                 "the same choice",
-                                runs[a->run].source, runs[a->run].line, runs[b->run].source, runs[b->run].line,
-                                exp(capo_median(v, n)));
+                                runs[a->run].source, runs[a->run].line, runs[b->run].source,
+                                runs[b->run].line, exp(capo_median(v, n)));
         }
         free(v);
         return e;
 }
 
-static int check_labels(const struct capo_fit_maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
+static int check_labels(const struct capo_fit_maker *m, const struct capo_fit_series *s,
+                        struct capo_fault *fault)
 {
         const struct capo_trial *runs = m->set->runs;
         char size[16];
@@ -178,17 +192,19 @@ static int check_labels(const struct capo_fit_maker *m, const struct capo_fit_se
                                 -EINVAL, fault->text, sizeof fault->text,
                                 "contradicting labels: for %s %s NCCL chose %s %s in %s:%u, %s %s in %s:%u, and "
                                 "neither says what was forced; --algo and --proto before a file do",
-                                capo_call_name(s->call), size, capo_ran_algo(a->ran), capo_ran_proto(a->ran),
-                                runs[a->run].source, runs[a->run].line, capo_ran_algo(b->ran), capo_ran_proto(b->ran),
-                                runs[b->run].source, runs[b->run].line);
+                                capo_call_name(s->call), size, capo_ran_algo(a->ran),
+                                capo_ran_proto(a->ran), runs[a->run].source, runs[a->run].line,
+                                capo_ran_algo(b->ran), capo_ran_proto(b->ran), runs[b->run].source,
+                                runs[b->run].line);
                 }
         }
         return mixed_units(m, s, fault);
 }
 
-/* A mean over a few calls with a stall in it. Three and more repeats outvote it; of two, the one that also stands out
- * from the sizes beside it goes. */
-static bool block_stalled(const struct capo_fit_series *s, int i, double median, int repeats, double other)
+/* A mean over a few calls with a stall in it. Three and more repeats outvote it; of two, the one
+ * that also stands out from the sizes beside it goes. */
+static bool block_stalled(const struct capo_fit_series *s, int i, double median, int repeats,
+                          double other)
 {
         const struct capo_fit_block *b = &s->blocks[i];
         int beside = 0;
@@ -280,9 +296,11 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
                 at[c + 1] += at[c];
         for (int i = 1; i < s->n_blocks; i++) {
                 if (are_halves(s, i))
-                        v[at[s->blocks[i].candidate]++] = s->blocks[i].value - s->blocks[i - 1].value;
+                        v[at[s->blocks[i].candidate]++] =
+                                s->blocks[i].value - s->blocks[i - 1].value;
         }
-        for (int c = 0; c < s->n_candidates; c++) { /* the one over all is for candidates with few pairs */
+        for (int c = 0; c < s->n_candidates;
+             c++) { /* the one over all is for candidates with few pairs */
                 size_t from = c ? at[c - 1] : 0;
 
                 habit[c] = at[c] - from >= 3 ? capo_median(v + from, at[c] - from) : NAN;
@@ -304,8 +322,8 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
         return 0;
 }
 
-/* Blocks are sorted by size: one size at a time. Only where single calls were timed is a run one process: the rows of a
- * table that somebody wrote may come from anywhere. */
+/* Blocks are sorted by size: one size at a time. Only where single calls were timed is a run one
+ * process: the rows of a table that somebody wrote may come from anywhere. */
 static int run_habit(struct capo_fit_series *s)
 {
         double *v;
@@ -319,7 +337,8 @@ static int run_habit(struct capo_fit_series *s)
                 size_t n = 0;
                 double usual;
 
-                for (end = i; end < s->n_blocks && s->blocks[end].point == s->blocks[i].point; end++) {
+                for (end = i; end < s->n_blocks && s->blocks[end].point == s->blocks[i].point;
+                     end++) {
                         if (s->blocks[end].candidate == 0)
                                 v[n++] = s->blocks[end].value;
                 }
@@ -331,13 +350,14 @@ static int run_habit(struct capo_fit_series *s)
                         double own = 0;
                         bool others = false;
 
-                        for (next = d;
-                             next < end && s->blocks[next].candidate == 0 && s->blocks[next].run == s->blocks[d].run;
+                        for (next = d; next < end && s->blocks[next].candidate == 0 &&
+                                       s->blocks[next].run == s->blocks[d].run;
                              next++)
                                 own += s->blocks[next].value;
                         own /= next - d;
                         for (int k = next; k < end; k++) {
-                                if (s->blocks[k].candidate == 0 || s->blocks[k].run != s->blocks[d].run)
+                                if (s->blocks[k].candidate == 0 ||
+                                    s->blocks[k].run != s->blocks[d].run)
                                         continue;
                                 others = true;
                                 s->blocks[k].value -= own - usual;
@@ -391,9 +411,10 @@ static void number_folds(struct capo_fit_series *s)
         }
 }
 
-/* Could NCCL's own choice have been anything but one of these? Its choice is the cheapest pair by its model, and under
- * NCCL_PROTO=p it takes the cheapest with p: so one of the three runs with each protocol is its own choice. The same
- * holds for algorithms, where all that the collective has were tried. */
+/* Could NCCL's own choice have been anything but one of these? Its choice is the cheapest pair by
+ * its model, and under NCCL_PROTO=p it takes the cheapest with p: so one of the three runs with
+ * each protocol is its own choice. The same holds for algorithms, where all that the collective has
+ * were tried. */
 static bool covers_default(const struct capo_fit_series *s)
 {
         unsigned algos = 0, protos = 0;
@@ -412,12 +433,13 @@ static bool covers_default(const struct capo_fit_series *s)
         }
         if (protos == (1u << CAPO_PROTO_LL | 1u << CAPO_PROTO_LL128 | 1u << CAPO_PROTO_SIMPLE))
                 return true;
-        return s->call == CAPO_CALL_ALLREDUCE && s->like.n_nodes <= 1 && (algos & 1u << CAPO_ALGO_RING) &&
-               (algos & 1u << CAPO_ALGO_TREE) && (algos & 1u << CAPO_ALGO_NVLS);
+        return s->call == CAPO_CALL_ALLREDUCE && s->like.n_nodes <= 1 &&
+               (algos & 1u << CAPO_ALGO_RING) && (algos & 1u << CAPO_ALGO_TREE) &&
+               (algos & 1u << CAPO_ALGO_NVLS);
 }
 
-int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
-                    struct capo_fault *fault)
+int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
+                    const struct capo_fit_item *items, size_t n, struct capo_fault *fault)
 {
         int e = make_points(m, s, items, n);
 

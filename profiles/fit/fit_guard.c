@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which runs may be compared. A time says something of a choice only beside a time that differs from it in the choice
- * alone; so what was run under other settings, on other hosts, or twice under two names is left out before the fit.
+ * Which runs may be compared. A time says something of a choice only beside a time that differs
+ * from it in the choice alone; so what was run under other settings, on other hosts, or twice under
+ * two names is left out before the fit.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -35,7 +36,8 @@ static void sum_samples(const struct capo_samples *set, struct seen *seen)
 
                 memcpy(&us, &s->us, sizeof us);
                 r->sum += mix_hash(
-                        mix_hash(mix_hash(s->bytes, us), (uint64_t)s->call << 16 | (uint64_t)s->place << 8 | s->want),
+                        mix_hash(mix_hash(s->bytes, us),
+                                 (uint64_t)s->call << 16 | (uint64_t)s->place << 8 | s->want),
                         1);
                 r->n++;
                 if (s->want || s->want_channels)
@@ -51,7 +53,8 @@ static bool same_place(const struct capo_trial *a, const struct capo_trial *b)
                !strcmp(a->layout, b->layout) && !strcmp(a->gpu, b->gpu);
 }
 
-static __attribute__((format(printf, 2, 3))) void leave_out(struct capo_trial *t, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void leave_out(struct capo_trial *t,
+                                                            const char *format, ...)
 {
         va_list ap;
 
@@ -84,10 +87,12 @@ static int drop_identical(struct capo_samples *set, const struct seen *seen)
                 const struct capo_trial *a = &set->runs[order[first]];
                 const struct seen *x = &seen[order[first]], *y = &seen[order[i]];
 
-                if (x->sum != y->sum || x->n != y->n || a->left_out || !same_place(a, &set->runs[order[i]]))
+                if (x->sum != y->sum || x->n != y->n || a->left_out ||
+                    !same_place(a, &set->runs[order[i]]))
                         first = i;
                 else if (y->n >= LEAST && !set->runs[order[i]].left_out)
-                        leave_out(&set->runs[order[i]], "the same times as %.60s:%u", a->source, a->line);
+                        leave_out(&set->runs[order[i]], "the same times as %.60s:%u", a->source,
+                                  a->line);
         }
         return 0;
 }
@@ -102,10 +107,10 @@ static int by_settings(const void *a, const void *b, void *runs)
                strcmp(v[x].settings, v[y].settings) ?: CAPO_ORDER(x, y);
 }
 
-/* The @n runs of one place, by settings: those that most samples of NCCL's own choice have; none where as many, else the first.
- * NULL: it was not measured there. */
-static const char *usual_settings(const struct capo_samples *set, const struct seen *seen, const uint32_t *runs,
-                                  size_t n)
+/* The @n runs of one place, by settings: those that most samples of NCCL's own choice have; none
+ * where as many, else the first. NULL: it was not measured there. */
+static const char *usual_settings(const struct capo_samples *set, const struct seen *seen,
+                                  const uint32_t *runs, size_t n)
 {
         const char *best = NULL;
         uint32_t best_first = 0;
@@ -121,7 +126,8 @@ static const char *usual_settings(const struct capo_samples *set, const struct s
                         if (seen[runs[k]].n_default && runs[k] < first)
                                 first = runs[k];
                 }
-                if (sum > most || (sum && sum == most && *best && (!*these || first < best_first))) {
+                if (sum > most ||
+                    (sum && sum == most && *best && (!*these || first < best_first))) {
                         best = these;
                         best_first = first;
                         most = sum;
@@ -146,7 +152,8 @@ static int same_settings(struct capo_samples *set, const struct seen *seen)
         for (size_t i = 0, k; i < n; i = k) {
                 const char *usual;
 
-                for (k = i + 1; k < n && same_place(&set->runs[order[k]], &set->runs[order[i]]); k++)
+                for (k = i + 1; k < n && same_place(&set->runs[order[k]], &set->runs[order[i]]);
+                     k++)
                         ;
                 usual = usual_settings(set, seen, order + i, k - i);
                 for (size_t x = i; usual && x < k; x++) {
@@ -160,23 +167,25 @@ static int same_settings(struct capo_samples *set, const struct seen *seen)
         return 0;
 }
 
-/* Known to differ: what nobody wrote down is not, nor is what CUDA says of a driver and what a person says. */
+/* Known to differ: what nobody wrote down is not, nor is what CUDA says of a driver and what a
+ * person says. */
 static bool known_to_differ(const char *a, const char *b)
 {
         return *a && *b && strcmp(a, b) && !strncmp(a, "CUDA ", 5) == !strncmp(b, "CUDA ", 5);
 }
 
-/* Of the runs in @t's place that have NCCL's own choice (or else candidates): is there one that is not known to differ
- * from @t? -1: there is no such run at all. @of: the text that is compared. */
-static int has_comparable_run(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t,
-                              size_t of, bool own_choice)
+/* Of the runs in @t's place that have NCCL's own choice (or else candidates): is there one that is
+ * not known to differ from @t? -1: there is no such run at all. @of: the text that is compared. */
+static int has_comparable_run(const struct capo_samples *set, const struct seen *seen,
+                              const struct capo_trial *t, size_t of, bool own_choice)
 {
         int found = -1;
 
         for (size_t i = 0; i < set->n_runs; i++) {
                 const struct capo_trial *a = &set->runs[i];
 
-                if (a->left_out || !(own_choice ? seen[i].n_default : seen[i].n_forced) || !same_place(a, t))
+                if (a->left_out || !(own_choice ? seen[i].n_default : seen[i].n_forced) ||
+                    !same_place(a, t))
                         continue;
                 if (!known_to_differ((const char *)a + of, (const char *)t + of))
                         return 1;
@@ -185,27 +194,31 @@ static int has_comparable_run(const struct capo_samples *set, const struct seen 
         return found;
 }
 
-/* Candidates without NCCL's own choice there; then NCCL's own choice where no candidate that is left is: what differs
- * between the two places would be taken for noise. */
-static void one_place(struct capo_samples *set, const struct seen *seen, size_t of, const char *what)
+/* Candidates without NCCL's own choice there; then NCCL's own choice where no candidate that is
+ * left is: what differs between the two places would be taken for noise. */
+static void one_place(struct capo_samples *set, const struct seen *seen, size_t of,
+                      const char *what)
 {
         for (size_t i = 0; i < set->n_runs; i++) {
                 struct capo_trial *t = &set->runs[i];
 
                 if (!t->left_out && seen[i].n_forced && !seen[i].n_default &&
                     has_comparable_run(set, seen, t, of, true) == 0)
-                        leave_out(t, "NCCL's own choice was measured %s than %.40s", what, (const char *)t + of);
+                        leave_out(t, "NCCL's own choice was measured %s than %.40s", what,
+                                  (const char *)t + of);
         }
         for (size_t i = 0; i < set->n_runs; i++) {
                 struct capo_trial *t = &set->runs[i];
 
                 if (!t->left_out && seen[i].n_default && !seen[i].n_forced &&
                     has_comparable_run(set, seen, t, of, false) == 0)
-                        leave_out(t, "the candidates were measured %s than %.40s", what, (const char *)t + of);
+                        leave_out(t, "the candidates were measured %s than %.40s", what,
+                                  (const char *)t + of);
         }
 }
 
-/* Only a few sets of files have runs that differ in hosts or drivers; so the loops over all runs are rare. */
+/* Only a few sets of files have runs that differ in hosts or drivers; so the loops over all runs
+ * are rare. */
 static int compare_runs(struct capo_samples *set, const struct seen *seen)
 {
         bool settings = false, hosts = false, drivers = false;
@@ -220,7 +233,8 @@ static int compare_runs(struct capo_samples *set, const struct seen *seen)
         if (hosts)
                 one_place(set, seen, offsetof(struct capo_trial, hosts), "on other hosts");
         if (drivers)
-                one_place(set, seen, offsetof(struct capo_trial, driver), "with another GPU driver");
+                one_place(set, seen, offsetof(struct capo_trial, driver),
+                          "with another GPU driver");
         return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person should know of a series: why each size was written or left, and what would help most. */
+/* What a person should know of a series: why each size was written or left, and what would help
+ * most. */
 
 #include "profiles/fit/fit_private.h"
 
@@ -16,7 +17,8 @@ const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
                 [CAPO_FIT_TOO_GOOD] = "no: more than 80 % is a fault of the measurement",
                 [CAPO_FIT_TOO_GOOD_ONCE] = "no: one run of NCCL's choice, and slow here or beside",
                 [CAPO_FIT_BEYOND_LINKS] = "no: more than the links can carry",
-                [CAPO_FIT_SAME_EVERYWHERE] = "no: the same at all sizes: a slow run of NCCL's choice",
+                [CAPO_FIT_SAME_EVERYWHERE] =
+                        "no: the same at all sizes: a slow run of NCCL's choice",
                 [CAPO_FIT_NO_DEFAULT] = "no: NCCL's own choice was not measured",
         };
 
@@ -30,7 +32,8 @@ static bool best_is_nccls(const struct capo_fit_series *s, int p)
         return best <= 0 || capo_fit_cell_of(s, p, best)->is_default;
 }
 
-static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s, const struct capo_fit_options *o, int p)
+static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s,
+                                           const struct capo_fit_options *o, int p)
 {
         const struct capo_fit_point *q = &s->points[p];
 
@@ -51,10 +54,12 @@ static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s, cons
 
 static bool point_undecided(const struct capo_fit_series *s, int p, int candidate)
 {
-        return p >= 0 && p < s->n_points && s->points[p].chosen == 0 && s->points[p].best == candidate;
+        return p >= 0 && p < s->n_points && s->points[p].chosen == 0 &&
+               s->points[p].best == candidate;
 }
 
-static struct capo_fit_next suggest_next(const struct capo_fit_series *s, const struct capo_fit_options *o)
+static struct capo_fit_next suggest_next(const struct capo_fit_series *s,
+                                         const struct capo_fit_options *o)
 {
         struct capo_fit_next next = {.what = CAPO_FIT_NEXT_NOTHING, .gain = o->min_gain};
 
@@ -65,9 +70,10 @@ static struct capo_fit_next suggest_next(const struct capo_fit_series *s, const 
         for (int p = 0; p < s->n_points; p++) {
                 const struct capo_fit_point *q = &s->points[p];
 
-                if (q->chosen == 0 && !q->refused && !best_is_nccls(s, p) && q->gain_hi > next.gain &&
-                    q->gain >= o->min_gain)
-                        next = (struct capo_fit_next){CAPO_FIT_NEXT_CANDIDATE, q->best, p, p, q->gain_hi};
+                if (q->chosen == 0 && !q->refused && !best_is_nccls(s, p) &&
+                    q->gain_hi > next.gain && q->gain >= o->min_gain)
+                        next = (struct capo_fit_next){CAPO_FIT_NEXT_CANDIDATE, q->best, p, p,
+                                                      q->gain_hi};
         }
         if (next.what == CAPO_FIT_NEXT_NOTHING && s->one_run)
                 next.what = CAPO_FIT_NEXT_AGAIN;

@@ -8,7 +8,8 @@
 #include "profiles/import/import.h"
 #include "profiles/machine/topology.h"
 
-/* NCCL plans with three quarters (PCIe) to four fifths (NVLink) of what data sheets say of a link; a bound needs the whole. */
+/* NCCL plans with three quarters (PCIe) to four fifths (NVLink) of what data sheets say of a link;
+ * a bound needs the whole. */
 #define PLANNED    0.75
 #define NIC_UNSAID 1.25 /* what a NIC counts as, GB/s, whose speed nobody wrote down */
 
@@ -17,8 +18,9 @@ struct capo_fit_links capo_fit_links_of_gpu(const char *name)
         static const struct {
                 const char *name;
                 double gbs;
-        } known[] = {{"V100", 150 + 16}, {"A800", 200 + 32}, {"A100", 300 + 32}, {"H800", 200 + 64},
-                     {"H100", 450 + 64}, {"H200", 450 + 64}, {"B200", 900 + 64}, {"B300", 900 + 64}};
+        } known[] = {{"V100", 150 + 16}, {"A800", 200 + 32}, {"A100", 300 + 32},
+                     {"H800", 200 + 64}, {"H100", 450 + 64}, {"H200", 450 + 64},
+                     {"B200", 900 + 64}, {"B300", 900 + 64}};
 
         for (size_t i = 0; i < N_ELEMENTS(known); i++) {
                 if (strstr(name, known[i].name))
@@ -52,13 +54,15 @@ struct capo_fit_links capo_fit_links_of_machine(const struct capo_topology *t)
         return links;
 }
 
-bool capo_fit_beyond(struct capo_fit_links links, const struct capo_trial *where, unsigned call, uint64_t bytes,
-                     double us)
+bool capo_fit_beyond(struct capo_fit_links links, const struct capo_trial *where, unsigned call,
+                     uint64_t bytes, double us)
 {
-        bool parts = capo_call_kind(call) == CAPO_KIND_ALLGATHER || capo_call_kind(call) == CAPO_KIND_REDUCESCATTER;
+        bool parts = capo_call_kind(call) == CAPO_KIND_ALLGATHER ||
+                     capo_call_kind(call) == CAPO_KIND_REDUCESCATTER;
         double gbs = (double)bytes / us / 1e3, own_gpu = 0, own_node = 0;
 
-        /* What has to be added is as much going out, wherever the adding is done. Of uneven nodes one has less than its share. */
+        /* What has to be added is as much going out, wherever the adding is done. Of uneven nodes
+         * one has less than its share. */
         if (parts && where->n_ranks > 0)
                 own_gpu = 1.0 / where->n_ranks;
         if (parts && where->n_nodes > 0)

@@ -2,22 +2,24 @@
 /*
  * From samples to rows, in five steps.
  *
- * 1. Blocks. Samples are sorted once by what they are (class, collective, size, candidate, run, in-place or not).
- *    Within a block the first calls go as warm-up, stalls are set aside, and the median of ln(us) stays with its error.
- * 2. Habits. In-place and out-of-place runs differ by a habit of the candidate, not by noise: half the median
- *    difference is taken out of each, so that a cell is a cell. A run that has both NCCL's own choice and other
- *    candidates at a size (a sweep) was slow or fast for all of them: what its own choice differs by from that of the
- *    other runs is taken out of all.
- * 3. Noise. What blocks of one cell still differ by, pooled over the series, is the variation between runs. It, not the
- *    spread within a run, decides what can be told apart.
- * 4. Decisions. A candidate is admitted at a size where the lower end of its gain over NCCL's own choice is above zero,
- *    the interval widened for the number of candidates compared, and its gain above min_gain. Among the admitted the
- *    path through the sizes with the largest total gain is taken, a change of candidate costing a little, so that equal
- *    candidates do not alternate.
- * 5. Rows. Where the choice changes between two sizes the boundary is put where the two curves cross, both taken
- *    straight in log size and log time.
+ * 1. Blocks. Samples are sorted once by what they are (class, collective, size, candidate, run,
+ *    in-place or not). Within a block the first calls go as warm-up, stalls are set aside, and the
+ *    median of ln(us) stays with its error.
+ * 2. Habits. In-place and out-of-place runs differ by a habit of the candidate, not by noise: half
+ *    the median difference is taken out of each, so that a cell is a cell. A run that has both
+ *    NCCL's own choice and other candidates at a size (a sweep) was slow or fast for all of them:
+ *    what its own choice differs by from that of the other runs is taken out of all.
+ * 3. Noise. What blocks of one cell still differ by, pooled over the series, is the variation
+ *    between runs. It, not the spread within a run, decides what can be told apart.
+ * 4. Decisions. A candidate is admitted at a size where the lower end of its gain over NCCL's own
+ *    choice is above zero, the interval widened for the number of candidates compared, and its gain
+ *    above min_gain. Among the admitted the path through the sizes with the largest total gain is
+ *    taken, a change of candidate costing a little, so that equal candidates do not alternate.
+ * 5. Rows. Where the choice changes between two sizes the boundary is put where the two curves
+ *    cross, both taken straight in log size and log time.
  *
- * Beyond the sizes measured a row goes on only as far as the trend of its gain does, at most three doublings.
+ * Beyond the sizes measured a row goes on only as far as the trend of its gain does, at most three
+ * doublings.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +59,8 @@ static int by_class(const void *a, const void *b, void *runs)
         return same_class(&v[x], &v[y]) ?: CAPO_ORDER(x, y);
 }
 
-/* class_of[run]: number of its class; like[class]: one of its runs. Returns the number of classes. */
+/* class_of[run]: number of its class; like[class]: one of its runs. Returns the number of classes.
+ */
 static int group_classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
 {
         uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
@@ -77,8 +80,8 @@ static int group_classes(const struct capo_samples *set, uint32_t *class_of, uin
         return n;
 }
 
-/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as Simple only, broadcast
- * and reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
+/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as
+ * Simple only, broadcast and reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
 static uint64_t candidate_of(const struct capo_sample *s)
 {
         unsigned algo = CAPO_ALGO_OF(s->want), proto = CAPO_PROTO_OF(s->want);
@@ -87,13 +90,15 @@ static uint64_t candidate_of(const struct capo_sample *s)
                 return 0;
         if (!algo)
                 algo = CAPO_ALGO_OF(s->ran);
-        if (!algo && (s->call == CAPO_CALL_BROADCAST || s->call == CAPO_CALL_BCAST || s->call == CAPO_CALL_REDUCE))
+        if (!algo && (s->call == CAPO_CALL_BROADCAST || s->call == CAPO_CALL_BCAST ||
+                      s->call == CAPO_CALL_REDUCE))
                 algo = CAPO_ALGO_RING;
         if (!proto)
                 proto = CAPO_PROTO_OF(s->ran);
         if (!proto && algo && algo != CAPO_ALGO_RING && algo != CAPO_ALGO_TREE)
                 proto = CAPO_PROTO_SIMPLE;
-        return (uint64_t)CAPO_ALGO_PROTO(algo, proto) << 40 | (uint64_t)s->want_channels << 32 | s->want_chunk;
+        return (uint64_t)CAPO_ALGO_PROTO(algo, proto) << 40 | (uint64_t)s->want_channels << 32 |
+               s->want_chunk;
 }
 
 static void series_finish(struct capo_fit_series *s)
@@ -105,7 +110,8 @@ static void series_finish(struct capo_fit_series *s)
         free(s->blocks);
 }
 
-static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
+static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s,
+                       const struct capo_fit_item *items, size_t n,
                        const struct capo_fit_options *o, struct capo_fault *fault)
 {
         int e = capo_fit_gather(m, s, items, n, fault);
@@ -122,7 +128,8 @@ static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s, cons
         return capo_fit_check(s, o);
 }
 
-/* Of the clocks a class and collective was timed by, the one with most samples; the others cannot be compared. */
+/* Of the clocks a class and collective was timed by, the one with most samples; the others cannot
+ * be compared. */
 static uint64_t one_clock(struct capo_fit_item *items, size_t *n)
 {
         size_t kept = 0;
@@ -151,8 +158,8 @@ static uint64_t one_clock(struct capo_fit_item *items, size_t *n)
         return dropped;
 }
 
-int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *o, struct capo_fit **out,
-                  struct capo_fault *fault)
+int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *o,
+                  struct capo_fit **out, struct capo_fault *fault)
 {
         _cleanup_(capo_fit_freep) struct capo_fit *fit = calloc(1, sizeof *fit);
         _cleanup_free_ struct capo_fit_item *items = malloc((set->n + 1) * sizeof *items);
@@ -170,10 +177,12 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                 const struct capo_sample *s = &set->v[i];
                 unsigned call = s->call == CAPO_CALL_BCAST ? CAPO_CALL_BROADCAST : s->call;
 
-                if (capo_coll_of_call(call) < 0 || set->runs[s->run].n_ranks < 2 || set->runs[s->run].left_out)
+                if (capo_coll_of_call(call) < 0 || set->runs[s->run].n_ranks < 2 ||
+                    set->runs[s->run].left_out)
                         continue;
                 *(capo_ran_beside(s->ran) ? &items[set->n - ++n_beside] : &items[n++]) =
-                        (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 | call << 8 | s->make,
+                        (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 | call << 8 |
+                                                      s->make,
                                                .bytes = s->bytes,
                                                .run = s->run,
                                                .order = s->order,
@@ -206,8 +215,9 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                                               .call = (uint8_t)(items[i].key >> 8),
                                               .make = (uint8_t)items[i].key};
                 s->like.source = NULL;
-                s->links =
-                        o->links.gpu_gbs > 0 || o->links.node_gbs > 0 ? o->links : capo_fit_links_of_gpu(s->like.gpu);
+                s->links = o->links.gpu_gbs > 0 || o->links.node_gbs > 0
+                                   ? o->links
+                                   : capo_fit_links_of_gpu(s->like.gpu);
                 e = make_series(&m, s, &items[i], k - i, o, fault);
                 if (e == -EINVAL) {
                         if (capo_array_room(&fit->faults, fit->n_faults, sizeof *fit->faults) < 0 ||

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's cost table has a time for each algorithm and protocol. Where both a time was measured and the table is known,
- * their ratio says how wrong the model is for this algorithm, protocol and size on these machines. The ratio is taken
- * to be the same on another allocation: links and GPUs are, the graph is not, and the graph is what the table knows. So
- * the time there is table x ratio, for candidates and for NCCL's own choice alike, and the errors of the two partly
- * cancel. What is left is larger than noise: a rule is only written for a gain above CAPO_MODEL_MARGIN.
+ * NCCL's cost table has a time for each algorithm and protocol. Where both a time was measured and
+ * the table is known, their ratio says how wrong the model is for this algorithm, protocol and size
+ * on these machines. The ratio is taken to be the same on another allocation: links and GPUs are,
+ * the graph is not, and the graph is what the table knows. So the time there is table x ratio, for
+ * candidates and for NCCL's own choice alike, and the errors of the two partly cancel. What is left
+ * is larger than noise: a rule is only written for a gain above CAPO_MODEL_MARGIN.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,8 +20,9 @@
 
 enum { MAX_SIZES = 256 };
 
-static int ask_plan(const struct capo_fit_machine *m, const char *layout, const struct capo_fit_series *s,
-                    struct capo_plan_answer *out, char *why, size_t room)
+static int ask_plan(const struct capo_fit_machine *m, const char *layout,
+                    const struct capo_fit_series *s, struct capo_plan_answer *out, char *why,
+                    size_t room)
 {
         static struct capo_plan_ask asks[MAX_SIZES];
         struct capo_plan_gpu gpus[CAPO_PLAN_RANKS_MAX];
@@ -37,30 +39,33 @@ static int ask_plan(const struct capo_fit_machine *m, const char *layout, const 
 
         if (n < 0)
                 return n;
-        e = capo_plan_ranks_parse(layout, true, &(struct capo_gpus_of){m->topo, devs, (size_t)n}, gpus,
-                                  CAPO_PLAN_RANKS_MAX, &q.n_ranks, why, room);
+        e = capo_plan_ranks_parse(layout, true, &(struct capo_gpus_of){m->topo, devs, (size_t)n},
+                                  gpus, CAPO_PLAN_RANKS_MAX, &q.n_ranks, why, room);
         if (e < 0)
                 return e;
         for (int p = 0; p < s->n_points && q.n_asks < MAX_SIZES; p++)
-                asks[q.n_asks++] =
-                        (struct capo_plan_ask){(enum capo_coll)capo_coll_of_call(s->call), s->points[p].bytes};
+                asks[q.n_asks++] = (struct capo_plan_ask){
+                        (enum capo_coll)capo_coll_of_call(s->call), s->points[p].bytes};
         return capo_plan_ask(&q, out, why, room);
 }
 
-/* Measured over modelled for one algorithm and protocol at one size; NAN when either is not known. */
-static double measured_ratio(const struct capo_fit_series *s, const struct capo_plan_answer *here, int p, unsigned algo,
-                             unsigned proto)
+/* Measured over modelled for one algorithm and protocol at one size; NAN when either is not known.
+ */
+static double measured_ratio(const struct capo_fit_series *s, const struct capo_plan_answer *here,
+                             int p, unsigned algo, unsigned proto)
 {
         const struct capo_plan_row *row = &here->rows[p];
         double us = NAN;
 
-        if (algo - 1 >= row->n_algo || proto - 1 >= row->n_proto || row->cost[algo - 1][proto - 1] <= 0)
+        if (algo - 1 >= row->n_algo || proto - 1 >= row->n_proto ||
+            row->cost[algo - 1][proto - 1] <= 0)
                 return NAN;
         for (int c = 0; c < s->n_candidates; c++) {
                 const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
                 const struct capo_fit_candidate *k = &s->candidates[c];
-                bool is = c == 0 ? s->points[p].default_ran == CAPO_ALGO_PROTO(algo, proto)
-                                 : k->algo == algo && k->proto == proto && !k->channels && !k->chunk;
+                bool is =
+                        c == 0 ? s->points[p].default_ran == CAPO_ALGO_PROTO(algo, proto)
+                               : k->algo == algo && k->proto == proto && !k->channels && !k->chunk;
 
                 if (is && cell->n_blocks)
                         us = cell->us;
@@ -70,20 +75,24 @@ static double measured_ratio(const struct capo_fit_series *s, const struct capo_
 
 /* The choice at one size of the new allocation; 0: leave. */
 static uint8_t choose_pair(const struct capo_fit_series *s, const struct capo_plan_answer *here,
-                           const struct capo_plan_answer *there, int p, double margin, double *us, double *gain)
+                           const struct capo_plan_answer *there, int p, double margin, double *us,
+                           double *gain)
 {
         const struct capo_plan_row *row = &there->rows[p];
         double own, best = INFINITY;
         uint8_t choice = 0;
 
-        if (!row->algo || !row->proto || row->algo - 1 >= row->n_algo || row->proto - 1 >= row->n_proto)
+        if (!row->algo || !row->proto || row->algo - 1 >= row->n_algo ||
+            row->proto - 1 >= row->n_proto)
                 return 0;
-        own = row->cost[row->algo - 1][row->proto - 1] * measured_ratio(s, here, p, row->algo, row->proto);
+        own = row->cost[row->algo - 1][row->proto - 1] *
+              measured_ratio(s, here, p, row->algo, row->proto);
         for (unsigned a = 1; a <= row->n_algo && a < CAPO_ALGOS; a++) {
                 for (unsigned o = 1; o <= row->n_proto && o < CAPO_PROTOS; o++) {
-                        double t = row->cost[a - 1][o - 1] > 0
-                                           ? row->cost[a - 1][o - 1] * measured_ratio(s, here, p, a, o)
-                                           : NAN;
+                        double t =
+                                row->cost[a - 1][o - 1] > 0
+                                        ? row->cost[a - 1][o - 1] * measured_ratio(s, here, p, a, o)
+                                        : NAN;
 
                         if (t < best) {
                                 best = t;
@@ -93,18 +102,21 @@ static uint8_t choose_pair(const struct capo_fit_series *s, const struct capo_pl
         }
         *us = best;
         *gain = 1 - best / own;
-        return own > 0 && *gain >= margin && choice != CAPO_ALGO_PROTO(row->algo, row->proto) ? choice : 0;
+        return own > 0 && *gain >= margin && choice != CAPO_ALGO_PROTO(row->algo, row->proto)
+                       ? choice
+                       : 0;
 }
 
 static int leave_up_to(struct capo_profile *profile, enum capo_coll coll, uint64_t upto)
 {
-        struct capo_row leave = {.upto = upto, .coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
+        struct capo_row leave = {
+                .upto = upto, .coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
 
         return capo_profile_row(profile, &leave);
 }
 
-int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll, const struct capo_fit_decision *d, int n,
-                           bool open_end)
+int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll,
+                           const struct capo_fit_decision *d, int n, bool open_end)
 {
         int written = 0, any = 0, e;
 
@@ -124,7 +136,7 @@ int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll, co
 
                 if (p + 1 < n && d[p + 1].choice == d[p].choice)
                         continue;
-                row.upto = p + 1 < n                  ? (uint64_t)sqrt((double)d[p].bytes * (double)d[p + 1].bytes)
+                row.upto = p + 1 < n ? (uint64_t)sqrt((double)d[p].bytes * (double)d[p + 1].bytes)
                            : d[p].choice && !open_end ? d[p].bytes
                                                       : UINT64_MAX;
                 if (d[p].choice) {
@@ -142,26 +154,29 @@ int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll, co
 }
 
 static int write_rows(const struct capo_fit_series *s, const struct capo_plan_answer *here,
-                      const struct capo_plan_answer *there, double margin, struct capo_profile *profile,
-                      struct capo_fit_modelled *out)
+                      const struct capo_plan_answer *there, double margin,
+                      struct capo_profile *profile, struct capo_fit_modelled *out)
 {
         struct capo_fit_decision d[MAX_SIZES];
         int n = (int)(there->n_rows < here->n_rows ? there->n_rows : here->n_rows), r;
 
         for (int p = 0; p < n; p++) {
-                d[p] = (struct capo_fit_decision){.bytes = s->points[p].bytes, .us = NAN, .gain = NAN};
+                d[p] = (struct capo_fit_decision){
+                        .bytes = s->points[p].bytes, .us = NAN, .gain = NAN};
                 d[p].choice = choose_pair(s, here, there, p, margin, &d[p].us, &d[p].gain);
         }
         out->n_sizes += n;
-        r = capo_fit_modelled_rows(profile, (enum capo_coll)capo_coll_of_call(s->call), d, n, false);
+        r = capo_fit_modelled_rows(profile, (enum capo_coll)capo_coll_of_call(s->call), d, n,
+                                   false);
         if (r > 0)
                 out->n_rows += r;
         return r < 0 ? r : 0;
 }
 
-int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *machine, const char *layout,
-                   const struct capo_fit_options *options, struct capo_profile *profile, struct capo_fit_modelled *out,
-                   char *why, size_t room)
+int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *machine,
+                   const char *layout, const struct capo_fit_options *options,
+                   struct capo_profile *profile, struct capo_fit_modelled *out, char *why,
+                   size_t room)
 {
         struct capo_layout wanted;
         char canonical[CAPO_LAYOUT_TEXT];
@@ -170,11 +185,13 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
 
         *out = (struct capo_fit_modelled){0};
         if (capo_layout_parse(layout, &wanted, NULL) < 0)
-                return capo_why(-EINVAL, why, room, "\"%s\": expected ranks per node, such as 3+5", layout);
+                return capo_why(-EINVAL, why, room, "\"%s\": expected ranks per node, such as 3+5",
+                                layout);
         capo_layout_print(&wanted, canonical, sizeof canonical);
         for (int i = 0; i < fit->n_series; i++) {
                 if (!strcmp(fit->series[i].like.layout, canonical))
-                        return capo_why(-EEXIST, why, room, "%s was measured: its rules are", canonical);
+                        return capo_why(-EEXIST, why, room, "%s was measured: its rules are",
+                                        canonical);
         }
         for (int i = 0; i < fit->n_series && e == 0; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
@@ -183,7 +200,8 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                 struct capo_rule *rule;
                 bool first = true;
 
-                for (int k = 0; k < i; k++) /* one measured allocation per collective is leant on: the first */
+                for (int k = 0; k < i;
+                     k++) /* one measured allocation per collective is leant on: the first */
                         first &= fit->series[k].call != s->call;
                 if (!first || !s->like.layout[0] || s->n_candidates < 2)
                         continue;
@@ -199,15 +217,18 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                         } else {
                                 int before = out->n_rows;
 
-                                rule->when.ranks = (struct capo_range){wanted.n_ranks, wanted.n_ranks};
-                                rule->when.nodes = (struct capo_range){wanted.n_nodes, wanted.n_nodes};
+                                rule->when.ranks =
+                                        (struct capo_range){wanted.n_ranks, wanted.n_ranks};
+                                rule->when.nodes =
+                                        (struct capo_range){wanted.n_nodes, wanted.n_nodes};
                                 if (wanted.n_nodes > 1)
                                         rule->when.layout = capo_profile_keep(profile, canonical);
                                 if (s->like.nccl)
                                         rule->when.nccl = (struct capo_range){minor, minor + 99};
                                 e = write_rows(s, &here, &there, margin, profile, out);
                                 if (e == 0 && out->n_rows == before)
-                                        profile->n_rules = rules; /* nothing in it: the rule is taken back */
+                                        profile->n_rules =
+                                                rules; /* nothing in it: the rule is taken back */
                         }
                 }
                 capo_plan_answer_finish(&here);

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much runs differ, size by size. A time has two layers of noise: within a run (the error of a block's median) and
- * between runs (another day, other buffers, other channels). The second is estimated by Cochran's analysis of variance
- * (the method-of-moments estimator of the random-effects model: Cochran 1954; Hedges and Olkin 1985, chapter 9): the
- * variance of the runs of a cell around their mean, less what their own errors explain,
+ * How much runs differ, size by size. A time has two layers of noise: within a run (the error of a
+ * block's median) and between runs (another day, other buffers, other channels). The second is
+ * estimated by Cochran's analysis of variance (the method-of-moments estimator of the
+ * random-effects model: Cochran 1954; Hedges and Olkin 1985, chapter 9): the variance of the runs
+ * of a cell around their mean, less what their own errors explain,
  *
  *      tau^2 = max(0, (sum of squares - sum of (n - 1) mean se^2) / sum of (n - 1))
  *
- * over all cells within two doublings of the size, because small sizes are often ten times as noisy as large ones.
+ * over all cells within two doublings of the size, because small sizes are often ten times as noisy
+ * as large ones.
  *
- * How far to trust it depends on how many runs were repeated at this size (the freedom d), not on how many sizes a run
- * has: what makes a run slow makes it slow at many sizes. Two intervals hold with 95 %: Student's t with d degrees
- * of freedom times what was measured, and t with FLOOR_FREEDOM times at least FLOOR, what public measurements show; the
- * narrower one is taken. Where NCCL's own choice was not repeated only the second is left.
+ * How far to trust it depends on how many runs were repeated at this size (the freedom d), not on
+ * how many sizes a run has: what makes a run slow makes it slow at many sizes. Two intervals hold
+ * with 95 %: Student's t with d degrees of freedom times what was measured, and t with
+ * FLOOR_FREEDOM times at least FLOOR, what public measurements show; the narrower one is taken.
+ * Where NCCL's own choice was not repeated only the second is left.
  */
 #include <errno.h>
 #include <math.h>
@@ -23,9 +26,11 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define FLOOR         0.04 /* four of five public series repeat better than this: docs/fit.md, "How runs differ" */
-#define FLOOR_FREEDOM 3    /* the fifth does not: wide tails */
-#define WINDOW        2.0  /* doublings */
+#define FLOOR                                                                                      \
+        0.04 /* four of five public series repeat better than this: docs/fit.md, "How runs differ" \
+              */
+#define FLOOR_FREEDOM 3   /* the fifth does not: wide tails */
+#define WINDOW        2.0 /* doublings */
 
 struct sums {
         double squares, within;
@@ -55,12 +60,13 @@ static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
         return from;
 }
 
-/* The runs of candidate @c alone are added to the @n that are there; those of candidate @first come by run. */
-static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, int *first, int n,
-                    struct capo_fit_run *runs)
+/* The runs of candidate @c alone are added to the @n that are there; those of candidate @first come
+ * by run. */
+static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
+                    int *first, int n, struct capo_fit_run *runs)
 {
-        for (int i = first_block(s, p, c, part.only_fold); i < s->points[p].end_block && s->blocks[i].candidate == c;
-             i++) {
+        for (int i = first_block(s, p, c, part.only_fold);
+             i < s->points[p].end_block && s->blocks[i].candidate == c; i++) {
                 const struct capo_fit_block *b = &s->blocks[i];
                 int k = n - 1;
 
@@ -86,7 +92,8 @@ static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, 
         return n;
 }
 
-int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, struct capo_fit_run *runs)
+int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
+                  struct capo_fit_run *runs)
 {
         const struct capo_fit_cell *row = &s->cells[p * s->n_candidates];
         bool pooled = c == 0 || row[c].is_default;
@@ -147,18 +154,19 @@ static int window_edge(const struct capo_fit_series *s, int p, int from, bool en
 {
         double x = log2((double)s->points[p].bytes) + (end ? WINDOW + 1e-9 : -WINDOW - 1e-9);
 
-        while (from < s->n_points &&
-               (end ? log2((double)s->points[from].bytes) <= x : log2((double)s->points[from].bytes) < x))
+        while (from < s->n_points && (end ? log2((double)s->points[from].bytes) <= x
+                                          : log2((double)s->points[from].bytes) < x))
                 from++;
         return from;
 }
 
 /* @lo, @hi: as they were for the point before. */
-static void set_noise(struct capo_fit_series *s, int p, const struct sums *all, const struct before *before, int *lo,
-                      int *hi, int compared)
+static void set_noise(struct capo_fit_series *s, int p, const struct sums *all,
+                      const struct before *before, int *lo, int *hi, int compared)
 {
         struct capo_fit_point *q = &s->points[p];
-        double alpha = 0.05 / compared, measured = 0, floor_t = capo_quantile_t(alpha, FLOOR_FREEDOM);
+        double alpha = 0.05 / compared, measured = 0,
+               floor_t = capo_quantile_t(alpha, FLOOR_FREEDOM);
         long double squares, within;
         int64_t near;
         int freedom = q->default_runs >= 2 || !s->has_default ? all[p].freedom : 0;
@@ -198,7 +206,8 @@ int capo_fit_noise(struct capo_fit_series *s)
         s->one_run = true;
         for (int p = 0; p < s->n_points; p++) {
                 all[p] = of_point(s, p, runs);
-                before[p + 1] = (struct before){before[p].squares + all[p].squares, before[p].within + all[p].within,
+                before[p + 1] = (struct before){before[p].squares + all[p].squares,
+                                                before[p].within + all[p].within,
                                                 before[p].freedom + all[p].freedom};
         }
         for (int p = 0; p < s->n_points; p++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs that cannot be what the others are: times in other units, and another choice of NCCL's own for the same question.
- * Runs of one place vote, question by question (collective, clock, size); who is against the majority is left out by
- * name. Where there is no majority - one run against one - nobody is, and the fit says that they contradict each other.
+ * Runs that cannot be what the others are: times in other units, and another choice of NCCL's own
+ * for the same question. Runs of one place vote, question by question (collective, clock, size);
+ * who is against the majority is left out by name. Where there is no majority - one run against one
+ * - nobody is, and the fit says that they contradict each other.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,12 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
 
-enum { DECADES = 16, CHOICES = 4, MOST = 1 << 16, LEAST = 3 }; /* LEAST: sizes that tell units; one alone is a stall */
+enum {
+        DECADES = 16,
+        CHOICES = 4,
+        MOST = 1 << 16,
+        LEAST = 3
+}; /* LEAST: sizes that tell units; one alone is a stall */
 
 struct ballot {
         uint64_t key; /* 0: free */
@@ -40,7 +46,8 @@ static uint64_t mix_key(uint64_t h, uint64_t v)
 
 static uint64_t place_of(const struct capo_trial *t)
 {
-        uint64_t h = mix_key(mix_key(mix_key(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes), t->nccl);
+        uint64_t h =
+                mix_key(mix_key(mix_key(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes), t->nccl);
 
         for (const char *c = t->layout; *c; c++)
                 h = mix_key(h, (unsigned char)*c);
@@ -120,7 +127,8 @@ static int usual_decade(const struct ballot *b)
         uint32_t most = b->n / 2;
 
         for (int d = 0; d < DECADES; d++) {
-                uint32_t n = b->decade[d] + (d ? b->decade[d - 1] : 0) + (d + 1 < DECADES ? b->decade[d + 1] : 0);
+                uint32_t n = b->decade[d] + (d ? b->decade[d - 1] : 0) +
+                             (d + 1 < DECADES ? b->decade[d + 1] : 0);
 
                 if (n > most) {
                         most = n;
@@ -145,13 +153,15 @@ static void other_choice(struct capo_trial *t, const struct capo_sample *s, uint
         char size[16];
 
         capo_size_print(s->bytes, size, sizeof size);
-        snprintf(t->why, sizeof t->why, "NCCL chose %s %s at %s, %s %s in most runs: forced, and nobody says so?",
-                 capo_ran_algo(s->ran), capo_ran_proto(s->ran), size, capo_ran_algo(usual), capo_ran_proto(usual));
+        snprintf(t->why, sizeof t->why,
+                 "NCCL chose %s %s at %s, %s %s in most runs: forced, and nobody says so?",
+                 capo_ran_algo(s->ran), capo_ran_proto(s->ran), size, capo_ran_algo(usual),
+                 capo_ran_proto(usual));
         t->left_out = true;
 }
 
-static void count_sample(const struct votes *w, struct capo_samples *set, uint64_t key, const struct capo_sample *s,
-                         struct suspect *x)
+static void count_sample(const struct votes *w, struct capo_samples *set, uint64_t key,
+                         const struct capo_sample *s, struct suspect *x)
 {
         const struct ballot *b = find_ballot((struct votes *)w, key, false);
         struct capo_trial *t = &set->runs[s->run];
@@ -181,7 +191,8 @@ int capo_fit_odd_runs(struct capo_samples *set)
         for (int pass = 0; pass < 2; pass++) {
                 for (size_t i = 0; i < set->n; i++) {
                         const struct capo_sample *s = &set->v[i];
-                        uint64_t key = mix_key(mix_key(place[s->run], s->bytes), (uint64_t)s->call << 8 | s->make);
+                        uint64_t key = mix_key(mix_key(place[s->run], s->bytes),
+                                               (uint64_t)s->call << 8 | s->make);
                         struct ballot *b;
 
                         if (capo_ran_beside(s->ran))
@@ -198,7 +209,8 @@ int capo_fit_odd_runs(struct capo_samples *set)
 
                 if (t->left_out || x->odd < LEAST || x->odd <= x->sound)
                         continue;
-                snprintf(t->why, sizeof t->why, "mixed units? most of its times are %s those of the other runs",
+                snprintf(t->why, sizeof t->why,
+                         "mixed units? most of its times are %s those of the other runs",
                          x->apart > 0 ? "more than ten times" : "less than a tenth of");
                 t->left_out = true;
         }

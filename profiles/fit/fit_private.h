@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a fit, in their order: gather, estimate, decide, rows, check, judge. fit.c takes them. */
+/* The steps of a fit, in their order: gather, estimate, decide, rows, check, judge. fit.c takes
+ * them. */
 #ifndef CAPO_FIT_PRIV_H
 #define CAPO_FIT_PRIV_H
 
@@ -32,7 +33,8 @@ struct capo_fit_block {
         int fold; /* how many-th run of its candidate this is, for leaving one out */
         uint8_t place;
         uint8_t ran, ran_channels;
-        bool anchor; /* of a run that has NCCL's own choice and other candidates at this size: those are measured from it */
+        bool anchor; /* of a run that has NCCL's own choice and other candidates at this size: those
+                        are measured from it */
 };
 
 /* Which part of the measurements an estimate is made from. */
@@ -43,22 +45,23 @@ struct capo_fit_part {
 };
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
 
-/** capo_fit_odd_runs() - leave out runs that most others of their place contradict: times in other units, another choice
- * of NCCL's own at the same size (fit_odd.c). Return: 0 or -ENOMEM. */
+/** capo_fit_odd_runs() - leave out runs that most others of their place contradict: times in other
+ * units, another choice of NCCL's own at the same size (fit_odd.c). Return: 0 or -ENOMEM. */
 int capo_fit_odd_runs(struct capo_samples *set);
 
-/** capo_fit_beside() - fit->beside from the @n @items of what ran beside the table; sorts them. Return: 0 or -ENOMEM. */
+/** capo_fit_beside() - fit->beside from the @n @items of what ran beside the table; sorts them.
+ * Return: 0 or -ENOMEM. */
 int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
                     struct capo_fit_item *items, size_t n);
 
 /**
- * capo_fit_gather() - points, candidates, blocks and noise of a series from its items, sorted by size, candidate, run,
- * place and order
+ * capo_fit_gather() - points, candidates, blocks and noise of a series from its items, sorted by
+ * size, candidate, run, place and order
  *
  * Return: 0; -EINVAL they contradict each other (@fault says how); -ENOMEM.
  */
-int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
-                    struct capo_fault *fault);
+int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
+                    const struct capo_fit_item *items, size_t n, struct capo_fault *fault);
 
 /* What one run says of a cell. */
 struct capo_fit_run {
@@ -67,22 +70,27 @@ struct capo_fit_run {
         bool anchored; /* measured from NCCL's own choice in the same run */
 };
 
-/** capo_fit_runs() - the runs of candidate @c at point @p that @part has; candidates that ran what NCCL chose are its own
- * choice, and the other way round. @runs: room for all blocks of the series. Returns how many. */
-int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, struct capo_fit_run *runs);
+/** capo_fit_runs() - the runs of candidate @c at point @p that @part has; candidates that ran what
+ * NCCL chose are its own choice, and the other way round. @runs: room for all blocks of the series.
+ * Returns how many. */
+int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
+                  struct capo_fit_run *runs);
 
 /** capo_fit_noise() - how much runs differ at each point (fit_noise.c). Return: 0 or -ENOMEM. */
 int capo_fit_noise(struct capo_fit_series *s);
 
-/** capo_fit_estimate() - cells of @s from the blocks of @part, under the noise of its points. Return: 0 or -ENOMEM. */
-int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part, struct capo_fit_cell *cells);
+/** capo_fit_estimate() - cells of @s from the blocks of @part, under the noise of its points.
+ * Return: 0 or -ENOMEM. */
+int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
+                      struct capo_fit_cell *cells);
 
-/** capo_fit_baseline() - what candidate @c of @row is measured against: NCCL's own choice, or the next best where that
- * is a fair stand-in; -1 nothing. */
+/** capo_fit_baseline() - what candidate @c of @row is measured against: NCCL's own choice, or the
+ * next best where that is a fair stand-in; -1 nothing. */
 int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
                       const struct capo_fit_cell *row, int c);
 
-/** capo_fit_decide() - points' best, chosen and gains from @cells; @skip: a point to leave out, -1 none. */
+/** capo_fit_decide() - points' best, chosen and gains from @cells; @skip: a point to leave out, -1
+ * none. */
 int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
                     const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points);
 
@@ -93,7 +101,8 @@ int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *c
 /** capo_fit_check() - s->regret by leaving parts out. 0 or -ENOMEM. */
 int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o);
 
-/** capo_fit_judge() - the verdict of each point and what to measure next, from all that is decided. */
+/** capo_fit_judge() - the verdict of each point and what to measure next, from all that is decided.
+ */
 void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fit as a profile. Only what was measured is claimed: the rule names the ranks, nodes and layout it was measured on,
- * and the NCCL release, to the minor number; where one fit has several patch releases of one minor, to the patch.
+ * A fit as a profile. Only what was measured is claimed: the rule names the ranks, nodes and layout
+ * it was measured on, and the NCCL release, to the minor number; where one fit has several patch
+ * releases of one minor, to the patch.
  */
 #include <errno.h>
 #include <math.h>
@@ -23,7 +24,8 @@ char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, si
         if (c->channels)
                 snprintf(channels, sizeof channels, " ch %u", c->channels);
         if (c->chunk)
-                snprintf(chunk, sizeof chunk, " chunk %s", capo_size_print(c->chunk, size, sizeof size));
+                snprintf(chunk, sizeof chunk, " chunk %s",
+                         capo_size_print(c->chunk, size, sizeof size));
         snprintf(text, room, "%s %s%s%s", c->algo ? capo_algo_name(c->algo) : "any",
                  c->proto ? capo_proto_name(c->proto) : "any", channels, chunk);
         return text;
@@ -41,8 +43,8 @@ char *capo_fit_class_text(const struct capo_trial *r, char *text, size_t room)
                 snprintf(nodes, sizeof nodes, "%d nodes", r->n_nodes);
         else
                 snprintf(nodes, sizeof nodes, "nodes not recorded");
-        snprintf(text, room, "%d %s%s, %s, NCCL %s", r->n_ranks, r->gpu[0] ? "x " : "ranks", r->gpu, nodes,
-                 r->nccl ? capo_nccl_text(r->nccl, nccl, sizeof nccl) : "not recorded");
+        snprintf(text, room, "%d %s%s, %s, NCCL %s", r->n_ranks, r->gpu[0] ? "x " : "ranks", r->gpu,
+                 nodes, r->nccl ? capo_nccl_text(r->nccl, nccl, sizeof nccl) : "not recorded");
         return text;
 }
 
@@ -61,8 +63,8 @@ static bool same_class(const struct capo_trial *a, const struct capo_trial *b)
                !strcmp(a->layout, b->layout) && !strcmp(a->gpu, b->gpu);
 }
 
-static void set_when(const struct capo_fit *fit, const struct capo_trial *r, struct capo_profile *profile,
-                     struct capo_when *when)
+static void set_when(const struct capo_fit *fit, const struct capo_trial *r,
+                     struct capo_profile *profile, struct capo_when *when)
 {
         uint32_t minor = r->nccl - r->nccl % 100;
 
@@ -82,7 +84,8 @@ static void set_when(const struct capo_fit *fit, const struct capo_trial *r, str
         }
 }
 
-static void fill_evidence(const struct capo_fit_series *s, const struct capo_fit_row *from, struct capo_row *row)
+static void fill_evidence(const struct capo_fit_series *s, const struct capo_fit_row *from,
+                          struct capo_row *row)
 {
         double gain = 0;
         int n = 0;
@@ -110,7 +113,8 @@ static int add_rows(const struct capo_fit_series *s, struct capo_profile *profil
         for (int r = 0; r < s->n_rows; r++) {
                 const struct capo_fit_row *from = &s->rows[r];
                 const struct capo_fit_candidate *c = &s->candidates[from->chosen];
-                struct capo_row row = {.upto = from->upto, .coll = (uint8_t)capo_coll_of_call(s->call)};
+                struct capo_row row = {.upto = from->upto,
+                                       .coll = (uint8_t)capo_coll_of_call(s->call)};
                 int e;
 
                 if (from->chosen > 0) {
@@ -128,13 +132,16 @@ static int add_rows(const struct capo_fit_series *s, struct capo_profile *profil
         return 0;
 }
 
-int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules, int *n_rows)
+int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
+                     int *n_rows)
 {
         *n_rules = *n_rows = 0;
         for (int i = 0, k; i < fit->n_series; i = k) {
                 struct capo_rule *rule = NULL;
 
-                for (k = i; k < fit->n_series && same_class(&fit->series[k].like, &fit->series[i].like); k++) {
+                for (k = i;
+                     k < fit->n_series && same_class(&fit->series[k].like, &fit->series[i].like);
+                     k++) {
                         const struct capo_fit_series *s = &fit->series[k];
                         int e;
 

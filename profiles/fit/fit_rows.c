@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions at the measured sizes to rows that cover all sizes. Nothing is claimed beyond the first and the last size: NCCL's own choice may change
- * its mind there.
+ * Decisions at the measured sizes to rows that cover all sizes. Nothing is claimed beyond the first
+ * and the last size: NCCL's own choice may change its mind there.
  */
 #include <math.h>
 
@@ -22,19 +22,22 @@ static int next_of(const struct capo_fit_series *s, int p, int skip)
 }
 
 /*
- * Where the choice of @a's size gives way to that of the next size @b: the last byte of the first row. *@leave: the last
- * byte left to NCCL between the two, else the same.
+ * Where the choice of @a's size gives way to that of the next size @b: the last byte of the first
+ * row. *@leave: the last byte left to NCCL between the two, else the same.
  *
- * It is where the two curves cross, straight in log size and log time. NCCL's own curve jumps where it changes its mind:
- * it is taken for straight only where the same thing ran at both sizes; else a candidate keeps to the sizes where it was
- * seen to gain, as it does where its own curve ends.
+ * It is where the two curves cross, straight in log size and log time. NCCL's own curve jumps where
+ * it changes its mind: it is taken for straight only where the same thing ran at both sizes; else a
+ * candidate keeps to the sizes where it was seen to gain, as it does where its own curve ends.
  */
-static uint64_t find_border(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int a, int b, int ca,
-                            int cb, uint64_t *leave)
+static uint64_t find_border(const struct capo_fit_series *s, const struct capo_fit_cell *cells,
+                            int a, int b, int ca, int cb, uint64_t *leave)
 {
-        double xa = log((double)s->points[a].bytes), xb = log((double)s->points[b].bytes), x = (xa + xb) / 2;
-        const struct capo_fit_cell *ra = &cells[a * s->n_candidates], *rb = &cells[b * s->n_candidates];
-        bool smooth = s->points[a].default_ran && s->points[a].default_ran == s->points[b].default_ran;
+        double xa = log((double)s->points[a].bytes), xb = log((double)s->points[b].bytes),
+               x = (xa + xb) / 2;
+        const struct capo_fit_cell *ra = &cells[a * s->n_candidates],
+                                   *rb = &cells[b * s->n_candidates];
+        bool smooth =
+                s->points[a].default_ran && s->points[a].default_ran == s->points[b].default_ran;
         bool reaches = ca == 0 || (!isnan(rb[ca].us) && (cb > 0 || smooth));
         bool begins = cb == 0 || (!isnan(ra[cb].us) && (ca > 0 || smooth));
         uint64_t bytes, step = 1;
@@ -49,8 +52,8 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
 
                 if (da < 0 && db > 0)
                         x = xa + (xb - xa) * da / (da - db);
-                if (ca == 0 ||
-                    cb == 0) { /* not further than where the candidate is still sure to gain: a row may not harm */
+                if (ca == 0 || cb == 0) { /* not further than where the candidate is still sure to
+                                             gain: a row may not harm */
                         double sign = cb == 0 ? 1 : -1, ends = cb == 0 ? xa : xb;
 
                         da += sign * s->points[a].quantile * hypot(ra[ca].se, ra[cb].se);
@@ -73,12 +76,14 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
 int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int skip,
                   const struct capo_fit_point *points, struct capo_fit_row *rows)
 {
-        int n = 0, first = skip == 0 ? 1 : 0, last = skip == s->n_points - 1 ? s->n_points - 2 : s->n_points - 1;
+        int n = 0, first = skip == 0 ? 1 : 0,
+            last = skip == s->n_points - 1 ? s->n_points - 2 : s->n_points - 1;
 
         if (first > last)
                 goto open_end;
         if (points[first].chosen > 0) {
-                rows[n++] = (struct capo_fit_row){.upto = points[first].bytes - 1, .chosen = 0, .first = 0, .last = -1};
+                rows[n++] = (struct capo_fit_row){
+                        .upto = points[first].bytes - 1, .chosen = 0, .first = 0, .last = -1};
         }
         for (int p = first; p >= 0; p = next_of(s, p, skip)) {
                 int next = next_of(s, p, skip), start = p;
@@ -88,18 +93,22 @@ int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *c
                         p = next;
                         next = next_of(s, p, skip);
                 }
-                rows[n] = (struct capo_fit_row){.chosen = points[p].chosen, .first = start, .last = p};
+                rows[n] = (struct capo_fit_row){
+                        .chosen = points[p].chosen, .first = start, .last = p};
                 if (next >= 0)
-                        rows[n].upto = find_border(s, cells, p, next, points[p].chosen, points[next].chosen, &leave);
+                        rows[n].upto = find_border(s, cells, p, next, points[p].chosen,
+                                                   points[next].chosen, &leave);
                 else if (points[p].chosen > 0)
                         rows[n].upto = points[p].bytes;
                 else
                         rows[n].upto = UINT64_MAX;
                 if (leave > rows[n++].upto && points[p].chosen > 0)
-                        rows[n++] = (struct capo_fit_row){.upto = leave, .chosen = 0, .first = 0, .last = -1};
+                        rows[n++] = (struct capo_fit_row){
+                                .upto = leave, .chosen = 0, .first = 0, .last = -1};
         }
 open_end:
         if (n == 0 || rows[n - 1].upto != UINT64_MAX)
-                rows[n++] = (struct capo_fit_row){.upto = UINT64_MAX, .chosen = 0, .first = 0, .last = -1};
+                rows[n++] = (struct capo_fit_row){
+                        .upto = UINT64_MAX, .chosen = 0, .first = 0, .last = -1};
         return n;
 }

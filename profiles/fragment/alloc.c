@@ -18,7 +18,8 @@ void capo_alloc_free(struct capo_alloc *a)
 
 int capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out)
 {
-        struct capo_alloc a = {.n_ranks = n, .n_nodes = 1, .ranks = calloc((size_t)n + 1, sizeof *a.ranks)};
+        struct capo_alloc a = {
+                .n_ranks = n, .n_nodes = 1, .ranks = calloc((size_t)n + 1, sizeof *a.ranks)};
 
         if (!a.ranks)
                 return -ENOMEM;
@@ -47,15 +48,16 @@ static int find_busid(const void *topology, const char *text)
 }
 
 /* Machines by order; the numbers that were written for them say no more. */
-static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *places, const char *text, char *why,
-                        size_t room)
+static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *places, const char *text,
+                        char *why, size_t room)
 {
         for (int i = 0; i < a->n_ranks; i++) {
                 bool new = !i || places[i].node != places[i - 1].node;
 
                 for (int k = 0; new &&k < i; k++) {
                         if (places[k].node == places[i].node)
-                                return capo_why(-EINVAL, why, room, "allocation \"%.80s\": machine %d is there twice",
+                                return capo_why(-EINVAL, why, room,
+                                                "allocation \"%.80s\": machine %d is there twice",
                                                 text, places[i].node);
                 }
                 a->n_nodes += new;
@@ -64,8 +66,8 @@ static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *place
         return 0;
 }
 
-int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts, struct capo_alloc *out, char *why,
-                     size_t room)
+int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts,
+                     struct capo_alloc *out, char *why, size_t room)
 {
         _cleanup_free_ uint16_t *devs = malloc((t->n_gpus + 1) * sizeof *devs);
         struct capo_gpus_of of = {t->name, devs, t->n_gpus, 4096, find_busid, t};

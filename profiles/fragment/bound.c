@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bus bandwidth is algorithm bandwidth times what a ring moves per byte of result (nccl-tests, doc/PERFORMANCE.md). */
+/* Bus bandwidth is algorithm bandwidth times what a ring moves per byte of result (nccl-tests,
+ * doc/PERFORMANCE.md). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,13 @@ struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const stru
         struct capo_plan_gpu *ranks = calloc((size_t)a->n_ranks + 1, sizeof *ranks);
 
         for (int i = 0; ranks && i < a->n_ranks; i++)
-                ranks[i] = (struct capo_plan_gpu){(uint16_t)a->ranks[i].node, (uint16_t)t->gpus[a->ranks[i].gpu].dev};
+                ranks[i] = (struct capo_plan_gpu){(uint16_t)a->ranks[i].node,
+                                                  (uint16_t)t->gpus[a->ranks[i].gpu].dev};
         return ranks;
 }
 
-char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a, char *text, size_t room)
+char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a, char *text,
+                       size_t room)
 {
         _cleanup_free_ struct capo_plan_gpu *ranks = capo_alloc_ranks(t, a);
 
@@ -24,7 +27,8 @@ char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a
         return text;
 }
 
-static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, struct capo_alloc *out)
+static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
+                    struct capo_alloc *out)
 {
         int r;
 
@@ -40,8 +44,8 @@ static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *g
         return r;
 }
 
-int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, char *class,
-                       size_t room)
+int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
+                       char *class, size_t room)
 {
         struct capo_alloc a;
         int r = alloc_of(t, gpus, n, &a);
@@ -67,8 +71,8 @@ int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gp
         if (!r && !c.connected && a.n_nodes == 1)
                 r = capo_ceilings(t, &a, CAPO_CEILING_HYBRID, &c);
         for (int coll = 0; coll < CAPO_COLLS && !r; coll++)
-                out->busbw_gbs[coll] =
-                        capo_ceiling(&c, coll, &out->of[coll]) * capo_plan_busbw_factor(coll, (unsigned)n);
+                out->busbw_gbs[coll] = capo_ceiling(&c, coll, &out->of[coll]) *
+                                       capo_plan_busbw_factor(coll, (unsigned)n);
         out->hybrid = !r && !c.connected;
         capo_alloc_free(&a);
         return r;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ceilings of one allocation, from the rates of tree_pack.h; behind one switch with equal ports they are closed forms (72
- * GPUs take no time). */
+/* The ceilings of one allocation, from the rates of tree_pack.h; behind one switch with equal ports
+ * they are closed forms (72 GPUs take no time). */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "profiles/fragment/flow_net.h"
 #include "profiles/machine/platform.h"
 
-/* Every rank on one switch, by a port each: a chain for broadcast; for the others every GPU is the centre of one tree. */
+/* Every rank on one switch, by a port each: a chain for broadcast; for the others every GPU is the
+ * centre of one tree. */
 static void star_rates(double port_gbs, int n, struct capo_rates *out)
 {
         out->broadcast_gbs = port_gbs;
@@ -38,8 +39,8 @@ static bool switches_add(const struct capo_topology *t)
         return t->n_switches && wire && wire->adds;
 }
 
-/* NVLink SHARP: each GPU's shard is fetched summed by the switch, then stored to all by it. A GPU sends its buffer once
- * and its shard once, and receives as much: port / (1 + 1/n). */
+/* NVLink SHARP: each GPU's shard is fetched summed by the switch, then stored to all by it. A GPU
+ * sends its buffer once and its shard once, and receives as much: port / (1 + 1/n). */
 static double nvls_rate(const struct capo_topology *t, int64_t port, int n, double unit_gbs)
 {
         return port && n > 1 && switches_add(t) ? (double)port * unit_gbs / (1 + 1.0 / n) : 0;
@@ -50,9 +51,10 @@ double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum cap
         bool links = c->connected, reduce = coll == CAPO_COLL_ALLREDUCE;
         const struct capo_rates *r = links ? &c->links : &c->hybrid;
         double in_switch = links ? c->nvls_gbs : c->nvls_across_gbs;
-        double gbs = reduce                                                           ? r->allreduce_gbs
-                     : coll == CAPO_COLL_ALLGATHER || coll == CAPO_COLL_REDUCESCATTER ? r->allgather_gbs
-                                                                                      : r->broadcast_gbs;
+        double gbs = reduce ? r->allreduce_gbs
+                     : coll == CAPO_COLL_ALLGATHER || coll == CAPO_COLL_REDUCESCATTER
+                             ? r->allgather_gbs
+                             : r->broadcast_gbs;
 
         *of = links ? CAPO_CEILING_LINKS : CAPO_CEILING_ALL;
         if (reduce && in_switch > gbs) {
@@ -75,16 +77,19 @@ const char *capo_ceiling_text(enum capo_ceiling_of of)
 
 const char *capo_ceiling_word(enum capo_ceiling_of of)
 {
-        static const char *const words[] = {"", "NVLink", "NVLink+NVLS", "NVLink+PCIe+NIC", "NVLink+PCIe+NIC+NVLS"};
+        static const char *const words[] = {"", "NVLink", "NVLink+NVLS", "NVLink+PCIe+NIC",
+                                            "NVLink+PCIe+NIC+NVLS"};
 
         return words[of];
 }
 
-int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what, struct capo_ceilings *out)
+int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what,
+                  struct capo_ceilings *out)
 {
-        struct capo_ceilings c = {.n_ranks = a->n_ranks,
-                                  .shapes = {.rings = -1, .ring_gbs = -1, .ring_split_gbs = -1, .chain_gbs = -1},
-                                  .hybrid = {-1, -1, -1}};
+        struct capo_ceilings c = {
+                .n_ranks = a->n_ranks,
+                .shapes = {.rings = -1, .ring_gbs = -1, .ring_split_gbs = -1, .chain_gbs = -1},
+                .hybrid = {-1, -1, -1}};
         struct pack_net net;
         double unit_gbs;
         int64_t port;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Classes of allocations. NCCL sees only the GPUs of a communicator, so two allocations behave alike when the links
- * among their own GPUs are alike: a renumbering turns one link matrix into the other. (The machine's own symmetries are
- * such renumberings; tests/fragment compares the two for the DGX-1.) The canonical form is the largest matrix over all
- * orders, read row by row; a search that drops an order at the first smaller row finds it at once.
+ * Classes of allocations. NCCL sees only the GPUs of a communicator, so two allocations behave
+ * alike when the links among their own GPUs are alike: a renumbering turns one link matrix into the
+ * other. (The machine's own symmetries are such renumberings; tests/fragment compares the two for
+ * the DGX-1.) The canonical form is the largest matrix over all orders, read row by row; a search
+ * that drops an order at the first smaller row finds it at once.
  *
- * A name says what matters: how many GPUs, and whether rings (how many), a chain, a branching tree, or nothing joins
- * them all. Classes of one machine that share those words are told apart by a letter, a for the most bricks; on
- * machines that capo does not know by name, by four digits of a hash of the canonical form, so that the name does not
- * depend on the rest of the machine.
+ * A name says what matters: how many GPUs, and whether rings (how many), a chain, a branching tree,
+ * or nothing joins them all. Classes of one machine that share those words are told apart by a
+ * letter, a for the most bricks; on machines that capo does not know by name, by four digits of a
+ * hash of the canonical form, so that the name does not depend on the rest of the machine.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,12 +33,14 @@ struct class_code {
 struct order {
         int n;
         uint8_t m[CLASS_GPUS][CLASS_GPUS];
-        uint8_t best[CLASS_GPUS][CLASS_GPUS]; /* row k: labels of the k-th vertex to those before it */
+        uint8_t best[CLASS_GPUS]
+                    [CLASS_GPUS]; /* row k: labels of the k-th vertex to those before it */
         int place[CLASS_GPUS];
         bool have;
 };
 
-/* @equal: the rows so far equal the best ones; otherwise they are larger, and all that follow replace them. */
+/* @equal: the rows so far equal the best ones; otherwise they are larger, and all that follow
+ * replace them. */
 static void search_orders(struct order *o, int depth, unsigned used, bool equal)
 {
         if (depth == o->n) {
@@ -58,7 +61,8 @@ static void search_orders(struct order *o, int depth, unsigned used, bool equal)
                         continue;
                 if (cmp > 0) {
                         memcpy(o->best[depth], row, (size_t)depth);
-                        for (int k = depth + 1; k < o->n; k++) /* what follows was best for a smaller beginning */
+                        for (int k = depth + 1; k < o->n;
+                             k++) /* what follows was best for a smaller beginning */
                                 memset(o->best[k], 0, sizeof o->best[k]);
                         o->have = true;
                 }
@@ -77,8 +81,8 @@ static int by_row(const void *a, const void *b)
         return memcmp(b, a, CLASS_GPUS);
 }
 
-/* Equal codes exactly when some renumbering makes the labels equal (up to EXACT_MAX GPUs; above, equal labels still have
- * equal codes). */
+/* Equal codes exactly when some renumbering makes the labels equal (up to EXACT_MAX GPUs; above,
+ * equal labels still have equal codes). */
 static void class_code(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], struct class_code *out)
 {
         struct order o = {.n = n};
@@ -86,7 +90,8 @@ static void class_code(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], struct clas
         memset(out, 0, sizeof *out);
         memcpy(o.m, label, sizeof o.m);
         out->n = n;
-        if (n > EXACT_MAX) { /* sorted labels of each vertex, sorted: equal for equal classes, rarely for others */
+        if (n > EXACT_MAX) { /* sorted labels of each vertex, sorted: equal for equal classes,
+                                rarely for others */
                 for (int v = 0; v < n; v++)
                         qsort(o.m[v], (size_t)n, 1, by_byte);
                 qsort(o.m, (size_t)n, sizeof o.m[0], by_row);
@@ -160,8 +165,8 @@ static bool has_chain(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
         return false;
 }
 
-static int class_words(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS],
-                       char *text, size_t room)
+static int class_words(const struct capo_topology *t, const int *gpus, int n,
+                       uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
 {
         char parts[48];
 
@@ -169,11 +174,13 @@ static int class_words(const struct capo_topology *t, const int *gpus, int n, ui
                 snprintf(text, room, "1");
         } else if (!strcmp(t->platform, "pcie")) {
                 enum capo_path worst = CAPO_PATH_SELF;
-                static const char *const names[] = {"self", "nvl", "pix", "pxb", "phb", "node", "sys", "unknown"};
+                static const char *const names[] = {"self", "nvl",  "pix", "pxb",
+                                                    "phb",  "node", "sys", "unknown"};
 
                 for (int i = 0; i < n; i++) {
                         for (int j = 0; j < i; j++) {
-                                enum capo_path p = t->gpu_path[(size_t)gpus[i] * t->n_gpus + (size_t)gpus[j]];
+                                enum capo_path p =
+                                        t->gpu_path[(size_t)gpus[i] * t->n_gpus + (size_t)gpus[j]];
 
                                 worst = p > worst ? p : worst;
                         }
@@ -210,14 +217,17 @@ static int class_words(const struct capo_topology *t, const int *gpus, int n, ui
 }
 
 /* Bricks between GPUs; for PCIe-only machines the enum capo_path between them. */
-static void class_labels(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
+static void class_labels(const struct capo_topology *t, const int *gpus, int n,
+                         uint8_t label[CLASS_GPUS][CLASS_GPUS])
 {
         bool pcie = !strcmp(t->platform, "pcie");
 
         memset(label, 0, CLASS_GPUS * sizeof label[0]);
         for (int i = 0; i < n; i++) {
                 for (int j = 0; j < n && pcie; j++)
-                        label[i][j] = i == j ? 0 : t->gpu_path[(size_t)gpus[i] * t->n_gpus + (size_t)gpus[j]];
+                        label[i][j] =
+                                i == j ? 0
+                                       : t->gpu_path[(size_t)gpus[i] * t->n_gpus + (size_t)gpus[j]];
         }
         for (size_t k = 0; k < t->n_links; k++) {
                 int a = -1, b = -1;
@@ -245,7 +255,8 @@ static bool known_machine(const struct capo_topology *t)
 }
 
 /* Letters for those of the machine's classes of n GPUs that share words. */
-static int class_letter(const struct capo_topology *t, const struct class_code *code, const char *base, char *out)
+static int class_letter(const struct capo_topology *t, const struct class_code *code,
+                        const char *base, char *out)
 {
         int n = code->n, total = (int)t->n_gpus, gpus[CLASS_GPUS], before = 0, others = 0, r;
         uint8_t label[CLASS_GPUS][CLASS_GPUS];
@@ -279,8 +290,9 @@ static int class_letter(const struct capo_topology *t, const struct class_code *
                 if (strcmp(text, base) != 0)
                         continue;
                 others++;
-                before += count_bricks(&c) != count_bricks(code) ? count_bricks(&c) > count_bricks(code)
-                                                                 : memcmp(&c, code, sizeof c) > 0;
+                before += count_bricks(&c) != count_bricks(code)
+                                  ? count_bricks(&c) > count_bricks(code)
+                                  : memcmp(&c, code, sizeof c) > 0;
         }
         *out = others ? (char)('a' + before) : 0;
         return 0;
@@ -351,7 +363,8 @@ static int name_node(const struct capo_topology *t, const int *gpus, int n, char
         if (any_slice(t, gpus, n)) {
                 int distinct = distinct_gpus(gpus, n);
 
-                /* nothing between slices but the host's memory: their number says all; and of how many GPUs */
+                /* nothing between slices but the host's memory: their number says all; and of how
+                 * many GPUs */
                 if (distinct < n)
                         snprintf(name, room, "%.20s/%d-mig%d", machine, n, distinct);
                 else
@@ -375,7 +388,8 @@ static int name_node(const struct capo_topology *t, const int *gpus, int n, char
                 r = class_letter(t, &code, base, &which);
                 if (r < 0)
                         return r;
-                snprintf(name, room, which ? "%.20s/%.40s-%c" : "%.20s/%.40s", machine, base, which);
+                snprintf(name, room, which ? "%.20s/%.40s-%c" : "%.20s/%.40s", machine, base,
+                         which);
         }
         return 0;
 }
@@ -385,9 +399,11 @@ static int by_text(const void *a, const void *b)
         return strcmp(a, b);
 }
 
-int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name, size_t room)
+int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
+                    size_t room)
 {
-        _cleanup_free_ char(*names)[CAPO_CLASS_ROOM] = calloc((size_t)a->n_nodes + 1, CAPO_CLASS_ROOM);
+        _cleanup_free_ char(*names)[CAPO_CLASS_ROOM] =
+                calloc((size_t)a->n_nodes + 1, CAPO_CLASS_ROOM);
         _cleanup_free_ int *gpus = malloc(sizeof *gpus * ((size_t)a->n_ranks + 1));
 
         if (!names || !gpus)
@@ -405,7 +421,8 @@ int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, c
         }
         qsort(names, (size_t)a->n_nodes, CAPO_CLASS_ROOM, by_text);
         *name = 0;
-        for (int node = 0; node < a->n_nodes;) { /* equal machines once, with their number: 4*hgxh100/8 */
+        for (int node = 0;
+             node < a->n_nodes;) { /* equal machines once, with their number: 4*hgxh100/8 */
                 int same = 1;
 
                 while (node + same < a->n_nodes && !strcmp(names[node], names[node + same]))

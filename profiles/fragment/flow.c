@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dinic's algorithm. set_levels() numbers the vertices by their distance from the source over arcs that have room left;
- * push_flow() then fills every way that goes one level up with each arc, as far as it goes (`at` remembers which arcs of a
- * vertex have nothing left to give, so that none is tried twice). The next round's distance is larger, so there are
- * fewer rounds than vertices. When the sink is out of reach, the vertices that still have a level are the source's side
- * of a smallest cut (flow_side).
+ * Dinic's algorithm. set_levels() numbers the vertices by their distance from the source over arcs
+ * that have room left; push_flow() then fills every way that goes one level up with each arc, as
+ * far as it goes (`at` remembers which arcs of a vertex have nothing left to give, so that none is
+ * tried twice). The next round's distance is larger, so there are fewer rounds than vertices. When
+ * the sink is out of reach, the vertices that still have a level are the source's side of a
+ * smallest cut (flow_side).
  *
- * The networks here have tens of vertices, so there is nothing to tune except never to allocate between questions.
+ * The networks here have tens of vertices, so there is nothing to tune except never to allocate
+ * between questions.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -26,11 +26,12 @@ void flow_free(struct flow *f);
 /** flow_add() - an arc; @back is the capacity of the way back (0 for one-way). */
 void flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back);
 
-/** flow_max() - value of a maximum flow, at most @enough (stops when it is reached). Capacities are kept: each call
- * starts anew. */
+/** flow_max() - value of a maximum flow, at most @enough (stops when it is reached). Capacities are
+ * kept: each call starts anew. */
 int64_t flow_max(struct flow *f, int s, int t, int64_t enough);
 
-/** flow_side() - after flow_max() that was not stopped: is @v on the source's side of the smallest source-side cut? */
+/** flow_side() - after flow_max() that was not stopped: is @v on the source's side of the smallest
+ * source-side cut? */
 static inline bool flow_side(const struct flow *f, int v)
 {
         return f->level[v] >= 0;

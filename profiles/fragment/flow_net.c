@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vertices are the ranks first, then the relays of each machine. Capacities are kept in MB/s and divided by their
- * common divisor, so a DGX-1's NVLinks become 1 and 2, and all later arithmetic is in small whole numbers.
+ * Vertices are the ranks first, then the relays of each machine. Capacities are kept in MB/s and
+ * divided by their common divisor, so a DGX-1's NVLinks become 1 and 2, and all later arithmetic is
+ * in small whole numbers.
  */
 #include <errno.h>
 #include <math.h>
@@ -59,7 +60,8 @@ static bool nic_counts(const struct capo_topology *t, size_t nic)
 
         for (size_t i = 0; i < t->n_nics; i++)
                 fast |= t->nics[i].pci >= 0 && t->nics[i].gbs >= NIC_LEAST_GBS;
-        return t->nics[nic].pci >= 0 && t->nics[nic].gbs > 0 && (!fast || t->nics[nic].gbs >= NIC_LEAST_GBS);
+        return t->nics[nic].pci >= 0 && t->nics[nic].gbs > 0 &&
+               (!fast || t->nics[nic].gbs >= NIC_LEAST_GBS);
 }
 
 /* Vertex numbers of one machine's parts. */
@@ -82,26 +84,30 @@ static void add_nvlinks(struct builder *b, const struct places *p)
         }
 }
 
-static void add_pci(struct builder *b, const struct capo_alloc *a, int node, const struct places *p, int network)
+static void add_pci(struct builder *b, const struct capo_alloc *a, int node, const struct places *p,
+                    int network)
 {
         const struct capo_topology *t = b->t;
 
         for (size_t i = 0; i < t->n_pcis; i++) {
                 const struct capo_topology_pci *d = &t->pcis[i];
 
-                connect_vertices(b, p->pci[i], d->parent >= 0 ? p->pci[d->parent] : p->cpu[d->cpu], d->gbs);
+                connect_vertices(b, p->pci[i], d->parent >= 0 ? p->pci[d->parent] : p->cpu[d->cpu],
+                                 d->gbs);
         }
         for (int r = 0; r < a->n_ranks; r++) {
                 const struct capo_topology_gpu *g = &t->gpus[a->ranks[r].gpu];
 
                 if (g->pci < 0 || a->ranks[r].node != node)
                         continue;
-                /* the GPU is its PCI function; a slice reaches its siblings by way of the bus only */
+                /* the GPU is its PCI function; a slice reaches its siblings by way of the bus only
+                 */
                 connect_vertices(b, r, p->pci[g->pci], g->mig ? t->pcis[g->pci].gbs : 1e6);
         }
         for (size_t i = 0; i < t->n_cpus; i++) {
                 for (size_t j = 0; j < i; j++)
-                        connect_vertices(b, p->cpu[i], p->cpu[j], fragment_cpu_link_gbs(&t->cpus[i]));
+                        connect_vertices(b, p->cpu[i], p->cpu[j],
+                                         fragment_cpu_link_gbs(&t->cpus[i]));
         }
         for (size_t i = 0; i < t->n_nics; i++) {
                 if (nic_counts(t, i))
@@ -124,7 +130,8 @@ static void remove_vertex(struct builder *b, int v)
                 b->cap[last * b->room + u] = b->cap[u * b->room + last] = 0;
 }
 
-/* Relays with one neighbour lead nowhere; with two, they are a link as wide as the narrower side. */
+/* Relays with one neighbour lead nowhere; with two, they are a link as wide as the narrower side.
+ */
 static void simplify_relays(struct builder *b, int n_ranks)
 {
         for (bool again = true; again;) {
@@ -139,9 +146,11 @@ static void simplify_relays(struct builder *b, int n_ranks)
                         if (n > 2)
                                 continue;
                         if (n == 2) {
-                                int64_t x = b->cap[v * b->room + ends[0]], y = b->cap[v * b->room + ends[1]];
+                                int64_t x = b->cap[v * b->room + ends[0]],
+                                        y = b->cap[v * b->room + ends[1]];
 
-                                connect_vertices(b, ends[0], ends[1], (double)(x < y ? x : y) / 1000);
+                                connect_vertices(b, ends[0], ends[1],
+                                                 (double)(x < y ? x : y) / 1000);
                         }
                         remove_vertex(b, v);
                         again = true;
@@ -149,12 +158,13 @@ static void simplify_relays(struct builder *b, int n_ranks)
         }
 }
 
-int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid, struct pack_net *out,
-                 double *unit_gbs)
+int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid,
+                 struct pack_net *out, double *unit_gbs)
 {
         size_t per_node = 1 + (hybrid ? t->n_pcis + t->n_cpus : 0);
         struct builder b = {.t = t, .room = a->n_ranks + (int)per_node * a->n_nodes + 1};
-        _cleanup_free_ int *places = malloc(sizeof *places * (t->n_gpus + t->n_pcis + t->n_cpus + 1));
+        _cleanup_free_ int *places =
+                malloc(sizeof *places * (t->n_gpus + t->n_pcis + t->n_cpus + 1));
         int network = b.room - 1;
         int64_t unit = 0, *cap;
 

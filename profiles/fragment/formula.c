@@ -6,9 +6,9 @@
 #include "core/base/util.h"
 #include "profiles/fragment/formula.h"
 
-/* What 2.24 to 2.27 and 2.31.2 plan with for Tree and Ring on Volta, Ampere and Hopper but tell nobody
- * (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 tells the same. Whether it is what the table was made from is
- * checked against the table.
+/* What 2.24 to 2.27 and 2.31.2 plan with for Tree and Ring on Volta, Ampere and Hopper but tell
+ * nobody (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 tells the same. Whether it is what the
+ * table was made from is checked against the table.
  */
 static const struct constants untold = {
         .hw_latency = {{{0.6, 1.25, 4.0}}, {{1.0, 1.9, 4.0}}},
@@ -44,9 +44,11 @@ double formula_gbs(const struct formula *f, int algo, int proto, double bus)
         return bus;
 }
 
-struct line formula_line(const struct capo_plan_row *one, const struct capo_plan_row *two, int algo, int proto)
+struct line formula_line(const struct capo_plan_row *one, const struct capo_plan_row *two, int algo,
+                         int proto)
 {
-        double b1 = (double)(one->told ? one->told : one->bytes), b2 = (double)(two->told ? two->told : two->bytes);
+        double b1 = (double)(one->told ? one->told : one->bytes),
+               b2 = (double)(two->told ? two->told : two->bytes);
         double t1 = (double)one->cost[algo][proto], t2 = (double)two->cost[algo][proto];
         struct line l = {.gbs = NAN};
 
@@ -65,8 +67,8 @@ double formula_nvls_efficiency(const struct formula *f)
         return nvls_efficiency[f->gpu];
 }
 
-struct formula formula_new(const struct capo_plan_answer *a, int sm, bool amd, int channels, int n_nodes,
-                           struct constants *k)
+struct formula formula_new(const struct capo_plan_answer *a, int sm, bool amd, int channels,
+                           int n_nodes, struct constants *k)
 {
         struct formula f = {.k = &untold,
                             .gpu = sm >= 100  ? 3

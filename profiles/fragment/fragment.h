@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an allocation of GPUs can do at best: its class, its links, and the ceilings of the collectives on them.
+ * What an allocation of GPUs can do at best: its class, its links, and the ceilings of the
+ * collectives on them.
  *
- * Bandwidths are algorithm bandwidths as nccl-tests reports them: bytes / time, where bytes is the size of the result
- * for all-gather and of the input for reduce-scatter (the total over ranks), and the buffer of one rank for the others.
+ * Bandwidths are algorithm bandwidths as nccl-tests reports them: bytes / time, where bytes is the
+ * size of the result for all-gather and of the input for reduce-scatter (the total over ranks), and
+ * the buffer of one rank for the others.
  *
- * The model: links carry their full rate in both directions at once, data may be cut into any shares, GPUs receive, add
- * and send at the same time without limit, latency is nothing. So no software can do better, and nothing here says that
- * any does as well. Relays (NVSwitch, PCI bridges, CPUs, NICs, the network) pass data on and neither copy nor add it:
- * switches that add and copy (NVLS) have ceilings of their own, and where there are such, these are what nothing exceeds:
+ * The model: links carry their full rate in both directions at once, data may be cut into any
+ * shares, GPUs receive, add and send at the same time without limit, latency is nothing. So no
+ * software can do better, and nothing here says that any does as well. Relays (NVSwitch, PCI
+ * bridges, CPUs, NICs, the network) pass data on and neither copy nor add it: switches that add and
+ * copy (NVLS) have ceilings of their own, and where there are such, these are what nothing exceeds:
  * capo_ceiling() has the one number for a collective.
  */
 #ifndef CAPO_FRAGMENT_H
@@ -38,15 +41,16 @@ struct capo_alloc {
  *
  * Return: 0; -EINVAL, -ENOENT the machine has no such GPU, with @why; -ENOMEM.
  */
-int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts, struct capo_alloc *out, char *why,
-                     size_t room);
+int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts,
+                     struct capo_alloc *out, char *why, size_t room);
 
 /** capo_alloc_gpus() - GPUs (indexes) of one machine. Return: 0; -ENOMEM. */
 int capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out);
 void capo_alloc_free(struct capo_alloc *a);
 
 /** capo_alloc_print() - "{1,2,3} + {0,1,2,3,4}", by device number. */
-char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a, char *text, size_t room);
+char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a, char *text,
+                       size_t room);
 
 /** capo_alloc_layout() - "3+5" as struct. */
 void capo_alloc_layout(const struct capo_alloc *a, struct capo_layout *out);
@@ -56,14 +60,17 @@ enum capo_ceiling_what {
         CAPO_CEILING_HYBRID = 2, /* NVLink, PCI and NIC together */
 };
 
-/* The best that the shapes NCCL knows can do over NVLink, up to 12 GPUs or behind a switch; -1: not computed. */
+/* The best that the shapes NCCL knows can do over NVLink, up to 12 GPUs or behind a switch; -1: not
+ * computed. */
 struct capo_shapes {
-        bool ring;        /* a ring through all GPUs exists */
-        int rings;        /* whole-brick rings that share no brick; each serves both directions (two GPUs: bricks) */
+        bool ring; /* a ring through all GPUs exists */
+        int rings; /* whole-brick rings that share no brick; each serves both directions (two GPUs:
+                      bricks) */
         bool rings_exact; /* false: a lower bound (more than 8 GPUs) */
         double ring_gbs;  /* sum of one-way rings, whole bricks: NCCL's "bus bandwidth" of Ring */
         double ring_split_gbs; /* the same if bricks may be shared between rings */
-        double chain_gbs;      /* sum over chains (NCCL's Tree inside a node), bricks shared: all-reduce */
+        double chain_gbs; /* sum over chains (NCCL's Tree inside a node), bricks shared: all-reduce
+                           */
 };
 
 struct capo_rates {
@@ -75,15 +82,18 @@ struct capo_ceilings {
         bool connected;          /* over NVLink (xGMI) alone */
         struct capo_rates links; /* NVLink alone; 0 when not connected */
         struct capo_shapes shapes;
-        /* All-reduce where switches add and copy (sm 90 and later behind NVSwitch), else 0. Inside one machine that of
-         * NVLink SHARP: a GPU's shard comes summed from the switch and goes to all by it. nvls_across_gbs is what nothing
-         * can exceed when links outside NVLink are used too: each byte leaves every set of GPUs once, and enters it. */
+        /* All-reduce where switches add and copy (sm 90 and later behind NVSwitch), else 0. Inside
+         * one machine that of NVLink SHARP: a GPU's shard comes summed from the switch and goes to
+         * all by it. nvls_across_gbs is what nothing can exceed when links outside NVLink are used
+         * too: each byte leaves every set of GPUs once, and enters it. */
         double nvls_gbs, nvls_across_gbs;
-        struct capo_rates hybrid; /* NVLink + PCI + NIC; -1 not computed or the description lacks PCI speeds */
+        struct capo_rates hybrid; /* NVLink + PCI + NIC; -1 not computed or the description lacks
+                                     PCI speeds */
 };
 
 /** capo_ceilings() - Return: 0; -ENOMEM; -EINVAL no rank. */
-int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what, struct capo_ceilings *out);
+int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what,
+                  struct capo_ceilings *out);
 
 /* What a ceiling counts on. */
 enum capo_ceiling_of {
@@ -102,14 +112,16 @@ enum capo_ceiling_of {
  */
 double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of);
 
-/** capo_ceiling_text() - " with PCIe and NICs" and so on, to stand behind a bandwidth; "" for NVLink alone. Static. */
+/** capo_ceiling_text() - " with PCIe and NICs" and so on, to stand behind a bandwidth; "" for
+ * NVLink alone. Static. */
 const char *capo_ceiling_text(enum capo_ceiling_of of);
 
-/** capo_ceiling_word() - the same for columns and programs: "NVLink", "NVLink+NVLS", "NVLink+PCIe+NIC",
- * "NVLink+PCIe+NIC+NVLS"; "" not known. Static. */
+/** capo_ceiling_word() - the same for columns and programs: "NVLink", "NVLink+NVLS",
+ * "NVLink+PCIe+NIC", "NVLink+PCIe+NIC+NVLS"; "" not known. Static. */
 const char *capo_ceiling_word(enum capo_ceiling_of of);
 
-/** capo_ring_allreduce_gbs() - algorithm bandwidth of all-reduce over one-way rings that carry @ring_gbs together. */
+/** capo_ring_allreduce_gbs() - algorithm bandwidth of all-reduce over one-way rings that carry
+ * @ring_gbs together. */
 static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)
 {
         return n < 2 ? 0 : ring_gbs * n / (2.0 * (n - 1));
@@ -119,10 +131,12 @@ static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)
  * capo_class_name() - the class of an allocation: "dgx1v/3-chain", "dgx1v/3-chain+dgx1v/5-ring2"
  * @name: room for CAPO_CLASS_ROOM per machine is enough
  *
- * Allocations whose GPUs are joined alike have one name; docs/fragments.md says what the words mean.
+ * Allocations whose GPUs are joined alike have one name; docs/fragments.md says what the words
+ * mean.
  *
  * Return: 0; -ENOMEM.
  */
-int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name, size_t room);
+int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
+                    size_t room);
 
 #endif

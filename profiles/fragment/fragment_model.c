@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's model of a call is latency + bytes / bandwidth per algorithm and protocol (src/graph/tuning.cc,
- * ncclTopoTuneModel and ncclTopoGetAlgoTime; read in 2.28 and 2.30). It was made for nodes of one size, and two of its
- * terms miss an uneven node:
+ * NCCL's model of a call is latency + bytes / bandwidth per algorithm and protocol
+ * (src/graph/tuning.cc, ncclTopoTuneModel and ncclTopoGetAlgoTime; read in 2.28 and 2.30). It was
+ * made for nodes of one size, and two of its terms miss an uneven node:
  *
- * 1. Tree's latency counts nRanks / nNodes - 1 hops inside a node, divided in whole numbers: 3 for 4+4, and also for
- *    3+5, 2+6 and 1+7, where the longest chain has 4, 5 and 6. Up and down it is 2 (largest - 1) hops; what is missing
- *    is added:  2 (largest - mean) x the hop's latency. (Ring counts its hops over all ranks, which is right.)
+ * 1. Tree's latency counts nRanks / nNodes - 1 hops inside a node, divided in whole numbers: 3 for
+ *    4+4, and also for 3+5, 2+6 and 1+7, where the longest chain has 4, 5 and 6. Up and down it is
+ *    2 (largest - 1) hops; what is missing is added:  2 (largest - mean) x the hop's latency. (Ring
+ *    counts its hops over all ranks, which is right.)
  *
- * 2. Bandwidths come from one number per graph: channels x the speed the search reserved on each link, the least of all
- *    nodes. The search reserves from a list of round speeds; with two nodes it reserves for a Tree channel as much on
- *    the NIC as inside, although each NIC carries a channel's share once each way, half of that, and then tries to
- *    raise the inside alone, which where a GPU must reach a far NIC it cannot. So Tree counts half of what its links
- *    carry on some splits and all of it on others. Here the channels themselves are laid over the links (link_loads.c), for
- *    Ring and Tree alike, and the same factors as in NCCL are applied to the result: Tree 0.92, the caps per channel of
- *    ncclTunerConstants, LL a half or 1/3.8, LL128 15/16, 0.92 or 7/9.
+ * 2. Bandwidths come from one number per graph: channels x the speed the search reserved on each
+ *    link, the least of all nodes. The search reserves from a list of round speeds; with two nodes
+ *    it reserves for a Tree channel as much on the NIC as inside, although each NIC carries a
+ *    channel's share once each way, half of that, and then tries to raise the inside alone, which
+ *    where a GPU must reach a far NIC it cannot. So Tree counts half of what its links carry on
+ *    some splits and all of it on others. Here the channels themselves are laid over the links
+ *    (link_loads.c), for Ring and Tree alike, and the same factors as in NCCL are applied to the
+ *    result: Tree 0.92, the caps per channel of ncclTunerConstants, LL a half or 1/3.8, LL128
+ *    15/16, 0.92 or 7/9.
  *
- * 3. NVLS inside one node counts (channels - 1) / channels with a channel per GPU: 3/4 of the port for 4 GPUs, 7/8 for
- *    8. What the switch allows is port / (1 + 1/n): each GPU's share of the sum is fetched, and stored to all. NCCL's
- *    own efficiency (nvlsEfficiency) of that is within 2 % of 4 and 6 measured H100; its own figure is 36 and 19 %
- *    below.
+ * 3. NVLS inside one node counts (channels - 1) / channels with a channel per GPU: 3/4 of the port
+ *    for 4 GPUs, 7/8 for 8. What the switch allows is port / (1 + 1/n): each GPU's share of the sum
+ *    is fetched, and stored to all. NCCL's own efficiency (nvlsEfficiency) of that is within 2 % of
+ *    4 and 6 measured H100; its own figure is 36 and 19 % below.
  *
  * NVLSTree, CollNet and PAT stay as NCCL has them.
  *
- * A cell's latency and bandwidth are read back from the table itself: two sizes so large that no correction factor by
- * size applies. Ratios of our formula with and without the correction are then applied to the cell, so what we do not
- * know of a release's formula cancels.
+ * A cell's latency and bandwidth are read back from the table itself: two sizes so large that no
+ * correction factor by size applies. Ratios of our formula with and without the correction are then
+ * applied to the cell, so what we do not know of a release's formula cancels.
  */
 #include <errno.h>
 #include <math.h>
@@ -41,8 +44,8 @@
 
 #define LARGE (1ull << 30) /* and twice that: beyond the 24 sizes of treeCorrectionFactor */
 
-/* ---- asking: the allocation; and where a machine falls into several nodes, the others again, each as the first,
- * because the first rank of a machine tells the graphs ---- */
+/* ---- asking: the allocation; and where a machine falls into several nodes, the others again, each
+ * as the first, because the first rank of a machine tells the graphs ---- */
 
 struct views {
         const struct fragment_machine *m;
@@ -53,8 +56,8 @@ struct views {
         int n_domains;
 };
 
-static int ask_in_order(const struct views *v, const int *order, const struct capo_plan_ask *asks, size_t n_asks,
-                        struct capo_plan_answer *out, char *why, size_t room)
+static int ask_in_order(const struct views *v, const int *order, const struct capo_plan_ask *asks,
+                        size_t n_asks, struct capo_plan_answer *out, char *why, size_t room)
 {
         struct capo_plan_gpu gpus[CAPO_PLAN_RANKS_MAX];
         int node_of[CAPO_PLAN_RANKS_MAX], nodes = 0;
@@ -65,17 +68,20 @@ static int ask_in_order(const struct views *v, const int *order, const struct ca
 
                 if (node_of[r->node] < 0)
                         node_of[r->node] = nodes++;
-                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[r->node], (uint16_t)v->m->t->gpus[r->gpu].dev};
+                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[r->node],
+                                                 (uint16_t)v->m->t->gpus[r->gpu].dev};
         }
         return fragment_ask(v->m, gpus, v->a->n_ranks, asks, n_asks, out, why, room);
 }
 
 /* The GPUs that a graph's first channel goes through. */
-static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *g, int gpus[CAPO_PLAN_GPUS_MAX])
+static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *g,
+                   int gpus[CAPO_PLAN_GPUS_MAX])
 {
         int n = 0;
 
-        for (const char *s = g && g->n_paths ? g->paths[0] : ""; *s; s += strcspn(s, " "), s += strspn(s, " ")) {
+        for (const char *s = g && g->n_paths ? g->paths[0] : ""; *s;
+             s += strcspn(s, " "), s += strspn(s, " ")) {
                 int at = strncmp(s, "net", 3) != 0 ? capo_topology_gpu_by_dev(t, atoi(s)) : -1;
 
                 if (at >= 0 && n < CAPO_PLAN_GPUS_MAX)
@@ -105,10 +111,12 @@ static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_PLAN
         return n;
 }
 
-/* A domain that was seen on this machine, or on one with the same GPUs, and has @gpu; NULL: not seen yet. */
+/* A domain that was seen on this machine, or on one with the same GPUs, and has @gpu; NULL: not
+ * seen yet. */
 static const struct fragment_domain *find_domain(const struct views *v, int node, int gpu)
 {
-        int mine[CAPO_PLAN_GPUS_MAX], theirs[CAPO_PLAN_GPUS_MAX], n = machine_gpus(v->a, node, mine);
+        int mine[CAPO_PLAN_GPUS_MAX], theirs[CAPO_PLAN_GPUS_MAX],
+                n = machine_gpus(v->a, node, mine);
 
         for (int i = 0; i < v->n_domains; i++) {
                 const struct fragment_domain *d = &v->domains[i];
@@ -123,8 +131,8 @@ static const struct fragment_domain *find_domain(const struct views *v, int node
 }
 
 /* The domain of @gpu, from the graphs of a node of an answer. */
-static bool read_domain(const struct views *v, const struct capo_plan_answer *answer, int node, int gpu,
-                        struct fragment_domain *d)
+static bool read_domain(const struct views *v, const struct capo_plan_answer *answer, int node,
+                        int gpu, struct fragment_domain *d)
 {
         d->ring = capo_plan_graph_find(answer, node, 0);
         d->tree = capo_plan_graph_find(answer, node, 1);
@@ -132,8 +140,8 @@ static bool read_domain(const struct views *v, const struct capo_plan_answer *an
         return d->ring && d->tree && list_has(d->gpus, d->n_gpus, gpu);
 }
 
-/* Look at every domain, in the order of lowest ranks, which is the order of NCCL's nodes. Return: 0, 1 when there are
- * too many kinds of node, or what the asking says. */
+/* Look at every domain, in the order of lowest ranks, which is the order of NCCL's nodes. Return:
+ * 0, 1 when there are too many kinds of node, or what the asking says. */
 static int collect_domains(struct views *v, char *why, size_t room)
 {
         static const struct capo_plan_ask small[] = {{CAPO_COLL_ALLREDUCE, 1 << 20}};
@@ -179,8 +187,8 @@ static bool nearly_equal(double a, double b)
         return fabs(a / b - 1) < 0.02;
 }
 
-static void set_shape_rate(struct fragment_shape_rate *s, double believed, double attained, const char *full,
-                           bool understood)
+static void set_shape_rate(struct fragment_shape_rate *s, double believed, double attained,
+                           const char *full, bool understood)
 {
         s->believed = believed;
         s->understood = understood;
@@ -189,31 +197,35 @@ static void set_shape_rate(struct fragment_shape_rate *s, double believed, doubl
 }
 
 /* What NCCL took for each shape, and what the links carry. */
-static void set_rates(struct fragment_model *f, const struct views *v, const struct formula *k, struct line ring,
-                      struct line tree)
+static void set_rates(struct fragment_model *f, const struct views *v, const struct formula *k,
+                      struct line ring, struct line tree)
 {
         struct fragment_attained got;
         double speed = INFINITY, bus;
         int n = v->a->n_ranks;
 
         if (fragment_loads(v->m->t, v->domains, v->n_domains, f->channels, &got) < 0) {
-                snprintf(f->why_not, sizeof f->why_not, "the description lacks PCIe speeds or NICs");
+                snprintf(f->why_not, sizeof f->why_not,
+                         "the description lacks PCIe speeds or NICs");
                 return;
         }
         for (int i = 0; i < v->n_domains; i++)
-                speed = fmin(speed,
-                             v->n_domains <= 2 ? v->domains[i].tree->speed_intra : v->domains[i].tree->speed_inter);
+                speed = fmin(speed, v->n_domains <= 2 ? v->domains[i].tree->speed_intra
+                                                      : v->domains[i].tree->speed_inter);
         if (ring.gbs > 0)
-                set_shape_rate(&f->ring, ring.gbs * 2 * (n - 1) / n, got.ring_gbs, got.ring_full, k->caps);
+                set_shape_rate(&f->ring, ring.gbs * 2 * (n - 1) / n, got.ring_gbs, got.ring_full,
+                               k->caps);
         bus = f->channels * speed;
         if (tree.gbs > 0) /* 0.85: trees with all NIC traffic at one GPU */
                 set_shape_rate(&f->tree, bus, got.tree_gbs, got.tree_full,
-                               k->caps && (nearly_equal(2 * tree.gbs, formula_tree(k, bus)) ||
-                                           nearly_equal(2 * tree.gbs, 0.85 * formula_tree(k, bus))));
+                               k->caps &&
+                                       (nearly_equal(2 * tree.gbs, formula_tree(k, bus)) ||
+                                        nearly_equal(2 * tree.gbs, 0.85 * formula_tree(k, bus))));
 }
 
 /* All-reduce in the switch of one node. */
-static void switch_rate(struct fragment_model *f, const struct views *v, const struct formula *k, struct line nvls)
+static void switch_rate(struct fragment_model *f, const struct views *v, const struct formula *k,
+                        struct line nvls)
 {
         struct capo_ceilings c;
         int n = v->a->n_ranks;
@@ -222,16 +234,20 @@ static void switch_rate(struct fragment_model *f, const struct views *v, const s
                 return;
         if (c.nvls_gbs > 0 && formula_nvls_efficiency(k) > 0)
                 set_shape_rate(&f->nvls, nvls.gbs * 2 * (n - 1) / n,
-                               c.nvls_gbs * formula_nvls_efficiency(k) * 2 * (n - 1) / n, "NVLink of each GPU", true);
+                               c.nvls_gbs * formula_nvls_efficiency(k) * 2 * (n - 1) / n,
+                               "NVLink of each GPU", true);
 }
 
-static void correct_row(struct fragment_model *f, const struct formula *k, size_t row, const struct line *lines)
+static void correct_row(struct fragment_model *f, const struct formula *k, size_t row,
+                        const struct line *lines)
 {
         const struct capo_plan_row *r = &f->nccl.rows[row];
 
         for (int a = 0; a < CAPO_PLAN_ALGOS; a++) {
                 for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
-                        const struct fragment_shape_rate *s = a == RING ? &f->ring : a == TREE ? &f->tree : &f->nvls;
+                        const struct fragment_shape_rate *s = a == RING   ? &f->ring
+                                                              : a == TREE ? &f->tree
+                                                                          : &f->nvls;
                         bool ours = a <= RING || (a == NVLS && r->coll == CAPO_COLL_ALLREDUCE);
                         double us = a < r->n_algo && p < r->n_proto ? (double)r->cost[a][p] : -1;
                         struct line l = lines[a * CAPO_PLAN_PROTOS + p];
@@ -241,7 +257,8 @@ static void correct_row(struct fragment_model *f, const struct formula *k, size_
                         if (us <= 0 || !ours)
                                 continue;
                         if (s->corrected > 0 && l.gbs > 0) {
-                                faster = formula_gbs(k, a, p, s->corrected) / formula_gbs(k, a, p, s->believed);
+                                faster = formula_gbs(k, a, p, s->corrected) /
+                                         formula_gbs(k, a, p, s->believed);
                                 us += fmax(0, us - l.us) * (1 / faster - 1);
                         }
                         if (a == TREE && r->coll == CAPO_COLL_ALLREDUCE)
@@ -251,15 +268,16 @@ static void correct_row(struct fragment_model *f, const struct formula *k, size_
         }
 }
 
-static void add_constant(struct fragment_model *f, enum capo_constant_table table, int a, int b, double value)
+static void add_constant(struct fragment_model *f, enum capo_constant_table table, int a, int b,
+                         double value)
 {
         if (f->n_constants < (int)N_ELEMENTS(f->constants))
                 f->constants[f->n_constants++] = (struct capo_constant){
                         .table = (uint8_t)table, .index = {(uint8_t)a, (uint8_t)b}, .value = value};
 }
 
-/* Latency goes where only Tree reads it. Bandwidth can be lowered by the caps per channel, not raised, and Ring's
- * Simple and LL have no cap of their own: the rest is left to rows. */
+/* Latency goes where only Tree reads it. Bandwidth can be lowered by the caps per channel, not
+ * raised, and Ring's Simple and LL have no cap of their own: the rest is left to rows. */
 static void make_constants(struct fragment_model *f, const struct formula *k)
 {
         if (!k->told)
@@ -269,10 +287,12 @@ static void make_constants(struct fragment_model *f, const struct formula *k)
                         add_constant(f, CAPO_CONST_BASE_LATENCY, TREE, p,
                                      k->k->base_latency[TREE][p] + f->tree_late_us[p]);
         }
-        if (f->tree.corrected > 0 && formula_tree(k, f->tree.corrected) < formula_tree(k, f->tree.believed) * 0.999)
-                add_constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale, formula_tree(k, f->tree.corrected) / f->channels);
-        if (f->ring.corrected > 0 &&
-            formula_gbs(k, RING, LL128, f->ring.corrected) < formula_gbs(k, RING, LL128, f->ring.believed) * 0.999)
+        if (f->tree.corrected > 0 &&
+            formula_tree(k, f->tree.corrected) < formula_tree(k, f->tree.believed) * 0.999)
+                add_constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale,
+                             formula_tree(k, f->tree.corrected) / f->channels);
+        if (f->ring.corrected > 0 && formula_gbs(k, RING, LL128, f->ring.corrected) <
+                                             formula_gbs(k, RING, LL128, f->ring.believed) * 0.999)
                 add_constant(f, CAPO_CONST_RING_LL128_BW, k->gpu, k->scale,
                              formula_gbs(k, RING, LL128, f->ring.corrected) / f->channels);
 }
@@ -306,7 +326,8 @@ static int tree_link(const struct views *v)
         return nvlink ? 0 : 1;
 }
 
-static void correct_model(struct fragment_model *f, const struct views *v, const struct capo_plan_row *large)
+static void correct_model(struct fragment_model *f, const struct views *v,
+                          const struct capo_plan_row *large)
 {
         const struct capo_topology *t = v->m->t;
         struct line lines[CAPO_COLLS][CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS];
@@ -317,18 +338,19 @@ static void correct_model(struct fragment_model *f, const struct views *v, const
         set_domain_sizes(f, v);
         for (size_t i = 0; i < t->n_gpus; i++)
                 sm = t->gpus[i].sm < sm ? t->gpus[i].sm : sm;
-        formula = formula_new(&f->nccl, sm, t->n_cpus && !strcmp(t->cpus[0].vendor, "AuthenticAMD"), f->channels,
-                              f->n_nodes, &k);
+        formula = formula_new(&f->nccl, sm, t->n_cpus && !strcmp(t->cpus[0].vendor, "AuthenticAMD"),
+                              f->channels, f->n_nodes, &k);
         for (int c = 0; c < CAPO_COLLS; c++) {
                 for (int i = 0; i < CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS; i++)
-                        lines[c][i] = formula_line(&large[2 * c], &large[2 * c + 1], i / CAPO_PLAN_PROTOS,
-                                                   i % CAPO_PLAN_PROTOS);
+                        lines[c][i] = formula_line(&large[2 * c], &large[2 * c + 1],
+                                                   i / CAPO_PLAN_PROTOS, i % CAPO_PLAN_PROTOS);
         }
         set_rates(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][RING * CAPO_PLAN_PROTOS + SIMPLE],
                   lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
         switch_rate(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][NVLS * CAPO_PLAN_PROTOS + SIMPLE]);
         for (int p = 0; p < CAPO_PLAN_PROTOS && formula.caps; p++)
-                f->tree_late_us[p] = 2 * (f->max_local - f->mean_local) * formula.k->hw_latency[tree_link(v)][TREE][p];
+                f->tree_late_us[p] = 2 * (f->max_local - f->mean_local) *
+                                     formula.k->hw_latency[tree_link(v)][TREE][p];
         for (size_t i = 0; i < f->nccl.n_rows; i++)
                 correct_row(f, &formula, i, lines[f->nccl.rows[i].coll]);
         make_constants(f, &formula);
@@ -350,8 +372,9 @@ uint8_t fragment_model_best(const struct fragment_model *f, size_t row)
         return best;
 }
 
-int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a, const struct capo_plan_ask *asks,
-                   size_t n_asks, struct fragment_model *out, char *why, size_t room)
+int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
+                   const struct capo_plan_ask *asks, size_t n_asks, struct fragment_model *out,
+                   char *why, size_t room)
 {
         _cleanup_free_ struct views *v = calloc(1, sizeof *v);
         _cleanup_free_ struct capo_plan_ask *all = calloc(n_asks + 2 * CAPO_COLLS, sizeof *all);
@@ -362,7 +385,8 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         out->cost = calloc(n_asks + 1, sizeof *out->cost);
         r = v && all && out->cost ? 0 : -ENOMEM;
         if (r == 0 && a->n_ranks > CAPO_PLAN_RANKS_MAX)
-                r = capo_why(-EINVAL, why, room, "%d ranks are more than the %d that can be asked about", a->n_ranks,
+                r = capo_why(-EINVAL, why, room,
+                             "%d ranks are more than the %d that can be asked about", a->n_ranks,
                              CAPO_PLAN_RANKS_MAX);
         if (r < 0) {
                 fragment_model_finish(out);
@@ -374,7 +398,8 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         memcpy(all, asks, n_asks * sizeof *asks);
         for (int c = 0; c < CAPO_COLLS; c++) {
                 all[n_asks + 2 * (size_t)c] = (struct capo_plan_ask){(enum capo_coll)c, LARGE};
-                all[n_asks + 2 * (size_t)c + 1] = (struct capo_plan_ask){(enum capo_coll)c, 2 * LARGE};
+                all[n_asks + 2 * (size_t)c + 1] =
+                        (struct capo_plan_ask){(enum capo_coll)c, 2 * LARGE};
         }
         for (int i = 0; i < a->n_ranks; i++)
                 order[i] = i;
@@ -388,13 +413,15 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         if (out->nccl.rows[n_asks].n_algo) {
                 r = collect_domains(v, why, room);
         } else {
-                r = capo_why(-ENOTSUP, why, room, "NCCL %d.%d gives a tuner no cost table; 2.22 and later do",
+                r = capo_why(-ENOTSUP, why, room,
+                             "NCCL %d.%d gives a tuner no cost table; 2.22 and later do",
                              out->nccl.version / 10000, out->nccl.version / 100 % 100);
         }
         if (r == 0) {
                 correct_model(out, v, out->nccl.rows + n_asks);
         } else if (r > 0) {
-                snprintf(out->why_not, sizeof out->why_not, "NCCL's graphs of some node are not known");
+                snprintf(out->why_not, sizeof out->why_not,
+                         "NCCL's graphs of some node are not known");
                 for (size_t i = 0; i < n_asks; i++)
                         memcpy(out->cost[i], out->nccl.rows[i].cost, sizeof out->cost[i]);
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine's links are counters, one per direction. Every channel is walked once and adds its share to each link it
- * crosses; the fullest link says how often the whole fits. Shares
- * are equal: NCCL cuts data evenly over channels, so a channel over a crowded NIC holds up the others.
+ * A machine's links are counters, one per direction. Every channel is walked once and adds its
+ * share to each link it crosses; the fullest link says how often the whole fits. Shares are equal:
+ * NCCL cuts data evenly over channels, so a channel over a crowded NIC holds up the others.
  */
 #include <errno.h>
 #include <math.h>
@@ -50,7 +50,9 @@ static int channel_read(const struct capo_topology *t, const char *text, struct 
                         return -EINVAL;
                 text = end + strspn(end, " ");
                 if (net) {
-                        at = dev < (int)t->n_nics ? dev : -1; /* capo plan numbers them as the file lists them */
+                        at = dev < (int)t->n_nics
+                                     ? dev
+                                     : -1; /* capo plan numbers them as the file lists them */
                         c->nic[c->n > 0] = at;
                 } else {
                         at = capo_topology_gpu_by_dev(t, dev);
@@ -66,8 +68,8 @@ static int channel_read(const struct capo_topology *t, const char *text, struct 
         return c->n ? 0 : -EINVAL;
 }
 
-static int ring_channel(struct machine *m, const struct fragment_domain *d, const struct channel *c, bool alone,
-                        double x)
+static int ring_channel(struct machine *m, const struct fragment_domain *d, const struct channel *c,
+                        bool alone, double x)
 {
         for (int i = 0; i + 1 < c->n; i++)
                 gpu_to_gpu(m, d, c->gpus[i], c->gpus[i + 1], x);
@@ -83,9 +85,10 @@ static int ring_channel(struct machine *m, const struct fragment_domain *d, cons
         return 0;
 }
 
-/* Neighbours of node @r of @n in one of the two trees: does it have a parent, a first and a second child? A binary tree
- * over the numbers: who ends in k zero bits is 2^(k-1) from its children; number 0 is above all. The other tree is the
- * mirror image, or with an odd number of nodes the same shifted by one (src/graph/trees.cc). */
+/* Neighbours of node @r of @n in one of the two trees: does it have a parent, a first and a second
+ * child? A binary tree over the numbers: who ends in k zero bits is 2^(k-1) from its children;
+ * number 0 is above all. The other tree is the mirror image, or with an odd number of nodes the
+ * same shifted by one (src/graph/trees.cc). */
 struct place {
         bool parent, child[2];
 };
@@ -112,12 +115,14 @@ static struct place place_in_tree(int r, int n, bool second)
         return p;
 }
 
-/* The GPU of a chain that talks to the parent is its first; who talks to the children the pattern says: all the first
- * (tree), all the second (split tree), the first child the second and the other the first (balanced). */
-static int tree_channel(struct machine *m, const struct fragment_domain *d, const struct channel *c, int node,
-                        int n_nodes, double x)
+/* The GPU of a chain that talks to the parent is its first; who talks to the children the pattern
+ * says: all the first (tree), all the second (split tree), the first child the second and the other
+ * the first (balanced). */
+static int tree_channel(struct machine *m, const struct fragment_domain *d, const struct channel *c,
+                        int node, int n_nodes, double x)
 {
-        int second = c->n > 1, child_at[2] = {d->tree->pattern == 3 ? 0 : second, d->tree->pattern == 2 ? second : 0};
+        int second = c->n > 1,
+            child_at[2] = {d->tree->pattern == 3 ? 0 : second, d->tree->pattern == 2 ? second : 0};
 
         for (int i = 0; i + 1 < c->n; i++) {
                 gpu_to_gpu(m, d, c->gpus[i], c->gpus[i + 1], x);
@@ -127,7 +132,8 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
                 return 0;
         if (c->nic[0] < 0)
                 return -EINVAL;
-        for (int copy = 0; copy < 2; copy++) { /* half of the channels follow each of the two trees */
+        for (int copy = 0; copy < 2;
+             copy++) { /* half of the channels follow each of the two trees */
                 struct place p = place_in_tree(node, n_nodes, copy);
 
                 for (int k = 0; k < 3; k++) {
@@ -135,7 +141,10 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
 
                         if (k < 2 ? !p.child[k] : !p.parent)
                                 continue;
-                        add_way_load(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[at], c->nic[at > 0]), x / 2);
+                        add_way_load(
+                                m,
+                                way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[at], c->nic[at > 0]),
+                                x / 2);
                         add_way_load(m, way_in(&m->ways, c->nic[at > 0], c->gpus[at]), x / 2);
                 }
         }
@@ -156,8 +165,9 @@ static void find_fullest(const struct machine *m, double *rate, char *text, size
         }
 }
 
-static int shape_rate(const struct capo_topology *t, const struct fragment_domain *domains, int n_domains,
-                      int n_channels, bool tree, double *rate, char *text, size_t room)
+static int shape_rate(const struct capo_topology *t, const struct fragment_domain *domains,
+                      int n_domains, int n_channels, bool tree, double *rate, char *text,
+                      size_t room)
 {
         struct machine m = {0};
         int r = ways_new(t, &m.ways);
@@ -172,10 +182,14 @@ static int shape_rate(const struct capo_topology *t, const struct fragment_domai
                 for (int c = 0; c < n_channels && r == 0; c++) {
                         struct channel channel;
 
-                        r = g && g->n_paths ? channel_read(t, g->paths[(size_t)c % g->n_paths], &channel) : -EINVAL;
+                        r = g && g->n_paths
+                                    ? channel_read(t, g->paths[(size_t)c % g->n_paths], &channel)
+                                    : -EINVAL;
                         if (r == 0)
-                                r = tree ? tree_channel(&m, d, &channel, i, n_domains, 1.0 / n_channels)
-                                         : ring_channel(&m, d, &channel, n_domains == 1, 1.0 / n_channels);
+                                r = tree ? tree_channel(&m, d, &channel, i, n_domains,
+                                                        1.0 / n_channels)
+                                         : ring_channel(&m, d, &channel, n_domains == 1,
+                                                        1.0 / n_channels);
                 }
                 if (i + 1 == n_domains || domains[i + 1].machine != d->machine) {
                         find_fullest(&m, rate, text, room);
@@ -189,18 +203,20 @@ static int shape_rate(const struct capo_topology *t, const struct fragment_domai
         return r < 0 ? r : isinf(*rate) ? -EINVAL : 0;
 }
 
-int fragment_loads(const struct capo_topology *t, const struct fragment_domain *domains, int n_domains, int n_channels,
-                   struct fragment_attained *out)
+int fragment_loads(const struct capo_topology *t, const struct fragment_domain *domains,
+                   int n_domains, int n_channels, struct fragment_attained *out)
 {
         int r;
 
         memset(out, 0, sizeof *out);
         if (n_channels < 1 || n_domains < 1)
                 return -EINVAL;
-        r = shape_rate(t, domains, n_domains, n_channels, false, &out->ring_gbs, out->ring_full, sizeof out->ring_full);
+        r = shape_rate(t, domains, n_domains, n_channels, false, &out->ring_gbs, out->ring_full,
+                       sizeof out->ring_full);
         if (r == 0)
-                r = shape_rate(t, domains, n_domains, n_channels, true, &out->tree_gbs, out->tree_full,
-                               sizeof out->tree_full);
-        out->tree_gbs *= 2; /* what NCCL calls bus bandwidth of Tree is twice what all-reduce gets */
+                r = shape_rate(t, domains, n_domains, n_channels, true, &out->tree_gbs,
+                               out->tree_full, sizeof out->tree_full);
+        out->tree_gbs *=
+                2; /* what NCCL calls bus bandwidth of Tree is twice what all-reduce gets */
         return r;
 }

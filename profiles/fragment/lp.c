@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The revised simplex method with columns made on demand. Rows are links: sum of use * amount + slack = capacity. The
- * basis inverse is kept whole; with tens of links that is small.
+ * The revised simplex method with columns made on demand. Rows are links: sum of use * amount +
+ * slack = capacity. The basis inverse is kept whole; with tens of links that is small.
  *
- * One step: the basis gives each link a price (how much more could be packed if it had one unit more). A link whose
- * price is negative is used too much: its slack comes back in. Otherwise the oracle is asked for the thing that is
- * cheapest at these prices; if it costs less than the 1 that it brings, it comes in, and whatever would first become
- * negative goes out (the largest pivot among equals, for the sake of rounding). If not even the cheapest thing costs
- * less than 1, nothing is left to gain.
+ * One step: the basis gives each link a price (how much more could be packed if it had one unit
+ * more). A link whose price is negative is used too much: its slack comes back in. Otherwise the
+ * oracle is asked for the thing that is cheapest at these prices; if it costs less than the 1 that
+ * it brings, it comes in, and whatever would first become negative goes out (the largest pivot
+ * among equals, for the sake of rounding). If not even the cheapest thing costs less than 1,
+ * nothing is left to gain.
  *
- * The proof does not rest on the steps having been right. Let the prices be >= 0 and every thing cost at least c > 0.
- * Whatever is packed, all together pays at least c for each unit, and at most the price of everything there is, so its
- * amount is at most (sum of price * capacity) / c: the smallest such bound that was seen is the answer. At the end what
- * is packed adds up to it.
+ * The proof does not rest on the steps having been right. Let the prices be >= 0 and every thing
+ * cost at least c > 0. Whatever is packed, all together pays at least c for each unit, and at most
+ * the price of everything there is, so its amount is at most (sum of price * capacity) / c: the
+ * smallest such bound that was seen is the answer. At the end what is packed adds up to it.
  */
 #include <errno.h>
 #include <math.h>
@@ -60,7 +61,8 @@ static int enter_column(struct simplex *s, const double *column, double value)
                 if (a > SMALL) {
                         double t = (s->amount[i] > 0 ? s->amount[i] : 0) / a;
 
-                        if (t < least - 1e-12 || (t < least + 1e-12 && row >= 0 && a > s->step[row])) {
+                        if (t < least - 1e-12 ||
+                            (t < least + 1e-12 && row >= 0 && a > s->step[row])) {
                                 least = t < least ? t : least;
                                 row = i;
                         }

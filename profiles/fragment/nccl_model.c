@@ -12,7 +12,8 @@
 static void fill_row(const struct capo_plan_row *r, struct fragment_nccl_row *out)
 {
         out->gbs = r->us > 0 ? (double)r->bytes / r->us / 1000 : -1;
-        snprintf(out->what, sizeof out->what, "%s %s %u ch", r->algo ? capo_algo_name(r->algo) : "?",
+        snprintf(out->what, sizeof out->what, "%s %s %u ch",
+                 r->algo ? capo_algo_name(r->algo) : "?",
                  r->proto ? capo_proto_name(r->proto) : "?", r->channels);
 }
 
@@ -21,11 +22,13 @@ static void graph_text(const struct capo_plan_answer *a, int id, char *text, siz
         const struct capo_plan_graph *g = capo_plan_graph_find(a, 0, id);
 
         if (g)
-                snprintf(text, room, "%d x %g GB/s %s", g->n_channels, g->speed_intra, g->type_intra);
+                snprintf(text, room, "%d x %g GB/s %s", g->n_channels, g->speed_intra,
+                         g->type_intra);
 }
 
 int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *gpus, int n,
-                 const struct capo_plan_ask *asks, size_t n_asks, struct capo_plan_answer *out, char *why, size_t room)
+                 const struct capo_plan_ask *asks, size_t n_asks, struct capo_plan_answer *out,
+                 char *why, size_t room)
 {
         struct capo_plan_question q = {.tools = m->tools,
                                        .libnccl = m->libnccl,
@@ -41,16 +44,19 @@ int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *g
         return capo_plan_ask(&q, out, why, room);
 }
 
-int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc *a, struct fragment_nccl *out)
+int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc *a,
+                      struct fragment_nccl *out)
 {
-        static const struct capo_plan_ask asks[] = {
-                {CAPO_COLL_BROADCAST, LARGE}, {CAPO_COLL_ALLGATHER, LARGE}, {CAPO_COLL_ALLREDUCE, LARGE}};
+        static const struct capo_plan_ask asks[] = {{CAPO_COLL_BROADCAST, LARGE},
+                                                    {CAPO_COLL_ALLGATHER, LARGE},
+                                                    {CAPO_COLL_ALLREDUCE, LARGE}};
         _cleanup_free_ struct capo_plan_gpu *gpus = capo_alloc_ranks(m->t, a);
         struct capo_plan_answer answer;
         int r;
 
         *out = (struct fragment_nccl){.why_not = "out of memory"};
-        r = gpus ? fragment_ask(m, gpus, a->n_ranks, asks, N_ELEMENTS(asks), &answer, out->why_not, sizeof out->why_not)
+        r = gpus ? fragment_ask(m, gpus, a->n_ranks, asks, N_ELEMENTS(asks), &answer, out->why_not,
+                                sizeof out->why_not)
                  : -ENOMEM;
         if (r < 0)
                 return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rings and chains: what NCCL builds its channels from. How many whole-brick rings fit is a search (small, and exact up
- * to 8 GPUs); how much fits when rings share bricks is a packing whose oracle is the travelling salesman's problem, by
- * Held and Karp's table over sets of GPUs.
+ * Rings and chains: what NCCL builds its channels from. How many whole-brick rings fit is a search
+ * (small, and exact up to 8 GPUs); how much fits when rings share bricks is a packing whose oracle
+ * is the travelling salesman's problem, by Held and Karp's table over sets of GPUs.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,15 +24,17 @@ struct tour {
 };
 
 /*
- * The cheapest ring or chain through all GPUs, by Held and Karp's dynamic programme. cost[set][v] is the price of the
- * cheapest chain that passes every GPU of `set` once and ends at v; what comes before v is such a chain itself, through
- * the set without v, so
+ * The cheapest ring or chain through all GPUs, by Held and Karp's dynamic programme. cost[set][v]
+ * is the price of the cheapest chain that passes every GPU of `set` once and ends at v; what comes
+ * before v is such a chain itself, through the set without v, so
  *
- *      cost[{v}][v] = 0        cost[set][v] = min over u in set - v of cost[set - v][u] + price of the link u - v
+ *      cost[{v}][v] = 0
+ *      cost[set][v] = min over u in set - v of cost[set - v][u] + price of the link u - v
  *
- * Sets are taken by rising number, which puts every set behind its own subsets. A ring is a chain that begins at GPU 0
- * (a ring has no other beginning) and pays for the link back from its end. `before` keeps the u that was best, and from
- * it the links are read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders.
+ * Sets are taken by rising number, which puts every set behind its own subsets. A ring is a chain
+ * that begins at GPU 0 (a ring has no other beginning) and pays for the link back from its end.
+ * `before` keeps the u that was best, and from it the links are read backwards. n^2 2^n steps:
+ * 590,000 for 12 GPUs, instead of 12! orders.
  */
 static double cheapest_tour(void *user, const double *price, double *use)
 {
@@ -93,11 +95,13 @@ static double cheapest_tour(void *user, const double *price, double *use)
 }
 
 /*
- * As many rings as possible out of whole bricks: extend a path from GPU 0, take its bricks away, close it, start the
- * next in what is left; at the end of a try give the bricks back. A ring is tried in one of its two directions only;
- * the same rings in another order are tried again, which costs time and changes nothing. Two bounds end most tries
- * early: every GPU needs two bricks for each further ring (cannot_improve()), and no more rings fit than half the bricks of
- * the poorest GPU (`most`), where the search stops at once. After 2,000,000 steps the best so far stands as "at least".
+ * As many rings as possible out of whole bricks: extend a path from GPU 0, take its bricks away,
+ * close it, start the next in what is left; at the end of a try give the bricks back. A ring is
+ * tried in one of its two directions only; the same rings in another order are tried again, which
+ * costs time and changes nothing. Two bounds end most tries early: every GPU needs two bricks for
+ * each further ring (cannot_improve()), and no more rings fit than half the bricks of the poorest
+ * GPU (`most`), where the search stops at once. After 2,000,000 steps the best so far stands as "at
+ * least".
  */
 struct search {
         int n, best, most;
@@ -140,7 +144,8 @@ static void extend_ring(struct search *s, int depth, unsigned seen)
         if (s->best >= s->most || ++s->steps > 2000000)
                 return;
         if (depth == s->n) {
-                if (s->left[u][0] > 0 && s->path[1] < u) { /* each ring in one of its two directions */
+                if (s->left[u][0] > 0 &&
+                    s->path[1] < u) { /* each ring in one of its two directions */
                         s->left[u][0]--;
                         s->left[0][u]--;
                         s->made++;
@@ -179,7 +184,8 @@ static int count_rings(const struct pack_net *net, double per_brick, bool *exact
                 int bricks = 0;
 
                 for (int v = 0; v < s.n; v++) {
-                        s.left[u][v] = (int)floor((double)net->cap[u * net->n + v] * per_brick + 1e-9);
+                        s.left[u][v] =
+                                (int)floor((double)net->cap[u * net->n + v] * per_brick + 1e-9);
                         bricks += s.left[u][v];
                 }
                 s.most = bricks / 2 < s.most ? bricks / 2 : s.most;
@@ -216,7 +222,8 @@ static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, 
         return 0;
 }
 
-int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs, struct capo_shapes *out)
+int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs,
+                    struct capo_shapes *out)
 {
         int64_t port = fragment_star(net);
         struct capo_shapes s = {.rings = -1, .ring_gbs = -1, .ring_split_gbs = -1, .chain_gbs = -1};

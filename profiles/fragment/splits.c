@@ -25,7 +25,8 @@ static int add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t stan
         for (int node = 0; node < 2; node++) {
                 for (size_t g = 0; g < s->n_devs; g++) {
                         if (p->set[node] & 1u << g)
-                                p->gpus[p->n_gpus++] = (struct capo_plan_gpu){(uint16_t)node, s->devs[g]};
+                                p->gpus[p->n_gpus++] =
+                                        (struct capo_plan_gpu){(uint16_t)node, s->devs[g]};
                 }
         }
         return 0;
@@ -48,7 +49,8 @@ static int list_subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
 }
 
 /* Sets that no symmetry maps to a smaller one, and for how many each stands. */
-static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets, uint32_t **counts, size_t *n)
+static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets,
+                       uint32_t **counts, size_t *n)
 {
         _cleanup_free_ uint32_t *all = NULL;
         size_t n_all;
@@ -73,10 +75,11 @@ static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **s
 }
 
 /*
- * Symmetry is used between two nodes only. On one node NCCL decides ties of its search by the numbers of the GPUs, so
- * that sets which the machine's symmetry makes equal are not always treated alike: of the 56 5-GPU subsets of a DGX-1V
- * 2.28.9 gives 13 two channels where their 14 least images would say 12, of the 3-GPU subsets 8 of 16 go out by another
- * way. All are asked there; it takes seconds.
+ * Symmetry is used between two nodes only. On one node NCCL decides ties of its search by the
+ * numbers of the GPUs, so that sets which the machine's symmetry makes equal are not always treated
+ * alike: of the 56 5-GPU subsets of a DGX-1V 2.28.9 gives 13 two channels where their 14 least
+ * images would say 12, of the 3-GPU subsets 8 of 16 go out by another way. All are asked there; it
+ * takes seconds.
  */
 static int list_splits(struct splits *s, char *why, size_t room)
 {
@@ -124,12 +127,14 @@ static void graph_text(const struct capo_plan_graph *g, char *text, size_t room)
         if (!g)
                 snprintf(text, room, "-");
         else if (leaves)
-                snprintf(text, room, "%d x %g %s, %s", g->n_channels, g->speed_inter, g->type_intra, g->type_inter);
+                snprintf(text, room, "%d x %g %s, %s", g->n_channels, g->speed_inter, g->type_intra,
+                         g->type_inter);
         else
                 snprintf(text, room, "%d x %g %s", g->n_channels, g->speed_intra, g->type_intra);
 }
 
-static int take_answer(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+static int take_answer(size_t i, int rc, struct capo_plan_answer *answer, const char *why,
+                       void *arg)
 {
         struct splits *s = arg;
         struct split *p = &s->splits[i];
@@ -140,7 +145,9 @@ static int take_answer(size_t i, int rc, struct capo_plan_answer *answer, const 
         if (s->progress)
                 s->progress(s->done, s->n_splits);
         if (rc < 0)
-                return rc == -ENOEXEC || rc == -ENOENT || rc == -EINTR ? rc : 0; /* no use in asking on */
+                return rc == -ENOEXEC || rc == -ENOENT || rc == -EINTR
+                               ? rc
+                               : 0; /* no use in asking on */
         s->version = answer->version;
         p->nodes = answer->told.n_nodes;
         graph_text(capo_plan_graph_find(answer, -1, 0), p->ring, sizeof p->ring);
@@ -148,20 +155,23 @@ static int take_answer(size_t i, int rc, struct capo_plan_answer *answer, const 
         for (size_t k = 0; k < answer->n_rows; k++) {
                 const struct capo_plan_row *row = &answer->rows[k];
 
-                p->cells[k] = (struct split_cell){row->algo, row->proto, row->channels, row->us, row->busbw_gbs};
+                p->cells[k] = (struct split_cell){row->algo, row->proto, row->channels, row->us,
+                                                  row->busbw_gbs};
         }
         return 0;
 }
 
 static bool same_answer(const struct splits *s, const struct split *x, const struct split *y)
 {
-        if (x->rc != y->rc || x->nodes != y->nodes || strcmp(x->ring, y->ring) != 0 || strcmp(x->tree, y->tree) != 0)
+        if (x->rc != y->rc || x->nodes != y->nodes || strcmp(x->ring, y->ring) != 0 ||
+            strcmp(x->tree, y->tree) != 0)
                 return false;
         for (size_t k = 0; k < s->question->n_asks; k++) {
                 const struct split_cell *c = &x->cells[k], *d = &y->cells[k];
                 bool same_us = isnan(c->us) ? isnan(d->us) : c->us == d->us;
 
-                if (c->algo != d->algo || c->proto != d->proto || c->channels != d->channels || !same_us)
+                if (c->algo != d->algo || c->proto != d->proto || c->channels != d->channels ||
+                    !same_us)
                         return false;
         }
         return true;
@@ -171,8 +181,8 @@ static bool same_answer(const struct splits *s, const struct split *x, const str
 static int by_speed(const void *x, const void *y, void *arg)
 {
         const struct splits *s = arg;
-        size_t i = ((const struct split_group *)x)->first, k = ((const struct split_group *)y)->first,
-               last = s->question->n_asks - 1;
+        size_t i = ((const struct split_group *)x)->first,
+               k = ((const struct split_group *)y)->first, last = s->question->n_asks - 1;
         double u = s->splits[i].rc ? INFINITY : s->splits[i].cells[last].us;
         double v = s->splits[k].rc ? INFINITY : s->splits[k].cells[last].us;
 
@@ -186,7 +196,8 @@ static int group_splits(struct splits *s)
         for (size_t i = 0; i < s->n_splits; i++) {
                 size_t g = 0;
 
-                while (g < s->n_groups && !same_answer(s, &s->splits[i], &s->splits[s->groups[g].first]))
+                while (g < s->n_groups &&
+                       !same_answer(s, &s->splits[i], &s->splits[s->groups[g].first]))
                         g++;
                 if (g == s->n_groups) {
                         if (capo_array_room(&s->groups, s->n_groups, sizeof *s->groups) < 0)
@@ -198,7 +209,8 @@ static int group_splits(struct splits *s)
         if (s->n_groups)
                 qsort_r(s->groups, s->n_groups, sizeof *s->groups, by_speed, s);
         for (size_t i = 0; i < s->n_splits; i++) {
-                while (!same_answer(s, &s->splits[i], &s->splits[s->groups[s->splits[i].group].first]))
+                while (!same_answer(s, &s->splits[i],
+                                    &s->splits[s->groups[s->splits[i].group].first]))
                         s->splits[i].group++;
         }
         return 0;
@@ -221,7 +233,8 @@ static void fold_bound(struct split_group *g, const struct fragment_bound *b, en
                 g->more_classes = true;
 }
 
-/* Classes and ceilings: every allocation of one node; of two nodes, where one takes longer, those that are shown first.
+/* Classes and ceilings: every allocation of one node; of two nodes, where one takes longer, those
+ * that are shown first.
  */
 static void set_bounds(struct splits *s)
 {
@@ -229,7 +242,8 @@ static void set_bounds(struct splits *s)
         struct capo_topology *t = NULL;
         char why[512];
 
-        if (capo_topology_read_nccl(s->question->topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
+        if (capo_topology_read_nccl(s->question->topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
+                                    sizeof why) < 0)
                 return; /* said before, when NCCL was asked */
         for (size_t i = 0; i < s->n_splits && t->n_links; i++) {
                 struct split *p = &s->splits[i];

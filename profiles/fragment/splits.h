@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way to take k GPUs of a machine, or k of one node and l of another: each is a question to NCCL; those that NCCL
- * treats alike, figure for figure, are one group. For two nodes all pairs of subsets are meant: those that the symmetry
- * of the machine makes equal are asked once, unless all are wanted.
+ * Every way to take k GPUs of a machine, or k of one node and l of another: each is a question to
+ * NCCL; those that NCCL treats alike, figure for figure, are one group. For two nodes all pairs of
+ * subsets are meant: those that the symmetry of the machine makes equal are asked once, unless all
+ * are wanted.
  */
 #ifndef CAPO_FRAGMENT_SPLITS_H
 #define CAPO_FRAGMENT_SPLITS_H
@@ -42,7 +43,7 @@ struct split_group {      /* splits that NCCL treats alike */
 struct splits {
         /* asked */
         const struct capo_plan_question *question; /* its GPUs are filled in per split */
-        const uint16_t *devs;                      /* the machine's GPUs by rising number, 32 at most */
+        const uint16_t *devs; /* the machine's GPUs by rising number, 32 at most */
         size_t n_devs;
         int k[2]; /* k[1] 0: one node */
         bool all; /* also what symmetry makes equal */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rates. Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, let flows look for a set
- * that cannot send that much, take that set's own ratio as the next x. The guess is always some set's ratio, so the
- * answer is never above it; and it only falls, so no set comes twice and it ends: where no set objects, x is both a
- * set's ratio and possible, which is the exact answer. All-reduce is a linear program over trees whose edges are paths
- * through relays: attained by the trees it finds, and proved by its prices.
+ * The rates. Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, let
+ * flows look for a set that cannot send that much, take that set's own ratio as the next x. The
+ * guess is always some set's ratio, so the answer is never above it; and it only falls, so no set
+ * comes twice and it ends: where no set objects, x is both a set's ratio and possible, which is the
+ * exact answer. All-reduce is a linear program over trees whose edges are paths through relays:
+ * attained by the trees it finds, and proved by its prices.
  *
- * Fractions are kept out of the flows: for x = num / den all capacities are taken den times, and x is num.
+ * Fractions are kept out of the flows: for x = num / den all capacities are taken den times, and x
+ * is num.
  */
 #include <errno.h>
 #include <math.h>
@@ -88,7 +90,8 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out)
                 return -ENOMEM;
         if (n < 2)
                 return 0;
-        /* all ranks but one must get through the links of that one: the usual bottleneck, so a good first guess */
+        /* all ranks but one must get through the links of that one: the usual bottleneck, so a good
+         * first guess */
         for (int v = 0; v < n; v++) {
                 memset(in, true, (size_t)net->n);
                 in[v] = false;
@@ -133,12 +136,14 @@ struct relay_tree {
         int *link;   /* n * n: number of the link or -1 */
         double *far; /* n_ranks * n: price from a rank to every vertex through relays */
         int *before; /* n_ranks * n: vertex before it on that path */
-        double *at;  /* for Prim, one per rank: price of joining, where, and done; for Dijkstra done, one per vertex */
+        double *at; /* for Prim, one per rank: price of joining, where, and done; for Dijkstra done,
+                       one per vertex */
         int *parent;
         bool *done;
 };
 
-/* Dijkstra from rank s; paths do not run through other ranks (those could keep a copy, and do as ends). */
+/* Dijkstra from rank s; paths do not run through other ranks (those could keep a copy, and do as
+ * ends). */
 static void find_paths(struct relay_tree *w, int s, const double *price)
 {
         int n = w->net->n, ranks = w->net->n_ranks;
@@ -175,8 +180,9 @@ static void find_paths(struct relay_tree *w, int s, const double *price)
 }
 
 /*
- * The cheapest spanning tree of the ranks, each of its edges a path: Prim's algorithm over the prices of paths. Two
- * paths may use one link; it is then counted, and paid for, twice, as the tree would use it twice.
+ * The cheapest spanning tree of the ranks, each of its edges a path: Prim's algorithm over the
+ * prices of paths. Two paths may use one link; it is then counted, and paid for, twice, as the tree
+ * would use it twice.
  */
 static double cheapest_tree(void *user, const double *price, double *use)
 {
@@ -215,7 +221,8 @@ static double cheapest_tree(void *user, const double *price, double *use)
         return total;
 }
 
-/* Over direct links the answer is a whole number over less than the number of ranks (Tutte): rounding is taken back. */
+/* Over direct links the answer is a whole number over less than the number of ranks (Tutte):
+ * rounding is taken back. */
 static double round_fraction(double value, int ranks)
 {
         for (int den = 1; den < ranks; den++) {
@@ -230,13 +237,19 @@ static double round_fraction(double value, int ranks)
 int pack_allreduce(const struct pack_net *net, double *out)
 {
         size_t n = (size_t)net->n, ranks = (size_t)net->n_ranks;
-        _cleanup_free_ int *link = malloc(sizeof *link * n * n), *before = malloc(sizeof *before * n * ranks),
+        _cleanup_free_ int *link = malloc(sizeof *link * n * n),
+                           *before = malloc(sizeof *before * n * ranks),
                            *parent = malloc(sizeof *parent * ranks);
-        _cleanup_free_ double *far = malloc(sizeof *far * n * ranks), *cap = malloc(sizeof *cap * n * n),
-                              *at = malloc(sizeof *at * ranks);
+        _cleanup_free_ double *far = malloc(sizeof *far * n * ranks),
+                              *cap = malloc(sizeof *cap * n * n), *at = malloc(sizeof *at * ranks);
         _cleanup_free_ bool *done = malloc(n);
-        struct relay_tree w = {
-                .net = net, .link = link, .far = far, .before = before, .at = at, .parent = parent, .done = done};
+        struct relay_tree w = {.net = net,
+                               .link = link,
+                               .far = far,
+                               .before = before,
+                               .at = at,
+                               .parent = parent,
+                               .done = done};
         double most;
         int n_links = 0;
 

@@ -2,19 +2,24 @@
 /*
  * The mathematics of what a set of links can carry, in whole numbers.
  *
- * A network has `n` vertices; the first `n_ranks` are GPUs, the rest are relays: switches, PCI bridges, CPUs, NICs,
- * which pass data on but neither copy nor add it. cap[u * n + v] is the capacity from u to v in units; full duplex, so
- * it is symmetric. All results are exact; that of all-reduce with relays to one part in 1e9.
+ * A network has `n` vertices; the first `n_ranks` are GPUs, the rest are relays: switches, PCI
+ * bridges, CPUs, NICs, which pass data on but neither copy nor add it. cap[u * n + v] is the
+ * capacity from u to v in units; full duplex, so it is symmetric. All results are exact; that of
+ * all-reduce with relays to one part in 1e9.
  *
- *   broadcast, reduce           Edmonds: as many link-disjoint trees from the root as the smallest cut allows. Links
- *                               are full duplex, so the smallest cut, and the answer, are the same for every root.
- *   all-gather, reduce-scatter  every rank is the root of the same share x. A set S of vertices that holds some ranks
- *                               but not all must send x for each of its ranks: x = min capacity leaving S / ranks in
- *                               S, and trees that attain it exist (Edmonds' theorem with several roots; with relays
- *                               because the links in and out of each balance: Bang-Jensen, Frank, Jackson 1995).
- *   all-reduce                  each tree takes the sums up one direction of its links and the result down the other,
- *                               so trees are undirected. Tutte and Nash-Williams: min over partitions of capacity
- *                               between parts / (parts - 1). With relays their edges are paths through them.
+ *   broadcast, reduce           Edmonds: as many link-disjoint trees from the root as the smallest
+ *                               cut allows. Links are full duplex, so the smallest cut, and the
+ *                               answer, are the same for every root.
+ *   all-gather, reduce-scatter  every rank is the root of the same share x. A set S of vertices
+ *                               that holds some ranks but not all must send x for each of its
+ *                               ranks: x = min capacity leaving S / ranks in S, and trees that
+ *                               attain it exist (Edmonds' theorem with several roots; with relays
+ *                               because the links in and out of each balance: Bang-Jensen, Frank,
+ *                               Jackson 1995).
+ *   all-reduce                  each tree takes the sums up one direction of its links and the
+ *                               result down the other, so trees are undirected. Tutte and
+ *                               Nash-Williams: min over partitions of capacity between parts /
+ *                               (parts - 1). With relays their edges are paths through them.
  */
 #ifndef CAPO_FRAGMENT_PACK_H
 #define CAPO_FRAGMENT_PACK_H
@@ -44,7 +49,8 @@ struct pack_rate pack_rate_make(int64_t num, int64_t den);
 /** pack_broadcast() - rate of broadcast or reduce, any root. */
 int pack_broadcast(const struct pack_net *net, struct pack_rate *out);
 
-/** pack_gather() - x, the rate each rank's own data spreads at; the algorithm bandwidth is n_ranks times that. */
+/** pack_gather() - x, the rate each rank's own data spreads at; the algorithm bandwidth is n_ranks
+ * times that. */
 int pack_gather(const struct pack_net *net, struct pack_rate *out);
 
 /** pack_allreduce() - rate of all-reduce. */

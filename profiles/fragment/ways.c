@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links have two directions, and each counts for itself. The ways over them are NCCL's, since nobody can choose them
- * (nccl src/graph/paths.cc): between GPUs NVLink, straight, by a switch or by way of one other GPU, and PCI only where
- * NVLink leads nowhere; from a NIC to a GPU by PCI; from a GPU to a NIC by PCI when both are below one bridge, else
- * over NVLink to the GPU beside the NIC (PXN), else by PCI through the CPU. Two losses that NCCL's search reckons with
- * are reckoned with here (search.cc, followPath): a NIC that writes into a GPU before Ampere takes an eighth of the way
- * back, and a GPU that goes through an Intel CPU takes a fifth more of PCI.
+ * Links have two directions, and each counts for itself. The ways over them are NCCL's, since
+ * nobody can choose them (nccl src/graph/paths.cc): between GPUs NVLink, straight, by a switch or
+ * by way of one other GPU, and PCI only where NVLink leads nowhere; from a NIC to a GPU by PCI;
+ * from a GPU to a NIC by PCI when both are below one bridge, else over NVLink to the GPU beside the
+ * NIC (PXN), else by PCI through the CPU. Two losses that NCCL's search reckons with are reckoned
+ * with here (search.cc, followPath): a NIC that writes into a GPU before Ampere takes an eighth of
+ * the way back, and a GPU that goes through an Intel CPU takes a fifth more of PCI.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,7 +19,8 @@
 
 /* ---- links ---- */
 
-/* Numbers: NVLinks by pair of GPUs, ports to a switch, PCI devices (up, down), pairs of CPUs, NICs (out, in). */
+/* Numbers: NVLinks by pair of GPUs, ports to a switch, PCI devices (up, down), pairs of CPUs, NICs
+ * (out, in). */
 int ways_new(const struct capo_topology *t, struct ways *w)
 {
         int n = (int)t->n_gpus, cpus = (int)t->n_cpus;
@@ -63,7 +65,8 @@ void ways_link_name(const struct ways *w, int link, char *text, size_t room)
         int n = (int)t->n_gpus, k;
 
         if (link < w->port) {
-                snprintf(text, room, "NVLink GPU %d to GPU %d", t->gpus[link / n].dev, t->gpus[link % n].dev);
+                snprintf(text, room, "NVLink GPU %d to GPU %d", t->gpus[link / n].dev,
+                         t->gpus[link % n].dev);
         } else if (link < w->pci) {
                 snprintf(text, room, "NVLink of GPU %d", t->gpus[(link - w->port) / 2].dev);
         } else if (link < w->cpu) {
@@ -161,7 +164,9 @@ static enum way_type to_nic(const struct ways *w, int gpu, int nic)
 {
         const struct capo_topology *t = w->t;
 
-        return t->nic_path ? type_of((enum capo_path)t->nic_path[(size_t)gpu * t->n_nics + (size_t)nic]) : WAY_NONE;
+        return t->nic_path
+                       ? type_of((enum capo_path)t->nic_path[(size_t)gpu * t->n_nics + (size_t)nic])
+                       : WAY_NONE;
 }
 
 /* NVLink between two GPUs, straight or by a switch; 0: none. */
@@ -193,7 +198,8 @@ static int find_relay(const struct ways *w, const int *gpus, int n, int a, int b
 
         for (int i = 0; i < n; i++) {
                 int c = gpus[i];
-                double least = c == a || c == b ? 0 : fmin(nvlink_rate(w, a, c), nvlink_rate(w, c, b));
+                double least =
+                        c == a || c == b ? 0 : fmin(nvlink_rate(w, a, c), nvlink_rate(w, c, b));
 
                 if (least > most || (least > 0 && least == most && c < by)) {
                         most = least;
@@ -222,7 +228,9 @@ struct way way_between(const struct ways *w, const int *gpus, int n, int a, int 
                 way.type = WAY_NVB;
                 return way;
         }
-        way.type = t->gpu_path ? type_of((enum capo_path)t->gpu_path[(size_t)a * t->n_gpus + (size_t)b]) : WAY_NONE;
+        way.type = t->gpu_path
+                           ? type_of((enum capo_path)t->gpu_path[(size_t)a * t->n_gpus + (size_t)b])
+                           : WAY_NONE;
         by_pci(w, t->gpus[a].pci, t->gpus[b].pci, 1, &way);
         return way;
 }
@@ -243,9 +251,11 @@ static struct way straight_out(const struct ways *w, int gpu, int nic)
 {
         const struct capo_topology *t = w->t;
         struct way way = {.type = to_nic(w, gpu, nic)};
-        bool intel = t->gpus[gpu].cpu >= 0 && !strcmp(t->cpus[t->gpus[gpu].cpu].vendor, "GenuineIntel");
+        bool intel =
+                t->gpus[gpu].cpu >= 0 && !strcmp(t->cpus[t->gpus[gpu].cpu].vendor, "GenuineIntel");
 
-        by_pci(w, t->gpus[gpu].pci, t->nics[nic].pci, way.type == WAY_PHB && intel ? 6.0 / 5 : 1, &way);
+        by_pci(w, t->gpus[gpu].pci, t->nics[nic].pci, way.type == WAY_PHB && intel ? 6.0 / 5 : 1,
+               &way);
         add_link_share(&way, w->nic + 2 * nic, 1);
         return way;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The links of one machine, and the ways that NCCL goes over them from GPU to GPU, from a GPU to a NIC and back. What
- * judges channels (link_loads.h) counts on them.
+ * The links of one machine, and the ways that NCCL goes over them from GPU to GPU, from a GPU to a
+ * NIC and back. What judges channels (link_loads.h) counts on them.
  */
 #ifndef CAPO_FRAGMENT_WAYS_H
 #define CAPO_FRAGMENT_WAYS_H
@@ -11,7 +11,8 @@
 /* In NCCL's order, nearest first; the names are NCCL's. */
 enum way_type { WAY_LOC, WAY_NVL, WAY_NVB, WAY_PIX, WAY_PXB, WAY_PXN, WAY_PHB, WAY_SYS, WAY_NONE };
 
-/* Each link is two numbers, one per direction. Links keep their numbers whichever GPUs take part. */
+/* Each link is two numbers, one per direction. Links keep their numbers whichever GPUs take part.
+ */
 struct ways {
         const struct capo_topology *t; /* borrowed */
         double *cap;                   /* GB/s; 0: no such link */
@@ -20,7 +21,8 @@ struct ways {
 
 #define WAY_LINKS 16
 
-/* From one device to another: what a rate of 1 takes of each link. Of type WAY_NONE where there is no way. */
+/* From one device to another: what a rate of 1 takes of each link. Of type WAY_NONE where there is
+ * no way. */
 struct way {
         enum way_type type;
         int n;
@@ -36,7 +38,8 @@ void ways_free(struct ways *w);
 
 /**
  * way_between(), way_in(), way_out() - from GPU @a to GPU @b; from @nic to @gpu; from @gpu to @nic
- * @gpus: the GPUs that take part, @n of them; only these are gone through. All are indexes in the topology.
+ * @gpus: the GPUs that take part, @n of them; only these are gone through. All are indexes in the
+ * topology.
  */
 struct way way_between(const struct ways *w, const int *gpus, int n, int a, int b);
 struct way way_in(const struct ways *w, int nic, int gpu);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measurements from elsewhere, as samples: one struct, whatever wrote the file. A parser per format lives in
- * profiles/import/; the format is told by the content, never by the name.
+ * Measurements from elsewhere, as samples: one struct, whatever wrote the file. A parser per format
+ * lives in profiles/import/; the format is told by the content, never by the name.
  *
- * What ran is taken from the input (its header lines, NCCL's own log lines in it, its columns) or from the user's
- * flags. It is never guessed: where neither says it, it stays 0 and the fit says so. Two sources that contradict each
- * other are an error. A run that cannot be right (ranks that ran alone, wrong results, no bandwidth) is rejected whole,
- * with the reason, and the rest goes on.
+ * What ran is taken from the input (its header lines, NCCL's own log lines in it, its columns) or
+ * from the user's flags. It is never guessed: where neither says it, it stays 0 and the fit says
+ * so. Two sources that contradict each other are an error. A run that cannot be right (ranks that
+ * ran alone, wrong results, no bandwidth) is rejected whole, with the reason, and the rest goes on.
  */
 #ifndef CAPO_IMPORT_H
 #define CAPO_IMPORT_H
@@ -21,7 +21,8 @@
 /* What made a time; samples of different makes are never compared with each other. */
 enum capo_make {
         CAPO_MAKE_UNKNOWN,
-        CAPO_MAKE_LOOP,   /* nccl-tests: wall clock around many calls and a synchronisation, divided by their number */
+        CAPO_MAKE_LOOP,   /* nccl-tests: wall clock around many calls and a synchronisation, divided
+                             by their number */
         CAPO_MAKE_CPU,    /* nccl-tests -C: the host's time to enqueue */
         CAPO_MAKE_GRAPH,  /* nccl-tests -G: as LOOP, the calls replayed from a CUDA graph */
         CAPO_MAKE_EVENT,  /* one call between two CUDA events */
@@ -37,7 +38,8 @@ enum capo_place { CAPO_PLACE_UNKNOWN, CAPO_PLACE_OUT, CAPO_PLACE_IN };
 struct capo_trial {
         char *source;    /* file, as the user named it */
         unsigned line;   /* where the run begins there; 0 for binary files */
-        char layout[48]; /* ranks per node as core/base/layout.h prints it: "4", "3+5", "10x8"; "" when not recorded */
+        char layout[48]; /* ranks per node as core/base/layout.h prints it: "4", "3+5", "10x8"; ""
+                            when not recorded */
         char gpu[48];    /* "H100 80GB HBM3"; "" when not recorded */
         uint32_t nccl;   /* ncclGetVersion's number; 0 when not recorded */
         int n_ranks;     /* 0 when not recorded */
@@ -45,11 +47,13 @@ struct capo_trial {
         uint32_t iterations; /* calls averaged in one time; 1 for single calls */
         /* What decides whether runs can be compared; "" not recorded. */
         char hosts[64];  /* by name, shortened with a check sum where there are many */
-        char driver[32]; /* "CUDA 12.4", what the GPU driver supports at most; or as the user named it to a store */
-        char settings
-                [128];  /* NCCL_* set there but those that say what is forced or only talk, "KEY=VALUE ..." by name */
-        char tuner[32]; /* a tuner plugin that is neither NCCL's own nor capo's */
-        /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/fit_guard.c. */
+        char driver[32]; /* "CUDA 12.4", what the GPU driver supports at most; or as the user named
+                            it to a store */
+        char settings[128]; /* NCCL_* set there but those that say what is forced or only talk,
+                               "KEY=VALUE ..." by name */
+        char tuner[32];     /* a tuner plugin that is neither NCCL's own nor capo's */
+        /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/fit_guard.c.
+         */
         char why[96]; /* who said what was forced, or why the run takes no part */
         bool left_out;
 };
@@ -64,7 +68,8 @@ struct capo_sample {
         uint8_t place;  /* enum capo_place */
         uint8_t type;   /* ncclDataType_t, 255 unknown */
         uint8_t op;     /* ncclRedOp_t, 255 none or unknown */
-        uint8_t want;   /* enum capo_algo << 4 | enum capo_proto that was forced; 0 parts were left to NCCL */
+        uint8_t want; /* enum capo_algo << 4 | enum capo_proto that was forced; 0 parts were left to
+                         NCCL */
         uint8_t want_channels;
         uint8_t ran;          /* the same, of what ran; 0 parts are not known */
         uint8_t ran_channels; /* 0 not known */
@@ -82,7 +87,8 @@ struct capo_samples {
         size_t n;
         struct capo_trial *runs;
         size_t n_runs;
-        char **notes; /* one line each, for the user: runs rejected and why, rows cut, sizes skipped */
+        char **notes; /* one line each, for the user: runs rejected and why, rows cut, sizes skipped
+                       */
         size_t n_notes;
         size_t n_rejected; /* runs */
         size_t n_files;
@@ -96,7 +102,8 @@ struct capo_samples {
         size_t n_late;
 };
 
-/* What the user says about the inputs that follow on the command line; 0, "" and UNKNOWN say nothing. */
+/* What the user says about the inputs that follow on the command line; 0, "" and UNKNOWN say
+ * nothing. */
 struct capo_label {
         uint8_t call, algo, proto, channels;
         bool default_choice; /* --algo auto: NCCL chose by itself, whatever ran */
@@ -108,46 +115,52 @@ struct capo_label {
 
 /**
  * capo_import() - read one input, of any format capo knows
- * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a folder, files that
- *         cannot be read are noted, and the others are used
+ * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a
+ *         folder, files that cannot be read are noted, and the others are used
  * @label: what the user says about it, or NULL
- * @set:   samples, runs and notes are appended; zero-initialised before the first call; freed by capo_samples_free(). A
- *         file of the same content as one before, with the same label, is noted and not counted again
+ * @set:   samples, runs and notes are appended; zero-initialised before the first call; freed by
+ *         capo_samples_free(). A file of the same content as one before, with the same label, is
+ *         noted and not counted again
  * @error: one line, "file:line: expected ..., found ..."; at least 256 bytes are wise
  *
- * Return: 0; -EINVAL when an input is malformed, of no known format, or contradicts itself or @label; -ENODATA when it
- * is well-formed but holds no measurement (or only rejected runs: the notes say why); another negative errno when it
- * cannot be read. @set may have grown even so.
+ * Return: 0; -EINVAL when an input is malformed, of no known format, or contradicts itself or
+ * @label; -ENODATA when it is well-formed but holds no measurement (or only rejected runs: the
+ * notes say why); another negative errno when it cannot be read. @set may have grown even so.
  */
-int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room);
+int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set,
+                char *error, size_t room);
 
 /**
  * capo_import_more() - capo_import() of one input of several
  *
- * The ranks of a job time the same calls, and their files may be inputs of their own (logs named one by one): capo's logs and Inspector's
- * records are put off, to be read together by capo_import_end(). Rank by rank they would pass for repeats of each other.
+ * The ranks of a job time the same calls, and their files may be inputs of their own (logs named
+ * one by one): capo's logs and Inspector's records are put off, to be read together by
+ * capo_import_end(). Rank by rank they would pass for repeats of each other.
  */
-int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set, char *error,
-                     size_t room);
+int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set,
+                     char *error, size_t room);
 
-/** capo_import_end() - samples of what capo_import_more() has put off, inputs of one label together. Return: as capo_import(),
- * the first error; an input of logs without measurements is noted where another has some. */
+/** capo_import_end() - samples of what capo_import_more() has put off, inputs of one label
+ * together. Return: as capo_import(), the first error; an input of logs without measurements is
+ * noted where another has some. */
 int capo_import_end(struct capo_samples *set, char *error, size_t room);
 
-/** capo_import_format() - the @i-th format capo reads, for people: "nccl-tests output"; NULL after the last. */
+/** capo_import_format() - the @i-th format capo reads, for people: "nccl-tests output"; NULL after
+ * the last. */
 const char *capo_import_format(unsigned i);
 
 void capo_samples_free(struct capo_samples *set);
 
-/** capo_samples_run() - append a run; returns its index, or UINT32_MAX when there is no memory. @run is copied, its
- * source duplicated. */
+/** capo_samples_run() - append a run; returns its index, or UINT32_MAX when there is no memory.
+ * @run is copied, its source duplicated. */
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run);
 
 /** capo_samples_add() - append a sample. Return: 0 or -ENOMEM. */
 int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample);
 
 /** capo_samples_note() - append a line for the user. */
-void capo_samples_note(struct capo_samples *set, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void capo_samples_note(struct capo_samples *set, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
 /** capo_make_name() - "GPU events", "nccl-tests loop", ... */
 const char *capo_make_name(unsigned make);

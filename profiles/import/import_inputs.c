@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The front door of all inputs: reads the file, tells the format by its first characters, and lets one parser have it.
- * Folders are walked in name order, so that the same folder always gives the same samples in the same order.
+ * The front door of all inputs: reads the file, tells the format by its first characters, and lets
+ * one parser have it. Folders are walked in name order, so that the same folder always gives the
+ * same samples in the same order.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -96,7 +97,8 @@ void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults)
         *in->error = 0;
 }
 
-int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults, const char *what, bool used)
+int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults,
+                          const char *what, bool used)
 {
         unsigned most = N_ELEMENTS(faults->text);
 
@@ -107,7 +109,8 @@ int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults 
         for (unsigned i = 0; i < faults->n && i < most; i++)
                 capo_samples_note(in->set, "left out %s", faults->text[i]);
         if (faults->n > most)
-                capo_samples_note(in->set, "%s: %u %s more are left out", in->path, faults->n - most, what);
+                capo_samples_note(in->set, "%s: %u %s more are left out", in->path,
+                                  faults->n - most, what);
         return 0;
 }
 
@@ -119,14 +122,18 @@ int capo_input_label(struct capo_input *in, struct capo_trial *run)
         if (!label)
                 return 0;
         if (label->nccl && run->nccl && label->nccl != run->nccl)
-                return capo_input_error(in, run->line, "contradicting labels: --nccl %s, but the input says NCCL %s",
-                                        capo_nccl_text(label->nccl, a, sizeof a),
-                                        capo_nccl_text(run->nccl, b, sizeof b));
+                return capo_input_error(
+                        in, run->line,
+                        "contradicting labels: --nccl %s, but the input says NCCL %s",
+                        capo_nccl_text(label->nccl, a, sizeof a),
+                        capo_nccl_text(run->nccl, b, sizeof b));
         if (label->nccl)
                 run->nccl = label->nccl;
         if (label->gpu[0] && run->gpu[0] && strcmp(label->gpu, run->gpu))
-                return capo_input_error(in, run->line, "contradicting labels: --gpu \"%s\", but the input says \"%s\"",
-                                        label->gpu, run->gpu);
+                return capo_input_error(
+                        in, run->line,
+                        "contradicting labels: --gpu \"%s\", but the input says \"%s\"", label->gpu,
+                        run->gpu);
         if (label->gpu[0])
                 memcpy(run->gpu, label->gpu, sizeof run->gpu);
         if (label->n_ranks)
@@ -151,7 +158,8 @@ bool capo_input_number(const char *text, double *out)
         int digits = 0, behind = 0;
         char *end;
 
-        /* A few digits and a point, as nearly all are: both are exact, so their quotient is what strtod() says. */
+        /* A few digits and a point, as nearly all are: both are exact, so their quotient is what
+         * strtod() says. */
         for (bool point = false; digits < 15; p++) {
                 if (*p >= '0' && *p <= '9') {
                         whole = whole * 10 + (uint64_t)(*p - '0');
@@ -190,8 +198,8 @@ void capo_input_hosts(struct capo_trial *run, const char **names, size_t n)
                         sum = (sum ^ (unsigned char)*c) * 16777619u;
                 sum = (sum ^ ',') * 16777619u;
                 if (used < sizeof run->hosts)
-                        used += (size_t)snprintf(run->hosts + used, sizeof run->hosts - used, "%s%s", i ? "," : "",
-                                                 names[i]);
+                        used += (size_t)snprintf(run->hosts + used, sizeof run->hosts - used,
+                                                 "%s%s", i ? "," : "", names[i]);
         }
         if (used >= sizeof run->hosts)
                 snprintf(run->hosts + 40, sizeof run->hosts - 40, "... (%08x)", sum);
@@ -201,7 +209,8 @@ void capo_input_tuner(struct capo_trial *run, const char *value, bool forced)
 {
         const char *name = capo_base_name(value);
 
-        if (!*name || !strcasecmp(name, "none") || !strncasecmp(name, "internal", 8) || strcasestr(name, "capo"))
+        if (!*name || !strcasecmp(name, "none") || !strncasecmp(name, "internal", 8) ||
+            strcasestr(name, "capo"))
                 return;
         snprintf(run->tuner, sizeof run->tuner, "%.31s", name);
         if (forced)
@@ -227,10 +236,14 @@ int capo_input_layout(const char *text, struct capo_trial *run)
 }
 
 static const char *const makes[CAPO_MAKES] = {
-        [CAPO_MAKE_UNKNOWN] = "clock not known",  [CAPO_MAKE_LOOP] = "nccl-tests loop",
-        [CAPO_MAKE_CPU] = "host enqueue time",    [CAPO_MAKE_GRAPH] = "nccl-tests loop of graph launches",
-        [CAPO_MAKE_EVENT] = "GPU events",         [CAPO_MAKE_KERNEL] = "GPU kernel stamps",
-        [CAPO_MAKE_HOST] = "host clock per call", [CAPO_MAKE_REPORT] = "as reported",
+        [CAPO_MAKE_UNKNOWN] = "clock not known",
+        [CAPO_MAKE_LOOP] = "nccl-tests loop",
+        [CAPO_MAKE_CPU] = "host enqueue time",
+        [CAPO_MAKE_GRAPH] = "nccl-tests loop of graph launches",
+        [CAPO_MAKE_EVENT] = "GPU events",
+        [CAPO_MAKE_KERNEL] = "GPU kernel stamps",
+        [CAPO_MAKE_HOST] = "host clock per call",
+        [CAPO_MAKE_REPORT] = "as reported",
 };
 
 const char *capo_make_name(unsigned make)
@@ -282,7 +295,8 @@ const char *capo_import_format(unsigned i)
 static int no_measurement(const struct capo_input *in, bool rejected)
 {
         size_t used = (size_t)snprintf(in->error, in->room, "%s: no measurement %s", in->path,
-                                       rejected ? "left: every run in it was rejected" : "found: expected ");
+                                       rejected ? "left: every run in it was rejected"
+                                                : "found: expected ");
 
         for (size_t i = 0; !rejected && i < N_ELEMENTS(importers) && used < in->room; i++)
                 used += (size_t)snprintf(in->error + used, in->room - used, "%s%s",
@@ -308,22 +322,27 @@ static uint64_t hash_of(const void *from, size_t n, uint64_t h)
         return h;
 }
 
-/* The same measurements again are no evidence. Return: 1 when they are, after a note; 0 the first time; -ENOMEM. */
+/* The same measurements again are no evidence. Return: 1 when they are, after a note; 0 the first
+ * time; -ENOMEM. */
 static int read_before(struct capo_input *in, uint64_t file_size)
 {
         struct capo_samples *set = in->set;
-        struct capo_samples_file file = {.size = file_size, .hash = hash_of(in->text, in->size, 0xcbf29ce484222325u)};
+        struct capo_samples_file file = {.size = file_size,
+                                         .hash = hash_of(in->text, in->size, 0xcbf29ce484222325u)};
 
-        if (in->label) /* who says that it is of another release or layout means another measurement */
+        if (in->label) /* who says that it is of another release or layout means another measurement
+                        */
                 file.hash = hash_of(in->label, sizeof *in->label, file.hash);
         for (size_t i = 0; i < set->n_known; i++) {
                 if (set->files[i].size != file.size || set->files[i].hash != file.hash)
                         continue;
-                capo_samples_note(set, "%s has the same content as %s: counted once", in->path, set->files[i].path);
+                capo_samples_note(set, "%s has the same content as %s: counted once", in->path,
+                                  set->files[i].path);
                 set->n_again++;
                 return 1;
         }
-        if (capo_array_room(&set->files, set->n_known, sizeof *set->files) < 0 || !(file.path = strdup(in->path)))
+        if (capo_array_room(&set->files, set->n_known, sizeof *set->files) < 0 ||
+            !(file.path = strdup(in->path)))
                 return -ENOMEM;
         set->files[set->n_known++] = file;
         return 0;
@@ -407,7 +426,9 @@ static int import_file(struct capo_input *in, uint64_t file_size)
         if (r)
                 return r < 0 ? r : 0;
         r = format->read(in);
-        return r == 0 && count_measured(in) == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
+        return r == 0 && count_measured(in) == before
+                       ? no_measurement(in, in->set->n_rejected > rejected)
+                       : r;
 }
 
 static int entry_is_visible(const struct dirent *d)
@@ -459,7 +480,8 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
                 return -errno;
         }
         if (S_ISDIR(st.st_mode) && depth == MAX_DEPTH)
-                capo_samples_note(in->set, "left out %s: more than %d folders deep", in->path, MAX_DEPTH);
+                capo_samples_note(in->set, "left out %s: more than %d folders deep", in->path,
+                                  MAX_DEPTH);
         if (S_ISDIR(st.st_mode))
                 return depth < MAX_DEPTH ? import_folder(in, depth) : 0;
         if (in_folder && !S_ISREG(st.st_mode))
@@ -467,26 +489,34 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
         r = import_file(in, (uint64_t)st.st_size);
         free(in->text);
         in->text = NULL;
-        if ((r == -ENODATA || r == -EINVAL || r == -EACCES || r == -EIO) && in_folder) { /* the others are used */
+        if ((r == -ENODATA || r == -EINVAL || r == -EACCES || r == -EIO) &&
+            in_folder) { /* the others are used */
                 capo_samples_note(in->set, "left out %s", in->error);
                 return 0;
         }
         return r;
 }
 
-int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set, char *error,
-                     size_t room)
+int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set,
+                     char *error, size_t room)
 {
-        struct capo_input in = {.path = path, .label = label, .set = set, .error = error, .room = room, .named = path};
+        struct capo_input in = {.path = path,
+                                .label = label,
+                                .set = set,
+                                .error = error,
+                                .room = room,
+                                .named = path};
 
         error[0] = 0;
         return import_path(&in, false, 0);
 }
 
-int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room)
+int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set,
+                char *error, size_t room)
 {
         char ends[768];
-        int r = capo_import_more(path, label, set, error, room), e = capo_import_end(set, ends, sizeof ends);
+        int r = capo_import_more(path, label, set, error, room),
+            e = capo_import_end(set, ends, sizeof ends);
 
         if (r >= 0 && e < 0)
                 snprintf(error, room, "%s", ends);

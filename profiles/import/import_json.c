@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON, one document or many after each other: the report of nccl-tests -J (src/util.cu there, version 2), one document per
- * run, with the environment it ran in, so that it says itself what was forced; and NCCL Inspector's records (inspector.c).
- * A document that cannot be read is named and left out.
+ * JSON, one document or many after each other: the report of nccl-tests -J (src/util.cu there,
+ * version 2), one document per run, with the environment it ran in, so that it says itself what was
+ * forced; and NCCL Inspector's records (inspector.c). A document that cannot be read is named and
+ * left out.
  */
 #include <errno.h>
 #include <limits.h>
@@ -50,8 +51,8 @@ const char *json_str(const json_t *o, const char *key)
 
 /* ---- nccl-tests ---- */
 
-static int parse_choice(struct capo_input *in, const json_t *root, struct capo_trial *run, uint8_t *want,
-                        uint8_t *channels)
+static int parse_choice(struct capo_input *in, const json_t *root, struct capo_trial *run,
+                        uint8_t *want, uint8_t *channels)
 {
         struct capo_settings settings = {""};
         unsigned algo = 0, proto = 0;
@@ -79,9 +80,11 @@ static int parse_choice(struct capo_input *in, const json_t *root, struct capo_t
         }
         memcpy(run->settings, settings.text, sizeof run->settings);
         snprintf(run->why, sizeof run->why, "%s",
-                 algo || proto ? "NCCL_ALGO, NCCL_PROTO of its environment" : "its environment forces nothing");
+                 algo || proto ? "NCCL_ALGO, NCCL_PROTO of its environment"
+                               : "its environment forces nothing");
         if (in->label) {
-                if ((in->label->algo && algo && in->label->algo != algo) || (in->label->default_choice && algo))
+                if ((in->label->algo && algo && in->label->algo != algo) ||
+                    (in->label->default_choice && algo))
                         return capo_input_error(
                                 in, run->line,
                                 "contradicting labels: --algo on the command line, NCCL_ALGO=%s in the file",
@@ -106,7 +109,8 @@ static int parse_choice(struct capo_input *in, const json_t *root, struct capo_t
 }
 
 /* @odd: why the run is of no use, if it is. */
-static int parse_devices(struct capo_input *in, const json_t *config, struct capo_trial *run, const char **odd)
+static int parse_devices(struct capo_input *in, const json_t *config, struct capo_trial *run,
+                         const char **odd)
 {
         const json_t *list = json_object_get(config, "devices"), *d;
         struct capo_layout layout = {0};
@@ -115,7 +119,8 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
         json_t *count;
         _cleanup_free_ const char **names = NULL;
         char text[CAPO_LAYOUT_TEXT];
-        int several = (int)(json_count(config, "ngpus", 1, INT16_MAX) * json_count(config, "nthreads", 1, INT16_MAX));
+        int several = (int)(json_count(config, "ngpus", 1, INT16_MAX) *
+                            json_count(config, "nthreads", 1, INT16_MAX));
         size_t i, n = 0;
 
         json_array_foreach(list, i, d)
@@ -123,7 +128,9 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
                 const char *gpu = json_str(d, "device_info");
 
                 host = json_str(d, "hostname");
-                json_object_set_new(hosts, host, json_integer(1 + json_integer_value(json_object_get(hosts, host))));
+                json_object_set_new(
+                        hosts, host,
+                        json_integer(1 + json_integer_value(json_object_get(hosts, host))));
                 gpu += !strncmp(gpu, "NVIDIA ", 7) ? 7 : 0;
                 if (*run->gpu && *gpu && strncmp(run->gpu, gpu, sizeof run->gpu - 1))
                         *odd = "two kinds of GPU in one run";
@@ -143,7 +150,8 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
         capo_layout_print(&layout, text, sizeof text);
         if (strlen(text) < sizeof run->layout)
                 strcpy(run->layout, text);
-        /* Without MPI nccl-tests writes one entry of several lines, parsed as one (writeDeviceReport there). */
+        /* Without MPI nccl-tests writes one entry of several lines, parsed as one
+         * (writeDeviceReport there). */
         if (run->n_ranks == 1 && several > 1) {
                 run->n_ranks = several;
                 snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
@@ -151,8 +159,8 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
         return 0;
 }
 
-static int parse_times(struct capo_input *in, unsigned line, const json_t *row, struct capo_sample *s, const char *key,
-                       unsigned place, unsigned n)
+static int parse_times(struct capo_input *in, unsigned line, const json_t *row,
+                       struct capo_sample *s, const char *key, unsigned place, unsigned n)
 {
         const json_t *o = json_object_get(row, key);
         double us;
@@ -163,21 +171,26 @@ static int parse_times(struct capo_input *in, unsigned line, const json_t *row, 
         if (json_object_get(o, "cpu_time"))
                 s->make = CAPO_MAKE_CPU;
         if (!(us > 0))
-                return capo_input_error(in, line, "results[%u].%s: expected a time in us above 0", n, key);
+                return capo_input_error(in, line, "results[%u].%s: expected a time in us above 0",
+                                        n, key);
         if (json_num(o, "nwrong", 0) > 0)
                 return 1;
         s->place = (uint8_t)place;
-        /* -I adds the time between the events of each call: another clock, which other runs do not have. */
+        /* -I adds the time between the events of each call: another clock, which other runs do not
+         * have. */
         s->us = us;
         return capo_samples_add(in->set, s);
 }
 
 static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
 {
-        const json_t *config = json_object_get(root, "config"), *results = json_object_get(root, "results"), *row;
+        const json_t *config = json_object_get(root, "config"),
+                     *results = json_object_get(root, "results"), *row;
         const char *program = json_string_value(json_array_get(json_object_get(root, "args"), 0));
         struct capo_trial run = {.source = (char *)in->path, .line = line};
-        struct capo_sample s = {.make = json_num(config, "graph", 0) > 0 ? CAPO_MAKE_GRAPH : CAPO_MAKE_LOOP, .op = 255};
+        struct capo_sample s = {.make = json_num(config, "graph", 0) > 0 ? CAPO_MAKE_GRAPH
+                                                                         : CAPO_MAKE_LOOP,
+                                .op = 255};
         size_t i, first = in->set->n;
         const char *bad = NULL;
         char name[64];
@@ -185,7 +198,8 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
         int e;
 
         if (!json_is_array(results))
-                return capo_input_error(in, line, "expected a list \"results\" (is the run still going?)");
+                return capo_input_error(in, line,
+                                        "expected a list \"results\" (is the run still going?)");
         snprintf(name, sizeof name, "%s", program ? capo_base_name(program) : "");
         if (strstr(name, "_perf"))
                 *strstr(name, "_perf") = 0;
@@ -251,7 +265,8 @@ bool capo_import_is_json(const char *text, size_t n)
         return *text == '{' || (*text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{');
 }
 
-/* Where the next document may begin: a line that is indented as the one at @at is; in->size when there is none. */
+/* Where the next document may begin: a line that is indented as the one at @at is; in->size when
+ * there is none. */
 static size_t next_document(const struct capo_input *in, size_t at)
 {
         size_t from = at, indent;
@@ -267,9 +282,11 @@ static size_t next_document(const struct capo_input *in, size_t at)
 }
 
 /* One document, nccl-tests' or Inspector's. Return: 0; -EINVAL, said; -ENOMEM. */
-static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line)
+static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o,
+                          unsigned line)
 {
-        if (json_object_get(o, "results") || json_object_get(o, "config") || json_object_get(o, "args"))
+        if (json_object_get(o, "results") || json_object_get(o, "config") ||
+            json_object_get(o, "args"))
                 return nccl_tests(in, o, line);
         return inspector_add(in, all, o, line);
 }
@@ -299,9 +316,11 @@ int capo_import_json(struct capo_input *in)
                 } else {
                         next = next_document(in, at);
                         if (next == in->size &&
-                            (all->n > kept || in->set->n > before)) { /* a killed job leaves such a last one */
-                                capo_samples_note(in->set, "%s:%u: the last record is cut off and left out", in->path,
-                                                  line);
+                            (all->n > kept ||
+                             in->set->n > before)) { /* a killed job leaves such a last one */
+                                capo_samples_note(in->set,
+                                                  "%s:%u: the last record is cut off and left out",
+                                                  in->path, line);
                                 break;
                         }
                         e = why.line > 1 ? capo_input_error(in, line, "%s, in line %u", why.text,
@@ -313,12 +332,15 @@ int capo_import_json(struct capo_input *in)
                         in->set->n = n;
                         for (; runs < in->set->n_runs; runs++) {
                                 in->set->runs[runs].left_out = true;
-                                snprintf(in->set->runs[runs].why, sizeof in->set->runs[runs].why, "rejected");
+                                snprintf(in->set->runs[runs].why, sizeof in->set->runs[runs].why,
+                                         "rejected");
                         }
                         e = 0;
                 }
                 for (; at < next; at++)
                         line += in->text[at] == '\n';
         }
-        return e < 0 ? e : capo_input_faults_end(in, &faults, "documents", in->set->n > before || all->n > kept);
+        return e < 0 ? e
+                     : capo_input_faults_end(in, &faults, "documents",
+                                             in->set->n > before || all->n > kept);
 }

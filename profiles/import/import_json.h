@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between import_json.c, which takes a file apart into documents and reads those of nccl-tests, and inspector.c. */
+/* Between import_json.c, which takes a file apart into documents and reads those of nccl-tests, and
+ * inspector.c. */
 #ifndef CAPO_IMPORT_JSON_H
 #define CAPO_IMPORT_JSON_H
 
@@ -9,7 +10,8 @@
 
 void json_freep(json_t **j);
 
-/** json_num() - number @key of @o, also where it is written as text; @otherwise where there is none, or no finite one. */
+/** json_num() - number @key of @o, also where it is written as text; @otherwise where there is
+ * none, or no finite one. */
 double json_num(const json_t *o, const char *key, double otherwise);
 
 /** json_count() - the same, rounded down; @otherwise also where it is below 0 or above @most. */
@@ -32,7 +34,8 @@ struct inspector {
 /** inspector_add() - keep record @o of @line. Return: 0; -EINVAL, said: it is none; -ENOMEM. */
 int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line);
 
-/** inspector_samples() - what was kept, as samples: one per call. Return: 0; -EINVAL, said; -ENOMEM. */
+/** inspector_samples() - what was kept, as samples: one per call. Return: 0; -EINVAL, said;
+ * -ENOMEM. */
 int inspector_samples(struct capo_input *in, struct inspector *all);
 void inspector_finish(struct inspector *all);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read when all inputs are there: capo's logs and Inspector's records, because each rank's file has its own times of
- * the job's calls. */
+/* What is read when all inputs are there: capo's logs and Inspector's records, because each rank's
+ * file has its own times of the job's calls. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ struct capo_late *capo_late_of(struct capo_input *in)
 
         for (size_t i = 0; i < set->n_late; i++) {
                 l = &set->late[i];
-                if (l->labelled == !!in->label && (!in->label || !memcmp(&l->label, in->label, sizeof l->label)))
+                if (l->labelled == !!in->label &&
+                    (!in->label || !memcmp(&l->label, in->label, sizeof l->label)))
                         return l;
         }
         if (capo_array_room(&set->late, set->n_late, sizeof *l) < 0)
@@ -79,14 +80,17 @@ int capo_import_end(struct capo_samples *set, char *error, size_t room)
         error[0] = 0;
         for (size_t i = 0; i < set->n_late; i++) {
                 struct capo_late *l = &set->late[i];
-                struct capo_input in = {
-                        .label = l->labelled ? &l->label : NULL, .set = set, .error = said, .room = sizeof said};
+                struct capo_input in = {.label = l->labelled ? &l->label : NULL,
+                                        .set = set,
+                                        .error = said,
+                                        .room = sizeof said};
 
                 in.path = l->records->n ? l->records->files.v[0] : "";
                 take_result(&in, inspector_samples(&in, l->records), &first, error, room);
                 if (l->n_logs) {
                         in.path = l->logs[0].named;
-                        take_result(&in, capo_import_logs(&in, l->logs, l->n_logs), &first, error, room);
+                        take_result(&in, capo_import_logs(&in, l->logs, l->n_logs), &first, error,
+                                    room);
                 }
         }
         capo_late_free(set);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo's own logs. Every rank times every call, and what a rank times includes its waiting for the others; so the logs
- * of one job are read together, the calls are matched by (communicator, sequence number), and one sample is made of
- * each: the shortest rank's time where no rank can be done before the last has come (all-reduce, all-gather,
- * reduce-scatter), else the longest.
+ * capo's own logs. Every rank times every call, and what a rank times includes its waiting for the
+ * others; so the logs of one job are read together, the calls are matched by (communicator,
+ * sequence number), and one sample is made of each: the shortest rank's time where no rank can be
+ * done before the last has come (all-reduce, all-gather, reduce-scatter), else the longest.
  *
- * Single calls are in the log when everything was traced (`capo sweep` does), or as the last ones of the flight
- * recorder. For calls that are only counted, the histograms of the cells stand in, as quantiles: their buckets are
- * 1/16 of an octave wide, so that such times are good to a few percent.
+ * Single calls are in the log when everything was traced (`capo sweep` does), or as the last ones
+ * of the flight recorder. For calls that are only counted, the histograms of the cells stand in, as
+ * quantiles: their buckets are 1/16 of an octave wide, so that such times are good to a few
+ * percent.
  *
- * Only calls by themselves, timed on the GPU, count: a group's members have no time of their own, and a host time is
- * the enqueue.
+ * Only calls by themselves, timed on the GPU, count: a group's members have no time of their own,
+ * and a host time is the enqueue.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +52,8 @@ struct job {
         size_t n;
         struct job_comm *comms; /* by uid */
         size_t n_comms;
-        char hosts[MAX_HOSTS][64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
+        char hosts[MAX_HOSTS]
+                  [64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
         unsigned n_hosts;
         uint64_t skipped_host, skipped_group; /* of the input being read */
         struct job_empty {
@@ -80,7 +82,8 @@ static unsigned host_of(struct job *j, const char *name)
         return h < MAX_HOSTS ? h : MAX_HOSTS - 1;
 }
 
-/* Where nobody told how many nodes there are, the hosts of the logs do, once every rank has left one. */
+/* Where nobody told how many nodes there are, the hosts of the logs do, once every rank has left
+ * one. */
 static void settle_layouts(struct job *j)
 {
         for (size_t i = 0; i < j->n_comms; i++) {
@@ -107,14 +110,17 @@ static void settle_layouts(struct job *j)
         }
 }
 
-/* Has another log this rank of @k? Then @c is of another job, though its communicator has the same number. */
+/* Has another log this rank of @k? Then @c is of another job, though its communicator has the same
+ * number. */
 static bool has_rank(const struct job_comm *k, const struct capo_log_comm *c)
 {
-        return k->ranks && c->rank >= 0 && c->rank < k->n_ranks && k->ranks[c->rank / 8] & 1 << c->rank % 8;
+        return k->ranks && c->rank >= 0 && c->rank < k->n_ranks &&
+               k->ranks[c->rank / 8] & 1 << c->rank % 8;
 }
 
 /* Rank @c of @k has a log too, of the host that @f names. */
-static void mark_rank(struct job *j, struct job_comm *k, struct log_said *f, const struct capo_log_comm *c)
+static void mark_rank(struct job *j, struct job_comm *k, struct log_said *f,
+                      const struct capo_log_comm *c)
 {
         k->ranks_on[host_of(j, f->host)]++;
         if (k->ranks && c->rank >= 0 && c->rank < k->n_ranks)
@@ -122,7 +128,8 @@ static void mark_rank(struct job *j, struct job_comm *k, struct log_said *f, con
         f->comm_run[c->id] = k->run + 1;
 }
 
-/* A run for @c, the first of its communicator that is met. UINT32_MAX: no memory, or what in->error says. */
+/* A run for @c, the first of its communicator that is met. UINT32_MAX: no memory, or what in->error
+ * says. */
 static uint32_t new_run(struct job *j, struct log_said *f, const struct capo_log_comm *c)
 {
         struct capo_trial run = {.source = (char *)j->in->path,
@@ -153,7 +160,9 @@ static uint32_t new_run(struct job *j, struct log_said *f, const struct capo_log
         if (capo_array_room(&j->comms, j->n_comms, sizeof *j->comms) < 0)
                 return UINT32_MAX;
         k.ranks_on = calloc(MAX_HOSTS, sizeof *k.ranks_on);
-        k.ranks = c->uid && c->n_ranks > 0 && c->n_ranks <= MAX_RANKS ? calloc((size_t)c->n_ranks / 8 + 1, 1) : NULL;
+        k.ranks = c->uid && c->n_ranks > 0 && c->n_ranks <= MAX_RANKS
+                          ? calloc((size_t)c->n_ranks / 8 + 1, 1)
+                          : NULL;
         k.run = k.ranks_on ? capo_samples_run(j->in->set, &run) : UINT32_MAX;
         if (k.run == UINT32_MAX) {
                 free(k.ranks_on);
@@ -170,8 +179,8 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
 
         if (f->comm_run[c->id]) /* as for nearly all calls */
                 return f->comm_run[c->id] - 1;
-        while (i < j->n_comms &&
-               (j->comms[i].uid != c->uid || j->comms[i].n_ranks != c->n_ranks || has_rank(&j->comms[i], c)))
+        while (i < j->n_comms && (j->comms[i].uid != c->uid || j->comms[i].n_ranks != c->n_ranks ||
+                                  has_rank(&j->comms[i], c)))
                 i++;
         if (i == j->n_comms && new_run(j, f, c) == UINT32_MAX)
                 return UINT32_MAX;
@@ -198,7 +207,8 @@ static int take_record(struct job *j, struct log_said *f, const struct capo_reco
                          .op = r->op,
                          .ran = r->algo_proto,
                          .channels = r->channels,
-                         .make = r->clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
+                         .make = r->clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL
+                                                               : CAPO_MAKE_EVENT};
         enum log_known known;
 
         f->traced++;
@@ -253,8 +263,8 @@ static int take_calls(struct job *j, struct log_said *f, struct capo_log *log)
         return e;
 }
 
-/* The histograms of one log, for calls that were only counted. @counted: per cell, how many came as single calls is
- * not known, so cells are used only when the log has next to none. */
+/* The histograms of one log, for calls that were only counted. @counted: per cell, how many came as
+ * single calls is not known, so cells are used only when the log has next to none. */
 static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
 {
         struct capo_log_frame frame;
@@ -290,7 +300,8 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                                   .ran = cell.algo_proto,
                                   .channels = cell.channels,
                                   .alone = true,
-                                  .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
+                                  .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL
+                                                                          : CAPO_MAKE_EVENT};
                 if (!log_said_comm(f, cell.comm))
                         continue;
                 known = log_said_want(f, cell.rule, cell.algo_proto, &c.want);
@@ -303,16 +314,21 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                 n = gpu.head.count < QUANTILES ? gpu.head.count : QUANTILES;
                 for (uint32_t i = 0; i < gpu.head.n; i++) {
                         const struct capo_log_hist_pair *p = &gpu.pairs[i];
-                        unsigned b = p->bucket < CAPO_HIST_BUCKETS ? p->bucket : CAPO_HIST_BUCKETS - 1;
+                        unsigned b =
+                                p->bucket < CAPO_HIST_BUCKETS ? p->bucket : CAPO_HIST_BUCKETS - 1;
                         double lo = (double)capo_hist_floor(b), hi = (double)capo_hist_floor(b + 1);
 
                         for (; q < n; q++) {
-                                double rank = ((double)q + 0.5) / (double)n * (double)gpu.head.count, ns;
+                                double rank = ((double)q + 0.5) / (double)n *
+                                              (double)gpu.head.count,
+                                       ns;
 
                                 if (rank >= (double)(below + p->count))
                                         break;
                                 ns = lo + (hi - lo) * (rank - (double)below) / (double)p->count;
-                                c.ns = (uint32_t)(ns < lo ? lo : ns > hi - 1 ? hi - 1 : ns); /* a stranger's counts */
+                                c.ns = (uint32_t)(ns < lo       ? lo
+                                                  : ns > hi - 1 ? hi - 1
+                                                                : ns); /* a stranger's counts */
                                 c.seq = (uint32_t)q + 1;
                                 if (append_call(j, &c) < 0)
                                         return -ENOMEM;
@@ -338,15 +354,19 @@ static int read_log(struct job *j, const char *path, struct log_said *f)
                         capo_samples_note(j->in->set, "left out %s: %s", path, why);
                         return 0;
                 }
-                e = pass == 0 ? log_said_read(f, log) : pass == 1 ? take_calls(j, f, log) : take_cells(j, f, log);
+                e = pass == 0   ? log_said_read(f, log)
+                    : pass == 1 ? take_calls(j, f, log)
+                                : take_cells(j, f, log);
                 if (pass == 0 && capo_log_health(log)->n_damages)
-                        capo_samples_note(j->in->set, "%s: damaged in %llu places, the rest is used", path,
+                        capo_samples_note(j->in->set,
+                                          "%s: damaged in %llu places, the rest is used", path,
                                           (unsigned long long)capo_log_health(log)->n_damages);
         }
         return e < 0 ? e : 0;
 }
 
-/* A communicator of which it is not known of any call what was forced takes no part; of others only those calls. */
+/* A communicator of which it is not known of any call what was forced takes no part; of others only
+ * those calls. */
 static int leave_out_unknown(struct job *j)
 {
         struct capo_trial *runs = j->in->set->runs;
@@ -362,7 +382,8 @@ static int leave_out_unknown(struct job *j)
 
                 if (known[j->comms[i].run])
                         continue;
-                snprintf(t->why, sizeof t->why, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
+                snprintf(t->why, sizeof t->why,
+                         "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
                 t->left_out = true;
         }
         for (size_t k = 0; k < j->n; k++) {
@@ -384,11 +405,12 @@ static int make_samples(struct job *j)
                 struct capo_sample s;
                 unsigned kind = capo_call_kind(c->call);
 
-                for (k = i + 1; k < j->n && !c->alone && j->calls[k].run == c->run && !j->calls[k].alone &&
-                                j->calls[k].seq == c->seq;
+                for (k = i + 1; k < j->n && !c->alone && j->calls[k].run == c->run &&
+                                !j->calls[k].alone && j->calls[k].seq == c->seq;
                      k++)
                         ;
-                if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_REDUCESCATTER)
+                if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER &&
+                    kind != CAPO_KIND_REDUCESCATTER)
                         c = &j->calls[k - 1];
                 s = (struct capo_sample){.bytes = c->bytes,
                                          .us = c->ns / 1e3,
@@ -421,15 +443,18 @@ static int input_empty(struct job *j, const char *named)
 /* Said of the first input where nothing of any is used, else noted of each. */
 static int say_empty(struct job *j)
 {
-        static const char said[] = "%s: no collective timed on the GPU in these logs (%llu calls with host times only, "
-                                   "%llu in groups or graphs); CAPO_GPU_SAMPLE=1 times every call";
+        static const char said[] =
+                "%s: no collective timed on the GPU in these logs (%llu calls with host times only, "
+                "%llu in groups or graphs); CAPO_GPU_SAMPLE=1 times every call";
         size_t i = j->n == 0 && j->n_empty;
 
         if (i)
-                snprintf(j->in->error, j->in->room, said, j->empty[0].named, (unsigned long long)j->empty[0].host,
+                snprintf(j->in->error, j->in->room, said, j->empty[0].named,
+                         (unsigned long long)j->empty[0].host,
                          (unsigned long long)j->empty[0].group);
         for (size_t k = i; k < j->n_empty; k++)
-                capo_samples_note(j->in->set, said, j->empty[k].named, (unsigned long long)j->empty[k].host,
+                capo_samples_note(j->in->set, said, j->empty[k].named,
+                                  (unsigned long long)j->empty[k].host,
                                   (unsigned long long)j->empty[k].group);
         return i ? -ENODATA : 0;
 }

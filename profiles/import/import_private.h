@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parsers of profiles/import/ share. Each takes the whole input in memory, zero-terminated. */
+/* What the parsers of profiles/import/ share. Each takes the whole input in memory,
+ * zero-terminated. */
 #ifndef CAPO_IMPORT_PRIV_H
 #define CAPO_IMPORT_PRIV_H
 
@@ -27,7 +28,8 @@ struct capo_late {
         struct inspector *records;
 };
 
-/** capo_late_of() - what waits with the label of @in; NULL: no memory. Another label's may move it. */
+/** capo_late_of() - what waits with the label of @in; NULL: no memory. Another label's may move it.
+ */
 struct capo_late *capo_late_of(struct capo_input *in);
 
 /** capo_late_count() - logs and records that wait, of all labels. */
@@ -49,9 +51,11 @@ void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults);
  * @what: "documents", "rows"
  * @used: something of it is used
  *
- * Return: 0, and each fault is a note, of the first few; -EINVAL when nothing is used: in->error is the first.
+ * Return: 0, and each fault is a note, of the first few; -EINVAL when nothing is used: in->error is
+ * the first.
  */
-int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults, const char *what, bool used);
+int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults,
+                          const char *what, bool used);
 
 /** capo_input_error() - "path:line: ..." into in->error; line 0 leaves it out. Returns -EINVAL. */
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
@@ -61,12 +65,13 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
  * capo_input_label() - let the user's label have its say about a run
  * @run: layout, ranks, nodes, GPU and release are taken over where the label has them
  *
- * Return: 0, or -EINVAL when both speak and differ (release, GPU): the input must not be overruled silently. Ranks and
- * layout given by the user do overrule: logs lose device lines.
+ * Return: 0, or -EINVAL when both speak and differ (release, GPU): the input must not be overruled
+ * silently. Ranks and layout given by the user do overrule: logs lose device lines.
  */
 int capo_input_label(struct capo_input *in, struct capo_trial *run);
 
-/** capo_input_number() - a number in full, as strtod() reads it, for the many of a table; false: it is none, or not finite. */
+/** capo_input_number() - a number in full, as strtod() reads it, for the many of a table; false: it
+ * is none, or not finite. */
 bool capo_input_number(const char *text, double *out);
 
 /** capo_input_hosts() - put the names of the hosts that @run ran on into it; @names are sorted. */
@@ -76,11 +81,13 @@ void capo_input_hosts(struct capo_trial *run, const char **names, size_t n);
  * capo_input_tuner() - NCCL_TUNER_PLUGIN of @run's environment
  * @forced: what the run forces decides in the tuner's place
  *
- * With a plugin that is neither NCCL's own nor capo's the run has it as its tuner, and takes no part unless @forced.
+ * With a plugin that is neither NCCL's own nor capo's the run has it as its tuner, and takes no
+ * part unless @forced.
  */
 void capo_input_tuner(struct capo_trial *run, const char *value, bool forced);
 
-/** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run. Return: 0 or -EINVAL. */
+/** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run.
+ * Return: 0 or -EINVAL. */
 int capo_input_layout(const char *text, struct capo_trial *run);
 
 #define IMPORTER(name, whole, what)                             \
@@ -88,8 +95,8 @@ int capo_input_layout(const char *text, struct capo_trial *run);
         int capo_import_##name(struct capo_input *in);
 #include "profiles/import/importers.def"
 
-/** capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every rank; @in: the label, and
- * where things go. */
+/** capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every
+ * rank; @in: the label, and where things go. */
 int capo_import_logs(struct capo_input *in, const struct capo_late_log *logs, size_t n);
 
 /* ---- what NCCL says about itself in its log, profiles/import/nccl_log.c ---- */
@@ -101,8 +108,9 @@ struct capo_settings {
         char text[128];
 };
 
-/** capo_settings_add() - one more, in its place; a name that is there already keeps its first value. Settings that decide
- * nothing about times (NCCL_DEBUG, ...) and those that are labels (NCCL_ALGO, ...) are left out. */
+/** capo_settings_add() - one more, in its place; a name that is there already keeps its first
+ * value. Settings that decide nothing about times (NCCL_DEBUG, ...) and those that are labels
+ * (NCCL_ALGO, ...) are left out. */
 void capo_settings_add(struct capo_settings *settings, const char *name, const char *value);
 
 struct capo_decision {
@@ -119,9 +127,9 @@ struct capo_nccl_log {
         char tuner[32];              /* a tuner plugin it loaded, "" none */
         char driver[32];             /* as in struct capo_trial */
         struct capo_settings settings;
-        bool env_several;                                    /* a list or an exclusion: does not say what ran */
+        bool env_several; /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */
-        uint8_t columns[3];                                  /* algorithms of the table part being read */
+        uint8_t columns[3]; /* algorithms of the table part being read */
         unsigned table_line;
         bool have_table;
         struct capo_decision *decisions;
@@ -132,20 +140,23 @@ struct capo_nccl_log {
 void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line);
 
 /** capo_nccl_log_ran() - what ran for @call at @bytes; NULL when the log does not say. */
-const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call, uint64_t bytes);
+const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call,
+                                              uint64_t bytes);
 
-/** capo_nccl_log_call() - the only collective that decisions name; CAPO_CALL_NONE: none, or several. */
+/** capo_nccl_log_call() - the only collective that decisions name; CAPO_CALL_NONE: none, or
+ * several. */
 unsigned capo_nccl_log_call(struct capo_nccl_log *log);
 
 /**
  * capo_nccl_log_forced() - what the tuning table says was forced for all-reduce
  *
- * NCCL_ALGO and NCCL_PROTO zero the bandwidth of what they exclude when the communicator is made (NCCL
- * src/graph/tuning.cc), and Ring and Tree, LL and Simple are never absent by themselves for all-reduce on two ranks or
- * more. So a table without Ring or without Tree tells what NCCL_ALGO was, one without LL or Simple what NCCL_PROTO was.
+ * NCCL_ALGO and NCCL_PROTO zero the bandwidth of what they exclude when the communicator is made
+ * (NCCL src/graph/tuning.cc), and Ring and Tree, LL and Simple are never absent by themselves for
+ * all-reduce on two ranks or more. So a table without Ring or without Tree tells what NCCL_ALGO
+ * was, one without LL or Simple what NCCL_PROTO was.
  *
- * Return: true when there is a table with all-reduce; @forced is then algo << 4 | proto, 0 parts were free unless @several: NCCL
- * had a choice of some, but not of all.
+ * Return: true when there is a table with all-reduce; @forced is then algo << 4 | proto, 0 parts
+ * were free unless @several: NCCL had a choice of some, but not of all.
  */
 bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two CSV tables: the input of NVIDIA's optimize_config.py (one row per measured candidate, what ran in its own
- * columns) and vidur's profiling tables (all-reduce by placement, times in milliseconds, NCCL's own choice). Neither
- * quotes its fields; columns are found by name, so their order may differ.
+ * Two CSV tables: the input of NVIDIA's optimize_config.py (one row per measured candidate, what
+ * ran in its own columns) and vidur's profiling tables (all-reduce by placement, times in
+ * milliseconds, NCCL's own choice). Neither quotes its fields; columns are found by name, so their
+ * order may differ.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,14 +58,15 @@ static bool parse_integer(const char *text, long min, long max, long *out)
         return end != text && !*end && !errno && *out >= min && *out <= max;
 }
 
-/* Rows of one run follow each other in such tables, but need not: look back over the few there are. */
+/* Rows of one run follow each other in such tables, but need not: look back over the few there are.
+ */
 static uint32_t find_run(struct capo_input *in, const struct capo_trial *want, size_t first)
 {
         for (size_t i = in->set->n_runs; i > first && in->set->n_runs - i < 256; i--) {
                 const struct capo_trial *r = &in->set->runs[i - 1];
 
-                if (r->n_ranks == want->n_ranks && r->n_nodes == want->n_nodes && !strcmp(r->layout, want->layout) &&
-                    !strcmp(r->settings, want->settings))
+                if (r->n_ranks == want->n_ranks && r->n_nodes == want->n_nodes &&
+                    !strcmp(r->layout, want->layout) && !strcmp(r->settings, want->settings))
                         return (uint32_t)(i - 1);
         }
         return capo_samples_run(in->set, want);
@@ -75,7 +77,8 @@ static void even_layout(struct capo_trial *run, bool even)
         run->layout[0] = 0;
         if (run->n_nodes == 1)
                 snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
-        else if (run->n_nodes == run->n_ranks || (even && run->n_nodes > 0 && run->n_ranks % run->n_nodes == 0)) {
+        else if (run->n_nodes == run->n_ranks ||
+                 (even && run->n_nodes > 0 && run->n_ranks % run->n_nodes == 0)) {
                 char text[32];
 
                 snprintf(text, sizeof text, "%dx%d", run->n_nodes, run->n_ranks / run->n_nodes);
@@ -83,8 +86,8 @@ static void even_layout(struct capo_trial *run, bool even)
         }
 }
 
-/* Rows of the same candidate at the same size are repeats: the k-th of each is a run of its own, unless there are so
- * many that they are single calls rather than runs. */
+/* Rows of the same candidate at the same size are repeats: the k-th of each is a run of its own,
+ * unless there are so many that they are single calls rather than runs. */
 enum { MAX_REPEATS = 64 };
 
 static int by_repeat(const void *a, const void *b)
@@ -105,8 +108,8 @@ static int by_line(const void *a, const void *b)
 
 static bool same_point(const struct capo_sample *a, const struct capo_sample *b)
 {
-        return a->run == b->run && a->call == b->call && a->bytes == b->bytes && a->want == b->want &&
-               a->want_channels == b->want_channels;
+        return a->run == b->run && a->call == b->call && a->bytes == b->bytes &&
+               a->want == b->want && a->want_channels == b->want_channels;
 }
 
 static int split_repeats(struct capo_input *in, size_t first)
@@ -132,7 +135,8 @@ static int split_repeats(struct capo_input *in, size_t first)
                         memset(made, 0xff, sizeof made);
                         run = v[i].run;
                 }
-                for (next = i + 1; next < n && v[next].run == run && same_point(&v[i], &v[next]); next++)
+                for (next = i + 1; next < n && v[next].run == run && same_point(&v[i], &v[next]);
+                     next++)
                         ;
                 for (size_t k = 1; k < next - i; k++) {
                         if (made[k] == UINT32_MAX) {
@@ -196,7 +200,8 @@ static int read_rows(struct table *t, char *line, row_reader *read)
                         continue;
                 fields = split_fields(line, f);
                 e = fields != t->n_heads
-                            ? capo_input_error(t->in, n, "expected %u fields, found %u", t->n_heads, fields)
+                            ? capo_input_error(t->in, n, "expected %u fields, found %u", t->n_heads,
+                                               fields)
                             : read(t, f, n);
                 if (e == -EINVAL) {
                         capo_input_fault(t->in, &t->faults);
@@ -216,30 +221,43 @@ static int sweep_row(struct table *t, char **f, unsigned n)
 
         s.call = (uint8_t)capo_call_find(f[t->at[COLL]]);
         if (!s.call)
-                return capo_input_error(t->in, n, "expected a collective, found \"%s\"", f[t->at[COLL]]);
+                return capo_input_error(t->in, n, "expected a collective, found \"%s\"",
+                                        f[t->at[COLL]]);
         if (capo_size_parse(f[t->at[SIZE]], &s.bytes) < 0 || s.bytes == 0)
-                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"", f[t->at[SIZE]]);
-        if (strcmp(algo_text, "default") && strcmp(algo_text, "auto") && !(algo = capo_algo_find(algo_text)))
-                return capo_input_error(t->in, n, "expected an algorithm or \"default\", found \"%s\"", algo_text);
-        if (strcmp(proto_text, "default") && strcmp(proto_text, "auto") && !(proto = capo_proto_find(proto_text)))
-                return capo_input_error(t->in, n, "expected a protocol or \"default\", found \"%s\"", proto_text);
+                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"",
+                                        f[t->at[SIZE]]);
+        if (strcmp(algo_text, "default") && strcmp(algo_text, "auto") &&
+            !(algo = capo_algo_find(algo_text)))
+                return capo_input_error(
+                        t->in, n, "expected an algorithm or \"default\", found \"%s\"", algo_text);
+        if (strcmp(proto_text, "default") && strcmp(proto_text, "auto") &&
+            !(proto = capo_proto_find(proto_text)))
+                return capo_input_error(
+                        t->in, n, "expected a protocol or \"default\", found \"%s\"", proto_text);
         if (!parse_integer(f[t->at[CHANNELS]], -1, 127, &channels))
-                return capo_input_error(t->in, n, "expected channels, -1 for NCCL's own, found \"%s\"",
+                return capo_input_error(t->in, n,
+                                        "expected channels, -1 for NCCL's own, found \"%s\"",
                                         f[t->at[CHANNELS]]);
-        if (!parse_integer(f[t->at[NODES]], -1, 100000, &nodes) || !parse_integer(f[t->at[RANKS]], 2, 1000000, &ranks))
-                return capo_input_error(t->in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
-                                        f[t->at[NODES]], f[t->at[RANKS]]);
+        if (!parse_integer(f[t->at[NODES]], -1, 100000, &nodes) ||
+            !parse_integer(f[t->at[RANKS]], 2, 1000000, &ranks))
+                return capo_input_error(
+                        t->in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
+                        f[t->at[NODES]], f[t->at[RANKS]]);
         if (!capo_input_number(f[t->at[US]], &s.us) || s.us <= 0)
-                return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"", f[t->at[US]]);
+                return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"",
+                                        f[t->at[US]]);
         for (int i = PIPE; i <= REG; i++) {
                 if (t->at[i] >= 0 && !parse_integer(f[t->at[i]], -1, 1000000, &other[i - PIPE]))
-                        return capo_input_error(t->in, n, "expected a number or -1, found \"%s\"", f[t->at[i]]);
+                        return capo_input_error(t->in, n, "expected a number or -1, found \"%s\"",
+                                                f[t->at[i]]);
         }
-        /* Another question to NCCL, as optimize_config.py has it too: registered buffers, several operations fused. */
+        /* Another question to NCCL, as optimize_config.py has it too: registered buffers, several
+         * operations fused. */
         if (other[0] > 1)
                 capo_append(run.settings, sizeof run.settings, "pipeOps=%ld", other[0]);
         if (other[1] > 0)
-                capo_append(run.settings, sizeof run.settings, "%sregBuff=1", *run.settings ? " " : "");
+                capo_append(run.settings, sizeof run.settings, "%sregBuff=1",
+                            *run.settings ? " " : "");
         s.want = CAPO_ALGO_PROTO(algo, proto);
         s.want_channels = (uint8_t)(channels > 0 ? channels : 0);
         run.n_ranks = (int)ranks;
@@ -250,19 +268,22 @@ static int sweep_row(struct table *t, char **f, unsigned n)
 
 int capo_import_sweep_csv(struct capo_input *in)
 {
-        static const char *const names[] = {"collective", "size_bytes", "algorithm",  "protocol", "channels",
-                                            "nodes",      "ranks",      "latency_us", "pipeOps",  "regBuff"};
+        static const char *const names[] = {"collective", "size_bytes", "algorithm", "protocol",
+                                            "channels",   "nodes",      "ranks",     "latency_us",
+                                            "pipeOps",    "regBuff"};
         char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
-        struct table t = {.in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
+        struct table t = {
+                .in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
         size_t first_sample = in->set->n;
         int e;
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 t.at[i] = find_column(f, t.n_heads, names[i]);
                 if (i < NEEDED && t.at[i] < 0)
-                        return capo_input_error(in, 1,
-                                                "expected a column \"%s\", found none (times are read from latency_us)",
-                                                names[i]);
+                        return capo_input_error(
+                                in, 1,
+                                "expected a column \"%s\", found none (times are read from latency_us)",
+                                names[i]);
         }
         e = read_rows(&t, next ? next + 1 : NULL, sweep_row);
         return e < 0 ? e : split_repeats(in, first_sample);
@@ -292,14 +313,17 @@ static int vidur_row(struct table *t, char **f, unsigned n)
         if (!s.call)
                 return capo_input_error(t->in, n, "expected a collective, found \"%s\"", name);
         if (capo_size_parse(f[t->at[V_SIZE]], &s.bytes) < 0 || s.bytes == 0)
-                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"", f[t->at[V_SIZE]]);
+                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"",
+                                        f[t->at[V_SIZE]]);
         if (!parse_integer(f[t->at[V_WORKERS]], 2, 1000000, &ranks) ||
             !parse_integer(f[t->at[V_EACH]], 1, 4096, &per_node) || ranks % per_node)
-                return capo_input_error(t->in, n,
-                                        "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
-                                        f[t->at[V_WORKERS]], f[t->at[V_EACH]]);
+                return capo_input_error(
+                        t->in, n,
+                        "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
+                        f[t->at[V_WORKERS]], f[t->at[V_EACH]]);
         if (!capo_input_number(f[t->at[V_MEDIAN]], &ms) || ms < 0)
-                return capo_input_error(t->in, n, "expected a time in ms, found \"%s\"", f[t->at[V_MEDIAN]]);
+                return capo_input_error(t->in, n, "expected a time in ms, found \"%s\"",
+                                        f[t->at[V_MEDIAN]]);
         if (ms == 0) { /* rounded away */
                 t->in->set->n_empty++;
                 return 0;
@@ -313,9 +337,11 @@ static int vidur_row(struct table *t, char **f, unsigned n)
 
 int capo_import_vidur_csv(struct capo_input *in)
 {
-        static const char *const names[] = {"size", "num_workers", "devices_per_node", "collective"};
+        static const char *const names[] = {"size", "num_workers", "devices_per_node",
+                                            "collective"};
         char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
-        struct table t = {.in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
+        struct table t = {
+                .in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
         bool all = true;
 
         t.at[V_MEDIAN] = -1;
@@ -330,8 +356,9 @@ int capo_import_vidur_csv(struct capo_input *in)
                 all &= t.at[i] >= 0;
         }
         if (!all || t.at[V_MEDIAN] < 0)
-                return capo_input_error(in, 1,
-                                        "expected columns size, num_workers, devices_per_node, collective and "
-                                        "time_stats.*.median");
+                return capo_input_error(
+                        in, 1,
+                        "expected columns size, num_workers, devices_per_node, collective and "
+                        "time_stats.*.median");
         return read_rows(&t, next ? next + 1 : NULL, vidur_row);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The output of nccl-tests, as people keep it: with headers or cut down to its rows, several runs in one file, NCCL's
- * own log lines in the middle of a row, launcher tags before each line, in the old ("error") and new ("#wrong") column
- * layouts, with or without the root column, in-place columns and per-iteration columns.
+ * The output of nccl-tests, as people keep it: with headers or cut down to its rows, several runs
+ * in one file, NCCL's own log lines in the middle of a row, launcher tags before each line, in the
+ * old ("error") and new ("#wrong") column layouts, with or without the root column, in-place
+ * columns and per-iteration columns.
  *
- * A file is a list of runs. A run begins at a header ("# nccl-tests version", "# nThread"), at a label line that people
- * write between runs ("### ALGO=Ring size=1G", "=== NCCL_PROTO=LL rep 2"), and it ends where the next begins. Its rows
- * are kept aside until then, because what rejects a run (wrong results, ranks that ran alone) stands at its end.
+ * A file is a list of runs. A run begins at a header ("# nccl-tests version", "# nThread"), at a
+ * label line that people write between runs ("### ALGO=Ring size=1G", "=== NCCL_PROTO=LL rep 2"),
+ * and it ends where the next begins. Its rows are kept aside until then, because what rejects a run
+ * (wrong results, ranks that ran alone) stands at its end.
  *
- * A row is a size, a count and a type, then maybe operator and root, then groups of time, algbw, busbw, errors.
- * nccl-tests prints a row in three pieces, and a log line of another thread may come between them, glued to the last
- * word: the host names seen in the file tell where the word ends.
+ * A row is a size, a count and a type, then maybe operator and root, then groups of time, algbw,
+ * busbw, errors. nccl-tests prints a row in three pieces, and a log line of another thread may come
+ * between them, glued to the last word: the host names seen in the file tell where the word ends.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -33,7 +35,8 @@ static int find_host(const struct reader *r, const char *name, size_t size)
         uint64_t hash = XXH3_64bits(name, size);
 
         for (int i = 0; i < r->n_hosts; i++) {
-                if (r->hashes[i] == hash && strlen(r->hosts[i]) == size && !memcmp(r->hosts[i], name, size))
+                if (r->hashes[i] == hash && strlen(r->hosts[i]) == size &&
+                    !memcmp(r->hosts[i], name, size))
                         return i;
         }
         return -1;
@@ -48,7 +51,8 @@ int capo_text_host(struct reader *r, const char *name, size_t size)
         i = find_host(r, name, size);
         if (i >= 0)
                 return i;
-        if (r->n_hosts == MAX_HOSTS || capo_array_room(&r->hosts, (size_t)r->n_hosts, HOST_ROOM) < 0)
+        if (r->n_hosts == MAX_HOSTS ||
+            capo_array_room(&r->hosts, (size_t)r->n_hosts, HOST_ROOM) < 0)
                 return -1;
         memcpy(r->hosts[r->n_hosts], name, size);
         r->hosts[r->n_hosts][size] = 0;
@@ -56,7 +60,8 @@ int capo_text_host(struct reader *r, const char *name, size_t size)
         return r->n_hosts++;
 }
 
-/* "host:123:456 [0] NCCL INFO ..." : where the host begins; NULL when there is no such mark. @said: after "INFO ". */
+/* "host:123:456 [0] NCCL INFO ..." : where the host begins; NULL when there is no such mark. @said:
+ * after "INFO ". */
 static const char *nccl_mark(const char *line, const char **said)
 {
         const char *mark = strstr(line, " NCCL "), *p;
@@ -112,7 +117,8 @@ static void collect_hosts(struct reader *r)
         }
 }
 
-/* How many characters of @word belong to the row it is glued to: "-138dcf168f605:1391:1391" with host 38dcf168f605: 2
+/* How many characters of @word belong to the row it is glued to: "-138dcf168f605:1391:1391" with
+ * host 38dcf168f605: 2
  */
 static size_t glued_length(const struct reader *r, const char *word)
 {
@@ -187,12 +193,14 @@ static int add_row(struct reader *r)
 {
         struct block *b = &r->block;
         struct row row = {.line = r->row_line};
-        unsigned type = type_of(r->words[2]), op = 255, at = 3, rest, width = b->per_iteration ? 8 : 4;
+        unsigned type = type_of(r->words[2]), op = 255, at = 3, rest,
+                 width = b->per_iteration ? 8 : 4;
         struct capo_sample s = {.order = r->row_line, .type = (uint8_t)type, .make = b->make};
         double v;
 
         if (capo_size_parse(r->words[0], &s.bytes) < 0)
-                return capo_input_error(r->in, r->row_line, "expected a size, found \"%s\"", r->words[0]);
+                return capo_input_error(r->in, r->row_line, "expected a size, found \"%s\"",
+                                        r->words[0]);
         if (at < r->n_words && !parse_number(r->words[at], &v))
                 op = op_of(r->words[at++]);
         s.op = (uint8_t)op;
@@ -200,28 +208,32 @@ static int add_row(struct reader *r)
         if (b->timestamp && rest >= 2 && strchr(r->words[r->n_words - 1], ':'))
                 rest -= 2;
         b->root = -1;
-        if (rest % width == 1 || (rest && (b->has_root || !strcmp(r->words[at], "-1")))) { /* the root column */
+        if (rest % width == 1 ||
+            (rest && (b->has_root || !strcmp(r->words[at], "-1")))) { /* the root column */
                 b->root = atoi(r->words[at++]);
                 rest--;
         }
         if (!b->run.line)
                 b->run.line = r->row_line;
         if (rest == 0 || rest % width || rest / width > 2) {
-                capo_samples_note(r->in->set, "%s:%u: row left out: it is cut off (%u numbers)", r->in->path,
-                                  r->row_line, rest);
+                capo_samples_note(r->in->set, "%s:%u: row left out: it is cut off (%u numbers)",
+                                  r->in->path, r->row_line, rest);
                 return 0;
         }
         row.sample[0].bytes = s.bytes;
         for (unsigned g = 0; g < rest / width; g++, at += width) {
                 double us, algbw, busbw, wrong;
-                bool cut = !parse_number(r->words[at], &us) || !parse_number(r->words[at + 1], &algbw) ||
-                           !parse_number(r->words[at + 2], &busbw) || !parse_number(r->words[at + 3], &wrong);
+                bool cut = !parse_number(r->words[at], &us) ||
+                           !parse_number(r->words[at + 1], &algbw) ||
+                           !parse_number(r->words[at + 2], &busbw) ||
+                           !parse_number(r->words[at + 3], &wrong);
                 int e;
 
                 if (cut)
-                        return capo_input_error(r->in, r->row_line,
-                                                "expected time, algbw, busbw and errors, found \"%s %s %s %s\"",
-                                                r->words[at], r->words[at + 1], r->words[at + 2], r->words[at + 3]);
+                        return capo_input_error(
+                                r->in, r->row_line,
+                                "expected time, algbw, busbw and errors, found \"%s %s %s %s\"",
+                                r->words[at], r->words[at + 1], r->words[at + 2], r->words[at + 3]);
                 if (s.bytes == 0) {
                         r->in->set->n_empty++;
                         continue;
@@ -233,12 +245,14 @@ static int add_row(struct reader *r)
                 e = check_units(r, &row, us, algbw);
                 if (e < 0)
                         return e;
-                if (wrong >= 1) /* 12, 3.55843e+07; the old column of errors is far below one for right results */
-                        capo_text_reject(b, "line %u: %s wrong values: its results are wrong", r->row_line,
-                                         r->words[at + 3]);
+                if (wrong >= 1) /* 12, 3.55843e+07; the old column of errors is far below one for
+                                   right results */
+                        capo_text_reject(b, "line %u: %s wrong values: its results are wrong",
+                                         r->row_line, r->words[at + 3]);
                 if (algbw >= 1 && busbw == 0)
-                        capo_text_reject(b, "line %u: bus bandwidth 0: each rank ran alone, as a job of one",
-                                         r->row_line);
+                        capo_text_reject(
+                                b, "line %u: bus bandwidth 0: each rank ran alone, as a job of one",
+                                r->row_line);
                 s.us = us;
                 s.place = rest == width ? CAPO_PLACE_UNKNOWN : g ? CAPO_PLACE_IN : CAPO_PLACE_OUT;
                 row.sample[row.n++] = s;
@@ -281,7 +295,8 @@ static bool is_blank(char c)
         return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n');
 }
 
-/* The next word of @text, which is moved behind it: where it begins, and how long it is; 0 there is none. */
+/* The next word of @text, which is moved behind it: where it begins, and how long it is; 0 there is
+ * none. */
 static size_t next_word(const char **text, const char **word)
 {
         const char *p = *text;
@@ -314,7 +329,8 @@ bool capo_text_begins_row(const char *text)
         return type_of(copy) != 255;
 }
 
-/* Words of a row, or a piece of one. @begins: the row begins here. @open: a log line follows, so the row may go on later. */
+/* Words of a row, or a piece of one. @begins: the row begins here. @open: a log line follows, so
+ * the row may go on later. */
 static int row_piece(struct reader *r, const char *text, unsigned line, bool begins, bool open)
 {
         const char *word;
@@ -337,8 +353,9 @@ static int row_piece(struct reader *r, const char *text, unsigned line, bool beg
         }
         while ((size = next_word(&text, &word))) {
                 if (r->n_words == MAX_WORDS || size >= sizeof r->words[0])
-                        return capo_input_error(r->in, line,
-                                                "expected a row of nccl-tests, found too many or too long words");
+                        return capo_input_error(
+                                r->in, line,
+                                "expected a row of nccl-tests, found too many or too long words");
                 memcpy(r->words[r->n_words], word, size);
                 r->words[r->n_words++][size] = 0;
         }
@@ -393,7 +410,8 @@ static int read_line(struct reader *r, char *line, unsigned n)
                 if (e < 0 || row || (waiting && r->n_words != before))
                         return e;
         }
-        capo_nccl_log_line(&r->block.log, line, n); /* extracts keep NCCL's lines without their prefix */
+        capo_nccl_log_line(&r->block.log, line,
+                           n); /* extracts keep NCCL's lines without their prefix */
         return capo_text_labels(r, line, n);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader of nccl-tests' output, between its files: import_text.c takes lines apart and puts rows together, text_header.c
- * hears what headers and labels say, text_run.c settles a run at its end.
+ * The reader of nccl-tests' output, between its files: import_text.c takes lines apart and puts
+ * rows together, text_header.c hears what headers and labels say, text_run.c settles a run at its
+ * end.
  */
 #ifndef CAPO_IMPORT_TEXT_H
 #define CAPO_IMPORT_TEXT_H
@@ -23,11 +24,12 @@ struct block {
         struct capo_nccl_log log;
         uint8_t call, algo, proto, channels; /* said by headers and label lines */
         bool auto_said;                      /* ALGO=auto or PROTO=auto: NCCL chose */
-        bool command;                        /* its command line is there: what that does not set is not set */
-        unsigned unsure_line;          /* a line that names NCCL_ALGO or NCCL_PROTO and is no label by the grammar */
+        bool command;         /* its command line is there: what that does not set is not set */
+        unsigned unsure_line; /* a line that names NCCL_ALGO or NCCL_PROTO and is no label by the
+                                 grammar */
         struct capo_settings settings; /* other NCCL_* of its labels and command line */
         bool has_root;                 /* by the header */
-        bool several;                  /* NCCL_ALGO or NCCL_PROTO is a list: does not say what ran */
+        bool several; /* NCCL_ALGO or NCCL_PROTO is a list: does not say what ran */
         unsigned label_line;
         bool per_iteration, timestamp;
         uint8_t make;
@@ -42,8 +44,9 @@ struct block {
 struct reader {
         struct capo_input *in;
         char (*hosts)[HOST_ROOM];   /* all host names of the file */
-        uint64_t hashes[MAX_HOSTS]; /* of their names: logs of many hosts have a name in every line */
-        int on_host[MAX_HOSTS];     /* devices of the run on each; here, for a run is cleared often */
+        uint64_t hashes[MAX_HOSTS]; /* of their names: logs of many hosts have a name in every line
+                                     */
+        int on_host[MAX_HOSTS]; /* devices of the run on each; here, for a run is cleared often */
         int n_hosts;
         struct block block;
         char words[MAX_WORDS][40]; /* of the row that is being put together */
@@ -53,19 +56,23 @@ struct reader {
 };
 
 /* This run is left out, and why; the first reason stays. */
-void capo_text_reject(struct block *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void capo_text_reject(struct block *b, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
 /* in->error is about this run, not about the file: reject the run with it, and clear it. */
 void capo_text_fault(struct reader *r);
 
-/* The number of a host by its name, new names included; -1 when there is no room or @name has no or too many bytes. */
+/* The number of a host by its name, new names included; -1 when there is no room or @name has no or
+ * too many bytes. */
 int capo_text_host(struct reader *r, const char *name, size_t size);
 
-/* nccl-tests' line of a device, "#  Rank  3 Group  0 Pid 123 on host device  3 ...": its rank and host. */
+/* nccl-tests' line of a device, "#  Rank  3 Group  0 Pid 123 on host device  3 ...": its rank and
+ * host. */
 bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM]);
 
-/* @line without what was put before it, and without Open MPI's tags inside it, where pieces of a row were flushed; in place
- * (text_prefix.c). @task: 1 + the number that srun -l puts before what nccl-tests prints, as the lines so far show; 0 none. */
+/* @line without what was put before it, and without Open MPI's tags inside it, where pieces of a
+ * row were flushed; in place (text_prefix.c). @task: 1 + the number that srun -l puts before what
+ * nccl-tests prints, as the lines so far show; 0 none. */
 char *capo_text_untag(char *line, unsigned *task);
 
 /* Is it the beginning of a row: size, count and type? */
@@ -74,13 +81,15 @@ bool capo_text_begins_row(const char *text);
 /* A line that begins with '#', changed in place. 0, or -errno after the fault is said. */
 int capo_text_header(struct reader *r, char *line, unsigned n);
 
-/* KEY=VALUE words and program names in any other line, changed in place. 0, or -errno after the fault is said. */
+/* KEY=VALUE words and program names in any other line, changed in place. 0, or -errno after the
+ * fault is said. */
 int capo_text_labels(struct reader *r, char *text, unsigned line);
 
 /* The row being put together, if there is one, is over. 0, or -errno after the fault is said. */
 int capo_text_row_end(struct reader *r);
 
-/* The run is over: its rows go to the samples, or the reason why not to the notes. The next begins empty. 0, -errno. */
+/* The run is over: its rows go to the samples, or the reason why not to the notes. The next begins
+ * empty. 0, -errno. */
 int capo_text_run_end(struct reader *r);
 void capo_text_run_clear(struct reader *r);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL Inspector's records (plugins/profiler/inspector, formats v4.0 to v4.2), one object per collective and rank, back to
- * back or one per line; every process writes a file of its own.
+ * NCCL Inspector's records (plugins/profiler/inspector, formats v4.0 to v4.2), one object per
+ * collective and rank, back to back or one per line; every process writes a file of its own.
  *
- * Inspector tells calls apart by NCCL's seqNumber, which counts each collective of a communicator by itself, the same on all
- * ranks. A rank that waits for others measures the waiting: all-reduce, all-gather and reduce-scatter cannot end on any
- * rank before the last one has come, so the shortest rank's time is the transfer; where a root may be done early, the
- * longest is.
+ * Inspector tells calls apart by NCCL's seqNumber, which counts each collective of a communicator
+ * by itself, the same on all ranks. A rank that waits for others measures the waiting: all-reduce,
+ * all-gather and reduce-scatter cannot end on any rank before the last one has come, so the
+ * shortest rank's time is the transfer; where a root may be done early, the longest is.
  *
- * coll_msg_size_bytes is the count that the program gave times the size of an element: of all-gather and reduce-scatter
- * one rank's share (inspectorComputeOpBw() there multiplies it by the ranks).
+ * coll_msg_size_bytes is the count that the program gave times the size of an element: of
+ * all-gather and reduce-scatter one rank's share (inspectorComputeOpBw() there multiplies it by the
+ * ranks).
  */
 #include <errno.h>
 #include <limits.h>
@@ -26,7 +27,8 @@
 struct inspector_call {
         uint64_t comm, bytes;
         double us;
-        uint32_t sn, file, host, line; /* file, host: numbers in struct inspector; host UINT32_MAX: not said */
+        uint32_t sn, file, host,
+                line; /* file, host: numbers in struct inspector; host UINT32_MAX: not said */
         int n_ranks, n_nodes;
         uint8_t call, make, ran, channels;
 };
@@ -76,7 +78,8 @@ static unsigned make_of(const char *source)
         return strstr(source, "cpu") ? CAPO_MAKE_HOST : CAPO_MAKE_UNKNOWN;
 }
 
-/* The number of @name in @names, which has it from now on; UINT32_MAX: no memory. Most records have the name of the one before. */
+/* The number of @name in @names, which has it from now on; UINT32_MAX: no memory. Most records have
+ * the name of the one before. */
 static uint32_t name_of(struct inspector_names *names, const char *name)
 {
         if (names->n && !strcmp(names->v[names->last], name))
@@ -85,7 +88,8 @@ static uint32_t name_of(struct inspector_names *names, const char *name)
                 if (!strcmp(names->v[i], name))
                         return (uint32_t)(names->last = i);
         }
-        if (capo_array_room(&names->v, names->n, sizeof *names->v) < 0 || !(names->v[names->n] = strdup(name)))
+        if (capo_array_room(&names->v, names->n, sizeof *names->v) < 0 ||
+            !(names->v[names->n] = strdup(name)))
                 return UINT32_MAX;
         return (uint32_t)(names->last = names->n++);
 }
@@ -99,19 +103,22 @@ static void names_finish(struct inspector_names *names)
 
 int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line)
 {
-        const json_t *header = json_object_get(o, "header"), *perf = json_object_get(o, "coll_perf");
+        const json_t *header = json_object_get(o, "header"),
+                     *perf = json_object_get(o, "coll_perf");
         const char *host = json_str(json_object_get(o, "metadata"), "hostname");
         struct inspector_call h = {.line = line, .host = UINT32_MAX};
         unsigned kind;
 
         if (!json_is_object(header))
-                return capo_input_error(in, line,
-                                        "expected \"header\" (NCCL Inspector) or \"results\" (nccl-tests -J)");
+                return capo_input_error(
+                        in, line,
+                        "expected \"header\" (NCCL Inspector) or \"results\" (nccl-tests -J)");
         if (!json_is_object(perf))
                 return 0; /* p2p_perf, dump_stats, ... */
         h.call = (uint8_t)capo_call_find(json_str(perf, "coll"));
         if (!h.call)
-                return capo_input_error(in, line, "coll_perf.coll: expected a collective, found \"%s\"",
+                return capo_input_error(in, line,
+                                        "coll_perf.coll: expected a collective, found \"%s\"",
                                         json_str(perf, "coll"));
         h.bytes = json_count(perf, "coll_msg_size_bytes", 0, JSON_BYTES_MAX);
         h.us = json_num(perf, "coll_exec_time_us", 0);
@@ -132,8 +139,9 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         kind = capo_call_kind(h.call);
         if (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER) {
                 if (h.bytes > JSON_BYTES_MAX / (unsigned)h.n_ranks)
-                        return capo_input_error(in, line,
-                                                "coll_msg_size_bytes: expected bytes, found more than there are");
+                        return capo_input_error(
+                                in, line,
+                                "coll_msg_size_bytes: expected bytes, found more than there are");
                 h.bytes *= (unsigned)h.n_ranks;
         }
         h.file = name_of(&all->files, in->path);
@@ -147,7 +155,8 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
 }
 
 /* Once every node has said its name; some of them tell nothing. */
-static int say_hosts(const struct inspector *all, const struct inspector_run *r, struct capo_trial *t)
+static int say_hosts(const struct inspector *all, const struct inspector_run *r,
+                     struct capo_trial *t)
 {
         _cleanup_free_ const char **names = calloc(all->hosts.n + 1, sizeof *names);
         _cleanup_free_ bool *seen = calloc(all->hosts.n + 1, sizeof *seen);
@@ -169,7 +178,8 @@ static int say_hosts(const struct inspector *all, const struct inspector_run *r,
 }
 
 /* The run of @r into in->set. Return: its number; -EINVAL, said; -ENOMEM. */
-static int64_t add_run(struct capo_input *in, const struct inspector *all, const struct inspector_run *r)
+static int64_t add_run(struct capo_input *in, const struct inspector *all,
+                       const struct inspector_run *r)
 {
         const struct inspector_call *h = r->earliest;
         struct capo_trial run = {.source = all->files.v[h->file],
@@ -207,7 +217,8 @@ static int add_calls(struct capo_input *in, const struct inspector_call *v, size
 
                 for (k = i + 1; k < n && h->comm && !same_call(&v[k], h); k++)
                         ;
-                if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_REDUCESCATTER)
+                if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER &&
+                    kind != CAPO_KIND_REDUCESCATTER)
                         h = &v[k - 1];
                 s = (struct capo_sample){.bytes = h->bytes,
                                          .us = h->us,
@@ -226,10 +237,11 @@ static int add_calls(struct capo_input *in, const struct inspector_call *v, size
                 if (s.want && s.ran &&
                     ((CAPO_ALGO_OF(s.want) && CAPO_ALGO_OF(s.want) != CAPO_ALGO_OF(s.ran)) ||
                      (CAPO_PROTO_OF(s.want) && CAPO_PROTO_OF(s.want) != CAPO_PROTO_OF(s.ran))))
-                        return capo_input_error(in, 0,
-                                                "contradicting labels: the command line says %s %s, the file %s %s",
-                                                capo_ran_algo(s.want), capo_ran_proto(s.want), capo_ran_algo(s.ran),
-                                                capo_ran_proto(s.ran));
+                        return capo_input_error(
+                                in, 0,
+                                "contradicting labels: the command line says %s %s, the file %s %s",
+                                capo_ran_algo(s.want), capo_ran_proto(s.want), capo_ran_algo(s.ran),
+                                capo_ran_proto(s.ran));
                 if (capo_samples_add(in->set, &s) < 0)
                         return -ENOMEM;
         }
@@ -275,7 +287,8 @@ int inspector_samples(struct capo_input *in, struct inspector *all)
         qsort(runs, n, sizeof *runs, by_earliest);
         for (size_t i = 0; i < n; i++) {
                 int64_t run = add_run(in, all, &runs[i]);
-                int e = run < 0 ? (int)run : add_calls(in, all->v + runs[i].first, runs[i].n, (uint32_t)run);
+                int e = run < 0 ? (int)run
+                                : add_calls(in, all->v + runs[i].first, runs[i].n, (uint32_t)run);
 
                 if (e < 0) {
                         in->set->n = before;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one of capo's logs says of itself: the process, its communicators, and the candidates that rules stand for. */
+/* What one of capo's logs says of itself: the process, its communicators, and the candidates that
+ * rules stand for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static void read_settings(struct log_said *f, const char *text)
 {
         char name[48], setting[64];
 
-        for (int n = 0; sscanf(text, " %47[^= ]=%63s%n", name, setting, &n) == 2 && n; text += n, n = 0) {
+        for (int n = 0; sscanf(text, " %47[^= ]=%63s%n", name, setting, &n) == 2 && n;
+             text += n, n = 0) {
                 capo_settings_add(&f->settings, name, setting);
                 n += (int)strcspn(text + n, " "); /* of a longer one the beginning */
         }
@@ -34,7 +36,8 @@ static void read_info(struct log_said *f, const struct capo_log_frame *frame)
                         continue;
                 snprintf(value, sizeof value, "%.*s", (int)line.n_value, line.value);
                 if (capo_info_is(&line, CAPO_INFO_NCCL_VERSION)) {
-                        f->nccl = (uint32_t)(strchr(value, '.') ? capo_nccl_named(value) : capo_nccl_code(atoi(value)));
+                        f->nccl = (uint32_t)(strchr(value, '.') ? capo_nccl_named(value)
+                                                                : capo_nccl_code(atoi(value)));
                 } else if (capo_info_is(&line, CAPO_INFO_NCCL_ALGO)) {
                         f->env_algo = (uint8_t)capo_algo_find(value);
                         f->env_several |= f->env_algo == 0;
@@ -76,14 +79,15 @@ static void read_rules(struct log_said *f, const struct capo_log_frame *frame)
                 if (!capo_rules_row(text, &row) || row.rule > 65535)
                         continue;
                 f->sweep |= row.candidate;
-                f->candidates[row.rule] =
-                        (struct log_candidate){row.candidate,
-                                               {CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
-                                                (uint8_t)row.channels, row.chunk}};
+                f->candidates[row.rule] = (struct log_candidate){
+                        row.candidate,
+                        {CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
+                         (uint8_t)row.channels, row.chunk}};
         }
 }
 
-enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, struct log_want *want)
+enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran,
+                             struct log_want *want)
 {
         bool both = CAPO_ALGO_OF(ran) && CAPO_PROTO_OF(ran);
 
@@ -91,7 +95,8 @@ enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ra
         if (capo_ran_beside(ran)) /* whatever a tuner or a variable wanted: it decided nothing */
                 return LOG_KNOWN;
         if (rule == 0 && f->env_several && !(f->env_algo && f->env_proto)) {
-                want->algo_proto = both ? ran : 0; /* not NCCL's own choice, but what ran is known or not */
+                want->algo_proto =
+                        both ? ran : 0; /* not NCCL's own choice, but what ran is known or not */
                 return both ? LOG_KNOWN : LOG_UNKNOWN;
         }
         if (rule == 0) {
@@ -107,8 +112,9 @@ enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ra
         if (!ran)
                 return LOG_UNNAMED;
         *want = (struct log_want){.algo_proto = ran,
-                                  .chunk = capo_nccl_has((int)f->nccl, CAPO_NCCL_CHUNK) ? f->candidates[rule].want.chunk
-                                                                                        : 0};
+                                  .chunk = capo_nccl_has((int)f->nccl, CAPO_NCCL_CHUNK)
+                                                   ? f->candidates[rule].want.chunk
+                                                   : 0};
         return LOG_KNOWN;
 }
 
@@ -131,7 +137,8 @@ int log_said_read(struct log_said *f, struct capo_log *log)
                         read_info(f, &frame);
                 else if (frame.type == CAPO_FRAME_RULES)
                         read_rules(f, &frame);
-                else if (frame.type == CAPO_FRAME_COMM && capo_log_comm(&frame, &comm, &name) == 0) {
+                else if (frame.type == CAPO_FRAME_COMM &&
+                         capo_log_comm(&frame, &comm, &name) == 0) {
                         if (comm.id < MAX_COMMS) {
                                 f->comm[comm.id] = comm;
                                 f->has_comm[comm.id] = true;

@@ -12,7 +12,8 @@
 
 enum { MAX_COMMS = 4096 };
 
-/* A candidate of a sweep, as a RULES frame names it: "candidate <id> <algo> <proto> <channels>", tabs between. */
+/* A candidate of a sweep, as a RULES frame names it: "candidate <id> <algo> <proto> <channels>",
+ * tabs between. */
 struct log_want {
         uint8_t algo_proto, channels;
         uint32_t chunk;
@@ -43,7 +44,8 @@ struct log_said {
 struct log_said *log_said_new(void);
 void log_said_free(struct log_said *f);
 
-/** log_said_read() - what later frames lean on, whatever their order: the first pass. 0, or -errno of the reader. */
+/** log_said_read() - what later frames lean on, whatever their order: the first pass. 0, or -errno
+ * of the reader. */
 int log_said_read(struct log_said *f, struct capo_log *log);
 
 /** log_said_comm() - the communicator that records call @id; NULL when the log does not have it. */
@@ -55,8 +57,10 @@ enum log_known {
         LOG_UNNAMED  /* decided by something this log does not name */
 };
 
-/** log_said_want() - what was forced for a call: nothing without a rule; a sweep's candidate; a profile's row shows as
- * what ran, with a chunk of its own. @want is set, to nothing unless LOG_KNOWN. */
-enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, struct log_want *want);
+/** log_said_want() - what was forced for a call: nothing without a rule; a sweep's candidate; a
+ * profile's row shows as what ran, with a chunk of its own. @want is set, to nothing unless
+ * LOG_KNOWN. */
+enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran,
+                             struct log_want *want);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL says about itself when NCCL_DEBUG=INFO: its release, the variables it obeys, its tuning table, and with
- * NCCL_DEBUG_SUBSYS=TUNING each decision. The words are NCCL's (2.29.7 src/enqueue.cc, src/graph/tuning.cc,
- * src/misc/param.cc); decisions are text from 2.24 on and numbers before, with or without the collective's name.
+ * What NCCL says about itself when NCCL_DEBUG=INFO: its release, the variables it obeys, its tuning
+ * table, and with NCCL_DEBUG_SUBSYS=TUNING each decision. The words are NCCL's (2.29.7
+ * src/enqueue.cc, src/graph/tuning.cc, src/misc/param.cc); decisions are text from 2.24 on and
+ * numbers before, with or without the collective's name.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,8 +18,9 @@
 #include "profiles/import/import_private.h"
 
 /* NCCL's ncclFunc_t order, which is also the order of the table's rows. */
-static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE, CAPO_CALL_ALLGATHER,
-                                                      CAPO_CALL_REDUCESCATTER, CAPO_CALL_ALLREDUCE};
+static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE,
+                                                      CAPO_CALL_ALLGATHER, CAPO_CALL_REDUCESCATTER,
+                                                      CAPO_CALL_ALLREDUCE};
 
 static int compare_question(unsigned call, uint64_t bytes, const struct capo_decision *d)
 {
@@ -66,7 +68,8 @@ static void add_decision(struct capo_nccl_log *log, struct capo_decision d)
                 log->decisions[log->n_decisions++] = d;
 }
 
-/* "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", or "1024 Bytes -> Algo 1 proto 0 time 12.3" */
+/* "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", or "1024 Bytes -> Algo 1
+ * proto 0 time 12.3" */
 static bool parse_decision(struct capo_nccl_log *log, const char *text, unsigned line)
 {
         const char *arrow = strstr(text, " Bytes -> Algo ");
@@ -140,16 +143,19 @@ static bool table_row(struct capo_nccl_log *log, const char *text, unsigned line
 
 void capo_settings_add(struct capo_settings *settings, const char *name, const char *value)
 {
-        static const char *const other[] = {
-                "NCCL_ALGO",           "NCCL_PROTO",           "NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS",
-                "NCCL_COMM_ID",        "NCCL_HOSTID",          "NCCL_VERSION",       "NCCL_TUNER_PLUGIN",
-                "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_HOME",          "NCCL_SOCKET_IFNAME",
-                "NCCL_PROFILER_PLUGIN"};
+        static const char *const other[] = {"NCCL_ALGO",           "NCCL_PROTO",
+                                            "NCCL_MAX_NCHANNELS",  "NCCL_MIN_NCHANNELS",
+                                            "NCCL_COMM_ID",        "NCCL_HOSTID",
+                                            "NCCL_VERSION",        "NCCL_TUNER_PLUGIN",
+                                            "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
+                                            "NCCL_HOME",           "NCCL_SOCKET_IFNAME",
+                                            "NCCL_PROFILER_PLUGIN"};
         char old[sizeof settings->text], *out = settings->text, item[96];
         size_t n = strlen(name);
         bool done = false;
 
-        if (strncmp(name, "NCCL_", 5) || !strncmp(name, "NCCL_DEBUG", 10) || !strncmp(name, "NCCL_INSPECTOR", 14))
+        if (strncmp(name, "NCCL_", 5) || !strncmp(name, "NCCL_DEBUG", 10) ||
+            !strncmp(name, "NCCL_INSPECTOR", 14))
                 return;
         for (size_t i = 0; i < N_ELEMENTS(other); i++) {
                 if (!strcmp(name, other[i]))
@@ -192,7 +198,8 @@ static void parse_environment(struct capo_nccl_log *log, const char *text)
                 log->env_several = true;
 }
 
-/* A plugin that decides in NCCL's place: "TUNER/Plugin: Using AWS OFI (v4)", "Using tuner plugin nccl_ofi_tuner". */
+/* A plugin that decides in NCCL's place: "TUNER/Plugin: Using AWS OFI (v4)", "Using tuner plugin
+ * nccl_ofi_tuner". */
 static void parse_plugin(struct capo_nccl_log *log, const char *text)
 {
         static const char *const marks[] = {"TUNER/Plugin: Using ", "Using tuner plugin "};
@@ -212,7 +219,8 @@ static void parse_plugin(struct capo_nccl_log *log, const char *text)
         }
 }
 
-/* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": NVLink domains count as one node there. */
+/* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": NVLink domains count as
+ * one node there. */
 static void parse_nodes(struct capo_nccl_log *log, const char *text)
 {
         const char *p = strstr(text, " nNodes ");
@@ -234,13 +242,15 @@ void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned li
         parse_nodes(log, text);
         p = strstr(text, "cudaDriverVersion ");
         if (p && sscanf(p + 18, "%d", &driver) == 1 && driver >= 1000)
-                snprintf(log->driver, sizeof log->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
+                snprintf(log->driver, sizeof log->driver, "CUDA %d.%d", driver / 1000,
+                         driver % 1000 / 10);
         p = strstr(text, "NCCL version ");
         if (p && capo_nccl_named(p + 13))
                 log->version = (uint32_t)capo_nccl_named(p + 13);
 }
 
-const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call, uint64_t bytes)
+const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call,
+                                              uint64_t bytes)
 {
         static const unsigned nameless = 0; /* lines of 2.23 and older do not name the collective */
 
@@ -267,7 +277,8 @@ const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigne
 unsigned capo_nccl_log_call(struct capo_nccl_log *log)
 {
         merge_decisions(log);
-        return log->n_decisions && log->decisions[0].call == log->decisions[log->n_decisions - 1].call
+        return log->n_decisions &&
+                               log->decisions[0].call == log->decisions[log->n_decisions - 1].call
                        ? log->decisions[0].call
                        : CAPO_CALL_NONE;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run says of itself before its rows: nccl-tests' own header lines ("# nThread", "# Rank", column heads), and
- * the labels that people write between runs. Both are facts about the run being read, or the sign that another begins.
+ * What a run says of itself before its rows: nccl-tests' own header lines ("# nThread", "# Rank",
+ * column heads), and the labels that people write between runs. Both are facts about the run being
+ * read, or the sign that another begins.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -34,15 +35,18 @@ static unsigned call_of_program(const char *text)
 
 /* ---- labels ---- */
 
-static int report_conflict(struct reader *r, unsigned line, const char *what, const char *a, const char *b)
+static int report_conflict(struct reader *r, unsigned line, const char *what, const char *a,
+                           const char *b)
 {
-        return capo_input_error(r->in, line, "contradicting labels: %s %s here, %s before", what, a, b);
+        return capo_input_error(r->in, line, "contradicting labels: %s %s here, %s before", what, a,
+                                b);
 }
 
 /* NCCL_ALGO or NCCL_PROTO that is no single word: NCCL's own choice, or a list. */
 static int not_one(struct block *b, const char *value)
 {
-        *(!strcasecmp(value, "auto") || !strcasecmp(value, "default") ? &b->auto_said : &b->several) = true;
+        *(!strcasecmp(value, "auto") || !strcasecmp(value, "default") ? &b->auto_said
+                                                                      : &b->several) = true;
         return 1;
 }
 
@@ -61,7 +65,8 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                 if (!algo)
                         return not_one(b, value);
                 if (b->algo && b->algo != algo)
-                        return report_conflict(r, line, "algorithm", capo_algo_name(algo), capo_algo_name(b->algo));
+                        return report_conflict(r, line, "algorithm", capo_algo_name(algo),
+                                               capo_algo_name(b->algo));
                 b->algo = (uint8_t)algo;
         } else if (!strcasecmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
                 unsigned proto = capo_proto_find(value);
@@ -69,32 +74,39 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                 if (!proto)
                         return not_one(b, value);
                 if (b->proto && b->proto != proto)
-                        return report_conflict(r, line, "protocol", capo_proto_name(proto), capo_proto_name(b->proto));
+                        return report_conflict(r, line, "protocol", capo_proto_name(proto),
+                                               capo_proto_name(b->proto));
                 b->proto = (uint8_t)proto;
         } else if (!strcasecmp(key, "CHANNELS") || !strcasecmp(key, "NCCL_MAX_NCHANNELS")) {
                 if (capo_size_parse(value, &n) < 0 || n > 127)
-                        return capo_input_error(r->in, line, "%s: expected a number of channels, found \"%s\"", key,
-                                                value);
+                        return capo_input_error(r->in, line,
+                                                "%s: expected a number of channels, found \"%s\"",
+                                                key, value);
                 b->channels = (uint8_t)n;
-        } else if (!strcasecmp(key, "GPUS") || !strcasecmp(key, "RANKS") || !strcasecmp(key, "NRANKS")) {
+        } else if (!strcasecmp(key, "GPUS") || !strcasecmp(key, "RANKS") ||
+                   !strcasecmp(key, "NRANKS")) {
                 if (capo_size_parse(value, &n) < 0 || n < 1 || n > 1000000)
-                        return capo_input_error(r->in, line, "%s: expected a number of ranks, found \"%s\"", key,
+                        return capo_input_error(r->in, line,
+                                                "%s: expected a number of ranks, found \"%s\"", key,
                                                 value);
                 b->run.n_ranks = (int)n;
         } else if (!strcasecmp(key, "NODES") || !strcasecmp(key, "NNODES")) {
                 if (capo_size_parse(value, &n) < 0 || n < 1 || n > 100000)
-                        return capo_input_error(r->in, line, "%s: expected a number of nodes, found \"%s\"", key,
+                        return capo_input_error(r->in, line,
+                                                "%s: expected a number of nodes, found \"%s\"", key,
                                                 value);
                 b->run.n_nodes = (int)n;
         } else if (!strcasecmp(key, "LAYOUT")) {
                 if (capo_input_layout(value, &b->run) < 0)
-                        return capo_input_error(r->in, line,
-                                                "LAYOUT: expected ranks per node such as 3+5, found \"%s\"", value);
+                        return capo_input_error(
+                                r->in, line,
+                                "LAYOUT: expected ranks per node such as 3+5, found \"%s\"", value);
         } else if (!strcasecmp(key, "NCCL") || !strcasecmp(key, "NCCL_VERSION")) {
                 b->run.nccl = (uint32_t)capo_nccl_named(value);
         } else if (!strcasecmp(key, "COLL") || !strcasecmp(key, "COLLECTIVE")) {
                 b->call = (uint8_t)capo_call_find(value);
-        } else if (!strcasecmp(key, "TREE_THRESHOLD") || !strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
+        } else if (!strcasecmp(key, "TREE_THRESHOLD") || !strcasecmp(key, "SIZE") ||
+                   !strcasecmp(key, "REP")) {
                 ; /* known, says nothing about what ran */
         } else if (!strncmp(key, "NCCL_", 5)) {
                 capo_settings_add(&b->settings, key, value);
@@ -126,12 +138,14 @@ static bool has_label(const char *text)
         return false;
 }
 
-/* The grammar of docs/store.md: is it a label, or a command line? Anything else that names a setting is prose about some
- * run, and nobody knows which. */
+/* The grammar of docs/store.md: is it a label, or a command line? Anything else that names a
+ * setting is prose about some run, and nobody knows which. */
 static bool is_label_or_command(const char *text)
 {
-        static const char *const said[] = {"rep", "repeat", "run", "trial", "iteration", "round", "size", "test"};
-        static const char *const launchers[] = {"$", "+", "mpirun", "mpiexec", "srun", "torchrun", "env", "export"};
+        static const char *const said[] = {"rep",       "repeat", "run",  "trial",
+                                           "iteration", "round",  "size", "test"};
+        static const char *const launchers[] = {"$",    "+",        "mpirun", "mpiexec",
+                                                "srun", "torchrun", "env",    "export"};
         char copy[1024], *save = NULL;
         bool first = true;
 
@@ -144,7 +158,8 @@ static bool is_label_or_command(const char *text)
 
                 while (end > w && end[-1] == ',')
                         *--end = 0;
-                known = !w[strspn(w, "#=-*>:")] || (isdigit((unsigned char)*w) && !w[strspn(w, "0123456789./:xKMGB")]);
+                known = !w[strspn(w, "#=-*>:")] ||
+                        (isdigit((unsigned char)*w) && !w[strspn(w, "0123456789./:xKMGB")]);
 
                 for (size_t i = 0; i < N_ELEMENTS(launchers) && first; i++) {
                         if (!strcmp(w, launchers[i]))
@@ -174,13 +189,15 @@ static bool is_test_command(const char *text)
         return is_label_or_command(text);
 }
 
-/* The KEY=VALUE behind a comma of @word, which ends there, as it does before commas at its end; NULL: there is none. */
+/* The KEY=VALUE behind a comma of @word, which ends there, as it does before commas at its end;
+ * NULL: there is none. */
 static char *next_pair(char *word)
 {
         size_t n = strlen(word);
 
         for (char *p = word; (p = strchr(p, ',')); p++) {
-                size_t key = strspn(p + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+                size_t key = strspn(
+                        p + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
 
                 if (!key || p[1 + key] != '=')
                         continue;
@@ -209,9 +226,11 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         call = call_of_program(text);
         if (!has_label(text) && !runs && !(call && !is_block_used(&r->block)))
                 return 0;
-        /* A label line after rows, or one that repeats what is already said (its run printed nothing), opens a run. */
+        /* A label line after rows, or one that repeats what is already said (its run printed
+         * nothing), opens a run. */
         if ((has_label(text) || runs) &&
-            (is_block_used(&r->block) || (mark && r->block.label_line && r->block.n_devices == 0))) {
+            (is_block_used(&r->block) ||
+             (mark && r->block.label_line && r->block.n_devices == 0))) {
                 e = capo_text_run_end(r);
                 if (e < 0)
                         return e;
@@ -222,8 +241,10 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                 r->block.unsure_line = line;
                 return 0;
         }
-        for (char *save = NULL, *word = strtok_r(text, " \t'\"", &save); word; word = strtok_r(NULL, " \t'\"", &save)) {
-                for (char *next; word; word = next) { /* "ALGO=Ring,PROTO=LL" are two, "ALGO=Ring,Tree" is one */
+        for (char *save = NULL, *word = strtok_r(text, " \t'\"", &save); word;
+             word = strtok_r(NULL, " \t'\"", &save)) {
+                for (char *next; word;
+                     word = next) { /* "ALGO=Ring,PROTO=LL" are two, "ALGO=Ring,Tree" is one */
                         char *eq;
 
                         next = next_pair(word);
@@ -295,10 +316,12 @@ static int device_line(struct reader *r, const char *line, unsigned n, int rank,
                 gpu[--i] = 0;
         if (rank == 0 && b->device_rank0++ > 0)
                 capo_text_reject(
-                        b, "rank 0 is listed more than once: the processes ran alone, each as its own job of one rank "
-                           "(nccl-tests built without MPI?)");
+                        b,
+                        "rank 0 is listed more than once: the processes ran alone, each as its own job of one rank "
+                        "(nccl-tests built without MPI?)");
         if (b->run.gpu[0] && gpu[0] && strncmp(b->run.gpu, gpu, sizeof b->run.gpu - 1))
-                capo_text_reject(b, "two kinds of GPU in one run, \"%s\" and \"%s\"", b->run.gpu, gpu);
+                capo_text_reject(b, "two kinds of GPU in one run, \"%s\" and \"%s\"", b->run.gpu,
+                                 gpu);
         else
                 snprintf(b->run.gpu, sizeof b->run.gpu, "%.47s", gpu);
         index = capo_text_host(r, host, strlen(host));
@@ -310,7 +333,8 @@ static int device_line(struct reader *r, const char *line, unsigned n, int rank,
         return 0;
 }
 
-/* The column heads: "#   size  count  type  redop  root  time  algbw  busbw  #wrong  time ..." and their units. */
+/* The column heads: "#   size  count  type  redop  root  time  algbw  busbw  #wrong  time ..." and
+ * their units. */
 static int column_line(struct reader *r, const char *line, unsigned n)
 {
         struct block *b = &r->block;
@@ -330,11 +354,13 @@ static int column_line(struct reader *r, const char *line, unsigned n)
                 return 1;
         }
         if (strstr(line, "(elements)")) {
-                if (!strstr(line, "(B)") || !strstr(line, "(us)") || !strstr(line, "(GB/s)") || strstr(line, "(ms)"))
-                        return capo_input_error(r->in, n,
-                                                "units: expected sizes in (B), times in (us) and (GB/s), found "
-                                                "\"%.80s\"",
-                                                line);
+                if (!strstr(line, "(B)") || !strstr(line, "(us)") || !strstr(line, "(GB/s)") ||
+                    strstr(line, "(ms)"))
+                        return capo_input_error(
+                                r->in, n,
+                                "units: expected sizes in (B), times in (us) and (GB/s), found "
+                                "\"%.80s\"",
+                                line);
                 return 1;
         }
         return 0;
@@ -369,7 +395,8 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
         if (!b->run.line)
                 b->run.line = n;
         if (strstr(line, "nccl-tests") &&
-            sscanf(line, "# nccl-tests version %*s nccl-headers=%lu nccl-library=%lu", &headers, &library) == 2) {
+            sscanf(line, "# nccl-tests version %*s nccl-headers=%lu nccl-library=%lu", &headers,
+                   &library) == 2) {
                 b->run.nccl = (uint32_t)capo_nccl_code((int)library);
                 return 0;
         }
@@ -378,7 +405,8 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
                 const char *graph = strstr(line, "graph: ");
 
                 /* "warmup iters: 5 iters: 20": the second */
-                for (const char *q; (q = strstr(p + 1, " iters: ")) && q > p && strncmp(q - 4, " agg", 4); p = q)
+                for (const char *q;
+                     (q = strstr(p + 1, " iters: ")) && q > p && strncmp(q - 4, " agg", 4); p = q)
                         ;
                 sscanf(p, " iters: %u", &iterations);
                 b->run.iterations = iterations ? iterations : 1;
@@ -389,7 +417,8 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
         e = column_line(r, line, n);
         if (e)
                 return e < 0 ? e : 0;
-        if (strstr(line, "Out of") && sscanf(line, "# Out of bounds values : %lu", &wrong) == 1 && wrong > 0)
+        if (strstr(line, "Out of") && sscanf(line, "# Out of bounds values : %lu", &wrong) == 1 &&
+            wrong > 0)
                 capo_text_reject(b, "%lu values out of bounds: its results are wrong", wrong);
         return capo_text_labels(r, line, n);
 }

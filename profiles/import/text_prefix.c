@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What launchers, log drivers and terminals put before a line of nccl-tests' output, or inside it. */
+/* What launchers, log drivers and terminals put before a line of nccl-tests' output, or inside it.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static void strip_colours(char *line)
         *out = 0;
 }
 
-/* How many characters of @line a launcher or a container's log driver put before the text; 0: none. */
+/* How many characters of @line a launcher or a container's log driver put before the text; 0: none.
+ */
 static int measure_prefix(const char *line)
 {
         int n = 0, stamp = 0, zone;
@@ -35,9 +37,11 @@ static int measure_prefix(const char *line)
                 n = measure_prefix(line + 1);
                 return n && line[1 + n] == ']' ? 2 + n : 0;
         }
-        if (*line != '[' && *line != '(' && !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
+        if (*line != '[' && *line != '(' &&
+            !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
                 return 0;
-        /* Open MPI --tag-output: "[1,0]<stdout>:", from release 5 on "[prterun-node1-4711@1,0]<stdout>: " */
+        /* Open MPI --tag-output: "[1,0]<stdout>:", from release 5 on
+         * "[prterun-node1-4711@1,0]<stdout>: " */
         if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
                 return n;
         if (sscanf(line, "[prterun-%*[^]@]@%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
@@ -57,7 +61,9 @@ static int measure_prefix(const char *line)
         /* kubectl logs --prefix: "[pod/name/container]"; torchrun: "[default0]:"; "[rank0]:" */
         if (sscanf(line, "[pod/%*[^]]]%n", &n) == 0 && n)
                 return n;
-        if ((sscanf(line, "[default%u]:%n", &a, &n) == 1 || sscanf(line, "[rank%u]:%n", &a, &n) == 1) && n)
+        if ((sscanf(line, "[default%u]:%n", &a, &n) == 1 ||
+             sscanf(line, "[rank%u]:%n", &a, &n) == 1) &&
+            n)
                 return n;
         /* Ray: "(worker pid=123, ip=10.0.0.1)" */
         if (sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u,%*[^)])%n", &a, &n) == 1 && n)
@@ -93,5 +99,6 @@ char *capo_text_untag(char *line, unsigned *task)
         n += 1 + (int)strspn(line + n + 1, " \t");
         if (line[n] == '#' || capo_text_begins_row(line + n))
                 *task = number;
-        return *task == number ? line + n : line; /* pieces of rows too, of the task that prints rows */
+        return *task == number ? line + n
+                               : line; /* pieces of rows too, of the task that prints rows */
 }

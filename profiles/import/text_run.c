@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a run: what its header, its labels, NCCL's log lines and the user's flags said must agree on the
- * collective, the ranks and what was forced; then its rows become samples. A run that cannot be trusted is left out
- * whole, with the reason.
+ * The end of a run: what its header, its labels, NCCL's log lines and the user's flags said must
+ * agree on the collective, the ranks and what was forced; then its rows become samples. A run that
+ * cannot be trusted is left out whole, with the reason.
  */
 #include <errno.h>
 #include <math.h>
@@ -43,8 +43,8 @@ void capo_text_fault(struct reader *r)
         *r->in->error = 0;
 }
 
-/* Ranks that the bandwidths of row @r allow, by nccl-tests' convention: they are printed with two digits behind the
- * point, so few bytes and many ranks allow many. */
+/* Ranks that the bandwidths of row @r allow, by nccl-tests' convention: they are printed with two
+ * digits behind the point, so few bytes and many ranks allow many. */
 static void narrow_ranks(const struct row *r, unsigned kind, double *lo, double *hi)
 {
         double f = r->busbw / r->algbw, half = 0.0055 * (1 + f) / r->algbw, at[2];
@@ -61,9 +61,10 @@ static void narrow_ranks(const struct row *r, unsigned kind, double *lo, double 
         *hi = fmin(*hi, at[1]);
 }
 
-/* Ranks from the bandwidths, where exactly one number fits all rows; else 0, and *@factor is busbw/algbw of the fastest row
- * where that is large enough to tell. */
-static int ranks_by_bandwidth(const struct block *b, unsigned call, double *factor, double *lo, double *hi)
+/* Ranks from the bandwidths, where exactly one number fits all rows; else 0, and *@factor is
+ * busbw/algbw of the fastest row where that is large enough to tell. */
+static int ranks_by_bandwidth(const struct block *b, unsigned call, double *factor, double *lo,
+                              double *hi)
 {
         unsigned kind = capo_call_kind(call);
         double best = 0;
@@ -103,20 +104,23 @@ static int settle_ranks(struct reader *r)
 
         if (b->n_devices && !run->layout[0]) {
                 for (int i = 0; i < r->n_hosts; i++) {
-                        if (r->on_host[i] && capo_layout_add(&layout, (uint32_t)r->on_host[i], 1) < 0)
+                        if (r->on_host[i] &&
+                            capo_layout_add(&layout, (uint32_t)r->on_host[i], 1) < 0)
                                 break;
                 }
                 if (run->n_ranks && run->n_ranks != b->n_devices)
-                        return capo_input_error(r->in, b->label_line,
-                                                "contradicting labels: %d ranks, but %d devices are listed",
-                                                run->n_ranks, b->n_devices);
+                        return capo_input_error(
+                                r->in, b->label_line,
+                                "contradicting labels: %d ranks, but %d devices are listed",
+                                run->n_ranks, b->n_devices);
                 run->n_ranks = b->n_devices;
                 run->n_nodes = b->n_hosts;
                 capo_layout_print(&layout, text, sizeof text);
                 if (strlen(text) < sizeof run->layout && layout.n_ranks == (uint32_t)b->n_devices)
                         strcpy(run->layout, text);
         }
-        if (b->log.n_nodes && run->n_ranks && b->log.n_nodes != run->n_nodes && run->n_ranks % b->log.n_nodes == 0) {
+        if (b->log.n_nodes && run->n_ranks && b->log.n_nodes != run->n_nodes &&
+            run->n_ranks % b->log.n_nodes == 0) {
                 run->n_nodes = b->log.n_nodes; /* hosts of one NVLink domain are one node to NCCL */
                 snprintf(text, sizeof text, "%dx%d", run->n_nodes, run->n_ranks / run->n_nodes);
                 if (capo_input_layout(text, run) < 0)
@@ -129,13 +133,15 @@ static int settle_ranks(struct reader *r)
         if (!run->n_ranks)
                 run->n_ranks = told;
         if (!run->n_ranks && !told && isfinite(hi) && floor(hi) > ceil(lo))
-                capo_text_reject(b,
-                                 "its bandwidths are those of %.0f to %.0f ranks, too many to tell; --layout says it",
-                                 ceil(lo), floor(hi));
+                capo_text_reject(
+                        b,
+                        "its bandwidths are those of %.0f to %.0f ranks, too many to tell; --layout says it",
+                        ceil(lo), floor(hi));
         if (run->n_ranks == 1)
                 capo_text_reject(b, "one rank: it ran alone, nothing was communicated");
         else if (run->n_ranks && factor > 0) {
-                double expected = capo_busbw_factor(capo_call_kind(b->call), (unsigned)run->n_ranks);
+                double expected =
+                        capo_busbw_factor(capo_call_kind(b->call), (unsigned)run->n_ranks);
 
                 if (fabs(factor - expected) > 0.02)
                         capo_text_reject(
@@ -162,9 +168,9 @@ static void settle_call(struct reader *r)
         b->call = (uint8_t)capo_nccl_log_call(&b->log);
         if (b->call)
                 return;
-        /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is broadcast or reduce;
-         * a reduction without root is an all-reduce or a reduce-scatter, by the factor of its bus bandwidth. All-gather
-         * and all-to-all look alike. */
+        /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is
+         * broadcast or reduce; a reduction without root is an all-reduce or a reduce-scatter, by
+         * the factor of its bus bandwidth. All-gather and all-to-all look alike. */
         ranks_by_bandwidth(b, CAPO_CALL_NONE, &factor, &lo, &hi);
         if (b->root >= 0)
                 b->call = b->rows[0].sample[0].op != 255 ? CAPO_CALL_REDUCE : CAPO_CALL_BROADCAST;
@@ -173,7 +179,8 @@ static void settle_call(struct reader *r)
 }
 
 /* What was forced is not certain: the run takes no part. */
-static __attribute__((format(printf, 2, 3))) void leave_out_run(struct block *b, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void leave_out_run(struct block *b, const char *format,
+                                                                ...)
 {
         va_list ap;
 
@@ -189,8 +196,8 @@ static bool is_choice_restricted(const struct block *b)
         return b->several || b->log.env_several;
 }
 
-/* What was forced: the user's flags, the label lines, NCCL's words about its environment, its tuning table; all that
- * speak must agree. */
+/* What was forced: the user's flags, the label lines, NCCL's words about its environment, its
+ * tuning table; all that speak must agree. */
 static int settle_choice(struct reader *r, uint8_t *want)
 {
         struct block *b = &r->block;
@@ -216,11 +223,13 @@ static int settle_choice(struct reader *r, uint8_t *want)
         }
         for (size_t i = 0; i < N_ELEMENTS(say); i++) {
                 if (algo && say[i].algo && algo != say[i].algo)
-                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s",
+                        return capo_input_error(r->in, b->run.line,
+                                                "contradicting labels: %s says %s, %s says %s",
                                                 who_algo, capo_algo_name(algo), say[i].who,
                                                 capo_algo_name(say[i].algo));
                 if (proto && say[i].proto && proto != say[i].proto)
-                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s",
+                        return capo_input_error(r->in, b->run.line,
+                                                "contradicting labels: %s says %s, %s says %s",
                                                 who_proto, capo_proto_name(proto), say[i].who,
                                                 capo_proto_name(say[i].proto));
                 if (say[i].algo) {
@@ -234,8 +243,10 @@ static int settle_choice(struct reader *r, uint8_t *want)
         }
         if (user && user->default_choice && (algo || (proto && proto != user->proto)))
                 return capo_input_error(
-                        r->in, b->run.line, "contradicting labels: the command line says NCCL chose, %s says %s",
-                        algo ? who_algo : who_proto, algo ? capo_algo_name(algo) : capo_proto_name(proto));
+                        r->in, b->run.line,
+                        "contradicting labels: the command line says NCCL chose, %s says %s",
+                        algo ? who_algo : who_proto,
+                        algo ? capo_algo_name(algo) : capo_proto_name(proto));
         *want = CAPO_ALGO_PROTO(algo, proto);
         if (algo || proto)
                 snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
@@ -260,11 +271,13 @@ static int settle_choice(struct reader *r, uint8_t *want)
                 r->labelled_line = b->label_line;
         if (is_choice_restricted(b) && !(algo && proto) && !(user && (user->algo || user->proto)) &&
             b->log.n_decisions == 0)
-                leave_out_run(b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
+                leave_out_run(b,
+                              "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
         return 0;
 }
 
-/* What ran, into @s. Return: 0; 1 it is not known and NCCL's choice was restricted; -EINVAL, said. */
+/* What ran, into @s. Return: 0; 1 it is not known and NCCL's choice was restricted; -EINVAL, said.
+ */
 static int fill_choice(struct reader *r, struct capo_sample *s, uint8_t want)
 {
         struct block *b = &r->block;
@@ -275,11 +288,13 @@ static int fill_choice(struct reader *r, struct capo_sample *s, uint8_t want)
         if (d && !d->split) {
                 s->ran = d->ran;
                 s->ran_channels = d->channels;
-                if ((algo && algo != CAPO_ALGO_OF(d->ran)) || (proto && proto != CAPO_PROTO_OF(d->ran)))
-                        return capo_input_error(r->in, d->line,
-                                                "contradicting labels: %s %s was forced, but %s %s ran at %llu bytes",
-                                                capo_algo_name(algo), capo_proto_name(proto), capo_ran_algo(d->ran),
-                                                capo_ran_proto(d->ran), (unsigned long long)s->bytes);
+                if ((algo && algo != CAPO_ALGO_OF(d->ran)) ||
+                    (proto && proto != CAPO_PROTO_OF(d->ran)))
+                        return capo_input_error(
+                                r->in, d->line,
+                                "contradicting labels: %s %s was forced, but %s %s ran at %llu bytes",
+                                capo_algo_name(algo), capo_proto_name(proto), capo_ran_algo(d->ran),
+                                capo_ran_proto(d->ran), (unsigned long long)s->bytes);
         }
         if (!want && is_choice_restricted(b))
                 s->want = s->ran; /* not NCCL's own choice, but what ran is known */
@@ -317,7 +332,8 @@ static int take_rows(struct reader *r, uint8_t want)
         uint32_t run;
 
         say_hosts(r);
-        for (const char *p = b->log.settings.text; *p;) { /* what NCCL heard, beside what its command line says */
+        for (const char *p = b->log.settings.text;
+             *p;) { /* what NCCL heard, beside what its command line says */
                 char name[48], value[64];
                 int n = 0;
 
@@ -376,12 +392,15 @@ int capo_text_run_end(struct reader *r)
         if (b->n_rows && !b->rejected) {
                 settle_call(r);
                 if (!b->call)
-                        capo_text_reject(b, "which collective it measured is not said; --coll NAME says it");
+                        capo_text_reject(
+                                b, "which collective it measured is not said; --coll NAME says it");
                 e = settle_ranks(r);
                 if (e == 0)
                         e = settle_choice(r, &want);
                 if (e == 0 && !b->rejected && !b->run.n_ranks)
-                        capo_text_reject(b, "on how many ranks it ran is not said; --layout 8 or 3+5 says it");
+                        capo_text_reject(
+                                b,
+                                "on how many ranks it ran is not said; --layout 8 or 3+5 says it");
                 if (e == 0 && !b->rejected)
                         e = take_rows(r, want);
         }
@@ -391,7 +410,8 @@ int capo_text_run_end(struct reader *r)
         }
         if (e == 0 && b->rejected) {
                 r->in->set->n_rejected++;
-                capo_samples_note(r->in->set, "%s:%u: run rejected: %s", r->in->path, b->run.line, b->rejected);
+                capo_samples_note(r->in->set, "%s:%u: run rejected: %s", r->in->path, b->run.line,
+                                  b->rejected);
         }
         capo_text_run_clear(r);
         return e;

@@ -56,8 +56,8 @@ static int add_number(struct reader *r, long number)
                 if (of->devs[i] == number)
                         return add_gpu_place(r, (int)i);
         }
-        return bad(r, -ENOENT, "no GPU %ld; this machine has %zu, numbered %d to %d", number, of->n_devs, of->devs[0],
-                   of->devs[of->n_devs - 1]);
+        return bad(r, -ENOENT, "no GPU %ld; this machine has %zu, numbered %d to %d", number,
+                   of->n_devs, of->devs[0], of->devs[of->n_devs - 1]);
 }
 
 static int read_gpu(struct reader *r)
@@ -75,15 +75,17 @@ static int read_gpu(struct reader *r)
                 return gpu < 0 ? bad(r, -ENOENT, "no GPU at %s", word) : add_gpu_place(r, gpu);
         }
         if (!isdigit((unsigned char)*word))
-                return bad(r, -EINVAL,
-                           "expected a GPU number, a range such as 0-3 or a bus id, as in 1,2,3+0-4 or 0:1,2,3;1:0-4, "
-                           "found \"%s\"",
-                           *word ? word : r->at);
+                return bad(
+                        r, -EINVAL,
+                        "expected a GPU number, a range such as 0-3 or a bus id, as in 1,2,3+0-4 or 0:1,2,3;1:0-4, "
+                        "found \"%s\"",
+                        *word ? word : r->at);
         from = to = strtol(word, &end, 10);
         if (*end == '-' && isdigit((unsigned char)end[1]))
                 to = strtol(end + 1, &end, 10);
         if (*end || to < from || to > 100000)
-                return bad(r, -EINVAL, "expected a GPU number or a range such as 0-3, found \"%s\"", word);
+                return bad(r, -EINVAL, "expected a GPU number or a range such as 0-3, found \"%s\"",
+                           word);
         for (long number = from; number <= to && !e; number++)
                 e = add_number(r, number);
         return e;
@@ -137,7 +139,8 @@ static int read_list(struct reader *r)
                 if (e || !*r->at)
                         return e;
                 if (*r->at != '+' && *r->at != ';')
-                        return bad(r, -EINVAL, "expected , or + (next machine), found \"%s\"", r->at);
+                        return bad(r, -EINVAL, "expected , or + (next machine), found \"%s\"",
+                                   r->at);
                 r->at++;
                 r->node++;
         }
@@ -150,12 +153,14 @@ static int check_counts(struct reader *r)
         const char *at = "";
 
         if (capo_layout_parse(r->text, &l, &at) < 0)
-                return bad(r, -EINVAL, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"", at);
+                return bad(r, -EINVAL, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"",
+                           at);
         if (capo_layout_largest(&l) > r->of->n_devs)
-                return bad(r, -EINVAL, "a machine of %s has %zu GPUs, not %u", r->of->name, r->of->n_devs,
-                           capo_layout_largest(&l));
+                return bad(r, -EINVAL, "a machine of %s has %zu GPUs, not %u", r->of->name,
+                           r->of->n_devs, capo_layout_largest(&l));
         if (l.n_ranks > r->of->most)
-                return bad(r, -EINVAL, "%u ranks are more than can be analysed (%zu)", l.n_ranks, r->of->most);
+                return bad(r, -EINVAL, "%u ranks are more than can be analysed (%zu)", l.n_ranks,
+                           r->of->most);
         return 0;
 }
 
@@ -164,9 +169,11 @@ bool capo_gpus_counts(const char *text, bool counts)
         return strpbrk(text, "x*") || (counts && !strpbrk(text, ",-:;.{}"));
 }
 
-#define BLANKS " \t\n\v\f\r" /* what capo_layout_parse() takes, which has looked at the text before */
+#define BLANKS \
+        " \t\n\v\f\r" /* what capo_layout_parse() takes, which has looked at the text before */
 
-/* In the order they are written: nodes of 5+3 are not those of 3+5 where each has a description of its own. */
+/* In the order they are written: nodes of 5+3 are not those of 3+5 where each has a description of
+ * its own. */
 static int read_counts(struct reader *r)
 {
         const char *at = r->text;
@@ -191,8 +198,8 @@ static int read_counts(struct reader *r)
         return e;
 }
 
-int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of, struct capo_gpu_place **out,
-                    size_t *n, char *why, size_t room)
+int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of,
+                    struct capo_gpu_place **out, size_t *n, char *why, size_t room)
 {
         struct reader r = {.of = of, .text = text, .at = text, .why = why, .room = room};
         int e;

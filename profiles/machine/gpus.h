@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPUs of which machines: the one grammar of every verb that takes an allocation, and of what pages print of one.
+ * Which GPUs of which machines: the one grammar of every verb that takes an allocation, and of what
+ * pages print of one.
  *
  *      GPUs      {1,2,3} + {0-4}     1,2,3+0-4     0:1,2,3;1:0-4     0-7     07:00.0,0a:00.0
  *      counts    3+5     4x8     2+4x8             the first so many of each machine
@@ -24,7 +25,8 @@ struct capo_gpus_of {
         const uint16_t *devs; /* numbers of its GPUs, in the order that "the first 3" counts */
         size_t n_devs;        /* 0: not known, or nodes differ: any number is taken, and no count */
         size_t most;          /* ranks */
-        int (*busid)(const void *machine, const char *busid); /* its place in devs, or -1; NULL: bus ids are refused */
+        int (*busid)(const void *machine,
+                     const char *busid); /* its place in devs, or -1; NULL: bus ids are refused */
         const void *machine;
 };
 
@@ -44,7 +46,7 @@ bool capo_gpus_counts(const char *text, bool counts);
  *
  * Return: 0; -EINVAL; -ENOENT the machine has no such GPU; -ENOMEM.
  */
-int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of, struct capo_gpu_place **out,
-                    size_t *n, char *why, size_t room);
+int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of,
+                    struct capo_gpu_place **out, size_t *n, char *why, size_t room);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few functions of NVML that are needed, by their names and types in nvml.h (CUDA 11 and later; the MIG functions
- * since driver 450). A driver that lacks one of a group knows no MIG, or tells no NVLinks.
+ * The few functions of NVML that are needed, by their names and types in nvml.h (CUDA 11 and later;
+ * the MIG functions since driver 450). A driver that lacks one of a group knows no MIG, or tells no
+ * NVLinks.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -91,7 +92,8 @@ static void read_slices(device d, int gpu, struct capo_nvml *out)
                 *s = (struct capo_nvml_slice){.gpu = gpu};
                 if (nv.DeviceGetMigDeviceHandleByIndex(d, i, &slice)) /* numbers may have gaps */
                         continue;
-                if (!nv.DeviceGetUUID(slice, s->uuid, sizeof s->uuid) && !nv.DeviceGetGpuInstanceId(slice, &s->gi) &&
+                if (!nv.DeviceGetUUID(slice, s->uuid, sizeof s->uuid) &&
+                    !nv.DeviceGetGpuInstanceId(slice, &s->gi) &&
                     !nv.DeviceGetComputeInstanceId(slice, &s->ci))
                         out->n_slices++;
         }
@@ -101,8 +103,8 @@ static void busid_text(const struct pci_info *pci, char out[CAPO_BUSID_ROOM])
 {
         const char *dot = strrchr(pci->busid, '.');
 
-        snprintf(out, CAPO_BUSID_ROOM, "%04x:%02x:%02x.%lx", pci->domain, pci->bus & 0xff, pci->device & 0xff,
-                 dot ? strtoul(dot + 1, NULL, 16) & 0xf : 0);
+        snprintf(out, CAPO_BUSID_ROOM, "%04x:%02x:%02x.%lx", pci->domain, pci->bus & 0xff,
+                 pci->device & 0xff, dot ? strtoul(dot + 1, NULL, 16) & 0xf : 0);
 }
 
 static void read_links(device d, struct capo_nvml_gpu *gpu)
@@ -140,7 +142,8 @@ static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t 
                 struct pci_info pci = {0};
                 device d;
 
-                if (nv.DeviceGetHandleByIndex_v2(i, &d)) /* no permission, or lost from the bus: CUDA has it no more */
+                if (nv.DeviceGetHandleByIndex_v2(
+                            i, &d)) /* no permission, or lost from the bus: CUDA has it no more */
                         continue;
                 r = nv.DeviceGetPciInfo_v3(d, &pci);
                 if (!r)
@@ -196,7 +199,8 @@ int capo_nvml_clocks(const char *busid, struct capo_clock_look *out)
         if (!tried) {
                 tried = true;
                 library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-                open = library && capo_nvml_clocks_find(&nvml, library, dlsym) && nvml.Init_v2() == 0;
+                open = library && capo_nvml_clocks_find(&nvml, library, dlsym) &&
+                       nvml.Init_v2() == 0;
         }
         return open ? capo_clock_look(&nvml, busid, out) : -ENOENT;
 }

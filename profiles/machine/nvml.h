@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's GPUs as the driver shows them to this process: UUIDs, PCI bus ids, NVLinks, MIG slices. libnvidia-ml.so.1 is opened
- * when asked for and closed again; never linked. In a container it shows the devices the container was given, which may
- * be fewer than /sys has.
+ * NVIDIA's GPUs as the driver shows them to this process: UUIDs, PCI bus ids, NVLinks, MIG slices.
+ * libnvidia-ml.so.1 is opened when asked for and closed again; never linked. In a container it
+ * shows the devices the container was given, which may be fewer than /sys has.
  */
 #ifndef CAPO_NVML_H
 #define CAPO_NVML_H
@@ -36,7 +36,8 @@ struct capo_nvml_slice { /* a compute instance; CUDA's device where MIG is on */
 
 struct capo_nvml {
         int n_gpus, n_slices;
-        struct capo_nvml_gpu gpus[CAPO_NVML_GPUS]; /* in NVML's order, which is that of the PCI bus */
+        struct capo_nvml_gpu
+                gpus[CAPO_NVML_GPUS]; /* in NVML's order, which is that of the PCI bus */
         struct capo_nvml_slice slices[CAPO_NVML_SLICES];
 };
 
@@ -48,7 +49,8 @@ struct capo_nvml {
  */
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room);
 
-/** capo_nvml_clocks() - of the GPU at @busid, at this moment. The driver stays open. Return: 0; -ENOENT; -EIO. */
+/** capo_nvml_clocks() - of the GPU at @busid, at this moment. The driver stays open. Return: 0;
+ * -ENOENT; -EIO. */
 int capo_nvml_clocks(const char *busid, struct capo_clock_look *out);
 
 #endif

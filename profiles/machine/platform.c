@@ -7,16 +7,19 @@
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 
-/* DGX-1 with V100: 6 NVLinks per GPU; counts as in a dump of the machine (profiles/data/topologies/dgx1v.xml). */
+/* DGX-1 with V100: 6 NVLinks per GPU; counts as in a dump of the machine
+ * (profiles/data/topologies/dgx1v.xml). */
 static const uint8_t cube_v100[8][8] = {
-        {0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0}, {2, 1, 2, 0, 0, 0, 0, 1},
-        {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1}, {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0},
+        {0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
+        {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+        {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0},
 };
 
 /* DGX-1 with P100: 4 NVLinks per GPU, both quads fully connected, each GPU to its counterpart. */
 static const uint8_t cube_p100[8][8] = {
-        {0, 1, 1, 1, 1, 0, 0, 0}, {1, 0, 1, 1, 0, 1, 0, 0}, {1, 1, 0, 1, 0, 0, 1, 0}, {1, 1, 1, 0, 0, 0, 0, 1},
-        {1, 0, 0, 0, 0, 1, 1, 1}, {0, 1, 0, 0, 1, 0, 1, 1}, {0, 0, 1, 0, 1, 1, 0, 1}, {0, 0, 0, 1, 1, 1, 1, 0},
+        {0, 1, 1, 1, 1, 0, 0, 0}, {1, 0, 1, 1, 0, 1, 0, 0}, {1, 1, 0, 1, 0, 0, 1, 0},
+        {1, 1, 1, 0, 0, 0, 0, 1}, {1, 0, 0, 0, 0, 1, 1, 1}, {0, 1, 0, 0, 1, 0, 1, 1},
+        {0, 0, 1, 0, 1, 1, 0, 1}, {0, 0, 0, 1, 1, 1, 1, 0},
 };
 
 static const struct capo_platform platforms[] = {
@@ -50,7 +53,8 @@ const struct capo_platform *capo_platform_at(size_t i)
 const struct capo_platform *capo_platform_find(const char *name)
 {
         for (size_t i = 0; i < N_ELEMENTS(platforms); i++) {
-                if (platforms[i].from != CAPO_PLATFORM_SHAPE && !strcasecmp(platforms[i].name, name))
+                if (platforms[i].from != CAPO_PLATFORM_SHAPE &&
+                    !strcasecmp(platforms[i].name, name))
                         return &platforms[i];
         }
         return NULL;
@@ -60,7 +64,8 @@ char *capo_platform_names(bool racks, char *text, size_t room)
 {
         *text = 0;
         for (size_t i = 0; i < N_ELEMENTS(platforms); i++) {
-                if (platforms[i].from == CAPO_PLATFORM_FILE || (racks && platforms[i].from == CAPO_PLATFORM_RACK))
+                if (platforms[i].from == CAPO_PLATFORM_FILE ||
+                    (racks && platforms[i].from == CAPO_PLATFORM_RACK))
                         capo_append(text, room, " %s", platforms[i].name);
         }
         return text;
@@ -90,8 +95,8 @@ double capo_brick_measured_gbs(const struct capo_topology *t, const char **sourc
 
 /* --- by shape --- */
 
-/* NVLinks of each GPU, and to how many others, as many as in the table: the cube meshes of the DGX-1 are regular, and
- * nothing else of their size has their numbers. */
+/* NVLinks of each GPU, and to how many others, as many as in the table: the cube meshes of the
+ * DGX-1 are regular, and nothing else of their size has their numbers. */
 static bool is_mesh(const struct capo_topology *t, const struct capo_platform *p)
 {
         int degree[CAPO_PLATFORM_GPUS] = {0}, bricks[CAPO_PLATFORM_GPUS] = {0};
@@ -149,8 +154,10 @@ const char *capo_platform_recognise(const struct capo_topology *t)
 
                 if ((size_t)p->n_gpus != t->n_gpus)
                         continue;
-                /* a generation: 70 and 75, 100 to 109; links of a mesh tell theirs by their number */
-                if (p->mesh ? !switched && is_mesh(t, p) : switched && p->sm / 10 == t->gpus[0].sm / 10)
+                /* a generation: 70 and 75, 100 to 109; links of a mesh tell theirs by their number
+                 */
+                if (p->mesh ? !switched && is_mesh(t, p)
+                            : switched && p->sm / 10 == t->gpus[0].sm / 10)
                         return p->classes;
         }
         return switched ? "nvswitch" : xgmi ? "xgmi" : "nvlink";

@@ -19,7 +19,8 @@ struct capo_platform {
         const char *classes; /* the name in classes of its allocations */
         int n_gpus, sm;
         int nic_speed; /* Mb/s; 0 not described */
-        /* NVLinks of one GPU to each NVSwitch, 0-terminated; all 0: the GPUs are wired to each other by `mesh` */
+        /* NVLinks of one GPU to each NVSwitch, 0-terminated; all 0: the GPUs are wired to each
+         * other by `mesh` */
         uint8_t to_switch[CAPO_PLATFORM_SWITCHES + 1];
         const uint8_t (*mesh)[CAPO_PLATFORM_GPUS];
         const char *what;   /* for people */
@@ -40,21 +41,25 @@ struct capo_wire_kind {
 /** capo_platform_at() - the i-th row, NULL after the last. */
 const struct capo_platform *capo_platform_at(size_t i);
 
-/** capo_platform_find() - by name, case ignored; of those that --platform takes (no SHAPE). NULL: none. */
+/** capo_platform_find() - by name, case ignored; of those that --platform takes (no SHAPE). NULL:
+ * none. */
 const struct capo_platform *capo_platform_find(const char *name);
 
-/** capo_platform_names() - " dgx1p dgx1v ..." of those; @racks: with those that no file describes. Return: @text. */
+/** capo_platform_names() - " dgx1p dgx1v ..." of those; @racks: with those that no file describes.
+ * Return: @text. */
 char *capo_platform_names(bool racks, char *text, size_t room);
 
-/** capo_wire_kind() - of a GPU generation: @sm for NVLink, @gcn for xGMI. NULL: none, or not known. */
+/** capo_wire_kind() - of a GPU generation: @sm for NVLink, @gcn for xGMI. NULL: none, or not known.
+ */
 const struct capo_wire_kind *capo_wire_kind(enum capo_wire wire, int sm, int gcn);
 
-/** capo_brick_measured_gbs() - what one link of this machine's kind was measured to carry; *@source says where. 0: not
- * measured. */
+/** capo_brick_measured_gbs() - what one link of this machine's kind was measured to carry; *@source
+ * says where. 0: not measured. */
 double capo_brick_measured_gbs(const struct capo_topology *t, const char **source);
 
-/** capo_platform_recognise() - the name for classes, from the shape: how many GPUs, how they are joined, which
- * generation. "pcie", "nvlink", "xgmi" and "nvswitch" for machines that have no row. Static. */
+/** capo_platform_recognise() - the name for classes, from the shape: how many GPUs, how they are
+ * joined, which generation. "pcie", "nvlink", "xgmi" and "nvswitch" for machines that have no row.
+ * Static. */
 const char *capo_platform_recognise(const struct capo_topology *t);
 
 #endif

@@ -22,7 +22,8 @@ int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM])
 
         if (strpbrk(text, "+-")) /* which %x takes */
                 return -EINVAL;
-        if ((n = sscanf(text, "%lx:%2x:%2x%n.%1x%n", &domain, &bus, &device, &end, &function, &end)) < 3) {
+        if ((n = sscanf(text, "%lx:%2x:%2x%n.%1x%n", &domain, &bus, &device, &end, &function,
+                        &end)) < 3) {
                 domain = 0;
                 function = 0;
                 if (sscanf(text, "%2x:%2x%n.%1x%n", &bus, &device, &end, &function, &end) < 2)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine in memory: GPUs, CPUs, the PCI tree, NICs, NVSwitches and the fast links among them, from whatever
- * describes it: an NCCL topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE; RCCL's too), lstopo XML, the text of
- * `nvidia-smi topo -m`, hwloc for this machine, or a named platform.
+ * A machine in memory: GPUs, CPUs, the PCI tree, NICs, NVSwitches and the fast links among them,
+ * from whatever describes it: an NCCL topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE; RCCL's
+ * too), lstopo XML, the text of `nvidia-smi topo -m`, hwloc for this machine, or a named platform.
  *
- * All bandwidths are GB/s (1e9 bytes) in each direction of a full-duplex link. They are NCCL's planning constants, so
- * they compare with what NCCL's own search works with; the source of each is beside it in platforms.def.
+ * All bandwidths are GB/s (1e9 bytes) in each direction of a full-duplex link. They are NCCL's
+ * planning constants, so they compare with what NCCL's own search works with; the source of each is
+ * beside it in platforms.def.
  */
 #ifndef CAPO_TOPOLOGY_H
 #define CAPO_TOPOLOGY_H
@@ -20,7 +21,8 @@
 
 struct capo_topology_cpu {
         int numa;
-        char host_hash[32]; /* "" unless the file has it: machines of one rack are told apart by it */
+        char host_hash[32]; /* "" unless the file has it: machines of one rack are told apart by it
+                             */
         char arch[16], vendor[24];
         int model; /* 0 not known */
         const struct capo_xml *xml;
@@ -29,7 +31,8 @@ struct capo_topology_cpu {
 /* A PCI function: bridge, GPU, NIC or anything else. Parents come before their children. */
 struct capo_topology_pci {
         char busid[CAPO_BUSID_ROOM]; /* lower case, domain first */
-        uint32_t class; /* 0x030200 a GPU, 0x060400 a bridge, 0x068000 NVSwitch, 0x02.... NIC; 0 not known */
+        uint32_t class; /* 0x030200 a GPU, 0x060400 a bridge, 0x068000 NVSwitch, 0x02.... NIC; 0 not
+                           known */
         int parent;     /* index in pci, or -1: directly at the CPU */
         int cpu;
         double gbs; /* of the link towards the parent */
@@ -43,11 +46,12 @@ struct capo_topology_gpu {
         int gcn;  /* AMD: 908, 910, 940, ...; 0 otherwise */
         bool gdr;
         char busid[CAPO_BUSID_ROOM];
-        char model[48];             /* "" not known */
-        char uuid[48];              /* "" not known */
-        bool mig;                   /* cut into MIG slices: capo_topology_slice() */
-        int cpu, pci;               /* -1: the description does not say */
-        const struct capo_xml *xml; /* <gpu>, or the <pci> where there is no <gpu>; NULL outside NCCL's format */
+        char model[48]; /* "" not known */
+        char uuid[48];  /* "" not known */
+        bool mig;       /* cut into MIG slices: capo_topology_slice() */
+        int cpu, pci;   /* -1: the description does not say */
+        const struct capo_xml
+                *xml; /* <gpu>, or the <pci> where there is no <gpu>; NULL outside NCCL's format */
 };
 
 /* One <net>: a NIC port as NCCL counts them. */
@@ -91,8 +95,9 @@ enum capo_path {
 };
 
 struct capo_topology {
-        char *name;           /* of the file or platform, for messages */
-        char *platform;       /* "dgx1v", "dgx2", ...: recognised from its shape; "" when it is none we know by name */
+        char *name;     /* of the file or platform, for messages */
+        char *platform; /* "dgx1v", "dgx2", ...: recognised from its shape; "" when it is none we
+                           know by name */
         struct capo_xml *xml; /* the document behind it, or NULL; owned */
 
         struct capo_topology_cpu *cpus;
@@ -103,66 +108,76 @@ struct capo_topology {
         struct capo_topology_link *links;
         size_t n_cpus, n_pcis, n_gpus, n_nics, n_switches, n_links;
 
-        double brick_gbs;         /* one NVLink or xGMI link, each direction; 0 when the machine has none */
+        double brick_gbs; /* one NVLink or xGMI link, each direction; 0 when the machine has none */
         const char *brick_source; /* where that number is from */
-        bool pci_known;           /* the PCI tree and its speeds are known (not so for nvidia-smi text) */
-        bool links_unknown;       /* an NCCL file with PCI only: NCCL asks the driver for the links when it runs */
-        int hidden;               /* link ends that lead to GPUs the description leaves out (CAPO_TOPOLOGY_PARTIAL) */
-        uint8_t *gpu_path;        /* [a * n_gpus + b], enum capo_path by PCI alone, NVLink not looked at */
-        uint8_t *nic_path;        /* [gpu * n_nics + nic] */
+        bool pci_known;     /* the PCI tree and its speeds are known (not so for nvidia-smi text) */
+        bool links_unknown; /* an NCCL file with PCI only: NCCL asks the driver for the links when
+                               it runs */
+        int hidden;         /* link ends that lead to GPUs the description leaves out
+                               (CAPO_TOPOLOGY_PARTIAL) */
+        uint8_t *gpu_path; /* [a * n_gpus + b], enum capo_path by PCI alone, NVLink not looked at */
+        uint8_t *nic_path; /* [gpu * n_nics + nic] */
 };
 
 enum capo_topology_flag {
-        CAPO_TOPOLOGY_PARTIAL = 1, /* a link to a GPU that is not described is dropped and counted in `hidden`: dumps
-                                      made in a container or for a smaller communicator have those */
+        CAPO_TOPOLOGY_PARTIAL =
+                1, /* a link to a GPU that is not described is dropped and counted in `hidden`:
+                      dumps made in a container or for a smaller communicator have those */
 };
 
 /**
  * capo_topology_read() - read a description, finding out by itself which kind it is
- * @path:      NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; - is standard input for the first
+ * @path:      NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; - is standard input for
+ *             the first
  * @flags:     enum capo_topology_flag
  * @brick_gbs: bandwidth of one NVLink or xGMI link to use instead of the table's; 0 for the table's
  * @out:       the caller ends it with capo_topology_free()
  * @why:       on failure "FILE:LINE: what was expected, what was found"
  *
- * Return: 0; -EINVAL the content is wrong: not a topology, one-way links, links to unknown devices, a bus id twice, no
- * GPU; other negative errno from reading; -ENOMEM.
+ * Return: 0; -EINVAL the content is wrong: not a topology, one-way links, links to unknown devices,
+ * a bus id twice, no GPU; other negative errno from reading; -ENOMEM.
  */
-int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
-                       size_t room);
+int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
+                       struct capo_topology **out, char *why, size_t room);
 
 /**
- * capo_topology_slice() - GPU @gpu is used in MIG slices from here on: its NVLinks are dropped, as NVIDIA's MIG User
- * Guide says of slices: no P2P, over NVLink or PCIe. Its place on the PCI bus stays; that data of slices goes through
- * the host's memory is for those who count on that path.
+ * capo_topology_slice() - GPU @gpu is used in MIG slices from here on: its NVLinks are dropped, as
+ * NVIDIA's MIG User Guide says of slices: no P2P, over NVLink or PCIe. Its place on the PCI bus
+ * stays; that data of slices goes through the host's memory is for those who count on that path.
  */
 void capo_topology_slice(struct capo_topology *t, int gpu);
 
-/** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL when there is no GPU.
+/** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL
+ * when there is no GPU.
  */
-int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why, size_t room);
+int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why,
+                               size_t room);
 
-/** capo_topology_made() - a rack of platforms.def, written from its data sheet. Return: 0; -ENOENT the name is none of
- * these; -ENOMEM. */
-int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why, size_t room);
+/** capo_topology_made() - a rack of platforms.def, written from its data sheet. Return: 0; -ENOENT
+ * the name is none of these; -ENOMEM. */
+int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why,
+                       size_t room);
 
 /** capo_topology_read_nccl() - NCCL's (and RCCL's) format only. */
-int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
-                            size_t room);
+int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
+                            struct capo_topology **out, char *why, size_t room);
 
 void capo_topology_free(struct capo_topology *t);
 void capo_topology_freep(struct capo_topology **t);
 
-/** capo_topology_gpu_by_dev() - index of the GPU with this number (on the first host that has it), or -1. */
+/** capo_topology_gpu_by_dev() - index of the GPU with this number (on the first host that has it),
+ * or -1. */
 int capo_topology_gpu_by_dev(const struct capo_topology *t, int dev);
 
-/** capo_topology_gpu_by_busid() - index, or -1. "00000000:06:00.0", "0000:06:00.0" and "06:00.0" are the same. */
+/** capo_topology_gpu_by_busid() - index, or -1. "00000000:06:00.0", "0000:06:00.0" and "06:00.0"
+ * are the same. */
 int capo_topology_gpu_by_busid(const struct capo_topology *t, const char *busid);
 
 /** capo_path_name() - "PIX" and so on; static. */
 const char *capo_path_name(enum capo_path path);
 
-/** capo_busid_canonical() - lower case, with a domain of four digits at least. Return: 0; -EINVAL. */
+/** capo_busid_canonical() - lower case, with a domain of four digits at least. Return: 0; -EINVAL.
+ */
 int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM]);
 
 #endif

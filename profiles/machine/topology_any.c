@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the formats a file is: by its first characters, never by its name. And racks that no file describes. */
+/* Which of the formats a file is: by its first characters, never by its name. And racks that no
+ * file describes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
 
-int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
-                       size_t room)
+int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
+                       struct capo_topology **out, char *why, size_t room)
 {
         char head[4096] = "";
         _cleanup_fclose_ FILE *f = NULL;
@@ -26,9 +27,12 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struc
 
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
-        if (fstat(fileno(f), &st) == 0 && S_ISFIFO(st.st_mode)) /* its head could not be read a second time */
-                return capo_why(-EINVAL, why, room,
-                                "%s: is a pipe; expected a file, or - for NCCL's XML on standard input", path);
+        if (fstat(fileno(f), &st) == 0 &&
+            S_ISFIFO(st.st_mode)) /* its head could not be read a second time */
+                return capo_why(
+                        -EINVAL, why, room,
+                        "%s: is a pipe; expected a file, or - for NCCL's XML on standard input",
+                        path);
         n = fread(head, 1, sizeof head - 1, f);
         if (ferror(f)) {
                 int r = errno ? -errno : -EIO;
@@ -49,7 +53,8 @@ int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, cha
 }
 
 /* One NVLink domain over many trays: all GPUs on one switch. */
-int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why, size_t room)
+int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why,
+                       size_t room)
 {
         const struct capo_platform *p = capo_platform_find(name);
         struct topology_build b;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every description ends in. A reader adds devices and, for each GPU, the links it says it has; here the two ends
- * of each link are brought together. A description whose ends do not agree was edited by hand or cut, and everything
- * computed from it would be wrong without a sign, so that is an error and not a guess.
+ * What every description ends in. A reader adds devices and, for each GPU, the links it says it
+ * has; here the two ends of each link are brought together. A description whose ends do not agree
+ * was edited by hand or cut, and everything computed from it would be wrong without a sign, so that
+ * is an error and not a guess.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,10 +15,11 @@
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
 
-int topology_build_begin(struct topology_build *b, const char *name, unsigned flags, double brick_gbs, char *why,
-                         size_t room)
+int topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
+                         double brick_gbs, char *why, size_t room)
 {
-        *b = (struct topology_build){.flags = flags, .brick_gbs = brick_gbs, .why = why, .room = room};
+        *b = (struct topology_build){
+                .flags = flags, .brick_gbs = brick_gbs, .why = why, .room = room};
         b->t = calloc(1, sizeof *b->t);
         if (!b->t || !(b->t->name = strdup(strcmp(name, "-") ? name : "standard input"))) {
                 free(b->t);
@@ -102,18 +104,20 @@ static int check_devices(struct topology_build *b)
         struct capo_topology *t = b->t;
 
         if (!t->n_gpus)
-                return topology_fail(b, 0,
-                                     "expected a GPU (a <gpu>, or a <pci> of class 0x03), found none among %zu "
-                                     "PCI devices",
-                                     t->n_pcis);
+                return topology_fail(
+                        b, 0,
+                        "expected a GPU (a <gpu>, or a <pci> of class 0x03), found none among %zu "
+                        "PCI devices",
+                        t->n_pcis);
         for (size_t i = 0; i < t->n_pcis; i++) {
                 for (size_t j = 0; j < i; j++) {
                         if (!strcmp(t->pcis[i].busid, t->pcis[j].busid) &&
                             !strcmp(host_of(t, t->pcis[i].cpu), host_of(t, t->pcis[j].cpu)))
-                                return topology_fail(b, line_of(t->pcis[i].xml),
-                                                     "expected a bus id of its own, found %s a second time (first in "
-                                                     "line %d)",
-                                                     t->pcis[i].busid, line_of(t->pcis[j].xml));
+                                return topology_fail(
+                                        b, line_of(t->pcis[i].xml),
+                                        "expected a bus id of its own, found %s a second time (first in "
+                                        "line %d)",
+                                        t->pcis[i].busid, line_of(t->pcis[j].xml));
                 }
         }
         for (size_t i = 0; i < t->n_gpus; i++) {
@@ -121,19 +125,22 @@ static int check_devices(struct topology_build *b)
                         if (strcmp(host_of(t, t->gpus[i].cpu), host_of(t, t->gpus[j].cpu)) != 0)
                                 continue;
                         if (t->gpus[i].dev == t->gpus[j].dev)
-                                return topology_fail(b, line_of(t->gpus[i].xml),
-                                                     "expected a device number of its own, found dev %d a second time "
-                                                     "(%s and %s)",
-                                                     t->gpus[i].dev, t->gpus[j].busid, t->gpus[i].busid);
+                                return topology_fail(
+                                        b, line_of(t->gpus[i].xml),
+                                        "expected a device number of its own, found dev %d a second time "
+                                        "(%s and %s)",
+                                        t->gpus[i].dev, t->gpus[j].busid, t->gpus[i].busid);
                         if (*t->gpus[i].busid && !strcmp(t->gpus[i].busid, t->gpus[j].busid))
                                 return topology_fail(b, line_of(t->gpus[i].xml),
-                                                     "expected one GPU per bus id, found %s twice", t->gpus[i].busid);
+                                                     "expected one GPU per bus id, found %s twice",
+                                                     t->gpus[i].busid);
                 }
         }
         return 0;
 }
 
-/* GPUs without a number (files that leave <gpu> to NCCL) are counted in bus order, as CUDA and nvidia-smi do. */
+/* GPUs without a number (files that leave <gpu> to NCCL) are counted in bus order, as CUDA and
+ * nvidia-smi do. */
 static void number_gpus(struct capo_topology *t)
 {
         for (size_t i = 0; i < t->n_gpus; i++) {
@@ -189,8 +196,8 @@ static int gpu_on_host(const struct capo_topology *t, const char *busid, const c
         return -1;
 }
 
-static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_wire kind, enum capo_link_end end,
-                                            int from, int to)
+static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_wire kind,
+                                            enum capo_link_end end, int from, int to)
 {
         for (size_t i = 0; i < t->n_links; i++) {
                 struct capo_topology_link *l = &t->links[i];
@@ -201,7 +208,8 @@ static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_w
         return NULL;
 }
 
-static int add_link(struct topology_build *b, const struct half_link *h, enum capo_link_end end, int from, int to)
+static int add_link(struct topology_build *b, const struct half_link *h, enum capo_link_end end,
+                    int from, int to)
 {
         struct capo_topology *t = b->t;
         struct capo_topology_link *l = find_link(t, h->kind, end, from, to);
@@ -210,19 +218,22 @@ static int add_link(struct topology_build *b, const struct half_link *h, enum ca
                 l = GROW(b, t->links, t->n_links);
                 if (!l)
                         return -ENOMEM;
-                *l = (struct capo_topology_link){.kind = h->kind, .end = end, .from = from, .to = to};
+                *l = (struct capo_topology_link){
+                        .kind = h->kind, .end = end, .from = from, .to = to};
         }
         l->count += h->count;
         l->gbs += h->gbs > 0 ? h->gbs : h->count * t->brick_gbs;
         return 0;
 }
 
-static int count_halves(const struct topology_build *b, enum capo_wire kind, int from, const char *to)
+static int count_halves(const struct topology_build *b, enum capo_wire kind, int from,
+                        const char *to)
 {
         int count = 0;
 
         for (size_t i = 0; i < b->n_halves; i++) {
-                if (b->halves[i].kind == kind && b->halves[i].from == from && !strcmp(b->halves[i].to, to))
+                if (b->halves[i].kind == kind && b->halves[i].from == from &&
+                    !strcmp(b->halves[i].to, to))
                         count += b->halves[i].count;
         }
         return count;
@@ -232,25 +243,29 @@ static int join_gpus(struct topology_build *b, const struct half_link *h, int to
 {
         struct capo_topology *t = b->t;
         const struct capo_topology_gpu *from = &t->gpus[h->from], *other = &t->gpus[to];
-        int back = count_halves(b, h->kind, to, from->busid), there = count_halves(b, h->kind, h->from, other->busid);
+        int back = count_halves(b, h->kind, to, from->busid),
+            there = count_halves(b, h->kind, h->from, other->busid);
 
         if (to == h->from)
-                return topology_fail(b, h->line, "expected a link to another GPU, found GPU %s linked to itself",
-                                     h->to);
+                return topology_fail(
+                        b, h->line, "expected a link to another GPU, found GPU %s linked to itself",
+                        h->to);
         if (!back)
-                return topology_fail(b, h->line,
-                                     "expected a link back from %s (GPU %d) to %s (GPU %d), found none: links are "
-                                     "two-way",
-                                     other->busid, other->dev, from->busid, from->dev);
+                return topology_fail(
+                        b, h->line,
+                        "expected a link back from %s (GPU %d) to %s (GPU %d), found none: links are "
+                        "two-way",
+                        other->busid, other->dev, from->busid, from->dev);
         if (back != there)
-                return topology_fail(b, h->line,
-                                     "expected the same number of links both ways, found %d from %s to %s and %d back",
-                                     there, from->busid, other->busid, back);
+                return topology_fail(
+                        b, h->line,
+                        "expected the same number of links both ways, found %d from %s to %s and %d back",
+                        there, from->busid, other->busid, back);
         return h->from < to ? add_link(b, h, CAPO_END_GPU, h->from, to) : 0;
 }
 
-/* tclass says what a link leads to: src/graph/topo.cc of NCCL, kvDictPciClass (0x03 GPU, 0x068000 NVSwitch, 0x068001
- * or 0x06... CPU bridge). */
+/* tclass says what a link leads to: src/graph/topo.cc of NCCL, kvDictPciClass (0x03 GPU, 0x068000
+ * NVSwitch, 0x068001 or 0x06... CPU bridge). */
 static int join_half(struct topology_build *b, const struct half_link *h)
 {
         struct capo_topology *t = b->t;
@@ -263,15 +278,18 @@ static int join_half(struct topology_build *b, const struct half_link *h)
                 return to < 0 ? to : add_link(b, h, CAPO_END_SWITCH, h->from, to);
         }
         if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C)
-                return t->gpus[h->from].cpu < 0 ? 0 : add_link(b, h, CAPO_END_CPU, h->from, t->gpus[h->from].cpu);
+                return t->gpus[h->from].cpu < 0
+                               ? 0
+                               : add_link(b, h, CAPO_END_CPU, h->from, t->gpus[h->from].cpu);
         if (b->flags & CAPO_TOPOLOGY_PARTIAL) {
                 t->hidden += h->count;
                 return 0;
         }
-        return topology_fail(b, h->line,
-                             "expected a link to a GPU of this file, found target %s, which is not here (a dump made "
-                             "where GPUs were hidden has such links; partial reading drops them)",
-                             h->to);
+        return topology_fail(
+                b, h->line,
+                "expected a link to a GPU of this file, found target %s, which is not here (a dump made "
+                "where GPUs were hidden has such links; partial reading drops them)",
+                h->to);
 }
 
 static int join_links(struct topology_build *b)
@@ -318,23 +336,29 @@ static int climb_pci(const struct capo_topology *t, int pci, int *chain)
 }
 
 /*
- * Up to the first common bridge and down again. The words are nvidia-smi's: PIX crosses at most one bridge, PXB several
- * but no CPU, PHB the CPU's own host bridge, SYS the link between CPUs. (NODE, two host bridges of one NUMA node,
- * cannot be told from PHB in NCCL's files and is not used for them.)
+ * Up to the first common bridge and down again. The words are nvidia-smi's: PIX crosses at most one
+ * bridge, PXB several but no CPU, PHB the CPU's own host bridge, SYS the link between CPUs. (NODE,
+ * two host bridges of one NUMA node, cannot be told from PHB in NCCL's files and is not used for
+ * them.)
  */
-static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_cpu, int b_pci, int b_cpu)
+static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_cpu, int b_pci,
+                               int b_cpu)
 {
         int a[64], b[64], na = climb_pci(t, a_pci, a), nb = climb_pci(t, b_pci, b);
 
         if (a_pci < 0 && b_pci < 0)
-                return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
+                return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN
+                       : a_cpu == b_cpu       ? CAPO_PATH_PHB
+                                              : CAPO_PATH_SYS;
         for (int i = 0; i < na; i++) {
                 for (int j = 0; j < nb; j++) {
                         if (a[i] == b[j])
                                 return i + j <= 2 ? CAPO_PATH_PIX : CAPO_PATH_PXB;
                 }
         }
-        return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
+        return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN
+               : a_cpu == b_cpu       ? CAPO_PATH_PHB
+                                      : CAPO_PATH_SYS;
 }
 
 static int measure_paths(struct capo_topology *t)
@@ -353,12 +377,15 @@ static int measure_paths(struct capo_topology *t)
                 for (size_t j = 0; j < n; j++) {
                         const struct capo_topology_gpu *h = &t->gpus[j];
 
-                        t->gpu_path[i * n + j] = i == j ? CAPO_PATH_SELF : pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
+                        t->gpu_path[i * n + j] =
+                                i == j ? CAPO_PATH_SELF
+                                       : pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
                 }
                 for (size_t j = 0; j < t->n_nics; j++) {
                         const struct capo_topology_nic *h = &t->nics[j];
 
-                        t->nic_path[i * t->n_nics + j] = pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
+                        t->nic_path[i * t->n_nics + j] =
+                                pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
                 }
         }
         return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the readers of topology.h's formats share: arrays that grow, half links that find their other half, the end. */
+/* What the readers of topology.h's formats share: arrays that grow, half links that find their
+ * other half, the end. */
 #ifndef CAPO_TOPOLOGY_BUILD_H
 #define CAPO_TOPOLOGY_BUILD_H
 
@@ -30,26 +31,31 @@ struct topology_build {
         bool no_memory;
 };
 
-int topology_build_begin(struct topology_build *b, const char *name, unsigned flags, double brick_gbs, char *why,
-                         size_t room);
-/* Each returns a zeroed new element, or NULL with no_memory set. Pointers move when the next is added. */
+int topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
+                         double brick_gbs, char *why, size_t room);
+/* Each returns a zeroed new element, or NULL with no_memory set. Pointers move when the next is
+ * added. */
 struct capo_topology_cpu *topology_add_cpu(struct topology_build *b);
 struct capo_topology_pci *topology_add_pci(struct topology_build *b);
 struct capo_topology_gpu *topology_add_gpu(struct topology_build *b);
 struct capo_topology_nic *topology_add_nic(struct topology_build *b);
 struct half_link *topology_add_half(struct topology_build *b);
-int topology_add_switch(struct topology_build *b, const char *busid); /* finds or adds; index or -ENOMEM */
+int topology_add_switch(struct topology_build *b,
+                        const char *busid); /* finds or adds; index or -ENOMEM */
 
 /** topology_fail() - "NAME:LINE: ..." into why (without the line when it is 0). Return: -EINVAL. */
-#define topology_fail(b, line, ...) capo_why_at(-EINVAL, (b)->why, (b)->room, (b)->t->name, line, __VA_ARGS__)
+#define topology_fail(b, line, ...) \
+        capo_why_at(-EINVAL, (b)->why, (b)->room, (b)->t->name, line, __VA_ARGS__)
 
-/** topology_build_end() - join the half links, check, order the GPUs, measure distances, name the platform; @r: 0, or why
- * reading failed. Return: 0 and *out; or an error, and everything is freed. */
+/** topology_build_end() - join the half links, check, order the GPUs, measure distances, name the
+ * platform; @r: 0, or why reading failed. Return: 0 and *out; or an error, and everything is freed.
+ */
 int topology_build_end(struct topology_build *b, int r, struct capo_topology **out);
 
-int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
+int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs,
+                        struct capo_topology **out, char *why,
                         size_t room); /* path NULL: this machine */
-int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
-                      size_t room);
+int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
+                      struct capo_topology **out, char *why, size_t room);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hwloc: this machine, or one that lstopo wrote to XML. hwloc has the PCI tree, and with its NVML or RSMI backend the
- * link bandwidths as a distance matrix between GPUs (and NVSwitches): NVLinkBandwidth, XGMIBandwidth, in MB/s of the
- * wire. Bricks are that divided by a brick's wire rate, and get NCCL's constant like everywhere else.
+ * hwloc: this machine, or one that lstopo wrote to XML. hwloc has the PCI tree, and with its NVML
+ * or RSMI backend the link bandwidths as a distance matrix between GPUs (and NVSwitches):
+ * NVLinkBandwidth, XGMIBandwidth, in MB/s of the wire. Bricks are that divided by a brick's wire
+ * rate, and get NCCL's constant like everywhere else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,14 +23,16 @@
 #include "core/base/file.h"
 #include "profiles/machine/topology_build.h"
 
-/* GPU models by a word in their name: the compute capability, and the wire rate of one link in MB/s. */
+/* GPU models by a word in their name: the compute capability, and the wire rate of one link in
+ * MB/s. */
 static const struct model {
         const char *word;
         int sm;
 } models[] = {
-        {"P100", 60},  {"V100", 70},   {"T4", 75},    {"A100", 80},   {"A800", 80},  {"A10", 86},     {"RTX 30", 86},
-        {"A6000", 86}, {"A40", 86},    {"H100", 90},  {"H200", 90},   {"H800", 90},  {"H20", 90},     {"L40", 89},
-        {"L4", 89},    {"RTX 40", 89}, {"B200", 100}, {"GB200", 100}, {"B300", 103}, {"RTX 50", 120},
+        {"P100", 60},   {"V100", 70},   {"T4", 75},     {"A100", 80},  {"A800", 80},
+        {"A10", 86},    {"RTX 30", 86}, {"A6000", 86},  {"A40", 86},   {"H100", 90},
+        {"H200", 90},   {"H800", 90},   {"H20", 90},    {"L40", 89},   {"L4", 89},
+        {"RTX 40", 89}, {"B200", 100},  {"GB200", 100}, {"B300", 103}, {"RTX 50", 120},
 };
 
 static int sm_of(const char *model)
@@ -44,7 +47,8 @@ static int sm_of(const char *model)
 enum { TRIAL_SECONDS = 60 };
 enum { WIRES = 1000 }; /* between two devices at most, as in NCCL's XML (topology_nccl.c) */
 
-/* Wire rate of a link, MB/s: NVIDIA's data sheets (P100 20, V100 to H100 25, B200 50 GB/s each way). */
+/* Wire rate of a link, MB/s: NVIDIA's data sheets (P100 20, V100 to H100 25, B200 50 GB/s each
+ * way). */
 static double wire_mbs(int sm)
 {
         return sm >= 100 ? 50000 : sm >= 70 ? 25000 : 20000;
@@ -52,11 +56,12 @@ static double wire_mbs(int sm)
 
 static void format_busid(hwloc_obj_t o, char out[CAPO_BUSID_ROOM])
 {
-        snprintf(out, CAPO_BUSID_ROOM, "%04x:%02x:%02x.%x", o->attr->pcidev.domain, o->attr->pcidev.bus,
-                 o->attr->pcidev.dev, o->attr->pcidev.func);
+        snprintf(out, CAPO_BUSID_ROOM, "%04x:%02x:%02x.%x", o->attr->pcidev.domain,
+                 o->attr->pcidev.bus, o->attr->pcidev.dev, o->attr->pcidev.func);
 }
 
-/* PCI speeds are known to hwloc in GB/s of the whole link; NCCL's constants are 12 for gen 3 x16, 24 for gen 4. */
+/* PCI speeds are known to hwloc in GB/s of the whole link; NCCL's constants are 12 for gen 3 x16,
+ * 24 for gen 4. */
 static double pci_gbs(hwloc_obj_t o)
 {
         double wire = o->attr->pcidev.linkspeed;
@@ -71,7 +76,8 @@ static int cpu_of(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
         struct capo_topology_cpu *cpu;
 
         while ((node = hwloc_get_next_obj_by_type(h, HWLOC_OBJ_NUMANODE, node))) {
-                if (place->nodeset && node->nodeset && hwloc_bitmap_intersects(place->nodeset, node->nodeset)) {
+                if (place->nodeset && node->nodeset &&
+                    hwloc_bitmap_intersects(place->nodeset, node->nodeset)) {
                         numa = (int)node->os_index;
                         break;
                 }
@@ -150,10 +156,12 @@ static int add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
         return 0;
 }
 
-/* A verbs device. hwloc 3 counts the types of OS devices otherwise, so in its files names decide. */
+/* A verbs device. hwloc 3 counts the types of OS devices otherwise, so in its files names decide.
+ */
 static bool is_verbs(hwloc_obj_t os)
 {
-        static const char *const names[] = {"mlx", "hfi", "rdmap", "efa", "irdma", "bnxt_re", "rocep", "ibp"};
+        static const char *const names[] = {"mlx",   "hfi",     "rdmap", "efa",
+                                            "irdma", "bnxt_re", "rocep", "ibp"};
 
         if (os->type != HWLOC_OBJ_OS_DEVICE || !os->name)
                 return false;
@@ -180,7 +188,8 @@ static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                 nic->cpu = cpu;
                 nic->pci = pci;
                 nic->dev = (int)b->t->n_nics - 1;
-                nic->gbs = b->t->pcis[pci].gbs; /* hwloc knows no port speed: as much as its PCI link */
+                nic->gbs = b->t->pcis[pci]
+                                   .gbs; /* hwloc knows no port speed: as much as its PCI link */
                 snprintf(nic->name, sizeof nic->name, "%s", os->name ? os->name : "");
         }
         return 0;
@@ -200,7 +209,8 @@ static hwloc_obj_t device_of(hwloc_obj_t o)
         return o;
 }
 
-static int add_links(struct topology_build *b, hwloc_topology_t h, const char *name, enum capo_wire kind)
+static int add_links(struct topology_build *b, hwloc_topology_t h, const char *name,
+                     enum capo_wire kind)
 {
         struct hwloc_distances_s *d = NULL;
         unsigned one = 1;
@@ -257,7 +267,8 @@ static int build_topology(struct topology_build *b, hwloc_topology_t h)
 
                 if (class >> 8 == 0x03 && (vendor == 0x10de || vendor == 0x1002))
                         r = add_gpu(b, h, o);
-                else if (class >> 8 == 0x12 && vendor == 0x1002) /* AMD Instinct: processing accelerator */
+                else if (class >> 8 == 0x12 &&
+                         vendor == 0x1002) /* AMD Instinct: processing accelerator */
                         r = add_gpu(b, h, o);
                 else if (class >> 8 == 0x02)
                         r = add_nic(b, h, o);
@@ -273,7 +284,8 @@ static int build_topology(struct topology_build *b, hwloc_topology_t h)
         return r;
 }
 
-/* hwloc 2 refuses files of hwloc 3 by their version number alone; what is read here did not change between them. */
+/* hwloc 2 refuses files of hwloc 3 by their version number alone; what is read here did not change
+ * between them. */
 static int read_xml(const char *path, char **out, size_t *size)
 {
         static const char three[] = "<topology version=\"3.";
@@ -294,7 +306,8 @@ static int load_hwloc(struct topology_build *b, const char *text, size_t size)
         if (hwloc_topology_init(&h) < 0)
                 return -ENOMEM;
         hwloc_topology_set_io_types_filter(h, HWLOC_TYPE_FILTER_KEEP_ALL);
-        if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size + 1) < 0) || hwloc_topology_load(h) < 0) {
+        if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size + 1) < 0) ||
+            hwloc_topology_load(h) < 0) {
                 r = topology_fail(b, 0, "hwloc does not read it (expected the XML of lstopo)");
         } else {
                 b->t->pci_known = true;
@@ -305,9 +318,9 @@ static int load_hwloc(struct topology_build *b, const char *text, size_t size)
 }
 
 /*
- * libhwloc believes a file: where an object of it lacks its cpuset it reads through a null pointer (2.9, found by fuzzing).
- * So what others wrote is read by a child first, and what the child does not survive is refused. Where no child can be had
- * the file is read all the same.
+ * libhwloc believes a file: where an object of it lacks its cpuset it reads through a null pointer
+ * (2.9, found by fuzzing). So what others wrote is read by a child first, and what the child does
+ * not survive is refused. Where no child can be had the file is read all the same.
  */
 static bool crashes_hwloc(struct topology_build *b, const char *text, size_t size)
 {
@@ -320,7 +333,8 @@ static bool crashes_hwloc(struct topology_build *b, const char *text, size_t siz
                 int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
                 if (nothing >= 0)
-                        dup2(nothing, 2); /* what it says is said once more, or is the report of a sanitizer */
+                        dup2(nothing, 2); /* what it says is said once more, or is the report of a
+                                             sanitizer */
                 for (size_t i = 0; i < N_ELEMENTS(deaths); i++)
                         signal(deaths[i], SIG_DFL);
                 setrlimit(RLIMIT_CORE, &no_core);
@@ -333,8 +347,8 @@ static bool crashes_hwloc(struct topology_build *b, const char *text, size_t siz
         return status != 0;
 }
 
-int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
-                        size_t room)
+int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs,
+                        struct capo_topology **out, char *why, size_t room)
 {
         const char *name = path ? path : "this machine";
         _cleanup_free_ char *text = NULL;
@@ -348,7 +362,9 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, stru
         if (r < 0)
                 return r;
         if (text && crashes_hwloc(&b, text, size))
-                r = topology_fail(&b, 0, "libhwloc does not survive it (expected the XML of lstopo, undamaged)");
+                r = topology_fail(
+                        &b, 0,
+                        "libhwloc does not survive it (expected the XML of lstopo, undamaged)");
         else
                 r = load_hwloc(&b, text, size);
         return topology_build_end(&b, r, out);

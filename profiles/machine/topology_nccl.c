@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's topology file: <system> of <cpu>, of <pci> in <pci>, with <gpu>, <nic> and <net> at the leaves, and the links
- * of a GPU inside it. RCCL writes the same with <xgmi> and version 2. Attributes that are absent or empty are ones NCCL
- * fills in on the machine itself; here they get what NCCL assumes for them (src/graph/topo.cc, 2.28).
+ * NCCL's topology file: <system> of <cpu>, of <pci> in <pci>, with <gpu>, <nic> and <net> at the
+ * leaves, and the links of a GPU inside it. RCCL writes the same with <xgmi> and version 2.
+ * Attributes that are absent or empty are ones NCCL fills in on the machine itself; here they get
+ * what NCCL assumes for them (src/graph/topo.cc, 2.28).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 #include "core/base/util.h"
 #include "profiles/machine/topology_build.h"
 
-/* Speed of one PCI lane in units of 100 Mb/s after encoding, as NCCL's kvDictPciGen rounds it; absent or unknown: 60.
+/* Speed of one PCI lane in units of 100 Mb/s after encoding, as NCCL's kvDictPciGen rounds it;
+ * absent or unknown: 60.
  */
 static double lane_speed(const char *text)
 {
@@ -38,8 +40,8 @@ static double pci_gbs(const struct capo_xml *e)
 }
 
 /* A whole number; absent or empty gives `otherwise`. */
-static int parse_int_attr(struct topology_build *b, const struct capo_xml *e, const char *attr, long low, long high,
-                          int otherwise, int *out)
+static int parse_int_attr(struct topology_build *b, const struct capo_xml *e, const char *attr,
+                          long low, long high, int otherwise, int *out)
 {
         const char *text = capo_xml_get(e, attr);
         char *end;
@@ -52,13 +54,15 @@ static int parse_int_attr(struct topology_build *b, const struct capo_xml *e, co
         errno = 0;
         v = strtol(text, &end, 0);
         if (*end || errno || v < low || v > high)
-                return topology_fail(b, e->line, "expected %s of <%s> between %ld and %ld, found \"%s\"", attr, e->name,
-                                     low, high, text);
+                return topology_fail(b, e->line,
+                                     "expected %s of <%s> between %ld and %ld, found \"%s\"", attr,
+                                     e->name, low, high, text);
         *out = (int)v;
         return 0;
 }
 
-/* "942", or as RCCL writes it since ROCm 6: "gfx942", "gfx90a:sramecc+". 90a is 910 where it is a number. */
+/* "942", or as RCCL writes it since ROCm 6: "gfx942", "gfx90a:sramecc+". 90a is 910 where it is a
+ * number. */
 static int gcn_of(struct topology_build *b, const struct capo_xml *e, int *out)
 {
         const char *text = capo_xml_get(e, "gcn");
@@ -73,7 +77,8 @@ static int gcn_of(struct topology_build *b, const struct capo_xml *e, int *out)
                 end++;
         }
         if (v < 1 || v > 99999 || (*end && *end != ':'))
-                return topology_fail(b, e->line, "expected gcn of <gpu> as 942 or gfx942, found \"%s\"", text);
+                return topology_fail(b, e->line,
+                                     "expected gcn of <gpu> as 942 or gfx942, found \"%s\"", text);
         *out = (int)v;
         return 0;
 }
@@ -111,13 +116,16 @@ static int read_links(struct topology_build *b, const struct capo_xml *gpu_xml, 
                         /* MB/s per link; src/graph/topo.cc ncclTopoAddC2c */
                         h->gbs = bw ? strtod(bw, NULL) / 1000.0 * h->count : 0;
                 } else if (!target) {
-                        return topology_fail(b, e->line, "expected <%s> to have a target, found none", e->name);
+                        return topology_fail(b, e->line,
+                                             "expected <%s> to have a target, found none", e->name);
                 } else if (!strncmp(target, "fffffff", 7)) {
-                        snprintf(h->to, sizeof h->to, "nvswitch"); /* one that the operating system does not see */
+                        snprintf(h->to, sizeof h->to,
+                                 "nvswitch"); /* one that the operating system does not see */
                         snprintf(h->class_text, sizeof h->class_text, "0x068000");
                 } else if (capo_busid_canonical(target, h->to) < 0) {
-                        return topology_fail(b, e->line, "expected a PCI bus id such as 0000:06:00.0, found \"%s\"",
-                                             target);
+                        return topology_fail(
+                                b, e->line,
+                                "expected a PCI bus id such as 0000:06:00.0, found \"%s\"", target);
                 }
         }
         return 0;
@@ -138,7 +146,8 @@ static int read_gpu(struct topology_build *b, const struct capo_xml *e, int cpu,
         if (strcmp(e->name, "gpu") != 0) /* a bare <pci> of a GPU's class */
                 return 0;
         if ((r = parse_int_attr(b, e, "dev", 0, 4095, -1, &gpu->dev)) < 0 ||
-            (r = parse_int_attr(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 || (r = gcn_of(b, e, &gpu->gcn)) < 0 ||
+            (r = parse_int_attr(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 ||
+            (r = gcn_of(b, e, &gpu->gcn)) < 0 ||
             (r = parse_int_attr(b, e, "rank", -1, 1 << 24, -1, &gpu->rank)) < 0 ||
             (r = parse_int_attr(b, e, "gdr", 0, 1, 0, &gdr)) < 0)
                 return r;
@@ -164,54 +173,67 @@ static int read_nic(struct topology_build *b, const struct capo_xml *e, int cpu,
                 nic->xml = n;
                 copy_attr(nic->name, sizeof nic->name, n, "name");
                 copy_attr(nic->guid, sizeof nic->guid, n, "guid");
-                if ((r = parse_int_attr(b, n, "dev", 0, 4095, (int)b->t->n_nics - 1, &nic->dev)) < 0 ||
+                if ((r = parse_int_attr(b, n, "dev", 0, 4095, (int)b->t->n_nics - 1, &nic->dev)) <
+                            0 ||
                     (r = parse_int_attr(b, n, "port", 0, 255, 0, &nic->port)) < 0 ||
                     (r = parse_int_attr(b, n, "gdr", 0, 1, 0, &gdr)) < 0 ||
                     (r = parse_int_attr(b, n, "speed", 0, 1 << 30, 10000, &speed)) < 0)
                         return r;
                 nic->gdr = gdr;
-                nic->gbs = (speed > 0 ? speed : 10000) / 8000.0; /* Mb/s; 10 Gb/s when not given, as NCCL takes it */
+                nic->gbs = (speed > 0 ? speed : 10000) /
+                           8000.0; /* Mb/s; 10 Gb/s when not given, as NCCL takes it */
         }
         return 0;
 }
 
 /* Everything below one <cpu> or <pci>. The XML reader limits the depth. */
-static int read_devices(struct topology_build *b, const struct capo_xml *parent, int cpu, int parent_pci)
+static int read_devices(struct topology_build *b, const struct capo_xml *parent, int cpu,
+                        int parent_pci)
 {
         for (const struct capo_xml *e = parent->child; e; e = e->next) {
                 int r = 0;
 
                 if (!strcmp(e->name, "pci")) {
-                        const char *busid = capo_xml_get(e, "busid"), *class = capo_xml_get(e, "class");
+                        const char *busid = capo_xml_get(e, "busid"),
+                                   *class = capo_xml_get(e, "class");
                         struct capo_topology_pci *pci = topology_add_pci(b);
                         int index = (int)b->t->n_pcis - 1;
                         size_t gpus_before = b->t->n_gpus;
 
                         if (!pci)
                                 return -ENOMEM;
-                        *pci = (struct capo_topology_pci){.class = class ? (uint32_t)strtoul(class, NULL, 16) : 0,
-                                                          .parent = parent_pci,
-                                                          .cpu = cpu,
-                                                          .gbs = pci_gbs(e),
-                                                          .xml = e};
+                        *pci = (struct capo_topology_pci){
+                                .class = class ? (uint32_t)strtoul(class, NULL, 16) : 0,
+                                .parent = parent_pci,
+                                .cpu = cpu,
+                                .gbs = pci_gbs(e),
+                                .xml = e};
                         if (!busid)
-                                return topology_fail(b, e->line, "expected <pci> to have a busid, found none");
-                        if (capo_busid_canonical(busid, pci->busid) < 0)
                                 return topology_fail(b, e->line,
-                                                     "expected a PCI bus id such as 0000:06:00.0, found \"%s\"", busid);
+                                                     "expected <pci> to have a busid, found none");
+                        if (capo_busid_canonical(busid, pci->busid) < 0)
+                                return topology_fail(
+                                        b, e->line,
+                                        "expected a PCI bus id such as 0000:06:00.0, found \"%s\"",
+                                        busid);
                         r = read_devices(b, e, cpu, index);
-                        if (!r && b->t->n_gpus == gpus_before && b->t->pcis[index].class >> 16 == 0x03)
+                        if (!r && b->t->n_gpus == gpus_before &&
+                            b->t->pcis[index].class >> 16 == 0x03)
                                 r = read_gpu(b, e, cpu, index);
                         if (!r && b->t->pcis[index].class >> 8 == 0x0680)
-                                r = topology_add_switch(b, b->t->pcis[index].busid) < 0 ? -ENOMEM : 0;
+                                r = topology_add_switch(b, b->t->pcis[index].busid) < 0 ? -ENOMEM
+                                                                                        : 0;
                 } else if (!strcmp(e->name, "gpu")) {
                         if (parent_pci < 0)
-                                return topology_fail(b, e->line, "expected <gpu> inside a <pci>, found it in <%s>",
-                                                     parent->name);
+                                return topology_fail(
+                                        b, e->line,
+                                        "expected <gpu> inside a <pci>, found it in <%s>",
+                                        parent->name);
                         r = read_gpu(b, e, cpu, parent_pci);
                 } else if (!strcmp(e->name, "nic")) {
                         r = read_nic(b, e, cpu, parent_pci);
-                } /* <pcilink> and what later releases add is left to those who know it: the XML stays at hand */
+                } /* <pcilink> and what later releases add is left to those who know it: the XML
+                     stays at hand */
                 if (r < 0)
                         return r;
         }
@@ -221,8 +243,10 @@ static int read_devices(struct topology_build *b, const struct capo_xml *parent,
 static int read_system(struct topology_build *b, const struct capo_xml *root)
 {
         if (strcmp(root->name, "system") != 0)
-                return topology_fail(b, root->line, "expected <system> of an NCCL topology, found <%s>%s", root->name,
-                                     !strcmp(root->name, "graphs") ? " (this is an NCCL graph file)" : "");
+                return topology_fail(
+                        b, root->line, "expected <system> of an NCCL topology, found <%s>%s",
+                        root->name,
+                        !strcmp(root->name, "graphs") ? " (this is an NCCL graph file)" : "");
         for (const struct capo_xml *e = root->child; e; e = e->next) {
                 struct capo_topology_cpu *cpu;
                 int r;
@@ -236,7 +260,8 @@ static int read_system(struct topology_build *b, const struct capo_xml *root)
                 copy_attr(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
                 copy_attr(cpu->arch, sizeof cpu->arch, e, "arch");
                 copy_attr(cpu->vendor, sizeof cpu->vendor, e, "vendor");
-                if ((r = parse_int_attr(b, e, "numaid", -1, 65535, (int)b->t->n_cpus - 1, &cpu->numa)) < 0 ||
+                if ((r = parse_int_attr(b, e, "numaid", -1, 65535, (int)b->t->n_cpus - 1,
+                                        &cpu->numa)) < 0 ||
                     (r = parse_int_attr(b, e, "modelid", 0, 65535, 0, &cpu->model)) < 0)
                         return r;
                 r = read_devices(b, e, (int)b->t->n_cpus - 1, -1);
@@ -246,8 +271,8 @@ static int read_system(struct topology_build *b, const struct capo_xml *root)
         return 0;
 }
 
-int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
-                            size_t room)
+int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
+                            struct capo_topology **out, char *why, size_t room)
 {
         struct topology_build b;
         int r = topology_build_begin(&b, path, flags, brick_gbs, why, room);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of `nvidia-smi topo -m`: a matrix of words between GPUs and NICs, with terminal escapes around its heading.
- * It names no GPU model and no switch, so two things are concluded from the counts: GPUs whose NV# with all others
- * would need more than 18 links (no GPU has more) are joined by a switch; and the generation follows from the largest
- * port count (4 P100, 6 V100, 12 A100, 18 H100). A caller who knows better gives the bandwidth of a link.
+ * The text of `nvidia-smi topo -m`: a matrix of words between GPUs and NICs, with terminal escapes
+ * around its heading. It names no GPU model and no switch, so two things are concluded from the
+ * counts: GPUs whose NV# with all others would need more than 18 links (no GPU has more) are joined
+ * by a switch; and the generation follows from the largest port count (4 P100, 6 V100, 12 A100, 18
+ * H100). A caller who knows better gives the bandwidth of a link.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -43,21 +44,23 @@ static size_t split_words(char *line, char **words)
 {
         size_t n = 0;
 
-        for (char *save, *w = strtok_r(line, " \t\r\n", &save); w && n < COLUMNS; w = strtok_r(NULL, " \t\r\n", &save))
+        for (char *save, *w = strtok_r(line, " \t\r\n", &save); w && n < COLUMNS;
+             w = strtok_r(NULL, " \t\r\n", &save))
                 words[n++] = w;
         return n;
 }
 
 static enum capo_path path_of(const char *word)
 {
-        static const enum capo_path paths[] = {CAPO_PATH_PIX, CAPO_PATH_PXB, CAPO_PATH_PHB, CAPO_PATH_NODE,
-                                               CAPO_PATH_SYS};
+        static const enum capo_path paths[] = {CAPO_PATH_PIX, CAPO_PATH_PXB, CAPO_PATH_PHB,
+                                               CAPO_PATH_NODE, CAPO_PATH_SYS};
 
         for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
                 if (!strcmp(word, capo_path_name(paths[i])))
                         return paths[i];
         }
-        return !strcmp(word, "SOC") ? CAPO_PATH_SYS : CAPO_PATH_UNKNOWN; /* SOC: SYS before driver 396 */
+        return !strcmp(word, "SOC") ? CAPO_PATH_SYS
+                                    : CAPO_PATH_UNKNOWN; /* SOC: SYS before driver 396 */
 }
 
 struct matrix {
@@ -71,9 +74,9 @@ struct matrix {
 
 static bool is_device(const char *word)
 {
-        return !strncmp(word, "GPU", 3)
-                       ? isdigit((unsigned char)word[3])
-                       : !strncmp(word, "NIC", 3) || !strncmp(word, "mlx", 3) || !strncmp(word, "ib", 2);
+        return !strncmp(word, "GPU", 3) ? isdigit((unsigned char)word[3])
+                                        : !strncmp(word, "NIC", 3) || !strncmp(word, "mlx", 3) ||
+                                                  !strncmp(word, "ib", 2);
 }
 
 static int read_row(struct topology_build *b, struct matrix *m, char **words, size_t n, int line)
@@ -85,7 +88,8 @@ static int read_row(struct topology_build *b, struct matrix *m, char **words, si
         if (row == m->n_columns)
                 return 0; /* legend, or another table */
         if (n < m->n_columns + 1)
-                return topology_fail(b, line, "expected %zu entries for %s, found %zu", m->n_columns, words[0], n - 1);
+                return topology_fail(b, line, "expected %zu entries for %s, found %zu",
+                                     m->n_columns, words[0], n - 1);
         if (m->row[row])
                 return topology_fail(b, line, "expected one row for %s, found a second", words[0]);
         m->row[row] = true;
@@ -96,18 +100,21 @@ static int read_row(struct topology_build *b, struct matrix *m, char **words, si
                 m->path[row][k] = CAPO_PATH_UNKNOWN;
                 if (!strcmp(w, "X")) {
                         if (k != row)
-                                return topology_fail(b, line, "expected X under %s itself, found it under %s", words[0],
-                                                     m->names[k]);
+                                return topology_fail(
+                                        b, line, "expected X under %s itself, found it under %s",
+                                        words[0], m->names[k]);
                         m->path[row][k] = CAPO_PATH_SELF;
                 } else if (!strncmp(w, "NV", 2) && isdigit((unsigned char)w[2])) {
                         m->bricks[row][k] = atoi(w + 2);
                         if (m->bricks[row][k] < 1 || m->bricks[row][k] > PORTS)
-                                return topology_fail(b, line, "expected NV1 to NV%d, found %s", PORTS, w);
+                                return topology_fail(b, line, "expected NV1 to NV%d, found %s",
+                                                     PORTS, w);
                 } else {
                         m->path[row][k] = path_of(w);
                         if (m->path[row][k] == CAPO_PATH_UNKNOWN)
                                 return topology_fail(
-                                        b, line, "expected X, NV#, PIX, PXB, PHB, NODE or SYS under %s, found \"%s\"",
+                                        b, line,
+                                        "expected X, NV#, PIX, PXB, PHB, NODE or SYS under %s, found \"%s\"",
                                         m->names[k], w);
                 }
         }
@@ -130,8 +137,10 @@ static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
                 if (!m->n_columns) {
                         if (!is_device(words[0]))
                                 continue;
-                        while (m->n_columns < n && is_device(words[m->n_columns]) && m->n_columns < COLUMNS) {
-                                snprintf(m->names[m->n_columns], sizeof m->names[0], "%s", words[m->n_columns]);
+                        while (m->n_columns < n && is_device(words[m->n_columns]) &&
+                               m->n_columns < COLUMNS) {
+                                snprintf(m->names[m->n_columns], sizeof m->names[0], "%s",
+                                         words[m->n_columns]);
                                 m->n_gpus += !strncmp(words[m->n_columns], "GPU", 3);
                                 m->n_columns++;
                         }
@@ -142,18 +151,21 @@ static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
                         return r;
         }
         if (!m->n_gpus)
-                return topology_fail(b, 0,
-                                     "expected the matrix of nvidia-smi topo -m (a heading GPU0 GPU1 ...), or "
-                                     "XML; found neither");
+                return topology_fail(
+                        b, 0,
+                        "expected the matrix of nvidia-smi topo -m (a heading GPU0 GPU1 ...), or "
+                        "XML; found neither");
         for (size_t i = 0; i < m->n_gpus; i++) {
                 if (!m->row[i])
-                        return topology_fail(b, number, "expected a row for %s, found none", m->names[i]);
+                        return topology_fail(b, number, "expected a row for %s, found none",
+                                             m->names[i]);
                 for (size_t j = 0; j < i; j++) {
                         if (m->bricks[i][j] != m->bricks[j][i] || m->path[i][j] != m->path[j][i])
-                                return topology_fail(b, m->line[i],
-                                                     "expected %s and %s joined the same both ways, found two answers "
-                                                     "(the other in line %d)",
-                                                     m->names[i], m->names[j], m->line[j]);
+                                return topology_fail(
+                                        b, m->line[i],
+                                        "expected %s and %s joined the same both ways, found two answers "
+                                        "(the other in line %d)",
+                                        m->names[i], m->names[j], m->line[j]);
                 }
         }
         return 0;
@@ -236,8 +248,8 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
         return 0;
 }
 
-int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
-                      size_t room)
+int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
+                      struct capo_topology **out, char *why, size_t room)
 {
         _cleanup_fclose_ FILE *f = fopen(path, "re");
         _cleanup_free_ struct matrix *m = calloc(1, sizeof *m);
@@ -256,6 +268,7 @@ int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct
                 r = build_from_matrix(&b, m);
         r = topology_build_end(&b, r, out);
         if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
-                (*out)->brick_source = "NCCL's planning constant for the generation guessed from the link counts";
+                (*out)->brick_source =
+                        "NCCL's planning constant for the generation guessed from the link counts";
         return r;
 }

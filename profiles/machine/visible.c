@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three lists meet here: what is on the bus (hwloc), what the driver opens to this process (NVML; in a container that
- * is what the container was given), and what the user asks for. CUDA counts in the second, so does this.
+ * Three lists meet here: what is on the bus (hwloc), what the driver opens to this process (NVML;
+ * in a container that is what the container was given), and what the user asks for. CUDA counts in
+ * the second, so does this.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -23,13 +24,15 @@ struct candidate {
 
 struct finder {
         const struct capo_topology *t;
-        struct candidate gpus[CAPO_NVML_GPUS], slices[CAPO_NVML_SLICES]; /* open ones, in CUDA's order of equal GPUs */
+        struct candidate gpus[CAPO_NVML_GPUS],
+                slices[CAPO_NVML_SLICES]; /* open ones, in CUDA's order of equal GPUs */
         int n_gpus, n_slices;
         bool taken_twice;
         struct capo_visible *out;
 };
 
-static void add_remark(struct capo_visible *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_remark(struct capo_visible *v, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 static void add_remark(struct capo_visible *v, const char *format, ...)
 {
         size_t used = strlen(v->said);
@@ -86,7 +89,8 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
                         continue;
                 *c = (struct candidate){.gpu = at[s->gpu], .mig = true, .slice = true};
                 snprintf(c->uuid, sizeof c->uuid, "%s", s->uuid);
-                snprintf(c->old_name, sizeof c->old_name, "MIG-%s/%u/%u", nvml->gpus[s->gpu].uuid, s->gi, s->ci);
+                snprintf(c->old_name, sizeof c->old_name, "MIG-%s/%u/%u", nvml->gpus[s->gpu].uuid,
+                         s->gi, s->ci);
                 f->n_slices++;
         }
         if (unknown)
@@ -96,12 +100,14 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
                         "and are left out",
                         unknown, nvml->n_gpus);
         if (f->n_gpus + unknown < (int)f->t->n_gpus)
-                add_remark(f->out,
-                           "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a container",
-                           f->t->n_gpus, f->n_gpus);
+                add_remark(
+                        f->out,
+                        "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a container",
+                        f->t->n_gpus, f->n_gpus);
 }
 
-/* The device whose UUID begins with @word; -1 none, -2 several. A whole name goes before the beginnings of others. */
+/* The device whose UUID begins with @word; -1 none, -2 several. A whole name goes before the
+ * beginnings of others. */
 static int match_uuid(const struct candidate *list, int n, const char *word)
 {
         size_t length = strlen(word);
@@ -119,7 +125,8 @@ static int match_uuid(const struct candidate *list, int n, const char *word)
 static bool models_differ(const struct finder *f)
 {
         for (int i = 1; i < f->n_gpus; i++) {
-                const struct capo_topology_gpu *a = &f->t->gpus[f->gpus[0].gpu], *b = &f->t->gpus[f->gpus[i].gpu];
+                const struct capo_topology_gpu *a = &f->t->gpus[f->gpus[0].gpu],
+                                               *b = &f->t->gpus[f->gpus[i].gpu];
 
                 if (a->sm != b->sm || strcmp(a->model, b->model) != 0)
                         return true;
@@ -167,9 +174,14 @@ static int resolve_entry(struct finder *f, const char *word, bool by_bus, char *
                                 slice ? "MIG is off, or libnvidia-ml.so.1 is missing; name GPUs with --gpus"
                                       : "libnvidia-ml.so.1 is missing; name GPUs with --gpus");
                 if (i == -2)
-                        add_remark(f->out, "%.80s is the beginning of several UUIDs: CUDA ends its list there", word);
+                        add_remark(
+                                f->out,
+                                "%.80s is the beginning of several UUIDs: CUDA ends its list there",
+                                word);
                 else if (i < 0)
-                        add_remark(f->out, "%.80s is no device of this machine: CUDA ends its list there", word);
+                        add_remark(f->out,
+                                   "%.80s is no device of this machine: CUDA ends its list there",
+                                   word);
                 if (i < 0)
                         return 0;
                 take_device(f, &list[i], word);
@@ -178,14 +190,16 @@ static int resolve_entry(struct finder *f, const char *word, bool by_bus, char *
         dev = strtol(word, &end, 10);
         if (end == word || *end || dev < 0 || dev >= n) {
                 if (strcmp(word, "-1") != 0)
-                        add_remark(f->out, "\"%.80s\" is no GPU here: CUDA ends its list there", word);
+                        add_remark(f->out, "\"%.80s\" is no GPU here: CUDA ends its list there",
+                                   word);
                 return 0;
         }
         if (!by_bus && models_differ(f))
-                return capo_why(-EINVAL, why, room,
-                                "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ here: set "
-                                "CUDA_DEVICE_ORDER=PCI_BUS_ID, use UUIDs, or name GPUs with --gpus",
-                                word);
+                return capo_why(
+                        -EINVAL, why, room,
+                        "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ here: set "
+                        "CUDA_DEVICE_ORDER=PCI_BUS_ID, use UUIDs, or name GPUs with --gpus",
+                        word);
         take_device(f, &list[dev], word);
         return 1;
 }
@@ -196,12 +210,15 @@ static int finish_devices(const struct finder *f, const char *list, char *why, s
         int slices = 0;
 
         if (!v->n)
-                return capo_why(-EINVAL, why, room,
-                                "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus%s%s",
-                                list, *v->said ? "; " : "", v->said);
+                return capo_why(
+                        -EINVAL, why, room,
+                        "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus%s%s",
+                        list, *v->said ? "; " : "", v->said);
         if (f->taken_twice)
-                return capo_why(-EINVAL, why, room,
-                                "CUDA_VISIBLE_DEVICES=%.80s names a device twice: CUDA shows none then", list);
+                return capo_why(
+                        -EINVAL, why, room,
+                        "CUDA_VISIBLE_DEVICES=%.80s names a device twice: CUDA shows none then",
+                        list);
         for (int i = 0; i < v->n; i++)
                 slices += v->devices[i].slice;
         if (slices)
@@ -219,10 +236,12 @@ static int finish_devices(const struct finder *f, const char *list, char *why, s
         return 0;
 }
 
-int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvml, capo_visible_getenv get, void *user,
-                      struct capo_visible *out, char *why, size_t room)
+int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvml,
+                      capo_visible_getenv get, void *user, struct capo_visible *out, char *why,
+                      size_t room)
 {
-        const char *list = get("CUDA_VISIBLE_DEVICES", user), *order = get("CUDA_DEVICE_ORDER", user),
+        const char *list = get("CUDA_VISIBLE_DEVICES", user),
+                   *order = get("CUDA_DEVICE_ORDER", user),
                    *container = get("NVIDIA_VISIBLE_DEVICES", user);
         bool by_bus = order && !strcmp(order, "PCI_BUS_ID");
         _cleanup_free_ struct finder *f = calloc(1, sizeof *f);
@@ -238,14 +257,16 @@ int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvm
         collect_candidates(f, nvml);
         if (nvml && !f->n_gpus)
                 return capo_why(-EINVAL, why, room, "the driver shows this process no GPU%s%.80s",
-                                container ? "; NVIDIA_VISIBLE_DEVICES=" : "", container ? container : "");
+                                container ? "; NVIDIA_VISIBLE_DEVICES=" : "",
+                                container ? container : "");
         for (int i = 0; !list && i < f->n_gpus; i++) {
                 char name[16];
 
                 snprintf(name, sizeof name, "%d", i);
                 take_device(f, &f->gpus[i], name);
         }
-        for (char *w = copy ? strtok_r(copy, ", ", &save) : NULL; w && r == 1; w = strtok_r(NULL, ", ", &save))
+        for (char *w = copy ? strtok_r(copy, ", ", &save) : NULL; w && r == 1;
+             w = strtok_r(NULL, ", ", &save))
                 r = resolve_entry(f, w, by_bus, why, room);
         return r < 0 ? r : finish_devices(f, list ? list : "", why, room);
 }

@@ -101,8 +101,9 @@ static void on_start(void *user, const char *name, const char **attrs)
         b->open = e;
         b->last = NULL;
         for (; *attrs; attrs += 2) { /* expat has refused one that comes twice */
-                struct capo_xml_attr *a =
-                        capo_array_room(&e->attrs, e->n_attrs, sizeof *a) < 0 ? NULL : &e->attrs[e->n_attrs++];
+                struct capo_xml_attr *a = capo_array_room(&e->attrs, e->n_attrs, sizeof *a) < 0
+                                                  ? NULL
+                                                  : &e->attrs[e->n_attrs++];
 
                 if (a)
                         *a = (struct capo_xml_attr){strdup(attrs[0]), strdup(attrs[1])};
@@ -124,14 +125,17 @@ static void on_end(void *user, const char *name)
 }
 
 /* Entities are of no use here, and nested ones are how a small file becomes a large one. */
-static void on_entity(void *user, const char *name, int is_parameter, const char *value, int size, const char *base,
-                      const char *system, const char *public, const char *notation)
+static void on_entity(void *user, const char *name, int is_parameter, const char *value, int size,
+                      const char *base, const char *system, const char *public,
+                      const char *notation)
 {
-        (void)name, (void)is_parameter, (void)value, (void)size, (void)base, (void)system, (void)public, (void)notation;
+        (void)name, (void)is_parameter, (void)value, (void)size, (void)base, (void)system,
+                (void)public, (void)notation;
         stop_parser(user, -EINVAL);
 }
 
-int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_xml **out, char *why, size_t room)
+int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_xml **out,
+                   char *why, size_t room)
 {
         struct builder b = {.parser = XML_ParserCreate(NULL)};
         size_t blank = 0;
@@ -139,15 +143,18 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
         if (!b.parser)
                 return capo_why(-ENOMEM, why, room, "%s: out of memory", name);
         if (size > SIZE_MAX_BYTES) {
-                snprintf(why, room, "%s: %zu bytes is more than a topology can have (64 MiB)", name, size);
+                snprintf(why, room, "%s: %zu bytes is more than a topology can have (64 MiB)", name,
+                         size);
                 XML_ParserFree(b.parser);
                 return -E2BIG;
         }
-        /* Blank lines before <?xml are a fault in XML, but occur in dumps: turn them into spaces of the prolog. */
+        /* Blank lines before <?xml are a fault in XML, but occur in dumps: turn them into spaces of
+         * the prolog. */
         while (blank < size && strchr(" \t\r\n", text[blank]))
                 blank++;
         if (size - blank < 5 || memcmp(text + blank, "<?xml", 5) != 0)
-                blank = 0; /* white space before an element is legal, and keeps the line numbers right */
+                blank = 0; /* white space before an element is legal, and keeps the line numbers
+                              right */
         XML_SetUserData(b.parser, &b);
         XML_SetElementHandler(b.parser, on_start, on_end);
         XML_SetEntityDeclHandler(b.parser, on_entity);
@@ -155,8 +162,9 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
                 int r = b.error ? b.error : -EINVAL;
                 const char *what = b.error == -E2BIG    ? "nested too deeply"
                                    : b.error == -ENOMEM ? "out of memory"
-                                   : b.error == -EINVAL ? "entity declarations are not accepted"
-                                                        : XML_ErrorString(XML_GetErrorCode(b.parser));
+                                   : b.error == -EINVAL
+                                           ? "entity declarations are not accepted"
+                                           : XML_ErrorString(XML_GetErrorCode(b.parser));
 
                 snprintf(why, room, "%s:%lu:%lu: not well-formed XML: %s", name,
                          (unsigned long)XML_GetCurrentLineNumber(b.parser),
@@ -177,6 +185,8 @@ int capo_xml_read(const char *path, struct capo_xml **out, char *why, size_t roo
         int r = capo_file_read(path, SIZE_MAX_BYTES, &text, &size);
 
         if (r < 0)
-                return capo_why(r, why, room, "%s: %s", path, r == -E2BIG ? "too large" : strerror(-r));
-        return capo_xml_parse(strcmp(path, "-") ? path : "standard input", text, size, out, why, room);
+                return capo_why(r, why, room, "%s: %s", path,
+                                r == -E2BIG ? "too large" : strerror(-r));
+        return capo_xml_parse(strcmp(path, "-") ? path : "standard input", text, size, out, why,
+                              room);
 }

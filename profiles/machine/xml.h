@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small XML document in memory, for the topology and graph files of NCCL: elements with attributes, no text. Every
- * element keeps its line, so that whoever finds a value wrong can say where.
+ * A small XML document in memory, for the topology and graph files of NCCL: elements with
+ * attributes, no text. Every element keeps its line, so that whoever finds a value wrong can say
+ * where.
  */
 #ifndef CAPO_XML_H
 #define CAPO_XML_H
@@ -18,7 +19,8 @@ struct capo_xml {
         int line;
         size_t n_attrs;
         struct capo_xml_attr *attrs;
-        struct capo_xml *parent, *child, *next; /* child: the first one; next: the next with the same parent */
+        struct capo_xml *parent, *child,
+                *next; /* child: the first one; next: the next with the same parent */
 };
 
 /**
@@ -34,7 +36,8 @@ struct capo_xml {
 int capo_xml_read(const char *path, struct capo_xml **out, char *why, size_t room);
 
 /** capo_xml_parse() - the same from memory; @name stands for the file in messages. */
-int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_xml **out, char *why, size_t room);
+int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_xml **out,
+                   char *why, size_t room);
 
 void capo_xml_free(struct capo_xml *root);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where each figure of an answer comes from. Algorithm and protocol: NCCL's profiler event (2.23 and later) or the line
- * it prints about its choice (2.20 to 2.23). Channels: the thread blocks of the kernel it launched, in every release.
- * Time: the cost table that NCCL gives a tuner, at the cell it chose, before any tuner changed it; without a table
- * (2.19 to 2.21) the time in that printed line; else not known.
+ * Where each figure of an answer comes from. Algorithm and protocol: NCCL's profiler event (2.23
+ * and later) or the line it prints about its choice (2.20 to 2.23). Channels: the thread blocks of
+ * the kernel it launched, in every release. Time: the cost table that NCCL gives a tuner, at the
+ * cell it chose, before any tuner changed it; without a table (2.19 to 2.21) the time in that
+ * printed line; else not known.
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,9 +23,9 @@
 
 double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)
 {
-        static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE,
-                                                              CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
-                                                              CAPO_KIND_ALLREDUCE};
+        static const enum capo_call_kind kinds[CAPO_COLLS] = {
+                CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE, CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
+                CAPO_KIND_ALLREDUCE};
 
         return capo_busbw_factor(kinds[coll], n_ranks);
 }
@@ -40,9 +41,10 @@ static char *read_log(const char *folder, uint32_t node)
 }
 
 /*
- * The line NCCL prints about its choice, for rows that no profiler event told about: "<n> Bytes -> Algo 1 proto 0 time
- * 12.34" in 2.20 to 2.23, where a tuner chose there may be none; "Broadcast: <n> Bytes -> Algo RING proto LL ..."
- * later. From 2.29 on a Broadcast with one root has that line and no profiler event.
+ * The line NCCL prints about its choice, for rows that no profiler event told about: "<n> Bytes ->
+ * Algo 1 proto 0 time 12.34" in 2.20 to 2.23, where a tuner chose there may be none; "Broadcast:
+ * <n> Bytes -> Algo RING proto LL ..." later. From 2.29 on a Broadcast with one root has that line
+ * and no profiler event.
  */
 static void read_line(const char *line, struct capo_plan_row *r)
 {
@@ -69,7 +71,8 @@ static void read_line(const char *line, struct capo_plan_row *r)
                 r->us = us;
 }
 
-/* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ...", as 2.28 to 2.32 have it. */
+/* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ...", as 2.28 to 2.32
+ * have it. */
 static void read_kernel(const char *line, struct capo_plan_row *r)
 {
         char name[64];
@@ -78,7 +81,8 @@ static void read_kernel(const char *line, struct capo_plan_row *r)
                 r->kernel = (uint8_t)capo_symk_find(name);
 }
 
-static void read_printed(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
+static void read_printed(const struct plan_job *job, const char *folder,
+                         struct capo_plan_answer *out)
 {
         _cleanup_free_ char *text = read_log(folder, job->ranks[0].node);
         uint64_t begin = 0, size = text ? strlen(text) : 0;
@@ -128,8 +132,10 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
                         const struct plan_agree *a = plan_job_agree(job, r) + i;
 
                         if (!a->done)
-                                return capo_why(-EPROTO, why, room, "rank %u did not answer question %u", r, i);
-                        if (a->algo != first[i].algo || a->proto != first[i].proto || a->channels != first[i].channels)
+                                return capo_why(-EPROTO, why, room,
+                                                "rank %u did not answer question %u", r, i);
+                        if (a->algo != first[i].algo || a->proto != first[i].proto ||
+                            a->channels != first[i].channels)
                                 out->rows[i].ranks_agree = false;
                 }
         }
@@ -137,8 +143,8 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
 }
 
 /*
- * Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on `dev` is
- * hexadecimal, with the number of the host in its top 8 bits.
+ * Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on
+ * `dev` is hexadecimal, with the number of the host in its top 8 bits.
  */
 
 static void read_path(const struct capo_xml *channel, char *text, size_t room)
@@ -148,7 +154,8 @@ static void read_path(const struct capo_xml *channel, char *text, size_t room)
         *text = 0;
         for (const struct capo_xml *e = channel->child; e; e = e->next) {
                 const char *dev = capo_xml_get(e, "dev");
-                int wrote = snprintf(text + n, room - n, "%s%s%llu", n ? " " : "", strcmp(e->name, "net") ? "" : "net",
+                int wrote = snprintf(text + n, room - n, "%s%s%llu", n ? " " : "",
+                                     strcmp(e->name, "net") ? "" : "net",
                                      dev ? strtoull(dev, NULL, 0) & ((1ull << 56) - 1) : 0);
 
                 if (wrote < 0 || (size_t)wrote >= room - n)
@@ -213,7 +220,8 @@ static int read_graphs(const char *folder, uint32_t node, struct capo_plan_answe
         return r;
 }
 
-static int read_all_graphs(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
+static int read_all_graphs(const struct plan_job *job, const char *folder,
+                           struct capo_plan_answer *out)
 {
         uint32_t first = job->ranks[0].node;
         int r = read_graphs(folder, first, out);
@@ -254,7 +262,8 @@ void plan_answer_gap(const struct plan_job *job, char *out, size_t room)
 {
         *out = 0;
         if (job->n_gaps)
-                snprintf(out, room, " (it called %.40s, which capo's virtual CUDA does not have)", job->gaps[0]);
+                snprintf(out, room, " (it called %.40s, which capo's virtual CUDA does not have)",
+                         job->gaps[0]);
 }
 
 int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, const char *folder,
@@ -275,15 +284,16 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                 if (isnan(row->us))
                         row->us = told_us(row);
                 if (!isnan(row->us))
-                        row->busbw_gbs =
-                                (double)row->bytes / (row->us * 1e3) * capo_plan_busbw_factor(row->coll, job->n_ranks);
+                        row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
+                                         capo_plan_busbw_factor(row->coll, job->n_ranks);
         }
         if (q->graph && (r = read_all_graphs(job, folder, out)) < 0)
                 return r;
         return q->log ? read_logs(folder, job->n_nodes, &out->log) : 0;
 }
 
-const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node, int id)
+const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node,
+                                                   int id)
 {
         for (size_t i = 0; i < a->n_graphs; i++) {
                 const struct capo_plan_graph *g = &a->graphs[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parent's side: writes the question down, starts one worker per node, watches them, reads the answer, removes
- * every trace. A worker is somebody else's program with half its body replaced, so it is given nothing that it could
- * harm: its own folder, a memory file, a time limit.
+ * The parent's side: writes the question down, starts one worker per node, watches them, reads the
+ * answer, removes every trace. A worker is somebody else's program with half its body replaced, so
+ * it is given nothing that it could harm: its own folder, a memory file, a time limit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,8 @@ static int prepare_machines(struct run *run)
                 int r;
 
                 snprintf(to, sizeof to, "%s/topo.%u.xml", run->folder, i);
-                r = plan_machine_prepare(q->topo[i], q->platform, to, &job->machines[i], run->why, run->room);
+                r = plan_machine_prepare(q->topo[i], q->platform, to, &job->machines[i], run->why,
+                                         run->room);
                 if (r < 0)
                         return r;
         }
@@ -78,17 +79,19 @@ static int prepare_ranks(struct run *run)
                 bool there = false;
 
                 if (q->gpus[r].node >= PLAN_MAX_NODES)
-                        return say(run, -EINVAL, "node %u: at most %d nodes", q->gpus[r].node, PLAN_MAX_NODES);
+                        return say(run, -EINVAL, "node %u: at most %d nodes", q->gpus[r].node,
+                                   PLAN_MAX_NODES);
                 m = &job->machines[job->node_machine[q->gpus[r].node]];
                 for (uint32_t i = 0; i < m->n_gpus; i++)
                         there |= m->gpus[i].dev == q->gpus[r].dev;
                 if (!there)
-                        return say(run, -EINVAL, "GPU %u asked for on node %u, but %s has %u GPUs", q->gpus[r].dev,
-                                   q->gpus[r].node, q->topo[job->node_machine[q->gpus[r].node]], m->n_gpus);
+                        return say(run, -EINVAL, "GPU %u asked for on node %u, but %s has %u GPUs",
+                                   q->gpus[r].dev, q->gpus[r].node,
+                                   q->topo[job->node_machine[q->gpus[r].node]], m->n_gpus);
                 for (uint32_t k = 0; k < r; k++) {
                         if (q->gpus[k].node == q->gpus[r].node && q->gpus[k].dev == q->gpus[r].dev)
-                                return say(run, -EINVAL, "GPU %u of node %u is asked for twice", q->gpus[r].dev,
-                                           q->gpus[r].node);
+                                return say(run, -EINVAL, "GPU %u of node %u is asked for twice",
+                                           q->gpus[r].dev, q->gpus[r].node);
                 }
                 if (q->gpus[r].node >= job->n_nodes)
                         job->n_nodes = q->gpus[r].node + 1u;
@@ -100,10 +103,12 @@ static int prepare_ranks(struct run *run)
                 for (uint32_t r = 0; r < job->n_ranks; r++)
                         used |= job->ranks[r].node == n;
                 if (!used)
-                        return say(run, -EINVAL, "node %u has no GPU in the allocation, node %u has", n,
+                        return say(run, -EINVAL,
+                                   "node %u has no GPU in the allocation, node %u has", n,
                                    job->n_nodes - 1);
                 if (job->n_nodes > 1 && !job->machines[job->node_machine[n]].n_nets)
-                        return say(run, -EINVAL, "%s has no network interface: %u nodes cannot talk",
+                        return say(run, -EINVAL,
+                                   "%s has no network interface: %u nodes cannot talk",
                                    q->topo[job->node_machine[n]], job->n_nodes);
         }
         return 0;
@@ -116,11 +121,13 @@ static int prepare_run(struct run *run)
         int r;
 
         if (!q->n_ranks || q->n_ranks > CAPO_PLAN_RANKS_MAX)
-                return say(run, -EINVAL, "%zu ranks: 1 to %d can be asked for", q->n_ranks, CAPO_PLAN_RANKS_MAX);
+                return say(run, -EINVAL, "%zu ranks: 1 to %d can be asked for", q->n_ranks,
+                           CAPO_PLAN_RANKS_MAX);
         if (!q->n_topo || q->n_asks > 100000)
                 return say(run, -EINVAL, "no topology, or more than 100000 questions");
         if (!q->libnccl || strlen(q->libnccl) >= PLAN_PATH || access(q->libnccl, R_OK) < 0)
-                return say(run, -ENOENT, "%s: %s", q->libnccl ? q->libnccl : "no libnccl named", strerror(errno));
+                return say(run, -ENOENT, "%s: %s", q->libnccl ? q->libnccl : "no libnccl named",
+                           strerror(errno));
         run->fd = memfd_create("capo-plan", MFD_CLOEXEC);
         if (run->fd < 0 || ftruncate(run->fd, (off_t)size) < 0)
                 return say(run, -errno, "no memory for the question: %s", strerror(errno));
@@ -170,8 +177,8 @@ static int start_worker(struct run *run, uint32_t node)
         sigemptyset(&none);
         posix_spawnattr_setsigmask(&attr, &none);
         posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-        r = posix_spawn(&run->pids[node], worker, &actions, &attr, (char *[]){worker, virtual, number, NULL},
-                        env->vars);
+        r = posix_spawn(&run->pids[node], worker, &actions, &attr,
+                        (char *[]){worker, virtual, number, NULL}, env->vars);
         posix_spawn_file_actions_destroy(&actions);
         posix_spawnattr_destroy(&attr);
         plan_environment_free(env);
@@ -195,7 +202,8 @@ static void kill_all(struct run *run)
         }
 }
 
-/* The first line a worker wrote by itself: the dynamic linker's complaint, or an assertion of somebody's plugin. */
+/* The first line a worker wrote by itself: the dynamic linker's complaint, or an assertion of
+ * somebody's plugin. */
 static void first_words(const struct run *run, uint32_t node, char *text, size_t room)
 {
         char path[PLAN_PATH];
@@ -214,15 +222,15 @@ static int ended_badly(struct run *run, uint32_t node, int status)
         plan_answer_gap(run->job, gap, sizeof gap);
         plan_answer_warning(run->folder, run->job->n_nodes, warning, sizeof warning);
         if (atomic_load(&run->job->failed) == PLAN_FAILED)
-                return say(run, run->job->error_code ? run->job->error_code : -EPROTO, "%s%s%s%s", run->job->error,
-                           *warning ? "; " : "", warning, gap);
+                return say(run, run->job->error_code ? run->job->error_code : -EPROTO, "%s%s%s%s",
+                           run->job->error, *warning ? "; " : "", warning, gap);
         first_words(run, node, words, sizeof words);
         if (WIFSIGNALED(status))
-                return say(run, -EPROTO, "the process of node %u died of signal %d (%s)%s%s%s%s%s", node,
-                           WTERMSIG(status), strsignal(WTERMSIG(status)), *words ? ": " : "", words,
-                           *warning ? "; " : "", warning, gap);
-        return say(run, -EPROTO, "the process of node %u ended with status %d%s%s", node, WEXITSTATUS(status),
-                   *words ? ": " : "", words);
+                return say(run, -EPROTO, "the process of node %u died of signal %d (%s)%s%s%s%s%s",
+                           node, WTERMSIG(status), strsignal(WTERMSIG(status)), *words ? ": " : "",
+                           words, *warning ? "; " : "", warning, gap);
+        return say(run, -EPROTO, "the process of node %u ended with status %d%s%s", node,
+                   WEXITSTATUS(status), *words ? ": " : "", words);
 }
 
 static volatile sig_atomic_t interrupted;
@@ -234,7 +242,8 @@ void capo_plan_interrupt(int signal)
 
 static int watch_workers(struct run *run)
 {
-        unsigned limit_ms = run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_ranks;
+        unsigned limit_ms =
+                run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_ranks;
         double until = now_ms() + limit_ms;
         uint32_t alive = run->job->n_nodes;
 
@@ -242,13 +251,17 @@ static int watch_workers(struct run *run)
                 for (uint32_t n = 0; n < run->job->n_nodes; n++) {
                         int status;
 
-                        if (!run->pids[n] || waitpid(run->pids[n], &status, WNOHANG) != run->pids[n])
+                        if (!run->pids[n] ||
+                            waitpid(run->pids[n], &status, WNOHANG) != run->pids[n])
                                 continue;
                         run->pids[n] = 0;
                         alive--;
                         if (status != 0) {
-                                /* another process may still be saying why, unless it died doing so */
-                                for (int i = 0; i < 2000 && atomic_load(&run->job->failed) == PLAN_FAILED_SAYING; i++)
+                                /* another process may still be saying why, unless it died doing so
+                                 */
+                                for (int i = 0; i < 2000 && atomic_load(&run->job->failed) ==
+                                                                    PLAN_FAILED_SAYING;
+                                     i++)
                                         usleep(1000);
                                 return ended_badly(run, n, status);
                         }
@@ -259,10 +272,12 @@ static int watch_workers(struct run *run)
                         char warning[300], gap[120];
 
                         plan_answer_gap(run->job, gap, sizeof gap);
-                        plan_answer_warning(run->folder, run->job->n_nodes, warning, sizeof warning);
-                        return say(run, -ETIMEDOUT, "no answer within %.1f s (%u of %u questions): killed%s%s%s",
-                                   limit_ms / 1e3, atomic_load(&run->job->rows_done), run->job->n_rows,
-                                   *warning ? "; " : "", warning, gap);
+                        plan_answer_warning(run->folder, run->job->n_nodes, warning,
+                                            sizeof warning);
+                        return say(run, -ETIMEDOUT,
+                                   "no answer within %.1f s (%u of %u questions): killed%s%s%s",
+                                   limit_ms / 1e3, atomic_load(&run->job->rows_done),
+                                   run->job->n_rows, *warning ? "; " : "", warning, gap);
                 }
                 if (alive)
                         usleep(500);
@@ -277,7 +292,8 @@ static void clean_up_run(struct run *run)
         DIR *dir;
 
         kill_all(run);
-        for (uint32_t i = 0; run->job && i < atomic_load(&run->job->n_shm) && i < PLAN_MAX_SHM; i++) {
+        for (uint32_t i = 0; run->job && i < atomic_load(&run->job->n_shm) && i < PLAN_MAX_SHM;
+             i++) {
                 char path[64];
 
                 run->job->shm[i][sizeof run->job->shm[i] - 1] = 0;
@@ -321,7 +337,8 @@ static int folder_new(struct run *run)
                 run->folder[0] = 0;
                 return say(run, -errno, "no folder in %s: %s", tmp, strerror(errno));
         }
-        snprintf(virtual, sizeof virtual, "%s/capo-plan-virtual.so", run->q->tools ? run->q->tools : "");
+        snprintf(virtual, sizeof virtual, "%s/capo-plan-virtual.so",
+                 run->q->tools ? run->q->tools : "");
         if (own && !realpath(run->q->tuner, tuner))
                 return say(run, -errno, "%s: %s", run->q->tuner, strerror(errno));
         r = link_plugin(run, PLAN_NET_LINK, virtual);
@@ -330,7 +347,8 @@ static int folder_new(struct run *run)
         return r ? r : link_plugin(run, PLAN_TUNER_LINK, own ? tuner : virtual);
 }
 
-int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *out, char *why, size_t room)
+int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *out, char *why,
+                  size_t room)
 {
         struct run *run = calloc(1, sizeof *run);
         double t0 = now_ms();
@@ -397,10 +415,12 @@ static void *pool_thread(void *arg)
 }
 
 int capo_plan_ask_all(const struct capo_plan_question *q, size_t n, unsigned at_once,
-                      int (*each)(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg),
+                      int (*each)(size_t i, int rc, struct capo_plan_answer *answer,
+                                  const char *why, void *arg),
                       void *arg)
 {
-        struct pool pool = {.q = q, .n = n, .each = each, .arg = arg, .lock = PTHREAD_MUTEX_INITIALIZER};
+        struct pool pool = {
+                .q = q, .n = n, .each = each, .arg = arg, .lock = PTHREAD_MUTEX_INITIALIZER};
         pthread_t threads[64];
         unsigned started = 0;
 

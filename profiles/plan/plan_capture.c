@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL would find here, written down. NCCL's PCI tree has every second bridge only: from a device it goes two
- * steps up, past the port, to the switch (nccl src/graph/xml.cc, ncclTopoGetXmlFromSys); so does this file. CPUs are
- * NUMA nodes.
+ * What NCCL would find here, written down. NCCL's PCI tree has every second bridge only: from a
+ * device it goes two steps up, past the port, to the switch (nccl src/graph/xml.cc,
+ * ncclTopoGetXmlFromSys); so does this file. CPUs are NUMA nodes.
  */
 #include <errno.h>
 #include <hwloc.h>
@@ -54,12 +54,15 @@ static void put_link(const struct capture *c, const char *busid)
 
         if (!pci_line(busid, "max_link_speed", own, sizeof own))
                 strcpy(own, "");
-        if (pci_line(busid, "../max_link_speed", port, sizeof port) && strtod(port, NULL) < strtod(own, NULL))
+        if (pci_line(busid, "../max_link_speed", port, sizeof port) &&
+            strtod(port, NULL) < strtod(own, NULL))
                 memcpy(own, port, sizeof own);
         fprintf(c->out, " link_speed=\"%s\"", own);
         own_width = pci_line(busid, "max_link_width", own, sizeof own) ? atoi(own) : 0;
-        port_width = pci_line(busid, "../max_link_width", port, sizeof port) ? atoi(port) : own_width;
-        fprintf(c->out, " link_width=\"%d\"", port_width && port_width < own_width ? port_width : own_width);
+        port_width =
+                pci_line(busid, "../max_link_width", port, sizeof port) ? atoi(port) : own_width;
+        fprintf(c->out, " link_width=\"%d\"",
+                port_width && port_width < own_width ? port_width : own_width);
 }
 
 static void busid_of(hwloc_obj_t o, char out[BUSID])
@@ -82,7 +85,8 @@ static void put_pci(const struct capture *c, hwloc_obj_t o, int depth)
         fprintf(c->out,
                 "%*s<pci busid=\"%s\" class=\"%s\" vendor=\"0x%04x\" device=\"0x%04x\" subsystem_vendor=\"0x%04x\" "
                 "subsystem_device=\"0x%04x\"",
-                depth * 2, "", busid, class, p->vendor_id, p->device_id, p->subvendor_id, p->subdevice_id);
+                depth * 2, "", busid, class, p->vendor_id, p->device_id, p->subvendor_id,
+                p->subdevice_id);
         put_link(c, busid);
         fputs(">\n", c->out);
 }
@@ -97,23 +101,26 @@ static void put_gpu(struct capture *c, hwloc_obj_t o, int depth)
                 if (!strcmp(c->nvml.gpus[i].busid, busid))
                         gpu = &c->nvml.gpus[i];
         }
-        fprintf(c->out, "%*s<gpu dev=\"%d\"", depth * 2, "", gpu ? gpu->dev : (int)c->found->n_gpus);
+        fprintf(c->out, "%*s<gpu dev=\"%d\"", depth * 2, "",
+                gpu ? gpu->dev : (int)c->found->n_gpus);
         if (gpu && gpu->sm)
                 fprintf(c->out, " sm=\"%d\"", gpu->sm);
         fputs(" gdr=\"1\">\n", c->out);
         for (int i = 0; gpu && i < gpu->n_links; i++) {
-                /* a target that is no PCI device here is an NVSwitch of the host around this virtual machine */
+                /* a target that is no PCI device here is an NVSwitch of the host around this
+                 * virtual machine */
                 if (!pci_line(gpu->links[i].target, "class", class, sizeof class))
                         strcpy(class, "0x068000");
-                fprintf(c->out, "%*s<nvlink target=\"%s\" count=\"%d\" tclass=\"%s\"/>\n", depth * 2 + 2, "",
-                        gpu->links[i].target, gpu->links[i].count, class);
+                fprintf(c->out, "%*s<nvlink target=\"%s\" count=\"%d\" tclass=\"%s\"/>\n",
+                        depth * 2 + 2, "", gpu->links[i].target, gpu->links[i].count, class);
                 c->found->n_links += (unsigned)gpu->links[i].count;
         }
         fprintf(c->out, "%*s</gpu>\n", depth * 2, "");
         c->found->n_gpus++;
 }
 
-/* InfiniBand and RoCE: Gb/s of port 1; others: Mb/s of the interface; 10 Gb/s when it does not say, as NCCL assumes. */
+/* InfiniBand and RoCE: Gb/s of port 1; others: Mb/s of the interface; 10 Gb/s when it does not say,
+ * as NCCL assumes. */
 static int net_speed(hwloc_obj_t os)
 {
         char path[256], text[64];
@@ -121,7 +128,8 @@ static int net_speed(hwloc_obj_t os)
 
         if (os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) {
                 snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", os->name);
-                return read_line(path, text, sizeof text) ? (int)(strtod(text, NULL) * 1000) : 10000;
+                return read_line(path, text, sizeof text) ? (int)(strtod(text, NULL) * 1000)
+                                                          : 10000;
         }
         snprintf(path, sizeof path, "/sys/class/net/%s/speed", os->name);
         speed = read_line(path, text, sizeof text) ? atoi(text) : 0;
@@ -147,15 +155,15 @@ static hwloc_obj_t net_of(hwloc_obj_t pci)
 static void put_net(struct capture *c, hwloc_obj_t os, int depth)
 {
         bool verbs = os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-        bool gdr =
-                verbs && c->found->nvml; /* with the peer memory module or DMA-BUF, which the driver tells only NCCL */
+        bool gdr = verbs && c->found->nvml; /* with the peer memory module or DMA-BUF, which the
+                                               driver tells only NCCL */
 
         fprintf(c->out,
                 "%*s<nic>\n%*s<net name=\"%s\" dev=\"%u\" speed=\"%d\" port=\"1\" latency=\"0.000000\" guid=\"0x%x\" "
                 "maxconn=\"%d\" "
                 "gdr=\"%d\"/>\n%*s</nic>\n",
-                depth * 2, "", depth * 2 + 2, "", os->name, c->found->n_nets, net_speed(os), c->found->n_nets + 1,
-                verbs ? 131072 : 65536, gdr, depth * 2, "");
+                depth * 2, "", depth * 2 + 2, "", os->name, c->found->n_nets, net_speed(os),
+                c->found->n_nets + 1, verbs ? 131072 : 65536, gdr, depth * 2, "");
         c->found->n_nets++;
 }
 
@@ -167,7 +175,8 @@ static bool is_gpu(hwloc_obj_t o)
 
 static bool is_net(hwloc_obj_t o)
 {
-        return o->type == HWLOC_OBJ_PCI_DEVICE && o->attr->pcidev.class_id >> 8 == 0x02 && net_of(o);
+        return o->type == HWLOC_OBJ_PCI_DEVICE && o->attr->pcidev.class_id >> 8 == 0x02 &&
+               net_of(o);
 }
 
 /* Anything below that NCCL would look at? */
@@ -182,15 +191,18 @@ static bool leads_somewhere(hwloc_obj_t o)
         return false;
 }
 
-/* @port: this bridge is a port, left out of the file; the next one below it is a switch, and so on. */
+/* @port: this bridge is a port, left out of the file; the next one below it is a switch, and so on.
+ */
 static void put_below(struct capture *c, hwloc_obj_t parent, bool port, int depth)
 {
         for (hwloc_obj_t o = parent->io_first_child; o; o = o->next_sibling) {
-                bool bridge = o->type == HWLOC_OBJ_BRIDGE && o->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+                bool bridge = o->type == HWLOC_OBJ_BRIDGE &&
+                              o->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
 
                 if (!leads_somewhere(o))
                         continue;
-                if (o->type == HWLOC_OBJ_BRIDGE && !bridge) { /* host bridge: its PCI bridges are root ports */
+                if (o->type == HWLOC_OBJ_BRIDGE &&
+                    !bridge) { /* host bridge: its PCI bridges are root ports */
                         put_below(c, o, true, depth);
                 } else if (bridge && port) {
                         put_below(c, o, false, depth);
@@ -209,7 +221,8 @@ static void put_below(struct capture *c, hwloc_obj_t parent, bool port, int dept
         }
 }
 
-/* I/O hangs below the object that contains the NUMA node's processors, or below one above it for all of its nodes. */
+/* I/O hangs below the object that contains the NUMA node's processors, or below one above it for
+ * all of its nodes. */
 static bool belongs_to_numa(hwloc_obj_t holder, hwloc_obj_t numa, hwloc_obj_t first_numa)
 {
         return hwloc_bitmap_isequal(holder->cpuset, numa->cpuset) ||
@@ -240,7 +253,9 @@ static void put_mask(FILE *out, hwloc_const_bitmap_t set)
         int last = hwloc_bitmap_last(set) / 32;
 
         for (int i = last < 0 ? 0 : last; i >= 0; i--)
-                fprintf(out, "%08lx%s", hwloc_bitmap_to_ith_ulong(set, (unsigned)i / 2) >> (i % 2 * 32) & 0xffffffff,
+                fprintf(out, "%08lx%s",
+                        hwloc_bitmap_to_ith_ulong(set, (unsigned)i / 2) >> (i % 2 * 32) &
+                                0xffffffff,
                         i ? "," : "");
 }
 
@@ -264,10 +279,11 @@ static void put_cpus(struct capture *c)
                 model = package ? find_hwloc_info(package, "CPUModelNumber") : NULL;
                 fprintf(c->out, "  <cpu numaid=\"%u\" affinity=\"", numa->os_index);
                 put_mask(c->out, numa->cpuset);
-                fprintf(c->out, "\" arch=\"%s\"", strcmp(machine.machine, "aarch64") ? machine.machine : "arm64");
+                fprintf(c->out, "\" arch=\"%s\"",
+                        strcmp(machine.machine, "aarch64") ? machine.machine : "arm64");
                 if (vendor)
-                        fprintf(c->out, " vendor=\"%s\" familyid=\"%s\" modelid=\"%s\"", vendor, family ? family : "0",
-                                model ? model : "0");
+                        fprintf(c->out, " vendor=\"%s\" familyid=\"%s\" modelid=\"%s\"", vendor,
+                                family ? family : "0", model ? model : "0");
                 fputs(">\n", c->out);
                 put_holders(c, root, numa, first);
                 fputs("  </cpu>\n", c->out);

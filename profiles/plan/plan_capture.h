@@ -16,8 +16,9 @@ struct capo_capture {
  * @out:   receives the XML
  * @found: filled; what a file without GPUs is good for is for the caller to say
  *
- * CPUs, PCI tree and devices by hwloc; link speeds and NIC rates from sysfs, read as NCCL reads them; GPU numbers,
- * compute capability and NVLinks by NVML (libnvidia-ml.so.1, opened at run time).
+ * CPUs, PCI tree and devices by hwloc; link speeds and NIC rates from sysfs, read as NCCL reads
+ * them; GPU numbers, compute capability and NVLinks by NVML (libnvidia-ml.so.1, opened at run
+ * time).
  *
  * Return: 0; -EIO hwloc sees no machine, or the file cannot be written; -ENOMEM; with @why.
  */

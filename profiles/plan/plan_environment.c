@@ -13,10 +13,11 @@ extern char **environ;
 
 bool capo_plan_setting_passes(const char *var)
 {
-        static const char *const ours[] = {
-                "NCCL_TOPO_",     "NCCL_HOSTID=",    "NCCL_NET=",     "NCCL_NET_PLUGIN=", "NCCL_TUNER_",
-                "NCCL_PROFILER_", "NCCL_DEBUG",      "NCCL_COMM_ID=", "NCCL_SOCKET_",     "NCCL_IB_",
-                "NCCL_OOB_",      "NCCL_GRAPH_DUMP", "NCCL_RAS_"};
+        static const char *const ours[] = {"NCCL_TOPO_",       "NCCL_HOSTID=",  "NCCL_NET=",
+                                           "NCCL_NET_PLUGIN=", "NCCL_TUNER_",   "NCCL_PROFILER_",
+                                           "NCCL_DEBUG",       "NCCL_COMM_ID=", "NCCL_SOCKET_",
+                                           "NCCL_IB_",         "NCCL_OOB_",     "NCCL_GRAPH_DUMP",
+                                           "NCCL_RAS_"};
 
         if (strncmp(var, "NCCL_", 5) != 0)
                 return false;
@@ -31,8 +32,9 @@ bool capo_plan_setting_passes(const char *var)
 static bool is_kept(const char *var)
 {
         /* the last: glibc would fill all that NCCL allocates, most of which it never touches */
-        static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
-                                             "CUDA_",       "MALLOC_PERTURB_="};
+        static const char *const others[] = {
+                "LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
+                "CUDA_",       "MALLOC_PERTURB_="};
 
         for (size_t i = 0; i < N_ELEMENTS(others); i++) {
                 if (!strncmp(var, others[i], strlen(others[i])))
@@ -41,7 +43,8 @@ static bool is_kept(const char *var)
         return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
 }
 
-__attribute__((format(printf, 2, 3))) static void put_env(struct environment *e, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void put_env(struct environment *e, const char *format,
+                                                          ...)
 {
         va_list args;
 
@@ -77,8 +80,9 @@ static uint32_t first_rank(const struct plan_job *job, uint32_t node)
         return r;
 }
 
-struct environment *plan_environment_new(const struct capo_plan_question *q, const struct plan_job *job,
-                                         const char *folder, uint32_t node)
+struct environment *plan_environment_new(const struct capo_plan_question *q,
+                                         const struct plan_job *job, const char *folder,
+                                         uint32_t node)
 {
         struct environment *e = calloc(1, sizeof *e);
         const char *path = getenv("LD_LIBRARY_PATH");
@@ -97,7 +101,8 @@ struct environment *plan_environment_new(const struct capo_plan_question *q, con
         put_env(e, "LD_LIBRARY_PATH=%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
         put_env(e, "NCCL_TOPO_FILE=%s", job->machines[job->node_machine[node]].topo);
         put_env(e, "NCCL_HOSTID=capo-plan-%u", node);
-        put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only form 2.19 takes */
+        put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only
+                                                   form 2.19 takes */
         put_env(e, "NCCL_PROFILER_PLUGIN=%s", PLAN_PROFILER_LINK);
         if (q->tuner && !q->wrap && !strchr(q->tuner, '/'))
                 put_env(e, "NCCL_TUNER_PLUGIN=%s", q->tuner);
@@ -106,9 +111,12 @@ struct environment *plan_environment_new(const struct capo_plan_question *q, con
         if (q->tuner) {
                 char layout[CAPO_LAYOUT_TEXT];
 
-                /* what `capo run` exports, for tuner interfaces that do not tell the size of nodes */
-                put_env(e, "%s=%s", CAPO_ENV_layout, q->layout ? q->layout : layout_of(job, layout, sizeof layout));
-                put_env(e, "%s=only", CAPO_ENV_tuner); /* or capo's tuner would take our spy for one to chain to */
+                /* what `capo run` exports, for tuner interfaces that do not tell the size of nodes
+                 */
+                put_env(e, "%s=%s", CAPO_ENV_layout,
+                        q->layout ? q->layout : layout_of(job, layout, sizeof layout));
+                put_env(e, "%s=only", CAPO_ENV_tuner); /* or capo's tuner would take our spy for one
+                                                          to chain to */
                 if (q->profile)
                         put_env(e, "%s=%s", CAPO_ENV_profile, q->profile);
                 if (q->allow_modelled)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker finds in its environment: the user's NCCL settings, and what stands for the machine that is not here. */
+/* What a worker finds in its environment: the user's NCCL settings, and what stands for the machine
+ * that is not here. */
 #ifndef CAPO_PLAN_ENVIRONMENT_H
 #define CAPO_PLAN_ENVIRONMENT_H
 
@@ -9,9 +10,10 @@
 enum { PLAN_ENVIRONMENT_ROOM = 40 };
 
 /*
- * The plugins, as links in the question's folder, which the loader searches. Of all ways to name one, libX.so is the one
- * that every release takes: 2.19 and 2.20 open what the variable says and nothing else, 2.27.3 no path (tried on 2.19.3,
- * 2.20.5, 2.21.5, 2.27.3, 2.27.7 and 2.32.3). The net plugin's is looked for as libnccl-net-<name>.so.
+ * The plugins, as links in the question's folder, which the loader searches. Of all ways to name
+ * one, libX.so is the one that every release takes: 2.19 and 2.20 open what the variable says and
+ * nothing else, 2.27.3 no path (tried on 2.19.3, 2.20.5, 2.21.5, 2.27.3, 2.27.7 and 2.32.3). The
+ * net plugin's is looked for as libnccl-net-<name>.so.
  */
 #define PLAN_NET_LINK      "libnccl-net-capoplan.so"
 #define PLAN_TUNER_LINK    "libcapo-plan-tuner.so"
@@ -24,9 +26,11 @@ struct environment {
         size_t n_text;
 };
 
-/** plan_environment_new() - of the worker of @node; @folder is the question's own. Return: NULL out of memory. */
-struct environment *plan_environment_new(const struct capo_plan_question *q, const struct plan_job *job,
-                                         const char *folder, uint32_t node);
+/** plan_environment_new() - of the worker of @node; @folder is the question's own. Return: NULL out
+ * of memory. */
+struct environment *plan_environment_new(const struct capo_plan_question *q,
+                                         const struct plan_job *job, const char *folder,
+                                         uint32_t node);
 void plan_environment_free(struct environment *e);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sheet of paper between capo and its workers: one memory file that the parent fills with the question, hands to
- * one worker per simulated node, and reads the answer from. All plain data, no pointers; both sides are built together,
- * so there is no version, only a size that must agree.
+ * The sheet of paper between capo and its workers: one memory file that the parent fills with the
+ * question, hands to one worker per simulated node, and reads the answer from. All plain data, no
+ * pointers; both sides are built together, so there is no version, only a size that must agree.
  *
- * Who writes what: the parent everything up to `state`; the worker of rank 0 `id` and the members from `version` on;
- * each worker its ranks' entries of the agreement table, shm names and errors (through the atomic counters).
+ * Who writes what: the parent everything up to `state`; the worker of rank 0 `id` and the members
+ * from `version` on; each worker its ranks' entries of the agreement table, shm names and errors
+ * (through the atomic counters).
  */
 #ifndef CAPO_PLAN_JOB_H
 #define CAPO_PLAN_JOB_H
@@ -53,7 +54,8 @@ struct plan_machine {
 
 /* One question and what rank 0 saw of the answer. */
 struct plan_row {
-        struct capo_plan_row row; /* what can be told without the log: us, busbw_gbs and ranks_agree are not set */
+        struct capo_plan_row row; /* what can be told without the log: us, busbw_gbs and ranks_agree
+                                     are not set */
         uint64_t log_end;         /* size of rank 0's NCCL log after the call */
 };
 
@@ -62,7 +64,8 @@ struct plan_agree { /* one per (rank, row) */
         uint8_t channels, done;
 };
 
-/* Who is first claims the word, writes job.error and then says that it stands; who died between left SAYING. */
+/* Who is first claims the word, writes job.error and then says that it stands; who died between
+ * left SAYING. */
 enum plan_failed {
         PLAN_FAILED_NOT,
         PLAN_FAILED,

@@ -12,14 +12,16 @@
 #include "core/base/nccl_release.h"
 #include "profiles/plan/plan_judge.h"
 
-/* Bus bandwidth that a cell implies, as the plugin works it out (core/profile/match.h); -1 not known. */
+/* Bus bandwidth that a cell implies, as the plugin works it out (core/profile/match.h); -1 not
+ * known. */
 static double cell_gbs(const struct capo_plan_row *r, enum capo_algo algo, unsigned n_ranks)
 {
         unsigned a = algo - 1u, p = CAPO_PROTO_SIMPLE - 1u;
 
         if (a >= r->n_algo || r->cost[a][p] <= 0 || r->told < CAPO_GBS_MIN_BYTES)
                 return -1;
-        return (double)r->told / ((double)r->cost[a][p] * 1e3) * capo_plan_busbw_factor(r->coll, n_ranks);
+        return (double)r->told / ((double)r->cost[a][p] * 1e3) *
+               capo_plan_busbw_factor(r->coll, n_ranks);
 }
 
 void capo_plan_look_up(const struct capo_profile *profile, struct capo_plan_decision *out)
@@ -28,7 +30,8 @@ void capo_plan_look_up(const struct capo_profile *profile, struct capo_plan_deci
 
         out->choice = (struct capo_choice){0};
         if (profile && capo_tables_new(profile, &out->shape, &tables) == 0)
-                out->choice = capo_tables_chunk(tables->chunks, capo_tables_find(tables, &out->question));
+                out->choice =
+                        capo_tables_chunk(tables->chunks, capo_tables_find(tables, &out->question));
         capo_tables_free(tables);
         if (profile && out->choice.rule > profile->n_rows)
                 out->choice.rule = 0;
@@ -40,24 +43,27 @@ void capo_plan_decide(const struct capo_plan_by *by, const struct capo_plan_answ
         const float *ring = row->cost[CAPO_ALGO_RING - 1];
 
         memset(out, 0, sizeof *out);
-        out->shape = (struct capo_shape){.n_ranks = own->told.abi ? own->told.n_ranks : (int)by->n_ranks,
-                                         .n_nodes = own->told.n_nodes,
-                                         .min_local = own->told.nvl_min,
-                                         .max_local = own->told.nvl_max,
-                                         .nccl = own->version,
-                                         .allow_modelled = by->allow_modelled,
-                                         .class_name = by->class && *by->class ? by->class : NULL};
-        out->question = (struct capo_question){.coll = (uint8_t)row->coll,
-                                               .reg_buff = (int8_t)row->reg_buff,
-                                               .link = !row->n_algo                      ? CAPO_LINK_ANY
-                                                       : ring[CAPO_PROTO_LL128 - 1] >= 0 ? CAPO_LINK_NVLINK
-                                                                                         : CAPO_LINK_OTHER,
-                                               .pipe_ops = row->pipe_ops,
-                                               .bytes = row->told ? row->told : row->bytes,
-                                               .ring_gbs = cell_gbs(row, CAPO_ALGO_RING, by->n_ranks),
-                                               .tree_gbs = cell_gbs(row, CAPO_ALGO_TREE, by->n_ranks)};
-        capo_seen_settle(by->profile, &out->shape, by->layout ? by->layout : "", out->derived, sizeof out->derived,
-                         &out->question, row->n_algo ? (double)ring[CAPO_PROTO_SIMPLE - 1] : -1, &out->layout_why);
+        out->shape =
+                (struct capo_shape){.n_ranks = own->told.abi ? own->told.n_ranks : (int)by->n_ranks,
+                                    .n_nodes = own->told.n_nodes,
+                                    .min_local = own->told.nvl_min,
+                                    .max_local = own->told.nvl_max,
+                                    .nccl = own->version,
+                                    .allow_modelled = by->allow_modelled,
+                                    .class_name = by->class && *by->class ? by->class : NULL};
+        out->question =
+                (struct capo_question){.coll = (uint8_t)row->coll,
+                                       .reg_buff = (int8_t)row->reg_buff,
+                                       .link = !row->n_algo                      ? CAPO_LINK_ANY
+                                               : ring[CAPO_PROTO_LL128 - 1] >= 0 ? CAPO_LINK_NVLINK
+                                                                                 : CAPO_LINK_OTHER,
+                                       .pipe_ops = row->pipe_ops,
+                                       .bytes = row->told ? row->told : row->bytes,
+                                       .ring_gbs = cell_gbs(row, CAPO_ALGO_RING, by->n_ranks),
+                                       .tree_gbs = cell_gbs(row, CAPO_ALGO_TREE, by->n_ranks)};
+        capo_seen_settle(by->profile, &out->shape, by->layout ? by->layout : "", out->derived,
+                         sizeof out->derived, &out->question,
+                         row->n_algo ? (double)ring[CAPO_PROTO_SIMPLE - 1] : -1, &out->layout_why);
         capo_plan_look_up(by->profile, out);
 }
 
@@ -85,8 +91,9 @@ static uint32_t rule_of(const struct capo_profile *p, unsigned coll, uint32_t ro
         return UINT32_MAX;
 }
 
-struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile, const struct capo_plan_decision *d,
-                                          uint32_t *winner, size_t *n)
+struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile,
+                                          const struct capo_plan_decision *d, uint32_t *winner,
+                                          size_t *n)
 {
         struct capo_rule_verdict *list = calloc(profile->n_rules + 1, sizeof *list);
         unsigned coll = d->question.coll;
@@ -120,8 +127,8 @@ struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile, co
 
 /* --- by itself and with a tuner --- */
 
-static void row_text(const struct capo_profile *profile, const struct capo_row *row, uint32_t number, char *text,
-                     size_t room)
+static void row_text(const struct capo_profile *profile, const struct capo_row *row,
+                     uint32_t number, char *text, size_t room)
 {
         const char *basis = "";
         uint32_t rule = rule_of(profile, row->coll, number);
@@ -138,10 +145,12 @@ static void row_text(const struct capo_profile *profile, const struct capo_row *
 
 static bool same_choice(const struct capo_plan_row *a, const struct capo_plan_row *b)
 {
-        return a->algo == b->algo && a->proto == b->proto && a->kernel == b->kernel && a->channels == b->channels;
+        return a->algo == b->algo && a->proto == b->proto && a->kernel == b->kernel &&
+               a->channels == b->channels;
 }
 
-/* The tuned answer's time is NCCL's own model for that choice, from the table before anybody changed it. */
+/* The tuned answer's time is NCCL's own model for that choice, from the table before anybody
+ * changed it. */
 static double model_us(const struct capo_plan_row *own, const struct capo_plan_row *with)
 {
         if (with->algo && with->proto && with->algo <= own->n_algo && with->proto <= own->n_proto) {
@@ -167,7 +176,8 @@ static const char *gap_of(const struct capo_plan_answer *a)
         return NULL;
 }
 
-/* Rules there are, and not one of them can hold for this communicator: the condition of the first that fails. */
+/* Rules there are, and not one of them can hold for this communicator: the condition of the first
+ * that fails. */
 static void find_match(const struct capo_plan_by *by, const struct capo_plan_decision *d,
                        struct capo_plan_comparison *c)
 {
@@ -183,7 +193,8 @@ static void find_match(const struct capo_plan_by *by, const struct capo_plan_dec
         if (!first)
                 return;
         if (!strcmp(first, "class") && d->shape.class_name)
-                snprintf(c->why, sizeof c->why, "%.20s (this allocation is %.100s)", first, d->shape.class_name);
+                snprintf(c->why, sizeof c->why, "%.20s (this allocation is %.100s)", first,
+                         d->shape.class_name);
         else
                 snprintf(c->why, sizeof c->why, "%.150s", first);
         c->no_match = c->why;
@@ -200,7 +211,8 @@ static void find_rules(const struct capo_plan_answer *own, const struct capo_pla
                 capo_plan_decide(by, own, &own->rows[i], &d);
                 if (!d.choice.rule)
                         continue;
-                row_text(p, &p->rows[d.choice.rule - 1], d.choice.rule, out->rows[i].rule, sizeof out->rows[i].rule);
+                row_text(p, &p->rows[d.choice.rule - 1], d.choice.rule, out->rows[i].rule,
+                         sizeof out->rows[i].rule);
                 out->any_rule = true;
                 out->n_chunks += p->rows[d.choice.rule - 1].chunk != 0;
                 out->chunks_dead = !capo_nccl_has(d.shape.nccl, CAPO_NCCL_CHUNK);

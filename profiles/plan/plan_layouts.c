@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list must be complete, or a tuner would take one layout for another. So every layout is asked with every choice
- * of GPUs that could matter, and with NICs missing: on machines with one NIC per GPU a lost NIC makes the table of 4+4
- * that of 3+5, to the last digit. What then has the costs of several layouts settles none, and that is the point.
+ * The list must be complete, or a tuner would take one layout for another. So every layout is asked
+ * with every choice of GPUs that could matter, and with NICs missing: on machines with one NIC per
+ * GPU a lost NIC makes the table of 4+4 that of 3+5, to the last digit. What then has the costs of
+ * several layouts settles none, and that is the point.
  *
  * A cost is two numbers from two sizes; a third size checks that the line through them is one.
  */
@@ -76,26 +77,29 @@ static int add_place(struct maker *k, const char *layout, const uint32_t *sets, 
                 const char *comma = "";
 
                 p->topo[node] = node == lacks ? k->lacking[nic] : k->m->topo;
-                used += (size_t)snprintf(p->gpus + used, sizeof p->gpus - used, node ? ";%d:" : "%d:", node);
+                used += (size_t)snprintf(p->gpus + used, sizeof p->gpus - used,
+                                         node ? ";%d:" : "%d:", node);
                 for (int g = 0; g < k->n_devs; g++) {
                         if (!(sets[node] & 1u << g))
                                 continue;
                         p->ranks[n++] = (struct capo_plan_gpu){(uint16_t)node, k->devs[g]};
                         if (used < sizeof p->gpus)
-                                used += (size_t)snprintf(p->gpus + used, sizeof p->gpus - used, "%s%u", comma,
-                                                         k->devs[g]);
+                                used += (size_t)snprintf(p->gpus + used, sizeof p->gpus - used,
+                                                         "%s%u", comma, k->devs[g]);
                         comma = ",";
                         used = used < sizeof p->gpus ? used : sizeof p->gpus - 1;
                 }
         }
         p->lacks = lacks >= 0;
         if (p->lacks)
-                snprintf(p->gpus + used, sizeof p->gpus - used, " without NIC %d of node %d", nic, lacks);
+                snprintf(p->gpus + used, sizeof p->gpus - used, " without NIC %d of node %d", nic,
+                         lacks);
         return 0;
 }
 
 /* All choices of GPUs, node by node; nodes of one size in order, because they can be exchanged. */
-static int add_choices(struct maker *k, const char *layout, const int *size, uint32_t *sets, int node)
+static int add_choices(struct maker *k, const char *layout, const int *size, uint32_t *sets,
+                       int node)
 {
         uint64_t end = 1ull << k->n_devs;
         int r = 0;
@@ -172,7 +176,8 @@ static int take_nics_out(struct maker *k)
                 if (!end || asprintf(&k->lacking[k->n_nics], "%s/%d.xml", k->folder, k->n_nics) < 0)
                         return end ? -ENOMEM : -EINVAL;
                 f = fopen(k->lacking[k->n_nics++], "we");
-                if (!f || fwrite(text, 1, (size_t)(at - text), f) != (size_t)(at - text) || fputs(end, f) < 0)
+                if (!f || fwrite(text, 1, (size_t)(at - text), f) != (size_t)(at - text) ||
+                    fputs(end, f) < 0)
                         return -EIO;
         }
         return 0;
@@ -184,7 +189,8 @@ static bool fit_line(const struct capo_plan_row *row, double *us, double *gbs)
         double y[SIZES], x[SIZES], slope, base;
 
         for (int i = 0; i < SIZES; i++) {
-                if (row[i].n_algo < CAPO_ALGO_RING || row[i].n_proto < CAPO_PROTO_SIMPLE || row[i].pipe_ops > 1 ||
+                if (row[i].n_algo < CAPO_ALGO_RING || row[i].n_proto < CAPO_PROTO_SIMPLE ||
+                    row[i].pipe_ops > 1 ||
                     !(row[i].cost[CAPO_ALGO_RING - 1][CAPO_PROTO_SIMPLE - 1] > 0))
                         return false;
                 x[i] = (double)row[i].told;
@@ -192,14 +198,16 @@ static bool fit_line(const struct capo_plan_row *row, double *us, double *gbs)
         }
         slope = (y[2] - y[0]) / (x[2] - x[0]);
         base = y[0] - slope * x[0];
-        if (!(slope > 0 && base > 0) || fabs(base + slope * x[1] - y[1]) > y[1] * CAPO_SEEN_TOLERANCE / 4)
+        if (!(slope > 0 && base > 0) ||
+            fabs(base + slope * x[1] - y[1]) > y[1] * CAPO_SEEN_TOLERANCE / 4)
                 return false;
         *us = base;
         *gbs = 1e-3 / slope;
         return true;
 }
 
-static int take_place_answer(size_t i, int rc, struct capo_plan_answer *a, const char *why, void *arg)
+static int take_place_answer(size_t i, int rc, struct capo_plan_answer *a, const char *why,
+                             void *arg)
 {
         struct maker *k = arg;
         struct place *p = &k->places[i];
@@ -217,7 +225,8 @@ static int take_place_answer(size_t i, int rc, struct capo_plan_answer *a, const
         for (int c = 0; c < CAPO_COLLS && a->n_rows == CAPO_COLLS * SIZES; c++)
                 p->good |= fit_line(&a->rows[c * SIZES], &p->us[c], &p->gbs[c]);
         if (!p->good)
-                snprintf(k->why, sizeof k->why, "%.190s: this NCCL shows a tuner no table with Ring/Simple", p->gpus);
+                snprintf(k->why, sizeof k->why,
+                         "%.190s: this NCCL shows a tuner no table with Ring/Simple", p->gpus);
         return p->good ? 0 : -ENODATA;
 }
 
@@ -264,13 +273,15 @@ static double round_digits(double v)
         return strtod(text, NULL);
 }
 
-static int write_entries(struct maker *k, struct capo_profile *profile, struct capo_layouts_made *made)
+static int write_entries(struct maker *k, struct capo_profile *profile,
+                         struct capo_layouts_made *made)
 {
         const char *told = "", *last = "";
 
         for (size_t i = 0; i < k->n_places; i++) {
                 const struct place *p = &k->places[i];
-                struct capo_layout_cost c = {.layout = p->layout, .gpus = p->gpus, .nccl = {k->version, k->version}};
+                struct capo_layout_cost c = {
+                        .layout = p->layout, .gpus = p->gpus, .nccl = {k->version, k->version}};
                 bool twice = false, shared = false;
                 int e;
 
@@ -306,8 +317,9 @@ static int write_entries(struct maker *k, struct capo_profile *profile, struct c
         return made->n_refused == made->n_asked ? -ENODATA : 0;
 }
 
-int capo_layouts_make(const struct capo_layouts_machine *m, int n_ranks, int n_nodes, struct capo_profile *profile,
-                      struct capo_layouts_made *made, char *why, size_t room)
+int capo_layouts_make(const struct capo_layouts_machine *m, int n_ranks, int n_nodes,
+                      struct capo_profile *profile, struct capo_layouts_made *made, char *why,
+                      size_t room)
 {
         _cleanup_free_ struct maker *k = calloc(1, sizeof *k);
         struct capo_topology *t = NULL;
@@ -327,11 +339,12 @@ int capo_layouts_make(const struct capo_layouts_machine *m, int n_ranks, int n_n
         k->n_devs = capo_plan_machine_gpus(m->topo, m->platform, k->devs, why, room);
         if (k->n_devs < 0)
                 return k->n_devs;
-        if (n_nodes < 2 || n_nodes > NODES_MAX || n_ranks < n_nodes || n_ranks > n_nodes * k->n_devs ||
-            n_ranks > CAPO_PLAN_RANKS_MAX)
-                return capo_why(-EINVAL, why, room,
-                                "%d ranks on %d nodes of %d GPUs: expected 2 to %d nodes, and ranks that fit", n_ranks,
-                                n_nodes, k->n_devs, NODES_MAX);
+        if (n_nodes < 2 || n_nodes > NODES_MAX || n_ranks < n_nodes ||
+            n_ranks > n_nodes * k->n_devs || n_ranks > CAPO_PLAN_RANKS_MAX)
+                return capo_why(
+                        -EINVAL, why, room,
+                        "%d ranks on %d nodes of %d GPUs: expected 2 to %d nodes, and ranks that fit",
+                        n_ranks, n_nodes, k->n_devs, NODES_MAX);
         r = capo_topology_read_nccl(m->topo, 0, 0, &t, why, room);
         if (r < 0)
                 return r;
@@ -345,8 +358,9 @@ int capo_layouts_make(const struct capo_layouts_machine *m, int n_ranks, int n_n
         if (r == 0)
                 r = write_entries(k, profile, made);
         if (r == -E2BIG)
-                snprintf(why, room, "%d ranks on %d nodes: more than %zu allocations would have to be asked", n_ranks,
-                         n_nodes, k->max);
+                snprintf(why, room,
+                         "%d ranks on %d nodes: more than %zu allocations would have to be asked",
+                         n_ranks, n_nodes, k->max);
         else if (r == -ENODATA)
                 snprintf(why, room, "%d ranks on %d nodes: %.250s", n_ranks, n_nodes,
                          *k->why ? k->why : "NCCL counts other nodes in all of their allocations");

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL merges its topology file with what it finds on the machine. There is no machine here, so what a file leaves out
- * has to be in the file: GPUs and NICs that are only PCI functions get their <gpu> and <net>, and NVLinks come from the
- * platform when it is named. Nothing that is in the file is changed, except that ranks of the dump are dropped.
+ * NCCL merges its topology file with what it finds on the machine. There is no machine here, so
+ * what a file leaves out has to be in the file: GPUs and NICs that are only PCI functions get their
+ * <gpu> and <net>, and NVLinks come from the platform when it is named. Nothing that is in the file
+ * is changed, except that ranks of the dump are dropped.
  *
- * The XML tree stays as it was read; what is added is kept beside it, by element, and put in when the file is written.
+ * The XML tree stays as it was read; what is added is kept beside it, by element, and put in when
+ * the file is written.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -25,8 +27,9 @@ struct reading {
         const char *path;
         const struct capo_platform *platform;
         struct plan_machine *m;
-        const struct capo_xml *gpu_at[CAPO_PLAN_GPUS_MAX]; /* the <pci> of each GPU, same order as m->gpus */
-        const struct capo_xml *net_at[PLAN_MAX_NETS];      /* the <net>, or the <pci> that gets one */
+        const struct capo_xml
+                *gpu_at[CAPO_PLAN_GPUS_MAX]; /* the <pci> of each GPU, same order as m->gpus */
+        const struct capo_xml *net_at[PLAN_MAX_NETS]; /* the <net>, or the <pci> that gets one */
         bool has_links, has_switch;
         char *why;
         size_t room;
@@ -34,8 +37,10 @@ struct reading {
 };
 
 /* The first fault is kept. */
-#define fail(r, line, ...) \
-        ((r)->rc = (r)->rc ? (r)->rc : capo_why_at(-EINVAL, (r)->why, (r)->room, (r)->path, line, __VA_ARGS__))
+#define fail(r, line, ...)                                                              \
+        ((r)->rc = (r)->rc ? (r)->rc                                                    \
+                           : capo_why_at(-EINVAL, (r)->why, (r)->room, (r)->path, line, \
+                                         __VA_ARGS__))
 
 static int get_number_attr(const struct capo_xml *e, const char *attr, int otherwise)
 {
@@ -68,20 +73,24 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
         int end = 0;
 
         if (r->m->n_gpus == CAPO_PLAN_GPUS_MAX) {
-                fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there", CAPO_PLAN_GPUS_MAX);
+                fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there",
+                     CAPO_PLAN_GPUS_MAX);
                 return;
         }
         if (!busid || strlen(busid) >= sizeof gpu->busid) {
-                fail(r, pci->line, "expected a busid on the <pci> of a GPU, found %s", busid ? busid : "none");
+                fail(r, pci->line, "expected a busid on the <pci> of a GPU, found %s",
+                     busid ? busid : "none");
                 return;
         }
-        if (sscanf(busid, "%*8[0-9a-fA-F]:%*2[0-9a-fA-F]:%*2[0-9a-fA-F].%*1[0-7]%n", &end) != 0 || busid[end] ||
-            end < 12) {
-                fail(r, pci->line, "expected a busid as 0000:06:00.0 on the <pci> of a GPU, found \"%s\"", busid);
+        if (sscanf(busid, "%*8[0-9a-fA-F]:%*2[0-9a-fA-F]:%*2[0-9a-fA-F].%*1[0-7]%n", &end) != 0 ||
+            busid[end] || end < 12) {
+                fail(r, pci->line,
+                     "expected a busid as 0000:06:00.0 on the <pci> of a GPU, found \"%s\"", busid);
                 return;
         }
         for (size_t i = 0; busid[i]; i++) /* NCCL compares bus ids as text, in lower case */
-                gpu->busid[i] = busid[i] >= 'A' && busid[i] <= 'F' ? (char)(busid[i] + 32) : busid[i];
+                gpu->busid[i] =
+                        busid[i] >= 'A' && busid[i] <= 'F' ? (char)(busid[i] + 32) : busid[i];
         gpu->dev = xml ? get_number_attr(xml, "dev", -1) : -1;
         gpu->sm = xml ? get_number_attr(xml, "sm", 0) : 0;
         gpu->gdr = xml ? get_number_attr(xml, "gdr", 1) : 1;
@@ -94,7 +103,8 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
                      busid, xml && capo_xml_get(xml, "sm") ? capo_xml_get(xml, "sm") : "none");
         for (const struct capo_xml *l = xml ? xml->child : NULL; l; l = l->next) {
                 if (!strcmp(l->name, "xgmi"))
-                        fail(r, l->line, "an xGMI link: this is an AMD machine, and plan asks NVIDIA's NCCL");
+                        fail(r, l->line,
+                             "an xGMI link: this is an AMD machine, and plan asks NVIDIA's NCCL");
                 if (!strcmp(l->name, "nvlink") || !strcmp(l->name, "c2c")) {
                         const char *class = capo_xml_get(l, "tclass");
 
@@ -115,7 +125,8 @@ static void add_net(struct reading *r, const struct capo_xml *xml, const char *n
                 return;
         }
         if (strlen(name) >= sizeof net->name) {
-                fail(r, xml->line, "network interface name longer than %zu characters", sizeof net->name - 1);
+                fail(r, xml->line, "network interface name longer than %zu characters",
+                     sizeof net->name - 1);
                 return;
         }
         for (uint32_t i = 0; i < r->m->n_nets; i++) {
@@ -175,7 +186,8 @@ static void number_gpus(struct reading *r)
         for (uint32_t i = 0; i < m->n_gpus; i++)
                 named += m->gpus[i].dev >= 0;
         if (named != 0 && named != m->n_gpus) {
-                fail(r, 0, "expected a dev number on all %u GPUs or on none, found %u", m->n_gpus, named);
+                fail(r, 0, "expected a dev number on all %u GPUs or on none, found %u", m->n_gpus,
+                     named);
                 return;
         }
         for (uint32_t i = 0; i < m->n_gpus && !named; i++) {
@@ -202,12 +214,13 @@ static void put_links(FILE *f, const struct reading *r, int dev)
         if (!p || r->has_links)
                 return;
         for (int s = 0; p->to_switch[s]; s++)
-                fprintf(f, "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"0x068000\"/>\n", 0xf0 + s,
-                        p->to_switch[s]);
+                fprintf(f, "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"0x068000\"/>\n",
+                        0xf0 + s, p->to_switch[s]);
         for (int peer = 0; p->mesh && peer < 8 && dev < 8; peer++) {
                 for (uint32_t i = 0; i < r->m->n_gpus && p->mesh[dev][peer]; i++) {
                         if (r->m->gpus[i].dev == peer)
-                                fprintf(f, "<nvlink target=\"%s\" count=\"%d\" tclass=\"0x030200\"/>\n",
+                                fprintf(f,
+                                        "<nvlink target=\"%s\" count=\"%d\" tclass=\"0x030200\"/>\n",
                                         r->m->gpus[i].busid, p->mesh[dev][peer]);
                 }
         }
@@ -259,7 +272,8 @@ static void put_element(FILE *f, const struct reading *r, const struct capo_xml 
         if (is_gpu && gpu >= 0)
                 put_links(f, r, r->m->gpus[gpu].dev);
         if (new_gpu >= 0 && !find_child(e, "gpu")) {
-                fprintf(f, "<gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">\n", r->m->gpus[new_gpu].dev, r->m->gpus[new_gpu].sm);
+                fprintf(f, "<gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">\n", r->m->gpus[new_gpu].dev,
+                        r->m->gpus[new_gpu].sm);
                 put_links(f, r, r->m->gpus[new_gpu].dev);
                 fputs("</gpu>\n", f);
         }
@@ -272,8 +286,8 @@ static void put_element(FILE *f, const struct reading *r, const struct capo_xml 
         fprintf(f, "</%s>\n", e->name);
 }
 
-int plan_machine_prepare(const char *topo, const char *platform, const char *write_to, struct plan_machine *m,
-                         char *why, size_t room)
+int plan_machine_prepare(const char *topo, const char *platform, const char *write_to,
+                         struct plan_machine *m, char *why, size_t room)
 {
         struct capo_xml *root = NULL;
         struct reading r = {.path = topo, .m = m, .why = why, .room = room};
@@ -315,7 +329,8 @@ static int by_number(const void *a, const void *b)
         return *(const uint16_t *)a - *(const uint16_t *)b;
 }
 
-int capo_plan_machine_gpus(const char *topo, const char *platform, uint16_t *devs, char *why, size_t room)
+int capo_plan_machine_gpus(const char *topo, const char *platform, uint16_t *devs, char *why,
+                           size_t room)
 {
         _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
         int r = m ? plan_machine_prepare(topo, platform, NULL, m, why, room) : -ENOMEM;

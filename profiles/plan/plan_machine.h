@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A topology file made into what a worker needs: the list of GPUs and NICs, and a complete XML for NCCL. */
+/* A topology file made into what a worker needs: the list of GPUs and NICs, and a complete XML for
+ * NCCL. */
 #ifndef CAPO_PLAN_MACHINE_H
 #define CAPO_PLAN_MACHINE_H
 
@@ -8,13 +9,14 @@
 /**
  * plan_machine_prepare() - read @topo, complete it, write what NCCL shall read
  * @topo:     NCCL topology XML
- * @platform: its NVLinks and compute capability fill what the file leaves to the driver; NULL: nothing is filled
+ * @platform: its NVLinks and compute capability fill what the file leaves to the driver; NULL:
+ * nothing is filled
  * @write_to: where the completed XML goes; NULL: nowhere
  * @m:        filled
  *
  * Return: 0; -EINVAL and other negative errno with @why.
  */
-int plan_machine_prepare(const char *topo, const char *platform, const char *write_to, struct plan_machine *m,
-                         char *why, size_t room);
+int plan_machine_prepare(const char *topo, const char *platform, const char *write_to,
+                         struct plan_machine *m, char *why, size_t room);
 
 #endif

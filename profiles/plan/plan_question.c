@@ -16,8 +16,9 @@
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
 
-int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_of *of, struct capo_plan_gpu *out,
-                          size_t room, size_t *n, char *why, size_t why_room)
+int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_of *of,
+                          struct capo_plan_gpu *out, size_t room, size_t *n, char *why,
+                          size_t why_room)
 {
         struct capo_gpus_of limited = *of;
         struct capo_gpu_place *places;
@@ -36,7 +37,8 @@ int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_
         return 0;
 }
 
-const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text, size_t room)
+const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text,
+                                 size_t room)
 {
         unsigned nodes = 0;
 
@@ -49,7 +51,11 @@ const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, cha
                 for (size_t i = 0; i < n; i++) {
                         if (gpus[i].node != node)
                                 continue;
-                        capo_append(text, room, "%s%u", !first ? "," : *text ? " + {" : "{", gpus[i].dev);
+                        capo_append(text, room, "%s%u",
+                                    !first  ? ","
+                                    : *text ? " + {"
+                                            : "{",
+                                    gpus[i].dev);
                         first = false;
                 }
                 if (!first)
@@ -75,7 +81,8 @@ static long one_term(char *term, uint64_t *out, size_t room)
                 *step++ = 0;
         }
         if (capo_size_parse(term, &from) < 0 || capo_size_parse(dots + 2, &to) < 0 ||
-            (step && capo_size_parse(step, &by) < 0) || !from || to < from || by < (times ? 2 : 1) || to > 1ull << 50)
+            (step && capo_size_parse(step, &by) < 0) || !from || to < from ||
+            by < (times ? 2 : 1) || to > 1ull << 50)
                 return -EINVAL;
         for (uint64_t v = from; v <= to; v = times ? v * by : v + by) {
                 if (n == room)
@@ -104,14 +111,16 @@ long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *w
                 if (got == -E2BIG)
                         snprintf(why, why_room, "more than %zu sizes in \"%s\"", room, text);
                 else if (got < 0)
-                        snprintf(why, why_room, "expected sizes as 1K..1G*2, 64K..1M+64K or 4K,1M, found \"%s\"",
+                        snprintf(why, why_room,
+                                 "expected sizes as 1K..1G*2, 64K..1M+64K or 4K,1M, found \"%s\"",
                                  shown);
                 if (got < 0)
                         return got;
                 n += got;
         }
         if (!n)
-                return capo_why(-EINVAL, why, why_room, "expected sizes as 1K..1G*2, found \"%s\"", text);
+                return capo_why(-EINVAL, why, why_room, "expected sizes as 1K..1G*2, found \"%s\"",
+                                text);
         return n;
 }
 
@@ -121,7 +130,8 @@ static int resolve_candidate(const char *candidate, char *path, size_t room)
 {
         char resolved[PATH_MAX];
 
-        if (!realpath(candidate, resolved) || access(resolved, R_OK) < 0 || strlen(resolved) >= room)
+        if (!realpath(candidate, resolved) || access(resolved, R_OK) < 0 ||
+            strlen(resolved) >= room)
                 return -ENOENT;
         strcpy(path, resolved);
         return 0;
@@ -156,11 +166,13 @@ int capo_plan_find_libnccl(char *path, size_t room)
 
         if (named && *named)
                 return resolve_candidate(named, path, room);
-        if (capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, pattern, sizeof pattern) &&
+        if (capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, pattern,
+                           sizeof pattern) &&
             resolve_candidate(pattern, path, room) == 0)
                 return 0;
         if (venv && *venv) {
-                snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", venv);
+                snprintf(pattern, sizeof pattern,
+                         "%s/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", venv);
                 if (take_pattern(pattern, path, room) == 0)
                         return 0;
         }
@@ -170,6 +182,7 @@ int capo_plan_find_libnccl(char *path, size_t room)
         }
         if (!home || !*home)
                 return -ENOENT;
-        snprintf(pattern, sizeof pattern, "%s/.local/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", home);
+        snprintf(pattern, sizeof pattern,
+                 "%s/.local/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", home);
         return take_pattern(pattern, path, room);
 }

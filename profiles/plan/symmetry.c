@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Automorphisms of a machine by trying: GPU after GPU gets an image that agrees with all pairs placed so far. Eight to
- * sixteen GPUs with a few distances leave little to try.
+ * Automorphisms of a machine by trying: GPU after GPU gets an image that agrees with all pairs
+ * placed so far. Eight to sixteen GPUs with a few distances leave little to try.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,9 @@ static void describe_pairs(struct search *s)
 
         for (size_t a = 0; a < t->n_gpus; a++) {
                 for (size_t b = 0; b < t->n_gpus; b++)
-                        s->pair[a][b] = a == b ? (uint32_t)t->gpus[a].sm << 8 | (uint32_t)t->gpus[a].gdr
-                                               : t->gpu_path[a * t->n_gpus + b];
+                        s->pair[a][b] =
+                                a == b ? (uint32_t)t->gpus[a].sm << 8 | (uint32_t)t->gpus[a].gdr
+                                       : t->gpu_path[a * t->n_gpus + b];
         }
         for (size_t i = 0; i < t->n_links; i++) {
                 const struct capo_topology_link *l = &t->links[i];
@@ -37,7 +38,8 @@ static void describe_pairs(struct search *s)
                         s->pair[l->from][l->to] += (uint32_t)l->count << 16;
                         s->pair[l->to][l->from] += (uint32_t)l->count << 16;
                 } else {
-                        s->pair[l->from][l->from] += (uint32_t)l->count << (l->end == CAPO_END_SWITCH ? 16 : 24);
+                        s->pair[l->from][l->from] += (uint32_t)l->count
+                                                     << (l->end == CAPO_END_SWITCH ? 16 : 24);
                 }
         }
 }
@@ -58,7 +60,8 @@ static bool nics_follow(const struct search *s)
                                     t->nics[a].gdr == t->nics[b].gdr;
 
                         for (size_t g = 0; g < t->n_gpus && same; g++)
-                                same = t->nic_path[g * t->n_nics + a] == t->nic_path[(size_t)s->map[g] * t->n_nics + b];
+                                same = t->nic_path[g * t->n_nics + a] ==
+                                       t->nic_path[(size_t)s->map[g] * t->n_nics + b];
                         if (same)
                                 break;
                 }

@@ -15,13 +15,15 @@ struct capo_symmetry {
 };
 
 /**
- * capo_symmetry_find() - all permutations of the GPUs that keep every link, PCI distance and NIC where it is
+ * capo_symmetry_find() - all permutations of the GPUs that keep every link, PCI distance and NIC
+ * where it is
  * @t:   up to 32 GPUs
  * @out: the caller ends it with capo_symmetry_finish()
  *
- * A permutation counts when for every pair of GPUs the NVLinks (count, to GPUs and to switches), the distance over PCI,
- * compute capability and GPUDirect are the same, and when the NICs can be exchanged along with the GPUs. Stops at
- * 40,320 permutations (8!); what it has found is then still right, but there are more.
+ * A permutation counts when for every pair of GPUs the NVLinks (count, to GPUs and to switches),
+ * the distance over PCI, compute capability and GPUDirect are the same, and when the NICs can be
+ * exchanged along with the GPUs. Stops at 40,320 permutations (8!); what it has found is then still
+ * right, but there are more.
  *
  * Return: 0; -ENOMEM; -E2BIG more than 32 GPUs.
  */
@@ -35,7 +37,8 @@ static inline uint64_t capo_set_next(uint64_t set)
         return ripple | (((set ^ ripple) >> 2) / low);
 }
 
-/** capo_symmetry_least() - the smallest of all images of a set (bit i is GPU index i): equal for symmetric sets. */
+/** capo_symmetry_least() - the smallest of all images of a set (bit i is GPU index i): equal for
+ * symmetric sets. */
 uint32_t capo_symmetry_least(const struct capo_symmetry *s, uint32_t set);
 
 void capo_symmetry_finish(struct capo_symmetry *s);

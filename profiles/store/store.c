@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, adding, reading, forgetting. SQLite's own words for trouble are turned into ours in one place. */
+/* Opening, adding, reading, forgetting. SQLite's own words for trouble are turned into ours in one
+ * place. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ void capo_store_wait(unsigned seconds)
 struct capo_store {
         sqlite3 *db;
         bool write;
-        struct stat still; /* of a file that SQLite may not lock, as it was when it was opened; st_ino 0: it locks */
+        struct stat still; /* of a file that SQLite may not lock, as it was when it was opened;
+                              st_ino 0: it locks */
 };
 
 static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t room)
@@ -35,20 +37,28 @@ static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t
         case SQLITE_DONE: return 0;
         case SQLITE_BUSY:
         case SQLITE_LOCKED:
-                return capo_why(-EBUSY, why, room,
-                                "%s: locked by another process for more than %u s; try again when it is done", path,
-                                wait_s);
+                return capo_why(
+                        -EBUSY, why, room,
+                        "%s: locked by another process for more than %u s; try again when it is done",
+                        path, wait_s);
         case SQLITE_NOTADB: snprintf(why, room, "%s: is not a store", path); return -EBADMSG;
         case SQLITE_CORRUPT:
-                return capo_why(-EBADMSG, why, room,
-                                "%s: the store is damaged (%s); sqlite3 FILE .recover may save what is left", path,
-                                sqlite3_errmsg(db));
-        case SQLITE_CANTOPEN: snprintf(why, room, "%s: cannot be opened: %s", path, strerror(errno)); return -ENOENT;
+                return capo_why(
+                        -EBADMSG, why, room,
+                        "%s: the store is damaged (%s); sqlite3 FILE .recover may save what is left",
+                        path, sqlite3_errmsg(db));
+        case SQLITE_CANTOPEN:
+                snprintf(why, room, "%s: cannot be opened: %s", path, strerror(errno));
+                return -ENOENT;
         case SQLITE_READONLY:
         case SQLITE_PERM: snprintf(why, room, "%s: cannot be written", path); return -EACCES;
-        case SQLITE_FULL: snprintf(why, room, "%s: no room left on the device", path); return -ENOSPC;
+        case SQLITE_FULL:
+                snprintf(why, room, "%s: no room left on the device", path);
+                return -ENOSPC;
         case SQLITE_NOMEM: snprintf(why, room, "no memory"); return -ENOMEM;
-        default: snprintf(why, room, "%s: %s", path, db ? sqlite3_errmsg(db) : sqlite3_errstr(rc)); return -EIO;
+        default:
+                snprintf(why, room, "%s: %s", path, db ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
+                return -EIO;
         }
 }
 
@@ -64,7 +74,8 @@ static int store_error(struct capo_store *s, int rc, char *why, size_t room)
         return sqlite_error(s->db, rc, file_of(s), why, room);
 }
 
-/* In one transaction: what is read must be of one moment, because another process may be making the store right now. */
+/* In one transaction: what is read must be of one moment, because another process may be making the
+ * store right now. */
 static int check_store_head(sqlite3 *db, const char *path, bool *old, char *why, size_t room)
 {
         struct capo_schema_head head = {0};
@@ -79,14 +90,17 @@ static int check_store_head(sqlite3 *db, const char *path, bool *old, char *why,
         }
         sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
         if (head.n_tables > 0 && head.application != CAPO_STORE_APPLICATION)
-                return capo_why(-EBADMSG, why, room, "%s: an SQLite file, but not a store of capo's", path);
+                return capo_why(-EBADMSG, why, room,
+                                "%s: an SQLite file, but not a store of capo's", path);
         if (head.version < 0 || (head.version == 0 && head.n_tables > 0))
-                return capo_why(-EBADMSG, why, room, "%s: the store is damaged: there is no version %lld", path,
+                return capo_why(-EBADMSG, why, room,
+                                "%s: the store is damaged: there is no version %lld", path,
                                 (long long)head.version);
         if (head.version > CAPO_STORE_VERSION)
-                return capo_why(-EPROTO, why, room,
-                                "%s: the store has version %lld, this capo knows %d: a newer capo wrote it", path,
-                                (long long)head.version, CAPO_STORE_VERSION);
+                return capo_why(
+                        -EPROTO, why, room,
+                        "%s: the store has version %lld, this capo knows %d: a newer capo wrote it",
+                        path, (long long)head.version, CAPO_STORE_VERSION);
         *old = head.version < CAPO_STORE_VERSION;
         return 0;
 }
@@ -99,8 +113,9 @@ static int log_of(const char *path, struct stat *st)
 }
 
 /*
- * Somebody else's store in a folder where we may not write: SQLite wants its lock file there, which the last writer has taken
- * away, and would not read. Nobody writes it then; should somebody begin to, the answer is thrown away (still_same()).
+ * Somebody else's store in a folder where we may not write: SQLite wants its lock file there, which
+ * the last writer has taken away, and would not read. Nobody writes it then; should somebody begin
+ * to, the answer is thrown away (still_same()).
  */
 static int open_unlocked(struct capo_store *s, const char *path)
 {
@@ -131,11 +146,13 @@ static int still_same(struct capo_store *s, int rc, char *why, size_t room)
 
         if (e < 0 || !s->still.st_ino)
                 return e;
-        if (stat(file_of(s), &now) == 0 && now.st_ino == s->still.st_ino && now.st_size == s->still.st_size &&
-            now.st_mtim.tv_sec == s->still.st_mtim.tv_sec && now.st_mtim.tv_nsec == s->still.st_mtim.tv_nsec &&
+        if (stat(file_of(s), &now) == 0 && now.st_ino == s->still.st_ino &&
+            now.st_size == s->still.st_size && now.st_mtim.tv_sec == s->still.st_mtim.tv_sec &&
+            now.st_mtim.tv_nsec == s->still.st_mtim.tv_nsec &&
             !(log_of(file_of(s), &log) == 0 && log.st_size > 0))
                 return 0;
-        return capo_why(-EBUSY, why, room, "%s: was written while it was read; try again", file_of(s));
+        return capo_why(-EBUSY, why, room, "%s: was written while it was read; try again",
+                        file_of(s));
 }
 
 int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room)
@@ -157,8 +174,9 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 free(s);
                 return -EBADMSG;
         }
-        rc = sqlite3_open_v2(path, &s->db, write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE,
-                             NULL);
+        rc = sqlite3_open_v2(
+                path, &s->db,
+                write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE, NULL);
         if (rc != SQLITE_OK && !write) { /* a store on a file system that cannot be written */
                 sqlite3_close(s->db);
                 rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL);
@@ -184,17 +202,22 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 }
         }
         if (e == 0 && write) {
-                /* cells of a cluster's shared file system do not share memory: there WAL fails and stays off */
-                sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
-                             NULL, NULL, NULL);
+                /* cells of a cluster's shared file system do not share memory: there WAL fails and
+                 * stays off */
+                sqlite3_exec(
+                        s->db,
+                        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
+                        NULL, NULL, NULL);
                 if (old) {
                         e = sqlite_error(s->db, capo_schema_migrate(s->db), path, why, room);
                         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL,
                                      NULL); /* what is left after an error, told of above */
                 }
         } else if (e == 0 && old) {
-                e = capo_why(-EPROTO, why, room,
-                             "%s: the store is of an older version; capo store add brings it up to date", path);
+                e = capo_why(
+                        -EPROTO, why, room,
+                        "%s: the store is of an older version; capo store add brings it up to date",
+                        path);
         }
         if (e == 0 && !write)
                 sqlite3_exec(s->db, "PRAGMA query_only = ON", NULL, NULL, NULL);
@@ -214,16 +237,17 @@ void capo_store_close(struct capo_store *s)
         free(s);
 }
 
-static int insert_import(struct capo_store *s, const struct capo_samples *set, const struct capo_store_about *about,
-                         int64_t *id)
+static int insert_import(struct capo_store *s, const struct capo_samples *set,
+                         const struct capo_store_about *about, int64_t *id)
 {
         sqlite3_stmt *q = NULL;
         time_t now = time(NULL);
         struct tm tm;
         char when[32] = "";
         int rc = sqlite3_prepare_v2(
-                s->db, "INSERT INTO import (time, cluster, link, nic, driver, source) VALUES (?, ?, ?, ?, ?, ?)", -1,
-                &q, NULL);
+                s->db,
+                "INSERT INTO import (time, cluster, link, nic, driver, source) VALUES (?, ?, ?, ?, ?, ?)",
+                -1, &q, NULL);
 
         if (rc != SQLITE_OK)
                 return rc;
@@ -241,7 +265,8 @@ static int insert_import(struct capo_store *s, const struct capo_samples *set, c
         return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int insert_trials(struct capo_store *s, const struct capo_samples *set, int64_t import, int64_t *ids)
+static int insert_trials(struct capo_store *s, const struct capo_samples *set, int64_t import,
+                         int64_t *ids)
 {
         sqlite3_stmt *q = NULL;
         int rc = sqlite3_prepare_v2(
@@ -279,8 +304,9 @@ static int insert_trials(struct capo_store *s, const struct capo_samples *set, i
 static int insert_samples(struct capo_store *s, const struct capo_samples *set, const int64_t *ids)
 {
         sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(s->db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1,
-                                    &q, NULL);
+        int rc = sqlite3_prepare_v2(
+                s->db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1,
+                &q, NULL);
 
         for (size_t i = 0; rc == SQLITE_OK && i < set->n; i++) {
                 const struct capo_sample *v = &set->v[i];
@@ -306,8 +332,8 @@ static int insert_samples(struct capo_store *s, const struct capo_samples *set, 
         return rc;
 }
 
-int capo_store_add(struct capo_store *s, const struct capo_samples *set, const struct capo_store_about *about,
-                   int64_t *id, char *why, size_t room)
+int capo_store_add(struct capo_store *s, const struct capo_samples *set,
+                   const struct capo_store_about *about, int64_t *id, char *why, size_t room)
 {
         int64_t *ids = malloc((set->n_runs + 1) * sizeof *ids);
         int rc;
@@ -335,8 +361,8 @@ int capo_store_add(struct capo_store *s, const struct capo_samples *set, const s
         return 0;
 }
 
-int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, struct capo_samples *set, char *why,
-                    size_t room)
+int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
+                    struct capo_samples *set, char *why, size_t room)
 {
         sqlite3_stmt *q = NULL;
         int64_t last = -1;
@@ -354,7 +380,8 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                 " WHERE %s AND (?2 = 0 OR s.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
                 " AND (?4 = '' OR t.gpu LIKE ?4) AND (?5 = '' OR t.layout = ?5) AND (?6 = '' OR i.cluster LIKE ?6)"
                 " AND (?7 = 0 OR t.ranks = ?7) ORDER BY t.id, s.rowid",
-                f->import ? "t.import = ?1" : "?1 = 0"); /* of one its own trials only, by their index */
+                f->import ? "t.import = ?1"
+                          : "?1 = 0"); /* of one its own trials only, by their index */
         rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
         if (rc != SQLITE_OK)
                 return store_error(s, rc, why, room);
@@ -389,28 +416,37 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                                                .iterations = (uint32_t)sqlite3_column_int64(q, 8),
                                                .left_out = sqlite3_column_int(q, 25)};
 
-                        snprintf(t.gpu, sizeof t.gpu, "%s", (const char *)sqlite3_column_text(q, 3));
-                        snprintf(t.layout, sizeof t.layout, "%s", (const char *)sqlite3_column_text(q, 5));
-                        snprintf(t.hosts, sizeof t.hosts, "%s", (const char *)sqlite3_column_text(q, 21));
-                        snprintf(t.settings, sizeof t.settings, "%s", (const char *)sqlite3_column_text(q, 22));
-                        snprintf(t.tuner, sizeof t.tuner, "%s", (const char *)sqlite3_column_text(q, 23));
-                        snprintf(t.driver, sizeof t.driver, "%s", (const char *)sqlite3_column_text(q, 26));
-                        snprintf(t.why, sizeof t.why, "%s", (const char *)sqlite3_column_text(q, 24));
+                        snprintf(t.gpu, sizeof t.gpu, "%s",
+                                 (const char *)sqlite3_column_text(q, 3));
+                        snprintf(t.layout, sizeof t.layout, "%s",
+                                 (const char *)sqlite3_column_text(q, 5));
+                        snprintf(t.hosts, sizeof t.hosts, "%s",
+                                 (const char *)sqlite3_column_text(q, 21));
+                        snprintf(t.settings, sizeof t.settings, "%s",
+                                 (const char *)sqlite3_column_text(q, 22));
+                        snprintf(t.tuner, sizeof t.tuner, "%s",
+                                 (const char *)sqlite3_column_text(q, 23));
+                        snprintf(t.driver, sizeof t.driver, "%s",
+                                 (const char *)sqlite3_column_text(q, 26));
+                        snprintf(t.why, sizeof t.why, "%s",
+                                 (const char *)sqlite3_column_text(q, 24));
                         last = sqlite3_column_int64(q, 0);
                         run = capo_samples_run(set, &t);
                 }
                 v.run = run;
-                if (run == UINT32_MAX || !(v.us > 0) || v.call >= CAPO_CALLS || capo_samples_add(set, &v) < 0)
+                if (run == UINT32_MAX || !(v.us > 0) || v.call >= CAPO_CALLS ||
+                    capo_samples_add(set, &v) < 0)
                         break;
         }
         sqlite3_finalize(q);
         if (rc == SQLITE_ROW)
-                return capo_why(-EBADMSG, why, room, "%s: a sample that no capo wrote, or no memory", file_of(s));
+                return capo_why(-EBADMSG, why, room,
+                                "%s: a sample that no capo wrote, or no memory", file_of(s));
         return still_same(s, rc, why, room);
 }
 
-int capo_store_list(struct capo_store *s, void (*each)(const struct capo_store_import *, void *), void *user, char *why,
-                    size_t room)
+int capo_store_list(struct capo_store *s, void (*each)(const struct capo_store_import *, void *),
+                    void *user, char *why, size_t room)
 {
         sqlite3_stmt *q = NULL;
         int rc = sqlite3_prepare_v2(
@@ -425,12 +461,14 @@ int capo_store_list(struct capo_store *s, void (*each)(const struct capo_store_i
                 rc = sqlite3_step(q);
                 if (rc != SQLITE_ROW)
                         break;
-                each(&(struct capo_store_import){sqlite3_column_int64(q, 0), (const char *)sqlite3_column_text(q, 1),
+                each(&(struct capo_store_import){sqlite3_column_int64(q, 0),
+                                                 (const char *)sqlite3_column_text(q, 1),
                                                  (const char *)sqlite3_column_text(q, 2),
                                                  (const char *)sqlite3_column_text(q, 3),
                                                  (const char *)sqlite3_column_text(q, 4),
                                                  (const char *)sqlite3_column_text(q, 5),
-                                                 (const char *)sqlite3_column_text(q, 6), sqlite3_column_int64(q, 7),
+                                                 (const char *)sqlite3_column_text(q, 6),
+                                                 sqlite3_column_int64(q, 7),
                                                  sqlite3_column_int64(q, 8)},
                      user);
         }
@@ -445,7 +483,8 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
 
         if (rc == SQLITE_ERROR || (rc == SQLITE_OK && (!q || !sqlite3_stmt_readonly(q)))) {
                 snprintf(why, room, "%s",
-                         rc == SQLITE_ERROR ? sqlite3_errmsg(s->db) : "expected a SELECT: a query only reads");
+                         rc == SQLITE_ERROR ? sqlite3_errmsg(s->db)
+                                            : "expected a SELECT: a query only reads");
                 sqlite3_finalize(q);
                 return -EINVAL;
         }
@@ -461,7 +500,8 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
                 if (rc != SQLITE_ROW)
                         break;
                 for (int i = 0; i < n; i++) {
-                        bool words = sqlite3_column_type(q, i) == SQLITE_TEXT; /* before it becomes text */
+                        bool words = sqlite3_column_type(q, i) ==
+                                     SQLITE_TEXT; /* before it becomes text */
                         const char *t = (const char *)sqlite3_column_text(q, i);
 
                         fputs(i ? "," : "", out);
@@ -487,6 +527,7 @@ int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)
         }
         sqlite3_finalize(q);
         if (rc == SQLITE_DONE && sqlite3_changes(s->db) == 0)
-                return capo_why(-ENOENT, why, room, "%s: no import %lld", file_of(s), (long long)id);
+                return capo_why(-ENOENT, why, room, "%s: no import %lld", file_of(s),
+                                (long long)id);
         return store_error(s, rc, why, room);
 }

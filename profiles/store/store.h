@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measurements of many runs, clusters and NCCL releases in one SQLite file. docs/store.md has the schema; anything that
- * reads SQLite may read it, only this file writes it.
+ * Measurements of many runs, clusters and NCCL releases in one SQLite file. docs/store.md has the
+ * schema; anything that reads SQLite may read it, only this file writes it.
  *
- * Writers may be many processes at once: the file is in write-ahead mode, a writer waits up to 30 s for another. A file
- * of an older version is brought up to date when it is opened for writing, in one transaction; one of a newer version
- * is refused.
+ * Writers may be many processes at once: the file is in write-ahead mode, a writer waits up to 30 s
+ * for another. A file of an older version is brought up to date when it is opened for writing, in
+ * one transaction; one of a newer version is refused.
  */
 #ifndef CAPO_STORE_H
 #define CAPO_STORE_H
@@ -36,7 +36,8 @@ struct capo_store_about {
         const char *cluster, *link, *nic, *driver;
 };
 
-/** capo_store_wait() - seconds to wait for another writer, for stores opened from now on; 30 until told. */
+/** capo_store_wait() - seconds to wait for another writer, for stores opened from now on; 30 until
+ * told. */
 void capo_store_wait(unsigned seconds);
 
 /**
@@ -48,20 +49,23 @@ void capo_store_wait(unsigned seconds);
 int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room);
 void capo_store_close(struct capo_store *store);
 
-/** capo_store_add() - all of @set as one import, or nothing of it. *@id: its number. Return: as open. */
-int capo_store_add(struct capo_store *store, const struct capo_samples *set, const struct capo_store_about *about,
-                   int64_t *id, char *why, size_t room);
+/** capo_store_add() - all of @set as one import, or nothing of it. *@id: its number. Return: as
+ * open. */
+int capo_store_add(struct capo_store *store, const struct capo_samples *set,
+                   const struct capo_store_about *about, int64_t *id, char *why, size_t room);
 
-/** capo_store_read() - append the samples that @filter admits to @set, runs named by their source. Return: as open. */
-int capo_store_read(struct capo_store *store, const struct capo_store_filter *filter, struct capo_samples *set,
-                    char *why, size_t room);
+/** capo_store_read() - append the samples that @filter admits to @set, runs named by their source.
+ * Return: as open. */
+int capo_store_read(struct capo_store *store, const struct capo_store_filter *filter,
+                    struct capo_samples *set, char *why, size_t room);
 
 /** capo_store_list() - each import in order. Return: as open. */
-int capo_store_list(struct capo_store *store, void (*each)(const struct capo_store_import *import, void *user),
-                    void *user, char *why, size_t room);
+int capo_store_list(struct capo_store *store,
+                    void (*each)(const struct capo_store_import *import, void *user), void *user,
+                    char *why, size_t room);
 
-/** capo_store_query() - print the answer to a SELECT as CSV. The file is open for reading only. Return: as open;
- * -EINVAL what SQLite says is wrong with it. */
+/** capo_store_query() - print the answer to a SELECT as CSV. The file is open for reading only.
+ * Return: as open; -EINVAL what SQLite says is wrong with it. */
 int capo_store_query(struct capo_store *store, const char *sql, FILE *out, char *why, size_t room);
 
 /** capo_store_remove() - an import and its samples. Return: as open; -ENOENT no such import. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flat on purpose: every engine reads it, no join is needed, and a column's name says its unit. Text that holds a
- * comma, a quote or a newline is quoted as RFC 4180 has it.
+ * Flat on purpose: every engine reads it, no join is needed, and a column's name says its unit.
+ * Text that holds a comma, a quote or a newline is quoted as RFC 4180 has it.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,12 +27,14 @@ int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_tr
         capo_markup_csv(out, r->gpu);
         putc(',', out);
         capo_markup_csv(out, r->layout);
-        fprintf(out, ",%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g,%u\n", r->n_nodes, r->n_ranks,
-                capo_call_name(s->call), (unsigned long long)s->bytes, s->type == 255 ? "" : capo_type_name(s->type),
+        fprintf(out, ",%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g,%u\n", r->n_nodes,
+                r->n_ranks, capo_call_name(s->call), (unsigned long long)s->bytes,
+                s->type == 255 ? "" : capo_type_name(s->type),
                 s->op == 255 ? "" : capo_op_name(s->op), places[s->place < 3 ? s->place : 0],
                 CAPO_ALGO_OF(s->want) ? capo_ran_algo(s->want) : "",
                 CAPO_PROTO_OF(s->want) ? capo_ran_proto(s->want) : "", s->want_channels,
-                CAPO_ALGO_OF(s->ran) ? capo_ran_algo(s->ran) : "", CAPO_PROTO_OF(s->ran) ? capo_ran_proto(s->ran) : "",
-                s->ran_channels, capo_make_name(s->make), r->iterations, s->order, s->us, s->want_chunk);
+                CAPO_ALGO_OF(s->ran) ? capo_ran_algo(s->ran) : "",
+                CAPO_PROTO_OF(s->ran) ? capo_ran_proto(s->ran) : "", s->ran_channels,
+                capo_make_name(s->make), r->iterations, s->order, s->us, s->want_chunk);
         return ferror(out) ? -EIO : 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples as flat CSV, the exchange format of docs/store.md: one line per sample, columns documented there. */
+/* Samples as flat CSV, the exchange format of docs/store.md: one line per sample, columns
+ * documented there. */
 #ifndef CAPO_STORE_CSV_H
 #define CAPO_STORE_CSV_H
 

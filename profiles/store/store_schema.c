@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema is a list of steps, each bringing a store of one version to the next; a new store takes all of them. What
- * a trial has in common is kept once (table trial); a sample is a row of numbers. Codes (collective, algorithm,
- * protocol) are stored as numbers of the log format, which never change, and the view `samples` spells them.
+ * The schema is a list of steps, each bringing a store of one version to the next; a new store
+ * takes all of them. What a trial has in common is kept once (table trial); a sample is a row of
+ * numbers. Codes (collective, algorithm, protocol) are stored as numbers of the log format, which
+ * never change, and the view `samples` spells them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,8 @@
         "t.nccl,"                                                                                                     \
         " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "      \
         "forced_algo,"                                                                                                \
-        " p.name AS forced_proto, s.want_channels AS forced_channels," more " coalesce(ka.name, ra.name) AS algo,"    \
+        " p.name AS forced_proto, s.want_channels AS forced_channels," more                                           \
+        " coalesce(ka.name, ra.name) AS algo,"                                                                        \
         " coalesce(kp.name, rp.name) AS proto, s.ran_channels AS channels, s.seq AS sequence"                         \
         " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"                              \
         " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"                                              \
@@ -113,7 +115,8 @@ static int put_name(sqlite3_stmt *q, const char *kind, unsigned code, const char
 static int put_names(sqlite3 *db)
 {
         sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO name VALUES (?, ?, ?)", -1, &q, NULL);
+        int rc = sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO name VALUES (?, ?, ?)", -1, &q,
+                                    NULL);
 
         for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_CALLS; i++)
                 rc = put_name(q, "collective", i, capo_call_name(i));

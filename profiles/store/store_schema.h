@@ -14,12 +14,13 @@ struct capo_schema_head {
         int64_t version, application, n_tables;
 };
 
-/** capo_schema_head() - read it; inside a transaction the three are of one moment. Return: SQLITE_OK or its error. */
+/** capo_schema_head() - read it; inside a transaction the three are of one moment. Return:
+ * SQLITE_OK or its error. */
 int capo_schema_head(sqlite3 *db, struct capo_schema_head *head);
 
-/** capo_schema_migrate() - bring a new or older store to CAPO_STORE_VERSION: inside an exclusive transaction, because
- * another process may be doing the same at this moment. Return: SQLITE_OK; or its error, then the caller, who has asked
- * for SQLite's words, rolls back. */
+/** capo_schema_migrate() - bring a new or older store to CAPO_STORE_VERSION: inside an exclusive
+ * transaction, because another process may be doing the same at this moment. Return: SQLITE_OK; or
+ * its error, then the caller, who has asked for SQLite's words, rolls back. */
 int capo_schema_migrate(sqlite3 *db);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which piece of hardware a domain is: PCI address, link speed, NUMA node. First from what the provider says itself
- * (fi_info.nic, since API 1.7), else from the kernel by the domain's name, which for tcp, udp and sockets is a network
- * interface and for verbs and EFA a device of /sys/class/infiniband. Read once per domain, when it is opened.
+ * Which piece of hardware a domain is: PCI address, link speed, NUMA node. First from what the
+ * provider says itself (fi_info.nic, since API 1.7), else from the kernel by the domain's name,
+ * which for tcp, udp and sockets is a network interface and for verbs and EFA a device of
+ * /sys/class/infiniband. Read once per domain, when it is opened.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@ static bool sysfs_pci(const char *class, const char *name, char *pci, size_t roo
         char path[PATH_MAX], target[PATH_MAX];
         bool found = false;
 
-        if (snprintf(path, sizeof path, "%s/class/%s/%s/device", capo_shim_env()->sysfs, class, name) >=
-                    (int)sizeof path ||
+        if (snprintf(path, sizeof path, "%s/class/%s/%s/device", capo_shim_env()->sysfs, class,
+                     name) >= (int)sizeof path ||
             !realpath(path, target))
                 return false;
         /* the last such part of the path: a virtio device lies one below its PCI function */
@@ -28,7 +29,8 @@ static bool sysfs_pci(const char *class, const char *name, char *pci, size_t roo
 
                 part += *part == '/';
                 if (sscanf(part, "%4x:%2x:%2x.%1x", &domain, &bus, &dev, &fn) == 4) {
-                        snprintf(pci, room, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, dev & 0x1f, fn & 7);
+                        snprintf(pci, room, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff,
+                                 dev & 0x1f, fn & 7);
                         found = true;
                 }
         }
@@ -42,8 +44,8 @@ static uint64_t infiniband_speed(const char *name)
         _cleanup_fclose_ FILE *f = NULL;
         unsigned gb, tenths = 0; /* and not %lf, which wants the comma of the job's locale */
 
-        if (snprintf(path, sizeof path, "%s/class/infiniband/%s/ports/1/rate", capo_shim_env()->sysfs, name) >=
-            (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/class/infiniband/%s/ports/1/rate",
+                     capo_shim_env()->sysfs, name) >= (int)sizeof path)
                 return 0;
         f = fopen(path, "re");
         return f && fscanf(f, "%u.%1u", &gb, &tenths) >= 1 ? (gb * 10ull + tenths) * 100000000 : 0;
@@ -65,8 +67,8 @@ void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t ap
         if (nic && nic->bus_attr && nic->bus_attr->bus_type == FI_BUS_PCI) {
                 const struct fi_pci_attr *a = &nic->bus_attr->attr.pci;
 
-                snprintf(d->pci, sizeof d->pci, "%04x:%02x:%02x.%x", a->domain_id, a->bus_id, a->device_id & 0x1f,
-                         a->function_id & 7);
+                snprintf(d->pci, sizeof d->pci, "%04x:%02x:%02x.%x", a->domain_id, a->bus_id,
+                         a->device_id & 0x1f, a->function_id & 7);
         }
         if (nic && nic->link_attr)
                 d->speed_bps = nic->link_attr->speed;

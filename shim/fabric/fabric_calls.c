@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Following the objects of libfabric, from the fabric down: the entries by which objects are opened, changed and
- * closed. Those that merely stand around a provider's own are the rows of CALL and OPEN in ops.def; close, bind and
- * control have more to do.
+ * Following the objects of libfabric, from the fabric down: the entries by which objects are
+ * opened, changed and closed. Those that merely stand around a provider's own are the rows of CALL
+ * and OPEN in ops.def; close, bind and control have more to do.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,14 +14,16 @@
 
 __thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-exec")));
 
-/* ---- close, for every type --------------------------------------------------------------------------------------- */
+/* ---- close, for every type
+ * --------------------------------------------------------------------------------------- */
 
 static int ours_close(struct fid *fid);
 static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags);
 static int ours_control(struct fid *fid, int command, void *arg);
 
 const struct fi_ops capo_fi_base = {.close = ours_close};
-const struct fi_ops capo_fi_ep_base = {.close = ours_close, .bind = ours_bind, .control = ours_control};
+const struct fi_ops capo_fi_ep_base = {
+        .close = ours_close, .bind = ours_bind, .control = ours_control};
 
 static struct fi_object *object_of(struct fid *fid)
 {
@@ -59,8 +61,8 @@ static int ours_close(struct fid *fid)
         r = fid->ops->close(fid);
         capo_fi_leave();
         /*
-         * Busy is the one refusal after which the object surely lives (fi_domain(3), fi_endpoint(3)); after any other
-         * its memory is not touched again.
+         * Busy is the one refusal after which the object surely lives (fi_domain(3),
+         * fi_endpoint(3)); after any other its memory is not touched again.
          */
         if (r == -FI_EBUSY)
                 capo_fi_tables(o, true);
@@ -69,7 +71,9 @@ static int ours_close(struct fid *fid)
         return r;
 }
 
-/* ---- endpoints --------------------------------------------------------------------------------------------------- */
+/* ---- endpoints
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static struct fi_cq *cq_of(struct fid *fid)
 {
@@ -85,8 +89,8 @@ struct fi_ep *capo_fi_ep_of(struct fid *fid)
         return o && o->type == FI_T_EP ? (struct fi_ep *)o : NULL;
 }
 
-static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enum fi_ep_type type, bool completes,
-                      const struct fi_ep *from)
+static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enum fi_ep_type type,
+                      bool completes, const struct fi_ep *from)
 {
         struct fi_ep *e = capo_fi_new(FI_T_EP, &ep->fid, d);
 
@@ -163,7 +167,8 @@ static int ours_control(struct fid *fid, int command, void *arg)
         int r;
 
         if (!e)
-                return fid->ops->control == ours_control ? -FI_ENOSYS : fid->ops->control(fid, command, arg);
+                return fid->ops->control == ours_control ? -FI_ENOSYS
+                                                         : fid->ops->control(fid, command, arg);
         if (capo_fi_within(FI_FRAME))
                 return e->o.base.real->control(fid, command, arg);
         enter_ep(e, FI_FRAME, FI_CALLER);
@@ -173,14 +178,15 @@ static int ours_control(struct fid *fid, int command, void *arg)
                 const struct fi_alias *alias = arg;
                 int saved = errno;
 
-                ep_opened(e->o.domain, container_of(*alias->fid, struct fid_ep, fid), e->caps, e->ep_type, e->completes,
-                          e);
+                ep_opened(e->o.domain, container_of(*alias->fid, struct fid_ep, fid), e->caps,
+                          e->ep_type, e->completes, e);
                 errno = saved;
         }
         return r;
 }
 
-/* ---- what is around a call, by its row --------------------------------------------------------------------------- */
+/* ---- what is around a call, by its row
+ * --------------------------------------------------------------------------- */
 
 static uint64_t enter_flagged(void *s, const void *frame, const void *caller)
 {
@@ -213,7 +219,8 @@ static void leave_bare(void *s)
 {
 }
 
-/* ---- what was opened --------------------------------------------------------------------------------------------- */
+/* ---- what was opened
+ * --------------------------------------------------------------------------------------------- */
 
 static enum fi_ep_type type_of(const struct fi_info *info)
 {
@@ -239,9 +246,10 @@ static void object_opened(enum fi_object_type type, struct fid *fid, struct fi_d
                 capo_fi_follow(o);
 }
 
-#define CONTEXT_OPENED(from, ep, attr)                                                                 \
-        ep_opened((from)->o.domain, ep, attr && attr->caps ? attr->caps & (from)->caps : (from)->caps, \
-                  (from)->ep_type, attr && attr->op_flags & FI_COMPLETION, NULL)
+#define CONTEXT_OPENED(from, ep, attr)                                                            \
+        ep_opened((from)->o.domain, ep,                                                           \
+                  attr && attr->caps ? attr->caps & (from)->caps : (from)->caps, (from)->ep_type, \
+                  attr && attr->op_flags & FI_COMPLETION, NULL)
 
 static void cq_opened(struct fi_domain *d, struct fid_cq *cq, const struct fi_cq_attr *attr)
 {
@@ -261,7 +269,8 @@ static void cq_opened(struct fi_domain *d, struct fid_cq *cq, const struct fi_cq
         capo_fi_follow(&c->o);
 }
 
-/* What attr->mr_iov points to when a piece of a device's memory is registered: libfabric 1.20, rdma/fi_domain.h. */
+/* What attr->mr_iov points to when a piece of a device's memory is registered: libfabric 1.20,
+ * rdma/fi_domain.h. */
 #ifndef FI_MR_DMABUF
 #define FI_MR_DMABUF (1ULL << 40)
 struct fi_mr_dmabuf {
@@ -294,7 +303,8 @@ static void count_registration(struct fi_domain *d, int r, size_t bytes, uint64_
         d->mr_bytes += bytes;
 }
 
-static void domain_opened(struct fi_fabric *f, struct fid_domain *domain, const struct fi_info *info)
+static void domain_opened(struct fi_fabric *f, struct fid_domain *domain,
+                          const struct fi_info *info)
 {
         struct fi_domain *d = capo_fi_new(FI_T_DOMAIN, &domain->fid, NULL);
 
@@ -305,7 +315,8 @@ static void domain_opened(struct fi_fabric *f, struct fid_domain *domain, const 
         d->caps = info ? info->caps : FI_MSG;
         d->sample_every = (unsigned)capo_shim_env()->fabric_sample;
         capo_fi_device(d, info, f->api_version);
-        d->ops.real = capo_fi_put_in(domain->ops, &capo_fi_calls.DOMAIN_ops, sizeof capo_fi_calls.DOMAIN_ops);
+        d->ops.real = capo_fi_put_in(domain->ops, &capo_fi_calls.DOMAIN_ops,
+                                     sizeof capo_fi_calls.DOMAIN_ops);
         capo_fi_follow(&d->o);
 }
 
@@ -323,49 +334,56 @@ void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_att
         capo_fi_follow(&f->o);
 }
 
-/* ---- the entries ------------------------------------------------------------------------------------------------- */
+/* ---- the entries
+ * -------------------------------------------------------------------------------------------------
+ */
 
-/* The shadow whose stand-in @table is, at @offset in it; or, where it is none (FI_ENTRY in stand_in.h and inplace.c say
- * when), the one of @fid by the list. */
-static void *shadow_of(const void *table, size_t offset, const struct fid *fid, enum fi_object_type type)
+/* The shadow whose stand-in @table is, at @offset in it; or, where it is none (FI_ENTRY in
+ * stand_in.h and inplace.c say when), the one of @fid by the list. */
+static void *shadow_of(const void *table, size_t offset, const struct fid *fid,
+                       enum fi_object_type type)
 {
         bool stand_in = !capo_fi_was(table) && fi_is_ours(table);
 
         return stand_in ? (char *)table - offset : (void *)capo_fi_find(fid, type);
 }
 
-/* What the provider itself calls while it works for us passes, and what belongs to nobody who is followed. */
-#define CALL(object, around, of, member, entry, params, args, afterwards)                                      \
-        static int object##_##member##_##entry params                                                          \
-        {                                                                                                      \
-                __typeof__(of) o = of;                                                                         \
-                const __typeof__(*o->member) *real = capo_fi_was(o->member);                                   \
-                fi_shadow_##object *s =                                                                        \
-                        shadow_of(o->member, FI_TABLE_AT(fi_shadow_##object, member), &o->fid, FI_T_##object); \
-                uint64_t t0;                                                                                   \
-                int r, saved;                                                                                  \
-                                                                                                               \
-                if (!real)                                                                                     \
-                        real = s ? s->member.real : o->member;                                                 \
-                if (!real || real->entry == object##_##member##_##entry)                                       \
-                        return -FI_ENOSYS; /* a copy of our table, on an object that is none of ours */        \
-                if (!s || capo_fi_within(FI_FRAME))                                                            \
-                        return real->entry args;                                                               \
-                t0 = enter_##around(s, FI_FRAME, FI_CALLER);                                                   \
-                r = real->entry args;                                                                          \
-                saved = errno;                                                                                 \
-                leave_##around(s);                                                                             \
-                (void)t0;                                                                                      \
-                afterwards;                                                                                    \
-                errno = saved;                                                                                 \
-                return r;                                                                                      \
+/* What the provider itself calls while it works for us passes, and what belongs to nobody who is
+ * followed. */
+#define CALL(object, around, of, member, entry, params, args, afterwards)                       \
+        static int object##_##member##_##entry params                                           \
+        {                                                                                       \
+                __typeof__(of) o = of;                                                          \
+                const __typeof__(*o->member) *real = capo_fi_was(o->member);                    \
+                fi_shadow_##object *s =                                                         \
+                        shadow_of(o->member, FI_TABLE_AT(fi_shadow_##object, member), &o->fid,  \
+                                  FI_T_##object);                                               \
+                uint64_t t0;                                                                    \
+                int r, saved;                                                                   \
+                                                                                                \
+                if (!real)                                                                      \
+                        real = s ? s->member.real : o->member;                                  \
+                if (!real || real->entry == object##_##member##_##entry)                        \
+                        return -FI_ENOSYS; /* a copy of our table, on an object that is none of \
+                                              ours */                                           \
+                if (!s || capo_fi_within(FI_FRAME))                                             \
+                        return real->entry args;                                                \
+                t0 = enter_##around(s, FI_FRAME, FI_CALLER);                                    \
+                r = real->entry args;                                                           \
+                saved = errno;                                                                  \
+                leave_##around(s);                                                              \
+                (void)t0;                                                                       \
+                afterwards;                                                                     \
+                errno = saved;                                                                  \
+                return r;                                                                       \
         }
 #define OPEN(object, around, of, member, entry, params, args, opened) \
         CALL(object, around, of, member, entry, params, args, if (r == 0 && out && *out) opened)
 #include "shim/fabric/ops.def"
 
 const struct fi_calls capo_fi_calls = {
-#define CALL(object, around, of, member, entry, ...) .object##_##member.entry = object##_##member##_##entry,
-#define OPEN                                         CALL
+#define CALL(object, around, of, member, entry, ...) \
+        .object##_##member.entry = object##_##member##_##entry,
+#define OPEN CALL
 #include "shim/fabric/ops.def"
 };

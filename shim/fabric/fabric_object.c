@@ -2,9 +2,10 @@
 /*
  * The memory of shadows, and the list of all.
  *
- * A shadow outlives its object: a thread may be in one of our entries while another closes the object. Closed endpoints
- * and queues wait in a queue of FI_QUARANTINE before their memory is used again; their counts are folded into their
- * domain. So memory is bounded by the largest number of objects open at once.
+ * A shadow outlives its object: a thread may be in one of our entries while another closes the
+ * object. Closed endpoints and queues wait in a queue of FI_QUARANTINE before their memory is used
+ * again; their counts are folded into their domain. So memory is bounded by the largest number of
+ * objects open at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,9 @@
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 
-#define FI_QUARANTINE   128  /* closed shadows of a type that rest before one is used again */
-#define FI_MOST_DOMAINS 1024 /* fabrics, domains, passive endpoints and event queues that are followed */
+#define FI_QUARANTINE 128 /* closed shadows of a type that rest before one is used again */
+#define FI_MOST_DOMAINS \
+        1024 /* fabrics, domains, passive endpoints and event queues that are followed */
 
 struct fi_object *_Atomic capo_fi_objects;
 pthread_mutex_t capo_fi_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,7 +36,8 @@ void capo_fi_error(struct fi_errors *e, int code, uint64_t n)
         for (int i = 0; i < FI_ERRORS; i++) {
                 int free_row = 0;
 
-                if (e->row[i].code == code || (atomic_compare_exchange_strong(&e->row[i].code, &free_row, code)) ||
+                if (e->row[i].code == code ||
+                    (atomic_compare_exchange_strong(&e->row[i].code, &free_row, code)) ||
                     free_row == code) {
                         e->row[i].count += n;
                         return;
@@ -96,7 +99,8 @@ void capo_fi_fold_more(struct fi_folded *to, const struct fi_folded *from)
         capo_fi_errors_add(&to->errors, &from->errors);
 }
 
-/* A stretch of whole words becomes 0; who reads one of these zeros sees also what was written before. */
+/* A stretch of whole words becomes 0; who reads one of these zeros sees also what was written
+ * before. */
 static void zero_words(void *from, size_t size)
 {
         uint64_t *word = from;
@@ -135,7 +139,9 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
                         o->type = type;
                 }
         } else {
-                capo_warn_once("libfabric: more than %d objects of a kind: the rest is not followed", FI_MOST_DOMAINS);
+                capo_warn_once(
+                        "libfabric: more than %d objects of a kind: the rest is not followed",
+                        FI_MOST_DOMAINS);
         }
         if (o) {
                 o->fid = fid;
@@ -209,9 +215,12 @@ static void clear_counts(struct fi_object *o)
         case FI_T_CQ:
                 c->empty = 0;
                 for (int s = 0; s < FI_SETS; s++)
-                        memset(&c->set[s].reads, 0, sizeof c->set[s] - offsetof(struct fi_cq_set, reads));
+                        memset(&c->set[s].reads, 0,
+                               sizeof c->set[s] - offsetof(struct fi_cq_set, reads));
                 break;
-        case FI_T_CNTR: /* what it stood at when it was last read stays */ n->reads = n->waits = 0; break;
+        case FI_T_CNTR: /* what it stood at when it was last read stays */
+                n->reads = n->waits = 0;
+                break;
         case FI_T_EQ: ((struct fi_eq *)o)->events = ((struct fi_eq *)o)->empty = 0; break;
         case FI_T_PEP: ((struct fi_pep *)o)->listens = ((struct fi_pep *)o)->rejects = 0; break;
         }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The FABRIC frames of the log: what has been counted, one line per object. core/log/fabric_frame.h knows the lines; here
- * they are filled.
+ * The FABRIC frames of the log: what has been counted, one line per object. core/log/fabric_frame.h
+ * knows the lines; here they are filled.
  *
- * Every checkpoint writes a whole new snapshot under the next number, and a reader keeps the last. The counters are
- * read while they are being written; each is a whole number, two of them may be a moment apart.
+ * Every checkpoint writes a whole new snapshot under the next number, and a reader keeps the last.
+ * The counters are read while they are being written; each is a whole number, two of them may be a
+ * moment apart.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,16 +19,20 @@
 #include "shim/record/shim.h"
 
 /*
- * A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows and looks take up to 110 KB.
- * What has no line of its own is counted in its domain's.
+ * A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows and looks
+ * take up to 110 KB. What has no line of its own is counted in its domain's.
  */
-#define FI_LINES        256   /* endpoints, queues and counters with a line of their own at most; the newest */
-#define FI_LINES_SIZE   40960 /* bytes of these */
-#define FI_CLOSED_LINES 64 /* of objects of the other types the newest so many have a line also when they are closed */
-#define KEEP_EVERY_NS   250000000u
-#define KEEP_ONE_IN     1000 /* of the drain thread's time at most, for making them */
+#define FI_LINES \
+        256 /* endpoints, queues and counters with a line of their own at most; the newest */
+#define FI_LINES_SIZE 40960 /* bytes of these */
+#define FI_CLOSED_LINES                                                                       \
+        64 /* of objects of the other types the newest so many have a line also when they are \
+              closed */
+#define KEEP_EVERY_NS 250000000u
+#define KEEP_ONE_IN   1000 /* of the drain thread's time at most, for making them */
 
-/* ---- one line per object ----------------------------------------------------------------------------------------- */
+/* ---- one line per object
+ * ----------------------------------------------------------------------------------------- */
 
 static void sum_posts(struct capo_fabric_counts *to, const struct fi_post_set *set, unsigned n)
 {
@@ -45,7 +50,8 @@ static void sum_posts(struct capo_fabric_counts *to, const struct fi_post_set *s
         }
 }
 
-static void sum_reads(struct capo_fabric_counts *to, const struct fi_cq_set *set, unsigned n, uint64_t empty)
+static void sum_reads(struct capo_fabric_counts *to, const struct fi_cq_set *set, unsigned n,
+                      uint64_t empty)
 {
         to->empty = empty;
         for (unsigned s = 0; s < n; s++) {
@@ -113,9 +119,9 @@ static void put_fabric(struct capo_fabric_text *t, const struct fi_fabric *f)
 /* Is what stands in their lines beside numbers the same? */
 static bool domains_match(const struct fi_domain *a, const struct fi_domain *b)
 {
-        return !strcmp(a->name, b->name) && !strcmp(a->pci, b->pci) && !strcmp(a->device, b->device) &&
-               !strcmp(a->fabric->provider, b->fabric->provider) && !strcmp(a->fabric->name, b->fabric->name) &&
-               !a->ops.real == !b->ops.real;
+        return !strcmp(a->name, b->name) && !strcmp(a->pci, b->pci) &&
+               !strcmp(a->device, b->device) && !strcmp(a->fabric->provider, b->fabric->provider) &&
+               !strcmp(a->fabric->name, b->fabric->name) && !a->ops.real == !b->ops.real;
 }
 
 /* @all: of the objects, for other domains whose line it is. */
@@ -172,8 +178,8 @@ static void fill_type_fields(struct capo_fabric_object *line, const struct fi_ob
                 rx = e->cq[1];
                 line->tx_cq = tx ? tx->o.id : 0;
                 line->rx_cq = rx ? rx->o.id : 0;
-                snprintf(line->contexts_repeat, sizeof line->contexts_repeat, "%s%s", e->repeats[0] ? "tx" : "",
-                         e->repeats[1] ? "rx" : "");
+                snprintf(line->contexts_repeat, sizeof line->contexts_repeat, "%s%s",
+                         e->repeats[0] ? "tx" : "", e->repeats[1] ? "rx" : "");
                 sum_posts(&line->n, e->set, FI_SETS);
                 capo_fi_blind(e, &line->n.blind, &line->n.blind_bytes);
                 break;
@@ -211,7 +217,8 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
         } else {
                 const struct fi_domain *d = o->domain;
 
-                line = (struct capo_fabric_object){.id = o->id, .domain = d ? d->line->o.id : 0, .closed = !o->fid};
+                line = (struct capo_fabric_object){
+                        .id = o->id, .domain = d ? d->line->o.id : 0, .closed = !o->fid};
                 fill_type_fields(&line, o);
                 name_errors(&line.n, &o->errors);
                 if (line.id && o->id == line.id) /* else the memory is another object's by now */
@@ -219,7 +226,9 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
         }
 }
 
-/* ---- looks ------------------------------------------------------------------------------------------------------- */
+/* ---- looks
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 #define LOOKS_IN_LINE 1000
 
@@ -237,7 +246,8 @@ static void put_looks(struct capo_fabric_text *t)
         capo_fabric_put(t, CAPO_FABRIC_LOOKED, &looked);
         for (unsigned i = 0; i < n; before = look[i++].t_us) {
                 if (left == 0 || look[i].level != look[i - 1].level) {
-                        struct capo_fabric_looks line = {.every_ns = capo_fi_look_every() << look[i].level,
+                        struct capo_fabric_looks line = {.every_ns = capo_fi_look_every()
+                                                                     << look[i].level,
                                                          .begin_ns = (uint64_t)look[i].t_us * 1000};
 
                         if (i)
@@ -252,9 +262,12 @@ static void put_looks(struct capo_fabric_text *t)
         capo_fabric_end_line(t);
 }
 
-/* ---- machine ----------------------------------------------------------------------------------------------------- */
+/* ---- machine
+ * -----------------------------------------------------------------------------------------------------
+ */
 
-/* Devices made for what is underneath a training job, whether or not anybody uses them: as many as fit. */
+/* Devices made for what is underneath a training job, whether or not anybody uses them: as many as
+ * fit. */
 static void read_devices(const char *class, char *list, size_t room)
 {
         char path[PATH_MAX];
@@ -262,7 +275,8 @@ static void read_devices(const char *class, char *list, size_t room)
         DIR *dir;
 
         list[0] = 0;
-        if (snprintf(path, sizeof path, "%s/class/%s", capo_shim_env()->sysfs, class) >= (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/class/%s", capo_shim_env()->sysfs, class) >=
+            (int)sizeof path)
                 return;
         dir = opendir(path);
         while (dir && (e = readdir(dir)) && strlen(list) + 50 < room) {
@@ -273,8 +287,8 @@ static void read_devices(const char *class, char *list, size_t room)
                 closedir(dir);
 }
 
-/* Read once: snapshots are made where nothing may be allocated and no folder read, and repeat it, because a reader may
- * keep only the last of them. */
+/* Read once: snapshots are made where nothing may be allocated and no folder read, and repeat it,
+ * because a reader may keep only the last of them. */
 static struct capo_fabric_machine machine;
 
 static void read_machine(void)
@@ -284,7 +298,9 @@ static void read_machine(void)
         read_devices("net", machine.net, sizeof machine.net);
 }
 
-/* ---- the callbacks ----------------------------------------------------------------------------------------------- */
+/* ---- the callbacks
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Word by word, as other threads add to it. */
 static void copy_folded(struct fi_folded *to, const struct fi_folded *from)
@@ -295,8 +311,8 @@ static void copy_folded(struct fi_folded *to, const struct fi_folded *from)
 }
 
 /*
- * Which domain is in whose line. A program that opens one after another on the same NIC for hours would have a line for
- * each: of those that are closed the older ones share one.
+ * Which domain is in whose line. A program that opens one after another on the same NIC for hours
+ * would have a line for each: of those that are closed the older ones share one.
  */
 static void share_lines(struct fi_object *all)
 {
@@ -314,7 +330,8 @@ static void share_lines(struct fi_object *all)
                 for (struct fi_object *k = all; k != o; k = k->next) {
                         struct fi_domain *newer = (struct fi_domain *)k;
 
-                        if (k->type == FI_T_DOMAIN && !k->fid && newer->line == newer && domains_match(newer, d)) {
+                        if (k->type == FI_T_DOMAIN && !k->fid && newer->line == newer &&
+                            domains_match(newer, d)) {
                                 d->line = newer;
                                 break;
                         }
@@ -341,7 +358,8 @@ static void put_snapshot(void (*out)(unsigned type, const char *text, size_t siz
                         capo_fi_fold_more(&((struct fi_domain *)o)->line->rest, &folded);
                 }
         }
-        for (struct fi_object *o = all; o; o = o->next) { /* newest first; memory used again is where it was */
+        for (struct fi_object *o = all; o;
+             o = o->next) { /* newest first; memory used again is where it was */
                 struct fi_domain *domain = o->domain;
 
                 if (domain && (n_lines == FI_LINES || t.lines_size - before > FI_LINES_SIZE)) {
@@ -354,15 +372,18 @@ static void put_snapshot(void (*out)(unsigned type, const char *text, size_t siz
                 }
         }
         for (struct fi_object *o = all; o; o = o->next) { /* now that all is counted in them */
-                if (o->type == FI_T_DOMAIN && ((struct fi_domain *)o)->line == (struct fi_domain *)o)
+                if (o->type == FI_T_DOMAIN &&
+                    ((struct fi_domain *)o)->line == (struct fi_domain *)o)
                         put_domain(&t, (struct fi_domain *)o, all);
         }
         capo_fi_windows_put(&t);
         put_looks(&t);
         for (unsigned i = 0; i <= FI_INSIDE; i++) {
                 const struct fi_inside *in = &capo_fi_inside[i];
-                struct capo_fabric_inside line = {
-                        .comm_uid = in->comm_uid, .call = in->call, .ops = in->ops, .bytes = in->bytes};
+                struct capo_fabric_inside line = {.comm_uid = in->comm_uid,
+                                                  .call = in->call,
+                                                  .ops = in->ops,
+                                                  .bytes = in->bytes};
 
                 if (line.ops)
                         capo_fabric_put(&t, CAPO_FABRIC_INSIDE, &line);
@@ -377,14 +398,15 @@ static void write_snapshot(bool last)
         if (last)
                 capo_fi_windows_poll(true);
         put_snapshot(capo_shim_text);
-        /* Who looks at the segment knows no less than the log: of a hang it is asked at once (shim/record/hang_record.c). */
+        /* Who looks at the segment knows no less than the log: of a hang it is asked at once
+         * (shim/record/hang_record.c). */
         t_keep = 0;
 }
 
 /*
- * Checkpoints are up to ten minutes apart. What was counted since the last one would be lost with a process that is
- * killed, so a snapshot is also kept in the segment, where it costs no writing, and renewed as often as its making is
- * cheap.
+ * Checkpoints are up to ten minutes apart. What was counted since the last one would be lost with a
+ * process that is killed, so a snapshot is also kept in the segment, where it costs no writing, and
+ * renewed as often as its making is cheap.
  */
 static void keep_snapshot(void)
 {

@@ -2,16 +2,19 @@
 /*
  * Entries of ours inside a provider's own table: those of domains.
  *
- * tcp of libfabric 2.x asks while an endpoint is enabled whether the domain has a certain table, that of domains which
- * give each endpoint a domain of its own (FI_EP_RDM with FI_THREAD_COMPLETION; prov/tcp/src/xnet_domain.c,
- * xnet_domain_multiplexed()). A copy in its place is the wrong answer, and the end of the program. Putting the table
- * back around such calls does not do: many threads use a domain at once, what one opens while another enables would go
- * unseen, and the enabling of that endpoint, being none of ours, would find the copy. So a domain keeps its table, and
- * single words in it are exchanged. Every domain that has the table is served by them, also those that layered
- * providers open below: the entries (fabric_calls.c) look up whose call it is, and pass on what nobody follows.
+ * tcp of libfabric 2.x asks while an endpoint is enabled whether the domain has a certain table,
+ * that of domains which give each endpoint a domain of its own (FI_EP_RDM with
+ * FI_THREAD_COMPLETION; prov/tcp/src/xnet_domain.c, xnet_domain_multiplexed()). A copy in its place
+ * is the wrong answer, and the end of the program. Putting the table back around such calls does
+ * not do: many threads use a domain at once, what one opens while another enables would go unseen,
+ * and the enabling of that endpoint, being none of ours, would find the copy. So a domain keeps its
+ * table, and single words in it are exchanged. Every domain that has the table is served by them,
+ * also those that layered providers open below: the entries (fabric_calls.c) look up whose call it
+ * is, and pass on what nobody follows.
  *
- * In v1.8.0 to v2.6.0 these tables are writable, static, and never freed; lpp's alone is constant. One that cannot be
- * written is left alone, and the log says that what was opened on its domain is not known.
+ * In v1.8.0 to v2.6.0 these tables are writable, static, and never freed; lpp's alone is constant.
+ * One that cannot be written is left alone, and the log says that what was opened on its domain is
+ * not known.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,8 +51,8 @@ static bool is_writable_memory(const void *at, size_t bytes)
         char line[512], may[8];
 
         while (f && fgets(line, sizeof line, f)) {
-                if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s", &begin, &end, may) == 3 && (uintptr_t)at >= begin &&
-                    (uintptr_t)at < end)
+                if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s", &begin, &end, may) == 3 &&
+                    (uintptr_t)at >= begin && (uintptr_t)at < end)
                         return may[1] == 'w' && may[3] == 'p' && bytes <= end - (uintptr_t)at;
         }
         return false;
@@ -77,7 +80,8 @@ const void *capo_fi_put_in(const void *provider_table, const void *ours, size_t 
         capo_lock(&capo_fi_lock);
         while (place < n_places && places[place].table != table)
                 place++;
-        /* at a known place, but not ours any more: a library was unloaded, and this is another's table */
+        /* at a known place, but not ours any more: a library was unloaded, and this is another's
+         * table */
         if (!has_own_entry(table, mine, n) && place < PLACES && is_writable_memory(table, bytes)) {
                 memcpy(places[place].was, table, bytes);
                 places[place].table = table;
@@ -88,8 +92,9 @@ const void *capo_fi_put_in(const void *provider_table, const void *ours, size_t 
                                 __atomic_store_n(&table[i], mine[i], __ATOMIC_RELEASE);
                 }
         }
-        was = has_own_entry(table, mine, n) ? capo_fi_was(table)
-                                            : NULL; /* NULL: somebody's copy of a table with our entries */
+        was = has_own_entry(table, mine, n)
+                      ? capo_fi_was(table)
+                      : NULL; /* NULL: somebody's copy of a table with our entries */
         capo_unlock(&capo_fi_lock);
         return was;
 }

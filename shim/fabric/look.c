@@ -2,26 +2,29 @@
 /*
  * Looks: a sampling profiler of the network.
  *
- * How much of a collective's time the network takes is a question about durations, and the data path reads no clock. So
- * the drain thread looks, at random moments some milliseconds apart, at the counters that are there anyway, and notes
- * in eight bytes what it saw:
+ * How much of a collective's time the network takes is a question about durations, and the data
+ * path reads no clock. So the drain thread looks, at random moments some milliseconds apart, at the
+ * counters that are there anyway, and notes in eight bytes what it saw:
  *
- *   waiting   something was posted to leave (a send, write, read, atomic) and its completion has not been read
- *   moving    nothing waits, but within the next 50 us something is posted to leave or a completion read
+ *   waiting   something was posted to leave (a send, write, read, atomic) and its completion has
+ *             not been read
+ *   moving    nothing waits, but within the next 50 us something is posted to leave or a completion
+ *             read
  *
- * Moments are drawn without regard to what the job does, so of the looks that fall into a call the part that saw the
- * network busy estimates the part of the call's time that it was, however long or short calls and transfers are; and
- * how many looks that were says how sure the estimate is. Receives that merely stand posted are neither: they wait for
- * the peer as much as for the network.
+ * Moments are drawn without regard to what the job does, so of the looks that fall into a call the
+ * part that saw the network busy estimates the part of the call's time that it was, however long or
+ * short calls and transfers are; and how many looks that were says how sure the estimate is.
+ * Receives that merely stand posted are neither: they wait for the peer as much as for the network.
  *
- * Waiting is posts less completions, of each queue, which is as good as these two counts are: completions that belong
- * to no transmit (receives, remote writes with data) are known by their flags, injects make none. Where a queue's
- * format has no flags and receives come to it, where an endpoint asks for silence (FI_SELECTIVE_COMPLETION without
- * FI_COMPLETION), or where it completes into counters only, the two counts do not fit, and waiting is not known: from
- * then on looks are "unsure", and those already taken lose what they said about waiting.
+ * Waiting is posts less completions, of each queue, which is as good as these two counts are:
+ * completions that belong to no transmit (receives, remote writes with data) are known by their
+ * flags, injects make none. Where a queue's format has no flags and receives come to it, where an
+ * endpoint asks for silence (FI_SELECTIVE_COMPLETION without FI_COMPLETION), or where it completes
+ * into counters only, the two counts do not fit, and waiting is not known: from then on looks are
+ * "unsure", and those already taken lose what they said about waiting.
  *
- * The table has FI_LOOKS places. When it is full every second look of the older half goes, and those that stay stand
- * for twice the time.
+ * The table has FI_LOOKS places. When it is full every second look of the older half goes, and
+ * those that stay stand for twice the time.
  */
 #include <string.h>
 #include <unistd.h>
@@ -30,15 +33,18 @@
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 
-#define EARLY_LOOKS     400
-#define EARLY_SHIFT     2 /* their distance is a fourth of what the setting says */
-#define LEAST_MS        1
-#define MOST_MS         1000
-#define LATE_NS         500000u     /* on a machine whose cores are all busy */
-#define QUIET_NS        1000000000u /* a queue that has been still for so long has nothing outstanding but what is lost */
-#define BELOW_ZERO      (-8)        /* a post is counted after it was made: a few may complete earlier */
-#define BEYOND_BELIEF   (1 << 20)   /* operations no transmit queue holds */
-#define COST_ONE_IN     400         /* readings take at most about one 400th of a core: else looks become rarer */
+#define EARLY_LOOKS 400
+#define EARLY_SHIFT 2 /* their distance is a fourth of what the setting says */
+#define LEAST_MS    1
+#define MOST_MS     1000
+#define LATE_NS     500000u /* on a machine whose cores are all busy */
+#define QUIET_NS                                                                                   \
+        1000000000u /* a queue that has been still for so long has nothing outstanding but what is \
+                       lost */
+#define BELOW_ZERO    (-8) /* a post is counted after it was made: a few may complete earlier */
+#define BEYOND_BELIEF (1 << 20) /* operations no transmit queue holds */
+#define COST_ONE_IN \
+        400 /* readings take at most about one 400th of a core: else looks become rarer */
 #define COST_MOST_SHIFT 10
 
 static struct fi_look looks[FI_LOOKS];
@@ -57,7 +63,8 @@ struct reading {
         bool waiting, unsure; /* unsure: there may be more waiting than is known */
 };
 
-/* ---- reading the counters ---------------------------------------------------------------------------------------- */
+/* ---- reading the counters
+ * ---------------------------------------------------------------------------------------- */
 
 static uint64_t posts_of(const struct fi_ep *e, uint64_t *injects)
 {
@@ -85,7 +92,8 @@ static uint64_t errors_of(const struct fi_errors *e)
         return n;
 }
 
-/* What was noted of this object; all 0 of one that was not there at the last reading. NULL: it is being made. */
+/* What was noted of this object; all 0 of one that was not there at the last reading. NULL: it is
+ * being made. */
 static struct fi_looked *find_notes(struct fi_object *o)
 {
         uint32_t id = o->id;
@@ -115,7 +123,8 @@ static void read_queue(struct fi_cq *c, struct reading *r, uint64_t now)
         if (errors != look->cq.errors) /* of a transmit or of a receive: nobody noted */
                 look->cq.unsure = true;
         r->moved += completions - look->cq.completions;
-        look->cq.outstanding -= (int64_t)(completions - look->cq.completions - (received - look->cq.received));
+        look->cq.outstanding -=
+                (int64_t)(completions - look->cq.completions - (received - look->cq.received));
         look->cq.completions = completions;
         look->cq.received = received;
         look->cq.errors = errors;
@@ -158,7 +167,8 @@ static void read_endpoint(struct fi_ep *e, struct reading *r, uint64_t now)
                 tx->cq.open++;
         if (open && rx)
                 rx->cq.receives = true;
-        if (!open && look->ep.open && tx && tx->cq.outstanding > 0) /* of this endpoint, or of another? */
+        if (!open && look->ep.open && tx &&
+            tx->cq.outstanding > 0) /* of this endpoint, or of another? */
                 tx->cq.unsure = true;
         look->ep.open = open;
 }
@@ -182,7 +192,8 @@ static void judge_queue(struct fi_cq *c, struct reading *r, uint64_t now)
         r->waiting |= !look->cq.unsure && look->cq.outstanding > 0;
 }
 
-/* Completions before posts: an operation that comes and goes meanwhile is then outstanding rather than less than none.
+/* Completions before posts: an operation that comes and goes meanwhile is then outstanding rather
+ * than less than none.
  */
 static struct reading read_all(uint64_t now)
 {
@@ -208,13 +219,16 @@ static struct reading read_all(uint64_t now)
                 r.unsure = true;
         }
         now = capo_clock_mono() - now;
-        if (reading_ns && now > 4 * reading_ns) /* not the reading took so long: something else ran meanwhile */
+        if (reading_ns &&
+            now > 4 * reading_ns) /* not the reading took so long: something else ran meanwhile */
                 now = 4 * reading_ns;
         reading_ns = reading_ns ? (15 * reading_ns + now) / 16 : now;
         return r;
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void thin_older_half(void)
 {
@@ -238,23 +252,24 @@ static uint64_t dice_throw(void)
 }
 
 /*
- * Distances are anything from nothing to twice the mean, so no rhythm of the job keeps step with them. The first looks
- * are closer together, for jobs that last seconds.
+ * Distances are anything from nothing to twice the mean, so no rhythm of the job keeps step with
+ * them. The first looks are closer together, for jobs that last seconds.
  */
 static void draw_next(uint64_t now)
 {
         uint64_t budget = 2 * reading_ns * COST_ONE_IN;
 
-        for (level = n_taken < EARLY_LOOKS ? 0 : EARLY_SHIFT; level < COST_MOST_SHIFT && every_ns << level < budget;)
+        for (level = n_taken < EARLY_LOOKS ? 0 : EARLY_SHIFT;
+             level < COST_MOST_SHIFT && every_ns << level < budget;)
                 level++;
         t_next = now + dice_throw() % (2 * (every_ns << level));
         capo_shim_poll_by(t_next);
 }
 
 /*
- * Does anything move? Asked only when something has since the last look, and nothing waits; so most looks are one
- * reading. A nap that took far longer than asked for (a busy machine, a coarse timer) says nothing about 50 us: then
- * the slit is spun through.
+ * Does anything move? Asked only when something has since the last look, and nothing waits; so most
+ * looks are one reading. A nap that took far longer than asked for (a busy machine, a coarse timer)
+ * says nothing about 50 us: then the slit is spun through.
  */
 static bool detect_motion(uint64_t *t, struct reading *r)
 {

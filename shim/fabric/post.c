@@ -2,15 +2,18 @@
 /*
  * Posting: the entries of an endpoint's data tables, made from ops.def.
  *
- * What an entry does besides calling the provider: two additions in the counters of (thread, endpoint), a countdown,
- * and a look whether any timed operation is outstanding. No lock, no allocation, no clock.
+ * What an entry does besides calling the provider: two additions in the counters of (thread,
+ * endpoint), a countdown, and a look whether any timed operation is outstanding. No lock, no
+ * allocation, no clock.
  *
- * One post in capo_env.fabric_sample is timed. The address of its operation context is noted in a slot of the
- * completion queue it will complete on, with the time; when the queue returns that context, the difference is one
- * sample. The context itself is never replaced or written: with FI_CONTEXT it is the provider's memory. A context that
- * is posted again while its slot is open was not unique, so its completion cannot be told from another's: the slot is
- * dropped and that direction of the endpoint is not timed any more. The very first post of an endpoint is a timed one,
- * so a program that uses one context for a window of operations is found out while it fills its first window.
+ * One post in capo_env.fabric_sample is timed. The address of its operation context is noted in a
+ * slot of the completion queue it will complete on, with the time; when the queue returns that
+ * context, the difference is one sample. The context itself is never replaced or written: with
+ * FI_CONTEXT it is the provider's memory. A context that is posted again while its slot is open was
+ * not unique, so its completion cannot be told from another's: the slot is dropped and that
+ * direction of the endpoint is not timed any more. The very first post of an endpoint is a timed
+ * one, so a program that uses one context for a window of operations is found out while it fills
+ * its first window.
  */
 #include "capo/msg.h"
 #include "core/base/clock.h"
@@ -38,9 +41,12 @@ static inline struct fi_cq *cq_of(const struct fi_ep *e, bool rx)
         return atomic_load_explicit(&e->cq[rx], memory_order_relaxed);
 }
 
-/* ---- timed posts ------------------------------------------------------------------------------------------------- */
+/* ---- timed posts
+ * -------------------------------------------------------------------------------------------------
+ */
 
-#define SAMPLE_OLD_NS 10000000000u /* a slot this old is taken for a completion that never comes */
+#define SAMPLE_OLD_NS 10000000000u /* a slot this old is taken for a completion that never comes \
+                                    */
 
 static char slot_taken[1]; /* the context of a slot that is being written */
 
@@ -59,8 +65,8 @@ static void in_passing_if_due(uint64_t now)
                 capo_fi_in_passing();
 }
 
-static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_post_set *set, struct fi_cq *cq, bool rx,
-                                                   void *context)
+static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_post_set *set,
+                                                   struct fi_cq *cq, bool rx, void *context)
 {
         struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
         uint64_t now = capo_fi_now();
@@ -92,7 +98,8 @@ static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_po
         cq->watched++;
 }
 
-/* A peek must be known when it completes, for its entry looks as if a message had been received: it may take a timed one's slot. */
+/* A peek must be known when it completes, for its entry looks as if a message had been received: it
+ * may take a timed one's slot. */
 static __attribute__((noinline)) void peek_begin(struct fi_ep *e, struct fi_cq *cq, void *context)
 {
         struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
@@ -113,7 +120,8 @@ static __attribute__((noinline)) void peek_begin(struct fi_ep *e, struct fi_cq *
         cq->watched++;
 }
 
-static __attribute__((noinline)) void context_again(struct fi_ep *e, struct fi_cq *cq, bool rx, void *context)
+static __attribute__((noinline)) void context_again(struct fi_ep *e, struct fi_cq *cq, bool rx,
+                                                    void *context)
 {
         struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
         struct fi_domain *d = e->o.domain;
@@ -150,7 +158,9 @@ bool capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed)
         return rx == FI_SLOT_PEEK;
 }
 
-/* ---- counting ---------------------------------------------------------------------------------------------------- */
+/* ---- counting
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static __attribute__((noinline)) struct fi_post_set *set_claim(struct fi_ep *e)
 {
@@ -159,7 +169,8 @@ static __attribute__((noinline)) struct fi_post_set *set_claim(struct fi_ep *e)
         for (int s = 0; s < FI_SETS - 1; s++) {
                 struct fi_thread *nobody = NULL;
 
-                if (e->set[s].owner == self || atomic_compare_exchange_strong(&e->set[s].owner, &nobody, self))
+                if (e->set[s].owner == self ||
+                    atomic_compare_exchange_strong(&e->set[s].owner, &nobody, self))
                         return &e->set[s];
         }
         return &e->set[FI_SETS - 1];
@@ -179,14 +190,15 @@ static inline unsigned size_class(size_t bytes)
         return bits < CAPO_FI_SIZES ? bits : CAPO_FI_SIZES - 1;
 }
 
-static inline void count_post(struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, bool shared)
+static inline void count_post(struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes,
+                              bool shared)
 {
         fi_add(&set->sizes[kind][size_class(bytes)], 1, shared);
         fi_add(&set->bytes[kind], bytes, shared);
 }
 
-static __attribute__((noinline)) void post_refused(struct fi_ep *e, struct fi_post_set *set, bool shared, bool rx,
-                                                   void *context, ssize_t r)
+static __attribute__((noinline)) void post_refused(struct fi_ep *e, struct fi_post_set *set,
+                                                   bool shared, bool rx, void *context, ssize_t r)
 {
         struct fi_cq *cq = cq_of(e, rx);
 
@@ -203,7 +215,8 @@ static inline bool is_rx(enum capo_fi_kind kind)
         return kind == CAPO_FI_RECV || kind == CAPO_FI_TRECV || kind == CAPO_FI_PEEK;
 }
 
-static inline void post_begin(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, void *context)
+static inline void post_begin(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind,
+                              void *context)
 {
         bool rx = is_rx(kind);
         struct fi_cq *cq = cq_of(e, rx);
@@ -239,7 +252,8 @@ static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
                 struct fi_inside *row = &capo_fi_inside[(key + i) % FI_INSIDE];
                 uint64_t held = 0;
 
-                if (row->key != key && !atomic_compare_exchange_strong(&row->key, &held, key) && held != key)
+                if (row->key != key && !atomic_compare_exchange_strong(&row->key, &held, key) &&
+                    held != key)
                         continue;
                 /* everybody who gets here writes the same */
                 atomic_store_explicit(&row->comm_uid, outer.comm_uid, memory_order_relaxed);
@@ -252,8 +266,8 @@ static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
                 in->bytes += bytes;
 }
 
-static inline void post_end(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes,
-                            void *context, ssize_t r)
+static inline void post_end(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind,
+                            size_t bytes, void *context, ssize_t r)
 {
         bool shared = set == &e->set[FI_SETS - 1];
 
@@ -269,7 +283,9 @@ static inline void post_end(struct fi_ep *e, struct fi_post_set *set, enum capo_
                 count_post(set, kind, bytes, false);
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+/* ---- sizes
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static size_t type_bytes(enum fi_datatype type)
 {
@@ -309,59 +325,65 @@ static size_t ioc_bytes(const struct fi_ioc *ioc, size_t n, enum fi_datatype typ
 }
 
 /*
- * The way of nearly all posts: by the thread that owns the first set, outside NCCL's calls, not to be timed, and with
- * no timed one outstanding that this could turn out to be.
+ * The way of nearly all posts: by the thread that owns the first set, outside NCCL's calls, not to
+ * be timed, and with no timed one outstanding that this could turn out to be.
  */
 static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind)
 {
         struct fi_cq *cq = cq_of(e, is_rx(kind));
 
-        return kind != CAPO_FI_PEEK && atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me &&
+        return kind != CAPO_FI_PEEK &&
+               atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me &&
                set->until_sample != 1 && !capo_tls.inside &&
                !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
 }
 
-/* ---- the entries ------------------------------------------------------------------------------------------------- */
+/* ---- the entries
+ * -------------------------------------------------------------------------------------------------
+ */
 
-#define POST(table, op, kind, params, args, bytes_of, context_of)                                             \
-        static __attribute__((noinline)) ssize_t table##_##op##_with_care(struct fi_ep *s, FI_UNPACK params)  \
-        {                                                                                                     \
-                /* the context now: when the call returns, the operation may have completed and been freed */ \
-                void *at = fi_key(context_of);                                                                \
-                struct fi_post_set *set = set_of(s);                                                          \
-                size_t bytes = bytes_of;                                                                      \
-                ssize_t r;                                                                                    \
-                                                                                                              \
-                post_begin(s, set, kind, at);                                                                 \
-                r = s->table.was.op args;                                                                     \
-                post_end(s, set, kind, bytes, at, r);                                                         \
-                return r;                                                                                     \
-        }                                                                                                     \
-        static inline ssize_t table##_##op##_away(struct fi_ep *s, const void *caller, FI_UNPACK params)      \
-        {                                                                                                     \
-                return FI_OWN_CALL(&s->o, caller) ? s->table.was.op args                                      \
-                                                  : table##_##op##_with_care(s, FI_UNPACK args);              \
-        }                                                                                                     \
-        FI_ENTRY(ssize_t, table##_##op, struct fi_ep, FI_T_EP, ep, table, table.ops, op, params, args,        \
-                 table##_##op##_away)                                                                         \
-        {                                                                                                     \
-                struct fi_post_set *set = &s->set[0];                                                         \
-                FI_KEEP(struct fi_ep *, kept, s);                                                             \
-                FI_KEEP(size_t, kept_bytes, bytes_of);                                                        \
-                ssize_t r;                                                                                    \
-                                                                                                              \
-                if (FI_OWN_CALL(&s->o, caller))                                                               \
-                        return s->table.was.op args;                                                          \
-                if (unlikely(!nothing_special(s, set, kind)))                                                 \
-                        return table##_##op##_with_care(s, FI_UNPACK args);                                   \
-                set->until_sample -= set->until_sample > 0;                                                   \
-                r = s->table.was.op args;                                                                     \
-                s = kept;                                                                                     \
-                if (likely(r == 0))                                                                           \
-                        count_post(&s->set[0], kind, kept_bytes, false);                                      \
-                else                                                                                          \
-                        post_refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);                    \
-                return r;                                                                                     \
+#define POST(table, op, kind, params, args, bytes_of, context_of)                                \
+        static __attribute__((noinline))                                                         \
+        ssize_t table##_##op##_with_care(struct fi_ep *s, FI_UNPACK params)                      \
+        {                                                                                        \
+                /* the context now: when the call returns, the operation may have completed and  \
+                 * been freed */                                                                 \
+                void *at = fi_key(context_of);                                                   \
+                struct fi_post_set *set = set_of(s);                                             \
+                size_t bytes = bytes_of;                                                         \
+                ssize_t r;                                                                       \
+                                                                                                 \
+                post_begin(s, set, kind, at);                                                    \
+                r = s->table.was.op args;                                                        \
+                post_end(s, set, kind, bytes, at, r);                                            \
+                return r;                                                                        \
+        }                                                                                        \
+        static inline ssize_t table##_##op##_away(struct fi_ep *s, const void *caller,           \
+                                                  FI_UNPACK params)                              \
+        {                                                                                        \
+                return FI_OWN_CALL(&s->o, caller) ? s->table.was.op args                         \
+                                                  : table##_##op##_with_care(s, FI_UNPACK args); \
+        }                                                                                        \
+        FI_ENTRY(ssize_t, table##_##op, struct fi_ep, FI_T_EP, ep, table, table.ops, op, params, \
+                 args, table##_##op##_away)                                                      \
+        {                                                                                        \
+                struct fi_post_set *set = &s->set[0];                                            \
+                FI_KEEP(struct fi_ep *, kept, s);                                                \
+                FI_KEEP(size_t, kept_bytes, bytes_of);                                           \
+                ssize_t r;                                                                       \
+                                                                                                 \
+                if (FI_OWN_CALL(&s->o, caller))                                                  \
+                        return s->table.was.op args;                                             \
+                if (unlikely(!nothing_special(s, set, kind)))                                    \
+                        return table##_##op##_with_care(s, FI_UNPACK args);                      \
+                set->until_sample -= set->until_sample > 0;                                      \
+                r = s->table.was.op args;                                                        \
+                s = kept;                                                                        \
+                if (likely(r == 0))                                                              \
+                        count_post(&s->set[0], kind, kept_bytes, false);                         \
+                else                                                                             \
+                        post_refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);       \
+                return r;                                                                        \
         }
 #include "shim/fabric/ops.def"
 

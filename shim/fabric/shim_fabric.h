@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the libfabric half share: the shadow of one object, its counters, and how they are written.
+ * What the files of the libfabric half share: the shadow of one object, its counters, and how they
+ * are written.
  *
- * An object of libfabric (fabric, domain, endpoint, queue ...) is a struct whose first member is a fid and whose
- * following members point to tables of functions; every hot call is an inline jump through such a table. capo keeps the
- * object and puts a private copy of a table in its place, in which the entries it counts are its own. A private copy
- * lives inside the object's shadow, so a wrapper that is handed the object finds the shadow by container_of() on the
- * very pointer the caller jumped through: no look-up, no lock.
+ * An object of libfabric (fabric, domain, endpoint, queue ...) is a struct whose first member is a
+ * fid and whose following members point to tables of functions; every hot call is an inline jump
+ * through such a table. capo keeps the object and puts a private copy of a table in its place, in
+ * which the entries it counts are its own. A private copy lives inside the object's shadow, so a
+ * wrapper that is handed the object finds the shadow by container_of() on the very pointer the
+ * caller jumped through: no look-up, no lock.
  *
  *      fid_ep                       struct fi_ep (the shadow)
  *      .msg   ------------------->  .msg.ops      copy of the provider's table, our entries in it
  *                                   .msg.real --> the provider's table
  *                                   .set[]        counters, one writer each
  *
- * Table layouts: rdma/fi_endpoint.h, fi_domain.h, fi_eq.h of libfabric 1.17 and 2.7a1: entries are only ever added at
- * the end, and `size` says how many bytes there are.
+ * Table layouts: rdma/fi_endpoint.h, fi_domain.h, fi_eq.h of libfabric 1.17 and 2.7a1: entries are
+ * only ever added at the end, and `size` says how many bytes there are.
  */
 #ifndef CAPO_FI_H
 #define CAPO_FI_H
@@ -39,22 +41,27 @@
 #include "shim/fabric/stand_in.h"
 #include "shim/fabric/whose.h"
 
-/* ---- counters ---------------------------------------------------------------------------------------------------- */
+/* ---- counters
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 /*
- * Counters have one writer and are read by anybody: FI_SETS - 1 sets belong to the first threads that use the object,
- * the last is everybody else's and is written with atomic additions. So counts are exact under every threading rule of
- * libfabric, and cost a plain addition in programs as they are (a main thread and a progress thread).
+ * Counters have one writer and are read by anybody: FI_SETS - 1 sets belong to the first threads
+ * that use the object, the last is everybody else's and is written with atomic additions. So counts
+ * are exact under every threading rule of libfabric, and cost a plain addition in programs as they
+ * are (a main thread and a progress thread).
  */
 #define FI_SETS 3
 
 struct fi_post_set {
         struct fi_thread *_Atomic owner;
         int32_t until_sample; /* posts until the next one is timed; 0: timing is off */
-        uint32_t untimed;     /* posts that were due and cannot be timed, as they have no completion or no queue */
+        uint32_t untimed; /* posts that were due and cannot be timed, as they have no completion or
+                             no queue */
         _Atomic uint64_t eagain;
         _Atomic uint64_t bytes[CAPO_FI_KINDS];
-        _Atomic uint64_t sizes[CAPO_FI_KINDS][CAPO_FI_SIZES]; /* posted, by bits of the size; their sum is the count */
+        _Atomic uint64_t sizes[CAPO_FI_KINDS][CAPO_FI_SIZES]; /* posted, by bits of the size; their
+                                                                 sum is the count */
 };
 
 struct fi_cq_set {
@@ -63,18 +70,20 @@ struct fi_cq_set {
         _Atomic uint64_t completions; /* entries they returned */
         _Atomic uint64_t received;    /* of those, FI_RECV entries of known length */
         _Atomic uint64_t received_bytes;
-        _Atomic uint64_t
-                unposted; /* entries with flags of what nobody posted here: remote writes with data, used up buffers */
+        _Atomic uint64_t unposted; /* entries with flags of what nobody posted here: remote writes
+                                      with data, used up buffers */
         uint64_t reserved[2];
 };
 
-/* An addition by the only writer, or by one of many (@shared); either way readers see whole numbers. */
+/* An addition by the only writer, or by one of many (@shared); either way readers see whole
+ * numbers. */
 static inline void fi_add(_Atomic uint64_t *counter, uint64_t n, bool shared)
 {
         if (shared)
                 atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
         else
-                atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                atomic_store_explicit(counter,
+                                      atomic_load_explicit(counter, memory_order_relaxed) + n,
                                       memory_order_relaxed);
 }
 
@@ -92,7 +101,9 @@ struct fi_hist {
         _Atomic uint32_t bucket[CAPO_HIST_BUCKETS]; /* capo/log.h */
 };
 
-/* ---- shadows ----------------------------------------------------------------------------------------------------- */
+/* ---- shadows
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 enum fi_object_type {
 #define OBJECT(object, shadow, recycles) FI_T_##object,
@@ -121,17 +132,18 @@ struct fi_looked {
                         uint64_t t_completed; /* when it last had more completions */
                         uint32_t open;        /* endpoints that transmit to it */
                         bool receives;        /* some endpoint receives to it */
-                        bool unsure;          /* outstanding may be off, until it has been quiet for long */
-                        bool forgotten;       /* it was, and was then set to 0: nothing completed since */
+                        bool unsure; /* outstanding may be off, until it has been quiet for long */
+                        bool forgotten; /* it was, and was then set to 0: nothing completed since */
                 } cq;
                 uint64_t cntr;
         };
 };
 
 /*
- * First member of every shadow. Shadows are never freed: see fabric_object.c on reuse. The drain thread reads them, without a lock,
- * while other threads make and close objects: what it reads is atomic or stands before the shadow is in the list, and
- * where an id was 0, or another afterwards, it forgets what it has read.
+ * First member of every shadow. Shadows are never freed: see fabric_object.c on reuse. The drain
+ * thread reads them, without a lock, while other threads make and close objects: what it reads is
+ * atomic or stands before the shadow is in the list, and where an id was 0, or another afterwards,
+ * it forgets what it has read.
  */
 struct fi_object {
         struct fi_object *_Atomic next; /* all shadows, newest first */
@@ -139,7 +151,8 @@ struct fi_object {
         uint8_t type;                   /* enum fi_object_type */
         bool listed;
         struct fi_looked look;
-        struct fi_object *next_closed;    /* queue of the closed ones of a type; from here on empty when used again */
+        struct fi_object *next_closed;    /* queue of the closed ones of a type; from here on empty
+                                             when used again */
         struct fid *_Atomic fid;          /* the object; NULL once closed */
         struct fi_domain *_Atomic domain; /* NULL for fabric, eq, pep */
         _Atomic uint32_t id;              /* 1, 2, ... in this process; 0: it is being made */
@@ -170,8 +183,9 @@ struct fi_folded {
 struct fi_domain {
         struct fi_object o;
         struct {
-                const struct fi_ops_domain *real; /* what stood in the provider's table; NULL: not ours to change */
-        } ops;                                    /* inplace.c */
+                const struct fi_ops_domain
+                        *real; /* what stood in the provider's table; NULL: not ours to change */
+        } ops;                 /* inplace.c */
         FI_TABLE(struct fi_ops_mr) mr;
         struct fi_fabric *fabric;
         uint64_t caps;         /* of the fi_info it was opened with */
@@ -187,7 +201,8 @@ struct fi_domain {
         struct fi_hist rx_time; /* post to completion of receives: mostly waiting for the peer */
         _Atomic uint64_t lost_samples;
         struct fi_folded folded;
-        struct fi_folded rest;  /* of the snapshot being written: folded, and what has no line of its own */
+        struct fi_folded
+                rest; /* of the snapshot being written: folded, and what has no line of its own */
         struct fi_domain *line; /* of that, too: in whose line it is, mostly its own */
 };
 
@@ -198,8 +213,10 @@ struct fi_ep {
         uint64_t caps;
         struct fi_cq *_Atomic cq[2]; /* of what it transmits, of what it receives */
         _Atomic uint8_t ep_type;     /* enum fi_ep_type */
-        _Atomic uint8_t repeats[2];  /* tx, rx: a context was in use twice at once: not timed any more */
-        _Atomic bool silent; /* not every transmit makes an entry in its queue: FI_SELECTIVE_COMPLETION, no default */
+        _Atomic uint8_t
+                repeats[2];  /* tx, rx: a context was in use twice at once: not timed any more */
+        _Atomic bool silent; /* not every transmit makes an entry in its queue:
+                                FI_SELECTIVE_COMPLETION, no default */
         _Atomic bool blind;  /* it receives to a queue whose entries have no length */
         bool completes;      /* FI_COMPLETION is the default of its transmits */
         FI_TABLE(struct fi_ops_ep) ops;
@@ -212,8 +229,9 @@ struct fi_ep {
 };
 
 /* One timed post that has not completed. */
-#define FI_SLOTS     16
-#define FI_SLOT_PEEK 2 /* not timed: its completion says how long a message is that another one will bring */
+#define FI_SLOTS 16
+#define FI_SLOT_PEEK \
+        2 /* not timed: its completion says how long a message is that another one will bring */
 struct fi_slot {
         void *_Atomic context;  /* fi_key(); NULL: free; fi_slot_taken: the rest is being written */
         _Atomic uint64_t t0_ns; /* CLOCK_MONOTONIC */
@@ -250,12 +268,15 @@ struct fi_pep {
         _Atomic uint64_t listens, rejects;
 };
 
-/* ---- fabric_object.c ---------------------------------------------------------------------------------------------------- */
+/* ---- fabric_object.c
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 extern struct fi_object *_Atomic capo_fi_objects;
 extern pthread_mutex_t capo_fi_lock; /* making and closing objects */
 
-/** capo_fi_new() - a zeroed shadow for @fid, to be filled; NULL: no memory, or there are too many. */
+/** capo_fi_new() - a zeroed shadow for @fid, to be filled; NULL: no memory, or there are too many.
+ */
 void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *domain);
 
 /** capo_fi_made() - @o is filled: it has an id from now on and is in the list of all. */
@@ -282,16 +303,19 @@ void capo_fi_error(struct fi_errors *e, int code, uint64_t n);
 /** capo_fi_errors_add() - @to += @from. */
 void capo_fi_errors_add(struct fi_errors *to, const struct fi_errors *from);
 
-/* ---- tables.c ---------------------------------------------------------------------------------------------------- */
+/* ---- tables.c
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 /** capo_fi_shadow() - put @t in the place of the table *@slot
  * @slot:   address of a table pointer inside an object
  * @t:      a FI_TABLE of the object's shadow; refilled from the table that is there now
  * @ours:   a table of our entries, NULL where the provider's stays; @size bytes
  *
- * Nothing happens when there is no table, when it is another shadow's copy, or when its size is none we can hold. Where
- * @t is there already, its copy of the provider's table is made anew. An entry the provider lacks (NULL, or beyond its
- * size) stays lacking.
+ * Nothing happens when there is no table, when it is another shadow's copy, or when its size is
+ * none we can hold. Where
+ * @t is there already, its copy of the provider's table is made anew. An entry the provider lacks
+ * (NULL, or beyond its size) stays lacking.
  */
 void capo_fi_shadow(void *slot, void *t, const void *ours, size_t size);
 #define fi_shadow(slot, t, ours) capo_fi_shadow(&(slot), &(t), &(ours), sizeof(ours))
@@ -303,25 +327,31 @@ void capo_fi_restore(void *slot, void *t);
 /** capo_fi_tables() - put ours in the place of all tables of @o, or the provider's back. */
 void capo_fi_tables(struct fi_object *o, bool ours);
 
-/** capo_fi_follow() - begin to follow a filled shadow's object: all tables, or none where its close could not be seen. */
+/** capo_fi_follow() - begin to follow a filled shadow's object: all tables, or none where its close
+ * could not be seen. */
 void capo_fi_follow(struct fi_object *o);
 
-/* ---- inplace.c --------------------------------------------------------------------------------------------------- */
+/* ---- inplace.c
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /**
  * capo_fi_put_in() - write the entries of @ours that a provider's @table has into that table
- * @ours: a table of entries, NULL where the provider's stays; @size bytes. Always the same for one @table
- * Return: a copy of what stood there, for good; NULL when it was left alone: no table, of a size none we can hold, or
- * constant.
+ * @ours: a table of entries, NULL where the provider's stays; @size bytes. Always the same for one
+ * @table Return: a copy of what stood there, for good; NULL when it was left alone: no table, of a
+ * size none we can hold, or constant.
  */
 const void *capo_fi_put_in(const void *table, const void *ours, size_t size);
 
 /** capo_fi_was() - what stood in @table before; NULL: it is none that was written to. */
 const void *capo_fi_was(const void *table);
 
-/* ---- fabric_calls.c ----------------------------------------------------------------------------------------------------- */
+/* ---- fabric_calls.c
+ * -----------------------------------------------------------------------------------------------------
+ */
 
-extern const struct fi_ops capo_fi_base, capo_fi_ep_base; /* fid.ops of any object, and of an endpoint */
+extern const struct fi_ops capo_fi_base,
+        capo_fi_ep_base; /* fid.ops of any object, and of an endpoint */
 struct fi_calls {
         struct fi_ops_fabric FABRIC_ops;
         struct fi_ops_domain DOMAIN_ops;
@@ -331,13 +361,15 @@ struct fi_calls {
 };
 extern const struct fi_calls capo_fi_calls;
 
-/** capo_fi_fabric_opened() - follow a new fabric. Nothing happens when memory is short or it is followed already. */
+/** capo_fi_fabric_opened() - follow a new fabric. Nothing happens when memory is short or it is
+ * followed already. */
 void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_attr *attr);
 
 /** capo_fi_ep_of() - the shadow of a fid, or NULL when it is not followed. */
 struct fi_ep *capo_fi_ep_of(struct fid *fid);
 
-/* ---- post.c, queue.c --------------------------------------------------------------------------------------- */
+/* ---- post.c, queue.c
+ * --------------------------------------------------------------------------------------- */
 
 struct fi_posts {
         struct fi_ops_msg msg;
@@ -367,8 +399,8 @@ extern struct fi_inside capo_fi_inside[FI_INSIDE + 1];
 void capo_fi_hist_add(struct fi_hist *h, uint64_t ns);
 uint64_t capo_fi_now(void); /* CLOCK_MONOTONIC, ns */
 
-/** capo_fi_sample_done() - the op with @context (as in the entry) completed (@failed: with an error) on @cq. Only when
- * cq->watched. Return: it was a peek. */
+/** capo_fi_sample_done() - the op with @context (as in the entry) completed (@failed: with an
+ * error) on @cq. Only when cq->watched. Return: it was a peek. */
 bool capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed);
 
 static inline size_t iov_bytes(const struct iovec *iov, size_t n)
@@ -395,9 +427,12 @@ static inline unsigned fi_slot_of(const void *context)
         return ((v >> 4) ^ (v >> 10) ^ (v >> 16)) % FI_SLOTS;
 }
 
-/* ---- look.c --------------------------------------------------------------------------------------------------- */
+/* ---- look.c
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* windows.c: the bytes leave, or are fetched by, this side */
+extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* windows.c: the bytes leave, or are fetched
+                                                       by, this side */
 
 #define FI_LOOKS        8192
 #define FI_LOOK_SLIT_NS 50000u /* between the two readings that tell whether anything moves */
@@ -417,19 +452,24 @@ void capo_fi_look(void);
  * @since: CLOCK_MONOTONIC from which on those kept were due
  * Return: how many are kept.
  */
-unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late, uint64_t *since);
+unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late,
+                       uint64_t *since);
 
-/** capo_fi_outstanding() - what was posted to leave and had not completed on @c at the last look; @unsure: that is not known, 0. */
+/** capo_fi_outstanding() - what was posted to leave and had not completed on @c at the last look;
+ * @unsure: that is not known, 0. */
 uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure);
 
-/** capo_fi_look_every() - ns between looks of level 0, on average: a fourth of CAPO_FABRIC_LOOK; 0 there are none. */
+/** capo_fi_look_every() - ns between looks of level 0, on average: a fourth of CAPO_FABRIC_LOOK; 0
+ * there are none. */
 uint64_t capo_fi_look_every(void);
 
-/** capo_fi_look_start(), capo_fi_look_forget() - begin; in a new child process, forget the parent's. */
+/** capo_fi_look_start(), capo_fi_look_forget() - begin; in a new child process, forget the
+ * parent's. */
 void capo_fi_look_start(void);
 void capo_fi_look_forget(void);
 
-/* ---- windows.c, device.c, fabric_text.c --------------------------------------------------------------------------------- */
+/* ---- windows.c, device.c, fabric_text.c
+ * --------------------------------------------------------------------------------- */
 
 /** capo_fi_blind() - add what @e posted of receives whose length nobody will know. */
 void capo_fi_blind(const struct fi_ep *e, uint64_t *count, uint64_t *bytes);
@@ -445,16 +485,19 @@ void capo_fi_windows_put(struct capo_fabric_text *t);
 void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version);
 
 /**
- * capo_fi_in_passing() - what the drain thread does for counters, where there is none: keep a snapshot, in memory
+ * capo_fi_in_passing() - what the drain thread does for counters, where there is none: keep a
+ * snapshot, in memory
  *
- * A program of one thread has no drain thread (capo_shim_thread() says why) and calls this from its timed posts, when
- * CLOCK_MONOTONIC has passed capo_fi_in_passing_at; at most a thousandth of its time goes there. When the program has
- * become one of several threads, this starts the drain thread.
+ * A program of one thread has no drain thread (capo_shim_thread() says why) and calls this from its
+ * timed posts, when CLOCK_MONOTONIC has passed capo_fi_in_passing_at; at most a thousandth of its
+ * time goes there. When the program has become one of several threads, this starts the drain
+ * thread.
  */
 void capo_fi_in_passing(void);
 extern _Atomic uint64_t capo_fi_in_passing_at;
 
-/** capo_fi_text_start() - ask to be called at checkpoints. Return: true the first time in a process. */
+/** capo_fi_text_start() - ask to be called at checkpoints. Return: true the first time in a
+ * process. */
 bool capo_fi_text_start(void);
 
 /** capo_fi_strerror() - libfabric's own words for a code; "" without a library. */

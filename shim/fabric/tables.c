@@ -2,22 +2,29 @@
 /*
  * Our tables in the place of an object's own, and back.
  *
- * The rule that keeps every provider content: around a call in which a provider may look at, replace, fill in place or
- * free a table of an object, the object has its own tables back. Those calls are close, and bind, control (enable above
- * all), setopt, connect, accept on endpoints. libfabric demands that such calls on an endpoint are serialised against
- * all others (fi_endpoint.h, comment at struct fid_ep), so nobody jumps through the table meanwhile; if somebody does,
- * he merely is not counted. Domains are used by many threads at once: inplace.c. Who needs this:
+ * The rule that keeps every provider content: around a call in which a provider may look at,
+ * replace, fill in place or free a table of an object, the object has its own tables back. Those
+ * calls are close, and bind, control (enable above all), setopt, connect, accept on endpoints.
+ * libfabric demands that such calls on an endpoint are serialised against all others
+ * (fi_endpoint.h, comment at struct fid_ep), so nobody jumps through the table meanwhile; if
+ * somebody does, he merely is not counted. Domains are used by many threads at once: inplace.c. Who
+ * needs this:
  *
- *   shm, sm2, rxm    compare ep.msg with a table of theirs at enable and close (smr_ep.c, sm2_ep.c, rxm_ep.c)
+ *   shm, sm2, rxm    compare ep.msg with a table of theirs at enable and close (smr_ep.c, sm2_ep.c,
+ *                    rxm_ep.c)
  *   verbs            fills the table in place at enable and frees ep.msg at close (verbs_ep.c)
  *   cxi, shm         choose other tables at enable (cxip_ep.c, smr_ep.c)
- *   efa 2.x          gives a completion queue another table when an endpoint with it is enabled (efa_base_ep.c), and
- *   usnic            fills that of a queue anew when it is bound (usdf_cq_make_soft()): bound queues are looked at again
- *   sockets, psm     FI_ALIAS copies the whole struct fid_ep (sock_ep.c): the copy gets a shadow of its own
+ *   efa 2.x          gives a completion queue another table when an endpoint with it is enabled
+ *                    (efa_base_ep.c), and
+ *   usnic            fills that of a queue anew when it is bound (usdf_cq_make_soft()): bound
+ *                    queues are looked at again
+ *   sockets, psm     FI_ALIAS copies the whole struct fid_ep (sock_ep.c): the copy gets a shadow of
+ *                    its own
  *
- * fid_mr, address vectors, poll and wait sets, stx contexts are left alone: their calls are rare or read the object's
- * fields inline (fi_mr_key), and registrations are counted where they are made, on the domain. What is posted by
- * FI_QUEUE_WORK or by a GPU itself (FI_EFA_GDA_OPS) makes no call that could be seen.
+ * fid_mr, address vectors, poll and wait sets, stx contexts are left alone: their calls are rare or
+ * read the object's fields inline (fi_mr_key), and registrations are counted where they are made,
+ * on the domain. What is posted by FI_QUEUE_WORK or by a GPU itself (FI_EFA_GDA_OPS) makes no call
+ * that could be seen.
  */
 
 #include "shim/fabric/shim_fabric.h"
@@ -52,7 +59,8 @@ void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
         t->word[0] = t->was[0] = bytes;
         for (size_t i = 1; i < n; i++) { /* word by word: a thread may be jumping through it */
                 __atomic_store_n(&t->was[i], real[i], __ATOMIC_RELAXED);
-                __atomic_store_n(&t->word[i], i < n_ours && mine[i] && real[i] ? mine[i] : real[i], __ATOMIC_RELEASE);
+                __atomic_store_n(&t->word[i], i < n_ours && mine[i] && real[i] ? mine[i] : real[i],
+                                 __ATOMIC_RELEASE);
         }
         __atomic_store_n(at, t->word, __ATOMIC_RELEASE);
 }
@@ -70,7 +78,8 @@ void capo_fi_restore(void *slot, void *table)
                 __atomic_store_n(at, t->real, __ATOMIC_RELEASE);
 }
 
-/* ---- all tables of an object ------------------------------------------------------------------------------------- */
+/* ---- all tables of an object
+ * ------------------------------------------------------------------------------------- */
 
 void capo_fi_tables(struct fi_object *o, bool ours)
 {

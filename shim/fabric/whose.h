@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose call is it? What comes through our entries may be the provider's own work: EFA reads a queue through the queue's own
- * table, the collectives of libfabric send through the endpoint they were given, layered providers open the fabric below.
- * That passes uncounted.
+ * Whose call is it? What comes through our entries may be the provider's own work: EFA reads a
+ * queue through the queue's own table, the collectives of libfabric send through the endpoint they
+ * were given, layered providers open the fabric below. That passes uncounted.
  *
- * In the data path the caller is known by its return address: code of the library that made the object, or, when the
- * provider jumped here in tail position, our own entry that called the provider. That is a comparison or two, and no
- * store. Where objects are made and changed the thread remembers the frame of the call of ours that is under way; one that
- * was left by longjmp is found out by the next (shim/record/left.h).
+ * In the data path the caller is known by its return address: code of the library that made the
+ * object, or, when the provider jumped here in tail position, our own entry that called the
+ * provider. That is a comparison or two, and no store. Where objects are made and changed the
+ * thread remembers the frame of the call of ours that is under way; one that was left by longjmp is
+ * found out by the next (shim/record/left.h).
  *
- * The address of the struct is also the identity of the thread for its counters. initial-exec: one load off the thread
- * pointer instead of a call of __tls_get_addr(); fine in a library that is preloaded, 16 bytes of static TLS in one
- * that is not.
+ * The address of the struct is also the identity of the thread for its counters. initial-exec: one
+ * load off the thread pointer instead of a call of __tls_get_addr(); fine in a library that is
+ * preloaded, 16 bytes of static TLS in one that is not.
  */
 #ifndef CAPO_FI_WHOSE_H
 #define CAPO_FI_WHOSE_H
@@ -50,13 +51,16 @@ static inline bool capo_fi_within(const void *frame)
         return unlikely(capo_fi_me.inside != NULL) && !capo_fi_left(frame);
 }
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* of libcapo.so, by the linker */
+extern const char __ehdr_start[]
+        __attribute__((visibility("hidden"))); /* of libcapo.so, by the linker */
 extern const char etext[] __attribute__((visibility("hidden")));
 
-#define FI_PROVIDER_CALL(object, caller) unlikely((uintptr_t)(caller) - (object)->text < (object)->text_size)
+#define FI_PROVIDER_CALL(object, caller) \
+        unlikely((uintptr_t)(caller) - (object)->text < (object)->text_size)
 
-#define FI_OWN_CALL(object, caller)          \
-        (FI_PROVIDER_CALL(object, caller) || \
-         unlikely((uintptr_t)(caller) - (uintptr_t)__ehdr_start < (uintptr_t)etext - (uintptr_t)__ehdr_start))
+#define FI_OWN_CALL(object, caller)                               \
+        (FI_PROVIDER_CALL(object, caller) ||                      \
+         unlikely((uintptr_t)(caller) - (uintptr_t)__ehdr_start < \
+                  (uintptr_t)etext - (uintptr_t)__ehdr_start))
 
 #endif

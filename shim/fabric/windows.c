@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows: how much went over libfabric in which span of time. The drain thread's rounds fill a table of them
- * between checkpoints; that is what lets the report lay network traffic of a progress thread against the collectives
- * that were under way, without a clock in the data path. The table has FI_WINDOWS places; when it is full the older
- * half is merged pairwise, so the recent past is fine-grained and the distant one coarse.
+ * Windows: how much went over libfabric in which span of time. The drain thread's rounds fill a
+ * table of them between checkpoints; that is what lets the report lay network traffic of a progress
+ * thread against the collectives that were under way, without a clock in the data path. The table
+ * has FI_WINDOWS places; when it is full the older half is merged pairwise, so the recent past is
+ * fine-grained and the distant one coarse.
  */
 #include <string.h>
 
@@ -16,7 +17,8 @@
 static struct capo_fabric_window window[FI_WINDOWS];
 static unsigned n_windows;
 static struct capo_fabric_window so_far; /* totals at its end */
-static unsigned n_looked_at; /* objects; adding one up takes about a microsecond, so many make the windows longer */
+static unsigned n_looked_at; /* objects; adding one up takes about a microsecond, so many make the
+                                windows longer */
 
 const bool capo_fi_transmits[CAPO_FI_KINDS] = {
 #define FABRIC_KIND(id, key, transmits) transmits,
@@ -53,7 +55,8 @@ static struct capo_fabric_window sum_counters(void)
         uint64_t n_blind = 0; /* their number is of no use here */
 
         n_looked_at = 0;
-        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
+        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o;
+             o = o->next) {
                 n_looked_at++;
                 if (o->type == FI_T_EP) {
                         for (int s = 0; s < FI_SETS; s++)
@@ -86,8 +89,9 @@ static void merge_older_half(void)
         n_windows -= half - out;
 }
 
-/* What @now is above the most seen so far. Counters have several writers and are read beside them: a closed object may be seen
- * once more where its domain keeps its counts. That comes off what follows, so that windows have in all what the counters have. */
+/* What @now is above the most seen so far. Counters have several writers and are read beside them:
+ * a closed object may be seen once more where its domain keeps its counts. That comes off what
+ * follows, so that windows have in all what the counters have. */
 static uint64_t take_rise(uint64_t now, uint64_t *most)
 {
         uint64_t by = now > *most ? now - *most : 0;
@@ -110,7 +114,8 @@ void capo_fi_windows_poll(bool last)
                                         .tx_bytes = take_rise(t.tx_bytes, &so_far.tx_bytes),
                                         .rx_bytes = take_rise(t.rx_bytes, &so_far.rx_bytes)};
         so_far.end_ns = t.end_ns;
-        if (!w.ops && !w.tx_bytes && !w.rx_bytes) /* a post is counted a moment before its bytes are */
+        if (!w.ops && !w.tx_bytes &&
+            !w.rx_bytes) /* a post is counted a moment before its bytes are */
                 return;
         if (n_windows == FI_WINDOWS)
                 merge_older_half();

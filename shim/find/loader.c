@@ -13,12 +13,14 @@
 enum { MOST_MS = 1000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread bool held __attribute__((tls_model("initial-exec"))); /* by the fork of this thread */
-static _Atomic int forks;                                             /* that wait for it, or are under way */
+static __thread bool held
+        __attribute__((tls_model("initial-exec"))); /* by the fork of this thread */
+static _Atomic int forks;                           /* that wait for it, or are under way */
 
 static void sleep_millisecond(void)
 {
-        syscall(SYS_nanosleep, &(struct timespec){0, 1000000}, NULL); /* libc's would be a point to be cancelled at */
+        syscall(SYS_nanosleep, &(struct timespec){0, 1000000},
+                NULL); /* libc's would be a point to be cancelled at */
 }
 
 void capo_loader_enter(void)
@@ -34,8 +36,8 @@ void capo_loader_leave(void)
         capo_unlock(&lock);
 }
 
-/* Who forks may have the loader's lock himself, as the constructor of a library that is being loaded; then the drain thread waits for
- * him, and he must not for ever. */
+/* Who forks may have the loader's lock himself, as the constructor of a library that is being
+ * loaded; then the drain thread waits for him, and he must not for ever. */
 void capo_loader_fork(void)
 {
         int saved = errno;

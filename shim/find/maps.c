@@ -24,7 +24,8 @@ bool capo_read_self_pieces(const struct iovec *to, const struct iovec *from, uns
 
 bool capo_read_self(uintptr_t from, void *to, size_t size)
 {
-        struct iovec here = {to, size}, there = {(void *)from, size}; /* NOLINT(performance-no-int-to-ptr) */
+        struct iovec here = {to, size},
+                     there = {(void *)from, size}; /* NOLINT(performance-no-int-to-ptr) */
 
         return from && capo_read_self_pieces(&here, &there, 1);
 }
@@ -36,8 +37,9 @@ static bool read_headers(uintptr_t start, struct capo_map *m)
         ElfW(Ehdr) e;
         bool found = false;
 
-        if (!capo_read_self(start, &e, sizeof e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_phnum > HEADERS ||
-            e.e_phentsize != sizeof *p || !capo_read_self(start + e.e_phoff, p, e.e_phnum * sizeof *p))
+        if (!capo_read_self(start, &e, sizeof e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
+            e.e_phnum > HEADERS || e.e_phentsize != sizeof *p ||
+            !capo_read_self(start + e.e_phoff, p, e.e_phnum * sizeof *p))
                 return false;
         for (unsigned i = 0; i < e.e_phnum && !found; i++) {
                 if (p[i].p_type == PT_LOAD && p[i].p_offset == 0) {
@@ -52,15 +54,16 @@ static bool read_headers(uintptr_t start, struct capo_map *m)
         return found;
 }
 
-/* One line of the list. @start: of the file that it and the lines before it are of. True: the address is in it. */
+/* One line of the list. @start: of the file that it and the lines before it are of. True: the
+ * address is in it. */
 static bool read_line(const char *line, uintptr_t address, struct capo_map *m, uintptr_t *start)
 {
         uint64_t begin, end, offset;
         char rights[5];
         int path = 0;
 
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*u %n", &begin, &end, rights, &offset, &path) <
-            4)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*u %n", &begin, &end, rights,
+                   &offset, &path) < 4)
                 return false;
         if (offset == 0)
                 *start = begin;

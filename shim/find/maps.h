@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies where in this process, by the kernel's list: for when the loader's lock may be held by whoever stands still. */
+/* What lies where in this process, by the kernel's list: for when the loader's lock may be held by
+ * whoever stands still. */
 #ifndef CAPO_MAPS_H
 #define CAPO_MAPS_H
 
@@ -15,7 +16,8 @@ struct capo_map {
         char path[256];         /* as the kernel says it: an absolute one, or "[vdso]" */
 };
 
-/** capo_read_self() - memory of this process that may be gone by now. False: it is, or the kernel does not let. */
+/** capo_read_self() - memory of this process that may be gone by now. False: it is, or the kernel
+ * does not let. */
 bool capo_read_self(uintptr_t from, void *to, size_t size);
 
 /** capo_read_self_pieces() - @n pieces of it, in one system call. False: not all of them. */
@@ -23,7 +25,8 @@ bool capo_read_self_pieces(const struct iovec *to, const struct iovec *from, uns
 
 /**
  * capo_map_of() - the ELF object whose code @address lies in
- * No lock, no allocation; the kernel's list is read from its beginning. For the drain thread. Return: 0; -ENOENT; -errno.
+ * No lock, no allocation; the kernel's list is read from its beginning. For the drain thread.
+ * Return: 0; -ENOENT; -errno.
  */
 int capo_map_of(uintptr_t address, struct capo_map *out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dl_iterate_phdr() rather than dladdr(): dladdr waits for whatever constructor another thread's dlopen is running. And
- * the file's own tables rather than the loaded ones: programs are seldom linked with -rdynamic, so the functions that
- * matter most are only in .symtab.
+ * dl_iterate_phdr() rather than dladdr(): dladdr waits for whatever constructor another thread's
+ * dlopen is running. And the file's own tables rather than the loaded ones: programs are seldom
+ * linked with -rdynamic, so the functions that matter most are only in .symtab.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -38,11 +38,13 @@ static int match_address(struct dl_phdr_info *info, size_t size, void *cookie)
         for (int i = 0; i < info->dlpi_phnum; i++) {
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 
-                if (p->p_type == PT_LOAD && s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz) {
+                if (p->p_type == PT_LOAD &&
+                    s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz) {
                         s->out->base = info->dlpi_addr;
                         s->out->begin = info->dlpi_addr + p->p_vaddr;
                         s->out->size = p->p_memsz;
-                        snprintf(s->out->path, sizeof s->out->path, "%s", info->dlpi_name ? info->dlpi_name : "");
+                        snprintf(s->out->path, sizeof s->out->path, "%s",
+                                 info->dlpi_name ? info->dlpi_name : "");
                         return 1;
                 }
         }
@@ -57,7 +59,8 @@ bool capo_object_of(const void *address, struct capo_object *out)
         return dl_iterate_phdr(match_address, &s) == 1;
 }
 
-#ifdef DLFO_STRUCT_HAS_EH_DBASE /* 2.35: no lock, no walk; core/base/old_glibc.c has it for processes with an older one */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* 2.35: no lock, no walk; core/base/old_glibc.c has it for \
+                                   processes with an older one */
 bool capo_object_tables(uintptr_t address, struct capo_tables *out)
 {
         struct dl_find_object o;
@@ -65,7 +68,8 @@ bool capo_object_tables(uintptr_t address, struct capo_tables *out)
         *out = (struct capo_tables){0};
         if (_dl_find_object((void *)address, &o) != 0) /* NOLINT(performance-no-int-to-ptr) */
                 return false;
-        *out = (struct capo_tables){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end, (uintptr_t)o.dlfo_eh_frame};
+        *out = (struct capo_tables){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end,
+                                    (uintptr_t)o.dlfo_eh_frame};
         return true;
 }
 #else
@@ -123,11 +127,12 @@ static bool map_contains(const struct map *m, uint64_t offset, uint64_t size)
 }
 
 /* One symbol table of the file. */
-static int search_table(const struct map *m, const ElfW(Shdr) * table, const ElfW(Shdr) * strings, uint64_t offset,
-                        char *name, size_t room, uint64_t *into)
+static int search_table(const struct map *m, const ElfW(Shdr) * table, const ElfW(Shdr) * strings,
+                        uint64_t offset, char *name, size_t room, uint64_t *into)
 {
         if (!map_contains(m, table->sh_offset, table->sh_size) ||
-            !map_contains(m, strings->sh_offset, strings->sh_size) || table->sh_entsize != sizeof(ElfW(Sym)))
+            !map_contains(m, strings->sh_offset, strings->sh_size) ||
+            table->sh_entsize != sizeof(ElfW(Sym)))
                 return -ENOENT;
         for (uint64_t i = 0; i < table->sh_size / sizeof(ElfW(Sym)); i++) {
                 ElfW(Sym) sym;
@@ -137,7 +142,9 @@ static int search_table(const struct map *m, const ElfW(Shdr) * table, const Elf
                     offset - sym.st_value >= sym.st_size || sym.st_name >= strings->sh_size)
                         continue;
                 snprintf(name, room, "%.*s",
-                         (int)(strings->sh_size - sym.st_name < 4096 ? strings->sh_size - sym.st_name : 4096),
+                         (int)(strings->sh_size - sym.st_name < 4096
+                                       ? strings->sh_size - sym.st_name
+                                       : 4096),
                          m->p + strings->sh_offset + sym.st_name);
                 *into = offset - sym.st_value;
                 return 0;
@@ -157,21 +164,24 @@ int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t roo
         if (fd < 0 || fstat(fd, &st))
                 return -errno;
         m.size = (size_t)st.st_size;
-        m.p = m.size < sizeof *header ? MAP_FAILED : mmap(NULL, m.size, PROT_READ, MAP_PRIVATE, fd, 0);
+        m.p = m.size < sizeof *header ? MAP_FAILED
+                                      : mmap(NULL, m.size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (m.p == MAP_FAILED) {
                 m.p = NULL;
                 return -ENOENT;
         }
         header = (const ElfW(Ehdr) *)m.p;
         if (memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_shentsize != sizeof *sections ||
-            header->e_shoff % 8 || !map_contains(&m, header->e_shoff, (uint64_t)header->e_shnum * sizeof *sections))
+            header->e_shoff % 8 ||
+            !map_contains(&m, header->e_shoff, (uint64_t)header->e_shnum * sizeof *sections))
                 return -ENOENT;
         sections = (const ElfW(Shdr) *)(m.p + header->e_shoff);
         for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
                 for (unsigned i = 0; i < header->e_shnum; i++) {
-                        if (sections[i].sh_type == kinds[k] && sections[i].sh_link < header->e_shnum &&
-                            search_table(&m, &sections[i], &sections[sections[i].sh_link], offset, name, room, into) ==
-                                    0)
+                        if (sections[i].sh_type == kinds[k] &&
+                            sections[i].sh_link < header->e_shnum &&
+                            search_table(&m, &sections[i], &sections[sections[i].sh_link], offset,
+                                         name, room, into) == 0)
                                 return 0;
                 }
         }
@@ -179,8 +189,9 @@ int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t roo
 }
 
 /* ---- names ----
- * ld.so's own look-up in one object, by the tables that it maps: glibc's <link.h> and the ELF specification, and for
- * DT_GNU_HASH https://flapenguin.me/elf-dt-gnu-hash. Nothing is called, sanitizers' replacements included. */
+ * ld.so's own look-up in one object, by the tables that it maps: glibc's <link.h> and the ELF
+ * specification, and for DT_GNU_HASH https://flapenguin.me/elf-dt-gnu-hash. Nothing is called,
+ * sanitizers' replacements included. */
 
 struct tables {
         const ElfW(Sym) * symbols;
@@ -195,7 +206,8 @@ CAPO_UNSANITIZED static bool names_equal(const char *a, const char *b)
         return *a == *b;
 }
 
-/* ld.so adds the load address to most of these pointers in place; the kernel's vdso keeps it apart. */
+/* ld.so adds the load address to most of these pointers in place; the kernel's vdso keeps it apart.
+ */
 CAPO_UNSANITIZED static const void *resolve_pointer(uintptr_t base, ElfW(Addr) value)
 {
         return (const void *)(value < base ? base + value : value);
@@ -224,7 +236,8 @@ CAPO_UNSANITIZED static bool is_it(const struct tables *t, uint32_t i, const cha
 {
         const ElfW(Sym) *s = &t->symbols[i];
 
-        return s->st_shndx != SHN_UNDEF && s->st_value && names_equal(t->strings + s->st_name, name);
+        return s->st_shndx != SHN_UNDEF && s->st_value &&
+               names_equal(t->strings + s->st_name, name);
 }
 
 /* The number of the symbol @name that the object defines, 0 when it defines none. */
@@ -233,7 +246,8 @@ CAPO_UNSANITIZED static uint32_t symbol_of(const struct tables *t, const char *n
         if (!t->symbols || !t->strings)
                 return 0;
         if (t->gnu) {
-                uint32_t n_buckets = t->gnu[0], first = t->gnu[1], bloom_words = t->gnu[2], hash = 5381, i;
+                uint32_t n_buckets = t->gnu[0], first = t->gnu[1], bloom_words = t->gnu[2],
+                         hash = 5381, i;
                 const uint32_t *buckets = t->gnu + 4 + bloom_words * (sizeof(ElfW(Addr)) / 4),
                                *chain = buckets + n_buckets;
 
@@ -285,7 +299,8 @@ static int defines_symbol(struct dl_phdr_info *info, size_t size, void *name)
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 
                 if (p->p_type == PT_DYNAMIC) {
-                        const ElfW(Dyn) *dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + p->p_vaddr);
+                        const ElfW(Dyn) *dynamic =
+                                (const ElfW(Dyn) *)(info->dlpi_addr + p->p_vaddr);
                         struct tables t = tables_of(info->dlpi_addr, dynamic);
 
                         return !capo_own(dynamic) && symbol_of(&t, name);
@@ -320,7 +335,8 @@ static int functions_of(struct dl_phdr_info *info, size_t size, void *cookie)
                 return 0;
         for (int i = 0; i < info->dlpi_phnum; i++) {
                 if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-                        t = tables_of(e->base, (const ElfW(Dyn) *)(e->base + info->dlpi_phdr[i].p_vaddr));
+                        t = tables_of(e->base,
+                                      (const ElfW(Dyn) *)(e->base + info->dlpi_phdr[i].p_vaddr));
         }
         if (!t.symbols || !t.strings)
                 return 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded objects: which one an address lies in, what it calls that place, and which ones define a name. */
+/* Loaded objects: which one an address lies in, what it calls that place, and which ones define a
+ * name. */
 #ifndef CAPO_OBJECT_H
 #define CAPO_OBJECT_H
 
@@ -16,7 +17,8 @@ struct capo_object {
 /** capo_own() - does @address lie in libcapo.so? */
 bool capo_own(const void *address);
 
-/** capo_object_of() - the object @address lies in; false when it is in none. Does not wait for other threads' dlopen.
+/** capo_object_of() - the object @address lies in; false when it is in none. Does not wait for
+ * other threads' dlopen.
  */
 bool capo_object_of(const void *address, struct capo_object *out);
 
@@ -29,25 +31,28 @@ struct capo_tables {
 bool capo_object_tables(uintptr_t address, struct capo_tables *out);
 
 /**
- * capo_object_symbol() - the function of the ELF file @path that @offset (from the load address) lies in
- * Looks into .symtab, then .dynsym, on disk. For the drain thread. Return: 0 with @name and @into (bytes from its
- * beginning) set; -ENOENT when none is known; -errno.
+ * capo_object_symbol() - the function of the ELF file @path that @offset (from the load address)
+ * lies in Looks into .symtab, then .dynsym, on disk. For the drain thread. Return: 0 with @name and
+ * @into (bytes from its beginning) set; -ENOENT when none is known; -errno.
  */
 int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t room, uint64_t *into);
 
 /**
- * capo_object_next_function() - the function @name of the first object behind libcapo.so in ld.so's list
+ * capo_object_next_function() - the function @name of the first object behind libcapo.so in ld.so's
+ * list
  *
- * Of the first object at all where libcapo.so was loaded late, as a plugin. Without dlsym and its like, and without
- * libc: for finding those. Only for names of libraries that are there from the start: it takes no lock. Return: NULL
- * when none has it.
+ * Of the first object at all where libcapo.so was loaded late, as a plugin. Without dlsym and its
+ * like, and without libc: for finding those. Only for names of libraries that are there from the
+ * start: it takes no lock. Return: NULL when none has it.
  */
 void *capo_object_next_function(const char *name);
 
-/** capo_object_defined() - does any loaded object but libcapo.so define @name, whatever its scope? */
+/** capo_object_defined() - does any loaded object but libcapo.so define @name, whatever its scope?
+ */
 bool capo_object_defined(const char *name);
 
-/** capo_object_functions() - @each is called with the name of every function that the object loaded at @base exports. */
+/** capo_object_functions() - @each is called with the name of every function that the object loaded
+ * at @base exports. */
 void capo_object_functions(uintptr_t base, void (*each)(const char *name, void *arg), void *arg);
 
 #endif

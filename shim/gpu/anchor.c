@@ -3,7 +3,8 @@
 
 #define APART 5e-5 /* what two clocks may run apart, with room */
 
-uint64_t capo_anchor_place(struct capo_anchor *a, double since, double took, uint64_t asked, uint64_t seen)
+uint64_t capo_anchor_place(struct capo_anchor *a, double since, double took, uint64_t asked,
+                           uint64_t seen)
 {
         double least = (double)asked - since, most = (double)seen - since - took, at;
 

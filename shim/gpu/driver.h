@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked of a GPU's driver: events, streams, which device. CUDA's functions and codes; HIP's are the same but for contexts,
- * which it has one of per device, so there a context is the device's number and one (hip.c). Taken as found in the process
- * (RTLD_NOLOAD; never linked, never loaded).
+ * What is asked of a GPU's driver: events, streams, which device. CUDA's functions and codes; HIP's
+ * are the same but for contexts, which it has one of per device, so there a context is the device's
+ * number and one (hip.c). Taken as found in the process (RTLD_NOLOAD; never linked, never loaded).
  */
 #ifndef CAPO_GPU_DRIVER_H
 #define CAPO_GPU_DRIVER_H
@@ -34,13 +34,16 @@ struct capo_gpu_driver {
         cu_result (*EventQuery)(void *event);
         cu_result (*EventElapsedTime)(float *ms, void *begin, void *end);
         cu_result (*ThreadExchangeStreamCaptureMode)(int *mode);
-        /* may be missing, nothing is timed by them: of the second UUID only that it is another one counts, because with
-         * MIG the newer function tells the slice's and the older the GPU's (cuda.h, cuDeviceGetUuid) */
+        /* may be missing, nothing is timed by them: of the second UUID only that it is another one
+         * counts, because with MIG the newer function tells the slice's and the older the GPU's
+         * (cuda.h, cuDeviceGetUuid) */
         cu_result (*DeviceGetPCIBusId)(char *text, int room, int device);
-        cu_result (*DeviceGetUuid)(void *uuid, int device), (*DeviceGetUuid_v2)(void *uuid, int device);
+        cu_result (*DeviceGetUuid)(void *uuid, int device),
+                (*DeviceGetUuid_v2)(void *uuid, int device);
 };
 
-/** capo_driver_cuda() - what may be missing of libcuda.so.1, opened as @lib; the rest by capo_driver_cuda_timing(). */
+/** capo_driver_cuda() - what may be missing of libcuda.so.1, opened as @lib; the rest by
+ * capo_driver_cuda_timing(). */
 void capo_driver_cuda(void *lib, struct capo_gpu_driver *out);
 
 /** capo_driver_cuda_timing() - Return: NULL, or the function that it does not have. */

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU time of a call: an event before it and one after it on its own stream. The driver (driver.h) is taken as it is found in
- * the process, so a job without one pays nothing.
+ * GPU time of a call: an event before it and one after it on its own stream. The driver (driver.h)
+ * is taken as it is found in the process, so a job without one pays nothing.
  *
- * What the pair measures: from "what was on the stream before is done" to "NCCL's kernel is done"; waiting for slow
- * peers is in it. In a group the kernel goes to the stream of the first member, so the pair is around the group there.
+ * What the pair measures: from "what was on the stream before is done" to "NCCL's kernel is done";
+ * waiting for slow peers is in it. In a group the kernel goes to the stream of the first member, so
+ * the pair is around the group there.
  *
  * The rules, each of which keeps a job from harm (CUDA 13.0 driver API documentation):
- *   - ask the stream first whether it is being captured; into a capture nothing is recorded, and the call's record says
- *     so. While another stream captures, asking about the legacy stream says 906: treated alike.
- *   - an event belongs to a context: events are pooled per context and made with that context current.
- *   - the handles 0, 1, 2 are default streams, which belong to the current context: timed only when that is on the
- *     communicator's device.
- *   - nothing ever waits. cuEventQuery is called on the drain thread alone, in relaxed capture mode: in the default
- *     modes it would invalidate a capture another thread is making.
- *   - a non-blocking communicator launches later, on another thread: an event now would come too early; not timed.
+ *   - ask the stream first whether it is being captured; into a capture nothing is recorded, and
+ *     the call's record says so. While another stream captures, asking about the legacy stream says
+ *     906: treated alike.
+ *   - an event belongs to a context: events are pooled per context and made with that context
+ *     current.
+ *   - the handles 0, 1, 2 are default streams, which belong to the current context: timed only when
+ *     that is on the communicator's device.
+ *   - nothing ever waits. cuEventQuery is called on the drain thread alone, in relaxed capture
+ *     mode: in the default modes it would invalidate a capture another thread is making.
+ *   - a non-blocking communicator launches later, on another thread: an event now would come too
+ *     early; not timed.
  *   - events are never destroyed: at exit the driver may be gone before us.
  */
 #include <ctype.h>
@@ -45,13 +49,15 @@ static struct {
 /* What the events of a context are placed by: the drain thread's, but for making it. */
 static struct anchored {
         void *context;
-        void *event; /* the anchor; until there is one, a spare to change for the event that becomes it */
+        void *event; /* the anchor; until there is one, a spare to change for the event that becomes
+                        it */
         struct capo_anchor anchor;
 } anchors[16];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool looked_for_good; /* found, and what `cu` has it keeps */
 static uint32_t sample;
-static _Atomic uint32_t n_slots; /* made so far: the first ones of the area; the rest of it is kernel_stamps.c's */
+static _Atomic uint32_t
+        n_slots; /* made so far: the first ones of the area; the rest of it is kernel_stamps.c's */
 
 static int how_many(struct dl_phdr_info *info, size_t size, void *adds)
 {
@@ -59,7 +65,8 @@ static int how_many(struct dl_phdr_info *info, size_t size, void *adds)
         return 1;
 }
 
-/* Has anything been loaded since this was asked last? dlopen() looks into the file system for what is not there. */
+/* Has anything been loaded since this was asked last? dlopen() looks into the file system for what
+ * is not there. */
 static unsigned long long loads_seen;
 
 static bool something_new(void)
@@ -94,7 +101,8 @@ void capo_gpu_look(void)
                 goto found; /* which GPU a rank has is told all the same */
         missing = driver ? capo_driver_cuda_timing(driver, &cu) : capo_driver_hip_timing(hip, &cu);
         if (missing) {
-                capo_warn("no GPU times: the %s driver has no %s", driver ? "CUDA" : "HIP", missing);
+                capo_warn("no GPU times: the %s driver has no %s", driver ? "CUDA" : "HIP",
+                          missing);
                 goto found;
         }
         capo_lock(&capo_seg.lock);
@@ -107,7 +115,8 @@ void capo_gpu_look(void)
         if (driver)
                 capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
         else /* HIP's is major * 10000000 + minor * 100000 + patch */
-                capo_shim_info(CAPO_INFO_HIP_DRIVER, "%d.%d", version / 10000000, version / 100000 % 100);
+                capo_shim_info(CAPO_INFO_HIP_DRIVER, "%d.%d", version / 10000000,
+                               version / 100000 % 100);
 found:
         looked_for_good = true;
 out:
@@ -143,7 +152,8 @@ void capo_gpu_describe(int device)
                         snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_MIG, device);
                         capo_shim_info(key, "1");
                 }
-                for (char *c = text; *c; c++) /* the kernel writes the hexadecimal digits small, the driver large */
+                for (char *c = text; *c;
+                     c++) /* the kernel writes the hexadecimal digits small, the driver large */
                         *c = (char)tolower((unsigned char)*c);
                 numa = capo_shim_sysfs("bus/pci/devices", text, "numa_node", -1);
                 if (numa >= 0) {
@@ -163,8 +173,8 @@ static bool take_slot(uint32_t i)
 {
         uint32_t free = CAPO_SLOT_FREE;
 
-        return atomic_compare_exchange_strong_explicit(&slot_at(i)->state, &free, CAPO_SLOT_TAKEN, memory_order_acquire,
-                                                       memory_order_relaxed);
+        return atomic_compare_exchange_strong_explicit(&slot_at(i)->state, &free, CAPO_SLOT_TAKEN,
+                                                       memory_order_acquire, memory_order_relaxed);
 }
 
 /* Of @context, which is current; NULL: there is no more room, or no event. */
@@ -191,7 +201,8 @@ static bool slot_fill(uint32_t i, void *context)
         void *current = NULL, *popped, *begin, *end;
         cu_result r;
 
-        if (cu.CtxGetCurrent(&current) != CU_OK || (current != context && cu.CtxPushCurrent(context) != CU_OK))
+        if (cu.CtxGetCurrent(&current) != CU_OK ||
+            (current != context && cu.CtxPushCurrent(context) != CU_OK))
                 return false;
         r = cu.EventCreate(&begin, CU_EVENT_DEFAULT);
         if (r == CU_OK)
@@ -217,7 +228,8 @@ static int32_t slot_new(void *context)
         if (n_slots < SLOTS && slot_fill(n_slots, context)) {
                 i = (int32_t)n_slots;
                 events[i].context = context;
-                atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_TAKEN, memory_order_relaxed);
+                atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_TAKEN,
+                                      memory_order_relaxed);
                 atomic_store_explicit(&n_slots, (uint32_t)i + 1, memory_order_release);
                 capo_lock(&capo_seg.lock);
                 if (area->used <= (uint32_t)i)
@@ -228,7 +240,8 @@ static int32_t slot_new(void *context)
         return i;
 }
 
-/* The event before the call of a slot. A context takes its events along when it is reset, and the one after it may have its address. */
+/* The event before the call of a slot. A context takes its events along when it is reset, and the
+ * one after it may have its address. */
 static bool slot_begins(uint32_t i, void *context, void *stream)
 {
         cu_result r = cu.EventRecord(events[i].begin, stream);
@@ -258,9 +271,10 @@ static int32_t slot_take(void *context)
 }
 
 /*
- * Calls to the next one that is timed: 1 .. 2 * sample - 1, `sample` on average. Not always `sample`: a training step
- * with, say, 38 calls would then have some that are never timed. The same on all ranks, so that every rank times the
- * same calls of a communicator. (The generator is the linear congruential one of Numerical Recipes, its upper bits.)
+ * Calls to the next one that is timed: 1 .. 2 * sample - 1, `sample` on average. Not always
+ * `sample`: a training step with, say, 38 calls would then have some that are never timed. The same
+ * on all ranks, so that every rank times the same calls of a communicator. (The generator is the
+ * linear congruential one of Numerical Recipes, its upper bits.)
  */
 static uint32_t next_wait(struct capo_comm *comm)
 {
@@ -272,9 +286,10 @@ static uint32_t next_wait(struct capo_comm *comm)
 }
 
 /*
- * Beside those: the first call of each kind and size, which NCCL's preparations are in, and the second, which is like all
- * that follow: so what a short job spends its time on is not left without any. They stand for themselves and for no
- * other, and their records say so. The same on all ranks, again: they make the same calls of a communicator.
+ * Beside those: the first call of each kind and size, which NCCL's preparations are in, and the
+ * second, which is like all that follow: so what a short job spends its time on is not left without
+ * any. They stand for themselves and for no other, and their records say so. The same on all ranks,
+ * again: they make the same calls of a communicator.
  */
 static bool is_chosen(struct capo_comm *comm, unsigned call, uint64_t bytes)
 {
@@ -304,7 +319,8 @@ static bool is_large(uint64_t bytes)
 /* Is it the turn of this call? Every call takes part in the draw, whatever else it is timed for. */
 static bool is_drawn(struct capo_comm *comm)
 {
-        if (!comm->gpu_wait) { /* where one comes in between two that are timed: nearer to the next than they are apart */
+        if (!comm->gpu_wait) { /* where one comes in between two that are timed: nearer to the next
+                                  than they are apart */
                 uint32_t a = next_wait(comm), b = next_wait(comm);
 
                 comm->gpu_wait = a < b ? a : b;
@@ -315,7 +331,8 @@ static bool is_drawn(struct capo_comm *comm)
         return true;
 }
 
-struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned id, uint64_t bytes)
+struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned id,
+                                    uint64_t bytes)
 {
         struct capo_gpu_call call = {.slot = -1};
         int status = 0, device = -1, saved = errno;
@@ -335,8 +352,8 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
         if (comm->pending || (!chosen && !drawn && !is_large(bytes)))
                 goto out;
         if ((uintptr_t)stream <= 2) {
-                if (cu.CtxGetCurrent(&context) != CU_OK || !context || cu.CtxGetDevice(&device) != CU_OK ||
-                    device != comm->device)
+                if (cu.CtxGetCurrent(&context) != CU_OK || !context ||
+                    cu.CtxGetDevice(&device) != CU_OK || device != comm->device)
                         goto out;
         } else if (cu.StreamGetCtx(stream, &context) != CU_OK || !context) {
                 goto out;
@@ -346,7 +363,8 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
         if (i < 0 || !slot_begins((uint32_t)i, context, stream)) {
                 atomic_fetch_add_explicit(&capo_seg.header->gpu_dropped, 1, memory_order_relaxed);
                 if (i >= 0)
-                        atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE, memory_order_release);
+                        atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE,
+                                              memory_order_release);
         } else {
                 events[i].asked = asked;
                 events[i].chosen = chosen;
@@ -375,8 +393,9 @@ void capo_gpu_end(struct capo_tls *t, int32_t slot_number, void *stream, struct 
 }
 
 /*
- * When the GPU began with the call of a slot, which it has ended, took @ms and was seen to at @seen: what capo_record_gpu_begin()
- * reads. From time to time its event becomes the anchor and the old anchor the slot's event, so that no event is made for that.
+ * When the GPU began with the call of a slot, which it has ended, took @ms and was seen to at
+ * @seen: what capo_record_gpu_begin() reads. From time to time its event becomes the anchor and the
+ * old anchor the slot's event, so that no event is made for that.
  */
 static uint32_t slot_begin(uint32_t i, double ms, uint64_t seen)
 {
@@ -390,7 +409,8 @@ static uint32_t slot_begin(uint32_t i, double ms, uint64_t seen)
         if (!a || !(per_ms > 0))
                 return 0;
         if (a->anchor.set && cu.EventElapsedTime(&since, a->event, events[i].begin) != CU_OK) {
-                a->anchor = (struct capo_anchor){0}; /* gone with its context: this one takes its place */
+                a->anchor = (struct capo_anchor){
+                        0}; /* gone with its context: this one takes its place */
                 since = 0;
         }
         first = !a->anchor.set;
@@ -438,13 +458,15 @@ void capo_gpu_poll(void)
                 return;
         used = atomic_load_explicit(&n_slots, memory_order_acquire);
         for (uint32_t i = 0; i < used && waiting < 256; i++) {
-                if (atomic_load_explicit(&slot_at(i)->state, memory_order_acquire) != CAPO_SLOT_ARMED)
+                if (atomic_load_explicit(&slot_at(i)->state, memory_order_acquire) !=
+                    CAPO_SLOT_ARMED)
                         continue;
                 if (!relaxed && cu.ThreadExchangeStreamCaptureMode(&mode) != CU_OK)
                         return;
                 relaxed = true;
                 slot_poll(i);
-                waiting += atomic_load_explicit(&slot_at(i)->state, memory_order_relaxed) == CAPO_SLOT_ARMED;
+                waiting += atomic_load_explicit(&slot_at(i)->state, memory_order_relaxed) ==
+                           CAPO_SLOT_ARMED;
         }
         if (relaxed)
                 cu.ThreadExchangeStreamCaptureMode(&mode);

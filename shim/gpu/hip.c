@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver of AMD's GPUs, for RCCL. HIP's runtime has the functions asked for under names of its own, with CUDA's arguments
- * and error numbers (hip_runtime_api.h of ROCm 5 to 7: hipErrorDeinitialized 4, hipErrorNotReady 600,
- * hipErrorStreamCaptureImplicit 906, hipStreamCaptureModeRelaxed 2), but no contexts that a library needs to know: a device is
- * made current by hipSetDevice(), and an event belongs to the one that was current. So a context is the device's number and one.
- * Tried on the stand-in only.
+ * The driver of AMD's GPUs, for RCCL. HIP's runtime has the functions asked for under names of its
+ * own, with CUDA's arguments and error numbers (hip_runtime_api.h of ROCm 5 to 7:
+ * hipErrorDeinitialized 4, hipErrorNotReady 600, hipErrorStreamCaptureImplicit 906,
+ * hipStreamCaptureModeRelaxed 2), but no contexts that a library needs to know: a device is made
+ * current by hipSetDevice(), and an event belongs to the one that was current. So a context is the
+ * device's number and one. Tried on the stand-in only.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -19,7 +20,8 @@ static struct {
         cu_result (*SetDevice)(int device);
         cu_result (*StreamGetDevice)(void *stream, int *device);
 } hip;
-static __thread int pushed __attribute__((tls_model("initial-exec"))); /* the device to come back to */
+static __thread int pushed
+        __attribute__((tls_model("initial-exec"))); /* the device to come back to */
 
 static void *context_of(int device)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU time of a call by the GPU's own timer (CAPO_KERNEL_TIME=1): NCCL's kernel stamps its begin and end, and the
- * profiler plugin hands the stamps over when NCCL's proxy thread has collected them, mostly long after the call
- * returned. So the record waits in a slot of the segment (where a kill finds it), named by NCCL's number of the
- * communicator and by the how-manieth collective it was there. Stamps that come before the call has returned wait in a
- * small list instead.
+ * GPU time of a call by the GPU's own timer (CAPO_KERNEL_TIME=1): NCCL's kernel stamps its begin
+ * and end, and the profiler plugin hands the stamps over when NCCL's proxy thread has collected
+ * them, mostly long after the call returned. So the record waits in a slot of the segment (where a
+ * kill finds it), named by NCCL's number of the communicator and by the how-manieth collective it
+ * was there. Stamps that come before the call has returned wait in a small list instead.
  *
- * NCCL loses stamps under load: a record goes on with its host time when it has waited WAIT_NS since a later collective of its
- * communicator had its stamps, or LOST_NS in all. Not sooner: a host may be far ahead of its GPU.
+ * NCCL loses stamps under load: a record goes on with its host time when it has waited WAIT_NS
+ * since a later collective of its communicator had its stamps, or LOST_NS in all. Not sooner: a
+ * host may be far ahead of its GPU.
  *
- * Ranks of one communicator that share a process share its number, and the plugin's stamps do not name the rank: there
- * a rank may get the stamps of its neighbour in the same collective.
+ * Ranks of one communicator that share a process share its number, and the plugin's stamps do not
+ * name the rank: there a rank may get the stamps of its neighbour in the same collective.
  *
- * One lock, taken by recorded calls too: this mode costs NCCL more than that, and is off unless asked for.
+ * One lock, taken by recorded calls too: this mode costs NCCL more than that, and is off unless
+ * asked for.
  */
 #include <string.h>
 
@@ -29,7 +31,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct wait {
-        uint64_t comm_hash, since_ns, passed_ns; /* passed: a later one was found to have its stamps; 0 not yet */
+        uint64_t comm_hash, since_ns,
+                passed_ns; /* passed: a later one was found to have its stamps; 0 not yet */
         uint32_t nth;
         bool armed;
 } waits[COUNT];
@@ -89,8 +92,10 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
 
                 if (atomic_load_explicit(&slot->state, memory_order_acquire) != CAPO_SLOT_FREE)
                         continue;
-                waits[i] =
-                        (struct wait){.comm_hash = comm_hash, .since_ns = capo_clock_mono(), .nth = nth, .armed = true};
+                waits[i] = (struct wait){.comm_hash = comm_hash,
+                                         .since_ns = capo_clock_mono(),
+                                         .nth = nth,
+                                         .armed = true};
                 slot->record = *r;
                 atomic_store_explicit(&slot->state, CAPO_SLOT_ARMED, memory_order_release);
                 n_armed++;
@@ -144,7 +149,8 @@ static bool is_lost(struct wait *w, uint64_t now)
 /* struct capo_seam: from NCCL's proxy thread. */
 void capo_comm_kernel(const struct capo_seam_kernel *k)
 {
-        uint64_t ns = k->end > k->begin ? k->end - k->begin : 0, waited = k->moved ? k->moved - k->begin : 0;
+        uint64_t ns = k->end > k->begin ? k->end - k->begin : 0,
+                 waited = k->moved ? k->moved - k->begin : 0;
         uint32_t kept = !k->moved ? 0 : waited < UINT32_MAX ? 1 + (uint32_t)waited : UINT32_MAX;
         bool found = false;
 
@@ -153,7 +159,8 @@ void capo_comm_kernel(const struct capo_seam_kernel *k)
         capo_lock(&lock);
         update_newest(k->comm_hash, k->nth);
         for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
-                if (waits[i].armed && waits[i].nth == k->nth && waits[i].comm_hash == k->comm_hash) {
+                if (waits[i].armed && waits[i].nth == k->nth &&
+                    waits[i].comm_hash == k->comm_hash) {
                         stamp_record(&slot_at(i)->record, ns, kept);
                         let_go(i);
                         found = true;
@@ -174,7 +181,8 @@ void capo_kernel_poll(bool all)
         uint64_t now;
 
         capo_lock(&lock);
-        now = capo_clock_mono(); /* not before: who came in while the lock was waited for would have waited less than nothing, so for ever */
+        now = capo_clock_mono(); /* not before: who came in while the lock was waited for would have
+                                    waited less than nothing, so for ever */
         for (uint32_t i = 0; i < COUNT && n_armed; i++) {
                 if (waits[i].armed && (all || is_lost(&waits[i], now)))
                         let_go(i); /* its host time stands */

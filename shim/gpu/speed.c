@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast the GPUs of this process run: a look now and then on the drain thread, by the NVML that is in the process already (NCCL
- * and CUDA's programs load it; capo never does). Who is late because of a GPU that is throttled is told by it afterwards.
+ * How fast the GPUs of this process run: a look now and then on the drain thread, by the NVML that
+ * is in the process already (NCCL and CUDA's programs load it; capo never does). Who is late
+ * because of a GPU that is throttled is told by it afterwards.
  *
- * A driver in trouble may let a look stand for long, so no lock that the job or the end of the process wants is held
- * meanwhile: what ends the process waits for a look for one second at most, and one that took long is the last.
+ * A driver in trouble may let a look stand for long, so no lock that the job or the end of the
+ * process wants is held meanwhile: what ends the process waits for a look for one second at most,
+ * and one that took long is the last.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -90,7 +92,8 @@ void capo_speed_poll(bool now)
         begin_ns = capo_clock_mono();
         if (!own.next_ns)
                 own.next_ns = begin_ns + EVERY_NS;
-        if (!own.over && (now || begin_ns >= own.next_ns) && find_nvml() && own.nvml.Init_v2() == 0) {
+        if (!own.over && (now || begin_ns >= own.next_ns) && find_nvml() &&
+            own.nvml.Init_v2() == 0) {
                 sample_clocks(devices);
                 own.nvml.Shutdown(); /* it counts: NCCL's own start of it stays */
                 own.over |= capo_clock_mono() - begin_ns > LONG_NS;

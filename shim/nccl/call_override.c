@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turning calls. All ranks must decide alike, so a decision is made of what they share: the communicator's shape as NCCL told
- * the tuner (by NCCL's own hash of the communicator, so that it is this one's shape and no other's), the collective, the bytes. Whether a
- * buffer is registered plays no part: a kernel that NCCL cannot run with it is replaced by NCCL, on all ranks as for a plain
- * call, because forceAlgSelection is 0.
+ * Turning calls. All ranks must decide alike, so a decision is made of what they share: the
+ * communicator's shape as NCCL told the tuner (by NCCL's own hash of the communicator, so that it
+ * is this one's shape and no other's), the collective, the bytes. Whether a buffer is registered
+ * plays no part: a kernel that NCCL cannot run with it is replaced by NCCL, on all ranks as for a
+ * plain call, because forceAlgSelection is 0.
  *
- * What the application asks for in a config of its own wins, field by field; the numbers of CTAs are one field.
+ * What the application asks for in a config of its own wins, field by field; the numbers of CTAs
+ * are one field.
  *
- * A twin that is refused for its arguments has enqueued nothing and leaves an open group as it was (2.31.2, 2.32.3: the config is read
- * before anything else), on all ranks alike, for they give the same: the call is made again as the application wrote it.
+ * A twin that is refused for its arguments has enqueued nothing and leaves an open group as it was
+ * (2.31.2, 2.32.3: the config is read before anything else), on all ranks alike, for they give the
+ * same: the call is made again as the application wrote it.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -107,7 +110,8 @@ static void begin_config(ncclCollConfig_t *config, int version)
 }
 
 /*
- * All collectives of a group must have one cluster size (nccl.h): that of its first member. @wanted: of this call; UNSET none.
+ * All collectives of a group must have one cluster size (nccl.h): that of its first member.
+ * @wanted: of this call; UNSET none.
  */
 static int cluster_of(struct capo_tls *t, int own, int wanted)
 {
@@ -118,21 +122,26 @@ static int cluster_of(struct capo_tls *t, int own, int wanted)
         return t->group_cluster;
 }
 
-#define INLINE static inline __attribute__((always_inline)) /* a call without a config of its own looks at none */
+#define INLINE                        \
+        static inline __attribute__(( \
+                always_inline)) /* a call without a config of its own looks at none */
 
 /* Is this call turned? Then @out is the config of its twin; @own: the application's, NULL none. */
 INLINE bool turn_call(const struct capo_comm *c, unsigned coll, const struct capo_what *what,
                       const ncclCollConfig_t *own, union config *out)
 {
-        const struct capo_turn *to = c->turns ? capo_tables_turn(c->turns, coll, capo_bytes(what, c->n_ranks)) : NULL;
+        const struct capo_turn *to =
+                c->turns ? capo_tables_turn(c->turns, coll, capo_bytes(what, c->n_ranks)) : NULL;
         ncclCollConfig_t *config = &out->config;
         struct capo_tls *t = &capo_tls;
         bool any = false;
         int cluster;
 
-        if (own && (own->magic != CAPO_NCCL_CONFIG_MAGIC || own->size < V31_SIZE || own->size > sizeof *out))
+        if (own && (own->magic != CAPO_NCCL_CONFIG_MAGIC || own->size < V31_SIZE ||
+                    own->size > sizeof *out))
                 return false; /* NCCL's to judge */
-        cluster = cluster_of(t, own ? own->cgaClusterSize : UNSET, to && to->cluster ? to->cluster - 1 : UNSET);
+        cluster = cluster_of(t, own ? own->cgaClusterSize : UNSET,
+                             to && to->cluster ? to->cluster - 1 : UNSET);
         if (!to && cluster == UNSET)
                 return false;
         if (own)
@@ -215,29 +224,31 @@ static const struct capo_comm *comm_of(ncclComm_t handle)
                 return do_##name AND_OWN args;                                                 \
         }
 TURNED(ncclAllReduce, ALLREDUCE,
-       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-        cudaStream_t stream),
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+        ncclComm_t comm, cudaStream_t stream),
        (sendbuff, recvbuff, count, datatype, op, comm, stream), .count = count)
 TURNED(ncclBroadcast, BROADCAST,
-       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
-        cudaStream_t stream),
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+        ncclComm_t comm, cudaStream_t stream),
        (sendbuff, recvbuff, count, datatype, root, comm, stream), .count = count)
 TURNED(ncclReduce, REDUCE,
-       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
-        ncclComm_t comm, cudaStream_t stream),
+       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+        int root, ncclComm_t comm, cudaStream_t stream),
        (sendbuff, recvbuff, count, datatype, op, root, comm, stream), .count = count)
 TURNED(ncclAllGather, ALLGATHER,
-       (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
-        cudaStream_t stream),
-       (sendbuff, recvbuff, sendcount, datatype, comm, stream), .count = sendcount, .per_rank = true)
-TURNED(ncclReduceScatter, REDUCESCATTER,
-       (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
+       (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
         ncclComm_t comm, cudaStream_t stream),
-       (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), .count = recvcount, .per_rank = true)
+       (sendbuff, recvbuff, sendcount, datatype, comm, stream), .count = sendcount,
+       .per_rank = true)
+TURNED(ncclReduceScatter, REDUCESCATTER,
+       (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
+        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream),
+       (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), .count = recvcount,
+       .per_rank = true)
 
 /* in place, as ncclBroadcast of one buffer */
-static ncclResult_t plain_ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
-                                    cudaStream_t stream)
+static ncclResult_t plain_ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root,
+                                    ncclComm_t comm, cudaStream_t stream)
 {
         return do_ncclBroadcast(buff, buff, count, datatype, root, comm, stream, NULL);
 }
@@ -269,7 +280,8 @@ static struct capo_nccl *steered_of(const struct capo_nccl *lib)
 
 void capo_steer_settle(struct capo_comm *comm)
 {
-        const struct capo_tables *turns = capo_tuner_steers ? capo_tuner_steers(comm->nccl_hash) : NULL;
+        const struct capo_tables *turns =
+                capo_tuner_steers ? capo_tuner_steers(comm->nccl_hash) : NULL;
 
         if (!turns)
                 return;
@@ -278,7 +290,8 @@ void capo_steer_settle(struct capo_comm *comm)
         capo_debug("communicator %u: calls are turned as rows of the profile say", comm->id);
 }
 
-struct capo_nccl *capo_steer_unrecorded(const struct capo_tls *t, struct capo_nccl *into, const void *handle)
+struct capo_nccl *capo_steer_unrecorded(const struct capo_tls *t, struct capo_nccl *into,
+                                        const void *handle)
 {
         const struct capo_comm *c = handle && !t->inside ? capo_comm_known(handle) : NULL;
 

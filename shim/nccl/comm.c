@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators, from birth to death. A wrapped call has a handle and needs an entry: first the thread's last one
- * (recorder.h), else the table of record/comms.h.
+ * Communicators, from birth to death. A wrapped call has a handle and needs an entry: first the
+ * thread's last one (recorder.h), else the table of record/comms.h.
  *
  * The uid is what lets a report join ranks. Every rank must come to the same number by itself:
  *      CommInitRank*      hash of the 128-byte ncclUniqueId all ranks were given
- *      CommInitAll        the id NCCL makes inside (its call comes through our ncclGetUniqueId), else a random number:
- *                         all its ranks are in this process anyway
- *      Split, Shrink      hash of the parent's uid, how many children the parent had before, and the colour: collective
- *                         calls on one communicator come in one order on all ranks
- *      Grow               as Shrink for old ranks; new ranks, who know no parent, hash the ncclUniqueId: they are
- *                         joined with the others by NCCL's own commHash where a plugin was told it
+ *      CommInitAll        the id NCCL makes inside (its call comes through our ncclGetUniqueId),
+ *                         else a random number: all its ranks are in this process anyway
+ *      Split, Shrink      hash of the parent's uid, how many children the parent had before, and
+ *                         the colour: collective calls on one communicator come in one order on all
+ *                         ranks
+ *      Grow               as Shrink for old ranks; new ranks, who know no parent, hash the
+ *                         ncclUniqueId: they are joined with the others by NCCL's own commHash
+ *                         where a plugin was told it
  *      unknown            made before capo looked or by a door it does not see: 0
  */
 #include <errno.h>
@@ -60,8 +62,8 @@ uint64_t capo_uid_child(uint64_t parent, uint32_t nth, int color)
 
 /* ---- names ---- */
 
-/* CAPO_COMM_NAMES: lines "uid-or-ordinal name". The uid as the report prints it (hex), the ordinal decimal, 1 the
- * process' first communicator. Is @line @comm's? */
+/* CAPO_COMM_NAMES: lines "uid-or-ordinal name". The uid as the report prints it (hex), the ordinal
+ * decimal, 1 the process' first communicator. Is @line @comm's? */
 static bool name_in_line(const char *line, const struct capo_comm *comm, char *name, size_t room)
 {
         char key[40], value[96], *end;
@@ -87,7 +89,8 @@ static void name_from_file(const struct capo_comm *comm, char *name, size_t room
 
         if (!*path)
                 return;
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nothing in a job waits for who writes a FIFO */
+        fd = open(path, O_RDONLY | O_CLOEXEC |
+                                O_NONBLOCK); /* nothing in a job waits for who writes a FIFO */
         if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode)) {
                 capo_warn_once("%s: communicator names cannot be read: not a regular file", path);
                 return;
@@ -113,8 +116,9 @@ static void name_from_file(const struct capo_comm *comm, char *name, size_t room
 }
 
 /*
- * PyTorch's groups have a number ("0"), or a hash, which it tells NCCL, and a name that the program gave ("default_pg",
- * "mesh_dp"), which it does not. It is an argument of the two functions of torch/distributed that make groups.
+ * PyTorch's groups have a number ("0"), or a hash, which it tells NCCL, and a name that the program
+ * gave ("default_pg", "mesh_dp"), which it does not. It is an argument of the two functions of
+ * torch/distributed that make groups.
  */
 static void name_of_torch(struct capo_birth *birth)
 {
@@ -122,7 +126,8 @@ static void name_of_torch(struct capo_birth *birth)
         char name[sizeof birth->name];
 
         for (size_t i = 0; i < N_ELEMENTS(makers); i++) {
-                if (capo_python_local(makers[i], "group_desc", name, sizeof name) && strcmp(name, "undefined")) {
+                if (capo_python_local(makers[i], "group_desc", name, sizeof name) &&
+                    strcmp(name, "undefined")) {
                         memcpy(birth->name, name, sizeof name);
                         return;
                 }
@@ -133,10 +138,12 @@ static void name_of_torch(struct capo_birth *birth)
 
 static void read_config(struct capo_birth *birth, const ncclConfig_t *config)
 {
-        if (!config || config->size < offsetof(ncclConfig_t, cgaClusterSize) || config->magic != CAPO_NCCL_CONFIG_MAGIC)
+        if (!config || config->size < offsetof(ncclConfig_t, cgaClusterSize) ||
+            config->magic != CAPO_NCCL_CONFIG_MAGIC)
                 return;
         birth->nonblocking = config->blocking == 0;
-        if (config->size >= offsetof(ncclConfig_t, commName) + sizeof config->commName && config->commName) {
+        if (config->size >= offsetof(ncclConfig_t, commName) + sizeof config->commName &&
+            config->commName) {
                 strncpy(birth->name, config->commName, sizeof birth->name - 1);
                 for (char *p = birth->name; *p; p++) {
                         if ((unsigned char)*p < 32)
@@ -203,8 +210,8 @@ static void describe_comm(const struct capo_comm *comm, const struct capo_birth 
         capo_comm_changed(entry);
 }
 
-static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_birth *birth, ncclComm_t handle,
-                                       bool in_progress, uint64_t begun)
+static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_birth *birth,
+                                       ncclComm_t handle, bool in_progress, uint64_t begun)
 {
         struct capo_comm *c, *old;
         int saved = errno; /* NCCL's answer has been given */
@@ -259,16 +266,18 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_bir
         return c;
 }
 
-struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *birth, ncclResult_t result)
+struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *birth,
+                                 ncclResult_t result)
 {
         size_t i = 0;
 
         if (result != ncclSuccess && result != ncclInProgress)
                 return NULL;
         if (!t->group_depth)
-                return *birth->where ? register_comm(t, birth, *birth->where, result == ncclInProgress,
-                                                     capo_call_record(t)->t_begin)
-                                     : NULL;
+                return *birth->where
+                               ? register_comm(t, birth, *birth->where, result == ncclInProgress,
+                                               capo_call_record(t)->t_begin)
+                               : NULL;
         capo_lock(&table_lock);
         while (i < N_ELEMENTS(waiting) && waiting[i].thread)
                 i++;
@@ -300,7 +309,8 @@ void capo_comm_group_over(struct capo_tls *t, ncclResult_t result)
                 capo_unlock(&table_lock);
                 t->n_births--;
                 if ((result == ncclSuccess || result == ncclInProgress) && *birth.where)
-                        register_comm(t, &birth, *birth.where, result == ncclInProgress, t->group_begin);
+                        register_comm(t, &birth, *birth.where, result == ncclInProgress,
+                                      t->group_begin);
         }
         t->n_births = 0;
 }
@@ -340,7 +350,8 @@ void capo_comm_died(struct capo_comm *comm, bool aborted)
 }
 
 /* Out of line of capo_call_begin(): not the communicator of the last call. */
-struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int which, const void *caller)
+struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int which,
+                                 const void *caller)
 {
         struct capo_comm *c;
         int saved = errno;

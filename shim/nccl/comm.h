@@ -18,8 +18,10 @@ struct capo_birth {
         char name[96];
 };
 
-/** capo_comm_born() - the call returned @result; in an open group the handle may come only at its end (NULL). */
-struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *birth, ncclResult_t result);
+/** capo_comm_born() - the call returned @result; in an open group the handle may come only at its
+ * end (NULL). */
+struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *birth,
+                                 ncclResult_t result);
 
 /** capo_comm_group_over() - look where the handles of births inside the group have appeared. */
 void capo_comm_group_over(struct capo_tls *t, ncclResult_t result);
@@ -27,25 +29,29 @@ void capo_comm_group_over(struct capo_tls *t, ncclResult_t result);
 /** capo_comm_died() - after Destroy or Abort: the handle means nothing any more. */
 void capo_comm_died(struct capo_comm *comm, bool aborted);
 
-/** capo_comm_settled() - a non-blocking communicator left ncclInProgress: ask it what it could not say before. */
+/** capo_comm_settled() - a non-blocking communicator left ncclInProgress: ask it what it could not
+ * say before. */
 void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm);
 
 /** Communicators for which that has not happened: while there are none, nobody needs to look. */
 extern _Atomic unsigned capo_comms_pending;
 
-/** capo_comm_config() - blocking mode and name out of @config, never reading beyond its size, NULL is fine; a name that only the
- * caller, PyTorch, knows, is taken from there. */
+/** capo_comm_config() - blocking mode and name out of @config, never reading beyond its size, NULL
+ * is fine; a name that only the caller, PyTorch, knows, is taken from there. */
 void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config);
 
-/** Ids that are the same on all ranks: of an ncclUniqueId; and of the @nth child of a communicator, by colour. */
+/** Ids that are the same on all ranks: of an ncclUniqueId; and of the @nth child of a communicator,
+ * by colour. */
 uint64_t capo_uid_of(const ncclUniqueId *id);
 uint64_t capo_uid_child(uint64_t parent, uint32_t nth, int color);
 
-/** capo_comm_find() - the communicator of @handle, made known when it is not; @which, @caller: see capo_lib(). */
-struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int which, const void *caller);
+/** capo_comm_find() - the communicator of @handle, made known when it is not; @which, @caller: see
+ * capo_lib(). */
+struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int which,
+                                 const void *caller);
 
-/* The library a call goes to that has no communicator: @which is the copy the wrapper was handed out for (dlsym), -1
- * when the linker bound the caller to us. */
+/* The library a call goes to that has no communicator: @which is the copy the wrapper was handed
+ * out for (dlsym), -1 when the linker bound the caller to us. */
 static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const void *caller)
 {
         unsigned at = ((uintptr_t)caller >> 2) % N_ELEMENTS(t->lib);
@@ -60,18 +66,23 @@ static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const vo
 }
 
 /**
- * capo_call_passes() - is this call not to be recorded: inside another one, or of a thread that does not record?
- * Where it is to be, the thread is in it from here on. Return: true with @into set; false.
+ * capo_call_passes() - is this call not to be recorded: inside another one, or of a thread that
+ * does not record? Where it is to be, the thread is in it from here on. Return: true with @into
+ * set; false.
  */
-bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame, struct capo_nccl **into);
+bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame,
+                      struct capo_nccl **into);
 
-/** capo_lib_within() - capo_lib() for what is never recorded, and may be called inside a recorded call. */
+/** capo_lib_within() - capo_lib() for what is never recorded, and may be called inside a recorded
+ * call. */
 struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *caller);
 
-/* The long way: begin a recorded call on @handle (NULL: none). The caller has asked capo_call_passes(). */
-static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclComm_t handle, void *stream, int which,
-                                                       unsigned id, const struct capo_what *w, const void *caller,
-                                                       const void *frame)
+/* The long way: begin a recorded call on @handle (NULL: none). The caller has asked
+ * capo_call_passes(). */
+static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclComm_t handle,
+                                                       void *stream, int which, unsigned id,
+                                                       const struct capo_what *w,
+                                                       const void *caller, const void *frame)
 {
         if (!handle)
                 t->lib_of_none = capo_lib(t, which, caller);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that reach NCCL by dlopen + dlsym (vLLM, XGBoost, JAX) pass by every preload, and so do those that look up
- * libfabric by dlvsym (Intel MPI). So libcapo exports both functions, and answers for the names it wraps with its own
- * wrappers.
+ * Programs that reach NCCL by dlopen + dlsym (vLLM, XGBoost, JAX) pass by every preload, and so do
+ * those that look up libfabric by dlvsym (Intel MPI). So libcapo exports both functions, and
+ * answers for the names it wraps with its own wrappers.
  *
- * The real ones look at their return address (RTLD_NEXT, RTLD_DEFAULT and the error text depend on who asks), so
- * passing through must be a jump, not a call: the few instructions below keep the arguments, ask capo_dlsym_catch(),
- * and either return its answer or jump on. Calls arrive before any constructor has run.
+ * The real ones look at their return address (RTLD_NEXT, RTLD_DEFAULT and the error text depend on
+ * who asks), so passing through must be a jump, not a call: the few instructions below keep the
+ * arguments, ask capo_dlsym_catch(), and either return its answer or jump on. Calls arrive before
+ * any constructor has run.
  *
- * Probing for features stays honest. A handle gets a wrapper only when the real look-up succeeds and leads to an NCCL
- * or a libfabric. The global scope (RTLD_DEFAULT, RTLD_NEXT, dlopen(NULL)), where our exports are found anyway, has the
- * name only if some loaded object beside us does: programs that ask whether NCCL is there, and load their own where it
- * is not (nccl4py), are told what they are told without capo. A weak reference in a program is bound to us without
- * being asked for; nothing can be done about that here.
+ * Probing for features stays honest. A handle gets a wrapper only when the real look-up succeeds
+ * and leads to an NCCL or a libfabric. The global scope (RTLD_DEFAULT, RTLD_NEXT, dlopen(NULL)),
+ * where our exports are found anyway, has the name only if some loaded object beside us does:
+ * programs that ask whether NCCL is there, and load their own where it is not (nccl4py), are told
+ * what they are told without capo. A weak reference in a program is bound to us without being asked
+ * for; nothing can be done about that here.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -29,12 +31,14 @@
 #include "shim/nccl/real.h"
 #include "shim/record/start.h"
 
-void *capo_dlsym_catch(void *handle, const char *name, const char *version) __attribute__((visibility("hidden")));
+void *capo_dlsym_catch(void *handle, const char *name, const char *version)
+        __attribute__((visibility("hidden")));
 void *(*capo_dlsym_next)(void *handle, const char *name) __attribute__((visibility("hidden")));
-void *(*capo_dlvsym_next)(void *handle, const char *name, const char *version) __attribute__((visibility("hidden")));
+void *(*capo_dlvsym_next)(void *handle, const char *name, const char *version)
+        __attribute__((visibility("hidden")));
 
-/* What capo_dlsym_catch() answers for a name that is to be found nowhere (the code below knows it as 1); NULL: the real
- * function shall answer. */
+/* What capo_dlsym_catch() answers for a name that is to be found nowhere (the code below knows it
+ * as 1); NULL: the real function shall answer. */
 #define NOWHERE ((void *)1)
 
 /* version: what makes the third argument NULL for dlsym, which has two */
@@ -103,14 +107,15 @@ STUB("dlvsym", "");
 #error "dlsym needs a few instructions for this architecture"
 #endif
 
-/* As the settings table reads them; but here a process may not have called NCCL yet, and may never. */
+/* As the settings table reads them; but here a process may not have called NCCL yet, and may never.
+ */
 static bool wants_recording(void)
 {
         const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
 
         return dir && *dir &&
-               !(off &&
-                 (!strcmp(off, "1") || !strcasecmp(off, "yes") || !strcasecmp(off, "on") || !strcasecmp(off, "true")));
+               !(off && (!strcmp(off, "1") || !strcasecmp(off, "yes") || !strcasecmp(off, "on") ||
+                         !strcasecmp(off, "true")));
 }
 
 static void *find_nothing(void *handle, const char *name)
@@ -125,7 +130,8 @@ static void *nothing_versioned(void *handle, const char *name, const char *versi
 
 static int is_nccl(struct dl_phdr_info *info, size_t size, void *unused)
 {
-        return info->dlpi_name && (strstr(info->dlpi_name, "libnccl.so") || strstr(info->dlpi_name, "librccl.so"));
+        return info->dlpi_name &&
+               (strstr(info->dlpi_name, "libnccl.so") || strstr(info->dlpi_name, "librccl.so"));
 }
 
 /* Nothing was recorded, and there is an NCCL: nobody else would say why. */
@@ -133,8 +139,8 @@ __attribute__((destructor)) static void warn_unseen(void)
 {
         struct capo_object front;
 
-        if (atomic_load(&capo_life.state) == CAPO_SHIM_UNBORN && wants_recording() && capo_dlsym_front(&front) &&
-            dl_iterate_phdr(is_nccl, NULL))
+        if (atomic_load(&capo_life.state) == CAPO_SHIM_UNBORN && wants_recording() &&
+            capo_dlsym_front(&front) && dl_iterate_phdr(is_nccl, NULL))
                 capo_warn(
                         "no call of NCCL was seen: %s has a dlsym of its own and stands in front of libcapo.so, which should be "
                         "the first in LD_PRELOAD",
@@ -150,7 +156,8 @@ static void *in_global_scope(const char *name)
         return NOWHERE;
 }
 
-/* What must work before everything else: no library call until the name is one of NCCL's or libfabric's. */
+/* What must work before everything else: no library call until the name is one of NCCL's or
+ * libfabric's. */
 CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const char *version)
 {
         struct capo_nccl *copy;
@@ -159,17 +166,19 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
 
         if (__builtin_expect(!capo_dlsym_next, 0)) {
                 void *(*next)(void *, const char *) = capo_real_dlsym_address();
-                void *(*next_versioned)(void *, const char *, const char *) = capo_real_dlvsym_address();
+                void *(*next_versioned)(void *, const char *, const char *) =
+                        capo_real_dlvsym_address();
 
-                __atomic_store_n(&capo_dlvsym_next, next_versioned ? next_versioned : nothing_versioned,
+                __atomic_store_n(&capo_dlvsym_next,
+                                 next_versioned ? next_versioned : nothing_versioned,
                                  __ATOMIC_RELEASE);
                 __atomic_store_n(&capo_dlsym_next, next ? next : find_nothing, __ATOMIC_RELEASE);
         }
         if (!name)
                 return NULL;
         fabric = name[0] == 'f' && name[1] == 'i' && name[2] == '_' && capo_fi_wrapped(name);
-        if (!fabric && (version || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' || name[3] != 'l' ||
-                        !capo_wrapper_of(name, 0)))
+        if (!fabric && (version || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' ||
+                        name[3] != 'l' || !capo_wrapper_of(name, 0)))
                 return NULL;
         if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
                 return in_global_scope(name);

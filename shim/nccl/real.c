@@ -2,21 +2,22 @@
 /*
  * Finding the real functions. What ld.so does, tested with glibc 2.36:
  *
- *  1. The library was opened by dlopen with local scope (a Python extension that is linked to NCCL): our symbol is
- *     taken, because the global scope is searched first, but RTLD_NEXT finds nothing, because the real library is not
- *     in the global scope. This is the usual case.
+ *  1. The library was opened by dlopen with local scope (a Python extension that is linked to
+ *     NCCL): our symbol is taken, because the global scope is searched first, but RTLD_NEXT finds
+ *     nothing, because the real library is not in the global scope. This is the usual case.
  *  2. RTLD_NEXT works when the program itself is linked to NCCL.
  *  3. dlopen + dlsym(handle) passes by every preload; dlsym.c catches it.
- *  4. dlopen with RTLD_DEEPBIND and static linking with hidden symbols pass us by for good. A static NCCL with visible
- *     symbols does not, but has no libnccl.so.2 to ask for: only a walk finds it.
+ *  4. dlopen with RTLD_DEEPBIND and static linking with hidden symbols pass us by for good. A
+ *     static NCCL with visible symbols does not, but has no libnccl.so.2 to ask for: only a walk
+ *     finds it.
  *
  * So for code that called our wrapper, the copy it would have been bound to is looked for
  *      next     in the global scope behind us, as ld.so would
  *      caller   in the caller's own object and what that depends on, in ld.so's order
  *      noload   as libnccl.so.2, or AMD's librccl.so.1, if somebody has loaded that
  *      walk     in any loaded object that defines ncclCommInitRank
- *      dlopen   by loading one of these: only a program with a weak reference, bound to us although NCCL is not loaded,
- *               gets here
+ *      dlopen   by loading one of these: only a program with a weak reference, bound to us although
+ *               NCCL is not loaded, gets here
  * and remembered per caller. Copies are told apart by where they lie. Handles are never given back.
  */
 #include <dlfcn.h>
@@ -73,7 +74,8 @@ static int walk_step(struct dl_phdr_info *info, size_t size, void *cookie)
 {
         struct walk *w = cookie;
 
-        if (w->at++ < w->skip || !info->dlpi_name || !*info->dlpi_name || capo_own((const void *)info->dlpi_phdr))
+        if (w->at++ < w->skip || !info->dlpi_name || !*info->dlpi_name ||
+            capo_own((const void *)info->dlpi_phdr))
                 return 0;
         snprintf(w->path, sizeof w->path, "%s", info->dlpi_name);
         return 1;
@@ -97,8 +99,9 @@ static void *walk_objects(void)
 
 /* ---- copies ---- */
 
-/* Fill in the pointers: what @handle knows, else what answers for it. The handle's own order of search finds the copy
- * itself first; the pncclX twin serves where somebody removed the plain name. */
+/* Fill in the pointers: what @handle knows, else what answers for it. The handle's own order of
+ * search finds the copy itself first; the pncclX twin serves where somebody removed the plain name.
+ */
 static void resolve_functions(struct capo_nccl *copy, void *handle)
 {
         char twin[64];
@@ -118,8 +121,8 @@ static void resolve_functions(struct capo_nccl *copy, void *handle)
 #undef FIND
 }
 
-/* Functions a libnccl has that this capo does not know: calls of them are in no log. The names a program gives its own
- * functions, linked to NCCL, say nothing. */
+/* Functions a libnccl has that this capo does not know: calls of them are in no log. The names a
+ * program gives its own functions, linked to NCCL, say nothing. */
 struct strange {
         char names[400];
 };
@@ -171,7 +174,9 @@ void capo_nccl_tell(void)
                 capo_shim_info(path, "%s", copy->path);
                 capo_shim_info(how, "%s", copy->how);
                 if (copy->version)
-                        capo_shim_info(version, "%s", capo_nccl_text((uint32_t)copy->version, release, sizeof release));
+                        capo_shim_info(
+                                version, "%s",
+                                capo_nccl_text((uint32_t)copy->version, release, sizeof release));
                 if (*strange.names)
                         capo_shim_info(unknown, "%s", strange.names);
         }
@@ -240,7 +245,8 @@ bool capo_nccl_file(const char *path)
 {
         const char *file = capo_base_name(path);
 
-        return !strncmp(file, "libnccl", strlen("libnccl")) || !strncmp(file, "librccl", strlen("librccl"));
+        return !strncmp(file, "libnccl", strlen("libnccl")) ||
+               !strncmp(file, "librccl", strlen("librccl"));
 }
 
 static struct capo_nccl *look_up(const void *caller)
@@ -250,7 +256,8 @@ static struct capo_nccl *look_up(const void *caller)
         void *handle, *symbol;
 
         copy = capo_nccl_at(capo_real_dlsym(RTLD_NEXT, "ncclCommInitRank"), "next");
-        if (!copy && capo_object_of(caller, &o) && *o.path && (handle = dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD))) {
+        if (!copy && capo_object_of(caller, &o) && *o.path &&
+            (handle = dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD))) {
                 copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "caller");
                 if (!copy)
                         dlclose(handle);

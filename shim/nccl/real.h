@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NCCL libraries of this process and how they are found. All dlsym of NCCL names lives in real.c. */
+/* The NCCL libraries of this process and how they are found. All dlsym of NCCL names lives in
+ * real.c. */
 #ifndef CAPO_REAL_H
 #define CAPO_REAL_H
 
@@ -28,25 +29,27 @@ extern struct capo_nccl capo_nccl_copies[CAPO_NCCL_COPIES];
 /**
  * capo_nccl_of() - the NCCL that code at @caller would have been bound to without capo
  *
- * The order, and why, is in real.c. Remembered per caller. Never NULL: where there is none to be found the result's
- * pointers answer ncclInvalidUsage, and one line says so.
+ * The order, and why, is in real.c. Remembered per caller. Never NULL: where there is none to be
+ * found the result's pointers answer ncclInvalidUsage, and one line says so.
  */
 struct capo_nccl *capo_nccl_of(const void *caller);
 
 /**
- * capo_nccl_at() - the copy that lies at @symbol (as the real dlsym returned it), noted as found by @how
- * Return: NULL when its object is not an NCCL, is libcapo itself, or there are too many copies.
+ * capo_nccl_at() - the copy that lies at @symbol (as the real dlsym returned it), noted as found by
+ * @how Return: NULL when its object is not an NCCL, is libcapo itself, or there are too many
+ * copies.
  */
 struct capo_nccl *capo_nccl_at(const void *symbol, const char *how);
 
-/** capo_nccl_own() - does @address lie in NCCL's own code: in @lib, any other copy known, or a plugin of NCCL's? */
+/** capo_nccl_own() - does @address lie in NCCL's own code: in @lib, any other copy known, or a
+ * plugin of NCCL's? */
 bool capo_nccl_own(const struct capo_nccl *lib, const void *address);
 
 /** capo_nccl_file() - is the file @path called as NCCL, AMD's RCCL, or a plugin of theirs is? */
 bool capo_nccl_file(const char *path);
 
-/** capo_wrapper_of() - our wrapper of NCCL's @name for callers that hold a handle of copy @number; NULL when there is
- * none. (wrap_nccl.c) */
+/** capo_wrapper_of() - our wrapper of NCCL's @name for callers that hold a handle of copy @number;
+ * NULL when there is none. (wrap_nccl.c) */
 void *capo_wrapper_of(const char *name, int number);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seam to the plugins (capo/seam.h): what they ask of the call under way, and what they tell of it. */
+/* The seam to the plugins (capo/seam.h): what they ask of the call under way, and what they tell of
+ * it. */
 #include <string.h>
 
 #include "capo/seam.h"
@@ -11,8 +12,8 @@
 #include "shim/record/comms.h"
 
 /*
- * The communicator with @hash that the open group has calls of: this thread's, where several of its ranks are in the process. Without a
- * hash only where there is no other.
+ * The communicator with @hash that the open group has calls of: this thread's, where several of its
+ * ranks are in the process. Without a hash only where there is no other.
  */
 static struct capo_comm *of_group(struct capo_tls *t, uint64_t hash)
 {
@@ -33,8 +34,8 @@ static struct capo_comm *of_group(struct capo_tls *t, uint64_t hash)
         return capo_comm_by_hash(hash);
 }
 
-/* Of a group no member's own number counts but the last collective's: which calls come first, and of which other communicators, may differ
- * from rank to rank. */
+/* Of a group no member's own number counts but the last collective's: which calls come first, and
+ * of which other communicators, may differ from rank to rank. */
 static bool seam_current(uint64_t comm_hash, struct capo_seam_call *out)
 {
         struct capo_tls *t = &capo_tls;
@@ -63,24 +64,28 @@ static void seam_decided(uint16_t rule)
 }
 
 /*
- * Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and Broadcast, else elements.
- * All ranks of a communicator in one process (one thread driving several GPUs) have one hash, and their events come one
- * by one: each takes the next member that has not been told yet, whichever rank's it is. Where tags are told (v7) they are
- * equal: NCCL puts the calls of a group into an order of its own, and two of one size differ in nothing else.
+ * Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and
+ * Broadcast, else elements. All ranks of a communicator in one process (one thread driving several
+ * GPUs) have one hash, and their events come one by one: each takes the next member that has not
+ * been told yet, whichever rank's it is. Where tags are told (v7) they are equal: NCCL puts the
+ * calls of a group into an order of its own, and two of one size differ in nothing else.
  */
-static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, const struct capo_seam_ran *ran)
+static bool is_ran(const struct capo_record *m, const struct capo_comm *comm,
+                   const struct capo_seam_ran *ran)
 {
         enum capo_call_kind kind = capo_call_kind(m->call);
         uint64_t bytes = ran->count;
 
-        if (!(m->flags & CAPO_RECORD_MEMBER) || m->algo_proto || kind != capo_call_kind(ran->call) ||
+        if (!(m->flags & CAPO_RECORD_MEMBER) || m->algo_proto ||
+            kind != capo_call_kind(ran->call) ||
             (ran->tagged && !capo_tag_fits(ran->tag, m->gpu_ns)) ||
             (comm && m->comm != comm->id && !capo_comm_same(m->comm, ran->comm_hash)))
                 return false;
         if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_BROADCAST)
                 bytes *= capo_type_size(m->type);
-        if (comm && (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL ||
-                     kind == CAPO_KIND_GATHER || kind == CAPO_KIND_SCATTER))
+        if (comm &&
+            (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER ||
+             kind == CAPO_KIND_ALLTOALL || kind == CAPO_KIND_GATHER || kind == CAPO_KIND_SCATTER))
                 bytes *= comm->n_ranks;
         return m->bytes == bytes;
 }
@@ -89,12 +94,13 @@ static void seam_ran(const struct capo_seam_ran *ran)
 {
         struct capo_tls *t = &capo_tls;
         bool kernels = capo_shim_env()->kernel_time;
-        struct capo_comm *comm = kernels || t->group_depth ? capo_comm_by_hash(ran->comm_hash) : NULL;
+        struct capo_comm *comm =
+                kernels || t->group_depth ? capo_comm_by_hash(ran->comm_hash) : NULL;
         uint32_t nth = 0;
 
         if (kernels && comm &&
-            ran->algo_proto !=
-                    CAPO_KERNEL_COPY_ENGINE) /* counted whoever launches it: capo_seam.kernel will speak of the nth */
+            ran->algo_proto != CAPO_KERNEL_COPY_ENGINE) /* counted whoever launches it:
+                                                           capo_seam.kernel will speak of the nth */
                 nth = __atomic_add_fetch(&comm->n_ran, 1, __ATOMIC_RELAXED);
         if (!t->ready)
                 return;

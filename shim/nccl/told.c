@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin's init runs while its communicator is being made, so before capo knows the handle, and names no handle. What
- * it told is kept here, and a communicator takes what was told since its own init began: by its own thread if that
- * spoke, else (NCCL makes communicators of a group and non-blocking ones on threads of its own) the only one that fits
- * in size and rank. When several fit, unknown is better than wrong. Ranks of one communicator in one process share its
- * hash.
+ * A plugin's init runs while its communicator is being made, so before capo knows the handle, and
+ * names no handle. What it told is kept here, and a communicator takes what was told since its own
+ * init began: by its own thread if that spoke, else (NCCL makes communicators of a group and
+ * non-blocking ones on threads of its own) the only one that fits in size and rank. When several
+ * fit, unknown is better than wrong. Ranks of one communicator in one process share its hash.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -23,7 +23,8 @@ static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool matches_comm(const struct capo_seam_comm *told, const struct capo_comm *comm)
 {
-        return (told->n_ranks < 0 || comm->n_ranks == 0 || (uint32_t)told->n_ranks == comm->n_ranks) &&
+        return (told->n_ranks < 0 || comm->n_ranks == 0 ||
+                (uint32_t)told->n_ranks == comm->n_ranks) &&
                (told->rank < 0 || comm->rank < 0 || told->rank == comm->rank);
 }
 
@@ -89,7 +90,11 @@ static struct told *told_place(const struct capo_seam_comm *what)
                 if (tolds[i].when < oldest->when)
                         oldest = &tolds[i];
         }
-        *oldest = (struct told){.what = {.n_nodes = -1, .min_local = -1, .max_local = -1, .n_ranks = -1, .rank = -1}};
+        *oldest = (struct told){.what = {.n_nodes = -1,
+                                         .min_local = -1,
+                                         .max_local = -1,
+                                         .n_ranks = -1,
+                                         .rank = -1}};
         return oldest;
 }
 
@@ -114,8 +119,8 @@ void capo_comm_told(const struct capo_seam_comm *what)
         if (what->name)
                 snprintf(told->name, sizeof told->name, "%s", what->name);
         comm = what->comm_hash ? capo_comm_by_hash(what->comm_hash) : NULL;
-        if (comm && matches_comm(&told->what,
-                                 comm)) /* a non-blocking one that was claimed already, of which more is told now */
+        if (comm && matches_comm(&told->what, comm)) /* a non-blocking one that was claimed already,
+                                                        of which more is told now */
                 update_comm(comm, told);
         capo_unlock(&told_lock);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `capo run` names this library by its path, so that a process without the preload (an environment that reached the other
- * node without LD_PRELOAD) decides like all others. NCCL 2.27.3 takes no path and says nothing. There the name serves: ld.so
- * finds the preloaded library by its soname.
+ * `capo run` names this library by its path, so that a process without the preload (an environment
+ * that reached the other node without LD_PRELOAD) decides like all others. NCCL 2.27.3 takes no
+ * path and says nothing. There the name serves: ld.so finds the preloaded library by its soname.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -57,8 +57,8 @@ void capo_untuned_look(uint32_t n_ranks, int version)
         const char *plugin = getenv("NCCL_TUNER_PLUGIN");
         char release[16];
 
-        if (n_ranks < 2 || atomic_load_explicit(&was_loaded, memory_order_relaxed) || !plugin || !*plugin ||
-            !(*env->profile || *env->sweep) || !is_ours(plugin))
+        if (n_ranks < 2 || atomic_load_explicit(&was_loaded, memory_order_relaxed) || !plugin ||
+            !*plugin || !(*env->profile || *env->sweep) || !is_ours(plugin))
                 return;
         capo_warn_once(
                 "NCCL %s has not loaded the tuner that NCCL_TUNER_PLUGIN=%s names: it runs what it chooses itself",

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That NCCL loads the tuner in this library where `capo run` told it to, and that it is said where it did not. */
+/* That NCCL loads the tuner in this library where `capo run` told it to, and that it is said where
+ * it did not. */
 #ifndef CAPO_UNTUNED_H
 #define CAPO_UNTUNED_H
 
 #include <stdint.h>
 
 /**
- * capo_untuned_prevent() - before an NCCL of release @version (X*10000+Y*100+Z) reads its settings: one that takes plugins by
- * name only (nccl_facts.def, PLUGIN_NO_PATH) gets the name of this library in place of its path. Writes into the value in the
- * environment, which only gets shorter.
+ * capo_untuned_prevent() - before an NCCL of release @version (X*10000+Y*100+Z) reads its settings:
+ * one that takes plugins by name only (nccl_facts.def, PLUGIN_NO_PATH) gets the name of this
+ * library in place of its path. Writes into the value in the environment, which only gets shorter.
  */
 void capo_untuned_prevent(int version);
 
-/** capo_untuned_loaded() - the tuner in this library was asked to open a communicator: it was loaded. Any thread. */
+/** capo_untuned_loaded() - the tuner in this library was asked to open a communicator: it was
+ * loaded. Any thread. */
 void capo_untuned_loaded(void);
 
 /**
- * capo_untuned_look() - a communicator of @n_ranks, of an NCCL of release @version, is ready for calls: warns once per process
- * when it should be tuned and nobody asked the tuner.
+ * capo_untuned_look() - a communicator of @n_ranks, of an NCCL of release @version, is ready for
+ * calls: warns once per process when it should be tuned and nobody asked the tuner.
  */
 void capo_untuned_look(uint32_t n_ranks, int version);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wrappers. wrap_set.h makes one function per row of nccl_calls.def; it is included once for the names the dynamic
- * linker binds (which NCCL they lead to is decided per caller), and once per copy of NCCL for callers that asked dlsym
- * for a function of exactly that copy. Written by hand here is only what gives birth to a communicator, ends one, or
- * opens and closes groups.
+ * The wrappers. wrap_set.h makes one function per row of nccl_calls.def; it is included once for
+ * the names the dynamic linker binds (which NCCL they lead to is decided per caller), and once per
+ * copy of NCCL for callers that asked dlsym for a function of exactly that copy. Written by hand
+ * here is only what gives birth to a communicator, ends one, or opens and closes groups.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 #include "shim/record/left.h"
 #include "shim/record/recorder.h"
 
-/* Has the call this thread was in been left without a return? Asked by anybody but NCCL's own code, which is called by it. */
+/* Has the call this thread was in been left without a return? Asked by anybody but NCCL's own code,
+ * which is called by it. */
 static bool was_left(struct capo_tls *t, const void *frame)
 {
         const struct capo_site_entry *e;
@@ -32,17 +33,22 @@ static bool was_left(struct capo_tls *t, const void *frame)
 
 struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *caller)
 {
-        struct capo_nccl *lib = !t->inside ? NULL : t->comm && t->comm->lib ? t->comm->lib : t->lib_of_none;
+        struct capo_nccl *lib = !t->inside                ? NULL
+                                : t->comm && t->comm->lib ? t->comm->lib
+                                                          : t->lib_of_none;
 
         if (which >= 0)
                 return &capo_nccl_copies[which];
         if (!lib && capo_locked() && capo_nccl_copies[0].ncclGetVersion)
                 lib = &capo_nccl_copies[0];
-        /* NCCL's call of its own public name goes where the call came from; so does one that must not wait for a lock */
-        return lib && (capo_nccl_own(lib, caller) || capo_locked()) ? lib : capo_lib(t, which, caller);
+        /* NCCL's call of its own public name goes where the call came from; so does one that must
+         * not wait for a lock */
+        return lib && (capo_nccl_own(lib, caller) || capo_locked()) ? lib
+                                                                    : capo_lib(t, which, caller);
 }
 
-bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame, struct capo_nccl **into)
+bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame,
+                      struct capo_nccl **into)
 {
         if (unlikely(t->inside)) {
                 *into = capo_lib_within(t, which, caller);
@@ -50,14 +56,16 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
                         return true;
                 if (!was_left(t, frame)) { /* a signal's handler */
                         if (capo_seg.header)
-                                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+                                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1,
+                                                          memory_order_relaxed);
                         return true;
                 }
                 capo_call_left(t);
         }
         t->caller = caller;
         t->inside = frame;
-        atomic_signal_fence(memory_order_seq_cst); /* what a handler calls from here on meets no lock of ours */
+        atomic_signal_fence(
+                memory_order_seq_cst); /* what a handler calls from here on meets no lock of ours */
         if (capo_recording(t)) {
                 t->caller = caller;
                 t->inside = frame; /* which a child that was made by clone() has just forgotten */
@@ -68,36 +76,37 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
         return true;
 }
 
-/* The long way of each call that the table records: nested, or of a thread that does not record, or not like the last. */
+/* The long way of each call that the table records: nested, or of a thread that does not record, or
+ * not like the last. */
 #define PARAMS(...) (int which, const void *caller, const void *frame, __VA_ARGS__)
-#define CALL(name, params, args, id, comm_, stream_, ...)                                                         \
-        static __attribute__((noinline, cold)) ncclResult_t rare_##name PARAMS params                             \
-        {                                                                                                         \
-                const struct capo_what what = {__VA_ARGS__};                                                      \
-                struct capo_tls *t = &capo_tls;                                                                   \
-                struct capo_nccl *into;                                                                           \
-                struct capo_record *r;                                                                            \
-                ncclResult_t rc;                                                                                  \
-                                                                                                                  \
-                if (capo_call_passes(t, which, caller, frame, &into))                                             \
-                        return capo_steer_unrecorded(t, into, (void *)comm_)->name args;                          \
-                if (what.config)                                                                                  \
-                        capo_config_take(t, what.config);                                                         \
-                r = capo_call_begin_rare(t, (void *)comm_, (void *)stream_, which, CAPO_CALL_##id, &what, caller, \
-                                         frame);                                                                  \
-                rc = (t->comm->into ? t->comm->into : t->lib_of_none)->name args;                                 \
-                capo_call_end(t, r, capo_clock_ticks(), rc, what.other, (void *)stream_);                         \
-                t->config = NULL;                                                                                 \
-                t->tag = 0;                                                                                       \
-                return rc;                                                                                        \
+#define CALL(name, params, args, id, comm_, stream_, ...)                                          \
+        static __attribute__((noinline, cold)) ncclResult_t rare_##name PARAMS params              \
+        {                                                                                          \
+                const struct capo_what what = {__VA_ARGS__};                                       \
+                struct capo_tls *t = &capo_tls;                                                    \
+                struct capo_nccl *into;                                                            \
+                struct capo_record *r;                                                             \
+                ncclResult_t rc;                                                                   \
+                                                                                                   \
+                if (capo_call_passes(t, which, caller, frame, &into))                              \
+                        return capo_steer_unrecorded(t, into, (void *)comm_)->name args;           \
+                if (what.config)                                                                   \
+                        capo_config_take(t, what.config);                                          \
+                r = capo_call_begin_rare(t, (void *)comm_, (void *)stream_, which, CAPO_CALL_##id, \
+                                         &what, caller, frame);                                    \
+                rc = (t->comm->into ? t->comm->into : t->lib_of_none)->name args;                  \
+                capo_call_end(t, r, capo_clock_ticks(), rc, what.other, (void *)stream_);          \
+                t->config = NULL;                                                                  \
+                t->tag = 0;                                                                        \
+                return rc;                                                                         \
         }
 #define HAND(name, params, args)
 #define PASS(type, name, params, args, missing)
 #include "capo/nccl_calls.def"
 
 /* The record of a call that is neither a collective nor p2p, made by hand. */
-static void put_record(struct capo_tls *t, unsigned id, const struct capo_comm *comm, uint64_t begin,
-                       ncclResult_t result, const void *caller, const void *frame)
+static void put_record(struct capo_tls *t, unsigned id, const struct capo_comm *comm,
+                       uint64_t begin, ncclResult_t result, const void *caller, const void *frame)
 {
         struct capo_record r = {
                 .t_begin = begin,
@@ -117,7 +126,8 @@ static void put_record(struct capo_tls *t, unsigned id, const struct capo_comm *
         capo_record_put(t, r);
 }
 
-/* Where put_record() will put it: a stranger sees what it is in (core/log/unfinished.h). A group tells by its members. */
+/* Where put_record() will put it: a stranger sees what it is in (core/log/unfinished.h). A group
+ * tells by its members. */
 static void show_record(struct capo_tls *t)
 {
         if (t->head < t->limit || capo_ring_room(t))
@@ -125,7 +135,8 @@ static void show_record(struct capo_tls *t)
 }
 
 /* Into the real library and out: between these two nothing is recorded on this thread. */
-static uint64_t enter_nccl(struct capo_tls *t, struct capo_nccl *lib, struct capo_comm *comm, unsigned id)
+static uint64_t enter_nccl(struct capo_tls *t, struct capo_nccl *lib, struct capo_comm *comm,
+                           unsigned id)
 {
         t->lib_of_none = lib;
         t->comm_before = t->comm;
@@ -167,12 +178,14 @@ static void leave_nccl(struct capo_tls *t)
 
 static struct capo_birth birth_of(ncclComm_t *where, struct capo_nccl *lib)
 {
-        return (struct capo_birth){.where = where, .lib = lib, .rank = -1, .n_ranks = -1, .device = -1, .color = -1};
+        return (struct capo_birth){
+                .where = where, .lib = lib, .rank = -1, .n_ranks = -1, .device = -1, .color = -1};
 }
 
-/* One without a parent; @id NULL: not known. @grown: neither its new ranks nor its old ones can say what NCCL's hash of it will be. */
-static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, const ncclUniqueId *id, int n_ranks,
-                                  int rank, const ncclConfig_t *config, bool grown)
+/* One without a parent; @id NULL: not known. @grown: neither its new ranks nor its old ones can say
+ * what NCCL's hash of it will be. */
+static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, const ncclUniqueId *id,
+                                  int n_ranks, int rank, const ncclConfig_t *config, bool grown)
 {
         struct capo_birth birth = birth_of(where, lib);
 
@@ -185,11 +198,14 @@ static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, cons
         return birth;
 }
 
-enum { COLOR_SHRINK = -1000001, COLOR_GROW = -1000002 }; /* no colour of a split: those are not negative */
+enum {
+        COLOR_SHRINK = -1000001,
+        COLOR_GROW = -1000002
+}; /* no colour of a split: those are not negative */
 
 /* Split, Shrink and Grow: a child of @parent. @n_ranks: -1 not known. */
-static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, int color, int n_ranks,
-                                  const ncclConfig_t *config)
+static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, int color,
+                                  int n_ranks, const ncclConfig_t *config)
 {
         struct capo_birth birth = birth_of(where, parent->lib);
 
@@ -197,28 +213,32 @@ static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, i
         birth.apart = parent->apart || color == COLOR_GROW;
         birth.uid = capo_uid_child(parent->uid, parent->children++, color);
         if (color >= 0) /* a split: what a shrink's and a grow's is, is not worked out */
-                birth.nccl_hash = capo_steer_hash_split(parent->nccl_hash, (int)parent->children, color);
+                birth.nccl_hash =
+                        capo_steer_hash_split(parent->nccl_hash, (int)parent->children, color);
         birth.color = color < 0 ? -1 : color;
         birth.n_ranks = n_ranks;
         capo_comm_config(&birth, config);
         return birth;
 }
 
-static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const void *frame, ncclUniqueId *uniqueId)
+static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const void *frame,
+                                         ncclUniqueId *uniqueId)
 {
         struct capo_tls *t = &capo_tls;
         ncclResult_t rc = capo_lib_within(t, which, caller)->ncclGetUniqueId(uniqueId);
 
         if (rc == ncclSuccess && uniqueId) {
-                t->unique_hash = capo_uid_of(uniqueId); /* ncclCommInitAll makes its id through here */
+                t->unique_hash =
+                        capo_uid_of(uniqueId); /* ncclCommInitAll makes its id through here */
                 t->unique_nccl = capo_steer_hash(uniqueId);
         }
         return rc;
 }
 
 /* The common end of everything that makes a communicator. */
-static ncclResult_t finish_new_comm(struct capo_tls *t, const struct capo_birth *birth, unsigned id, uint64_t begin,
-                                    ncclResult_t rc, const void *caller, const void *frame)
+static ncclResult_t finish_new_comm(struct capo_tls *t, const struct capo_birth *birth, unsigned id,
+                                    uint64_t begin, ncclResult_t rc, const void *caller,
+                                    const void *frame)
 {
         struct capo_comm *comm;
 
@@ -256,14 +276,17 @@ static void show_birth(struct capo_tls *t, const struct capo_birth *birth)
                 show_birth(t, &birth);                                                             \
                 return finish_new_comm(t, &birth, id, begin, birth.lib->name args, caller, frame); \
         }
-BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank),
-      (comm, nranks, commId, rank), first_of(lib, comm, &commId, nranks, rank, NULL, false))
+BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true,
+      (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank), (comm, nranks, commId, rank),
+      first_of(lib, comm, &commId, nranks, rank, NULL, false))
 BIRTH(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
-      (comm, nranks, commId, rank, config), first_of(lib, comm, &commId, nranks, rank, config, false))
+      (comm, nranks, commId, rank, config),
+      first_of(lib, comm, &commId, nranks, rank, config, false))
 /* the same ids in the same order on every rank */
 BIRTH(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
-      (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds, ncclConfig_t *config),
+      (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
+       ncclConfig_t *config),
       (newcomm, nranks, myrank, nId, commIds, config),
       first_of(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
 #define PARENT capo_comm_find(t, comm, which, caller)
@@ -271,20 +294,21 @@ BIRTH(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
       (comm, color, key, newcomm, config), child_of(PARENT, newcomm, color, -1, config))
 BIRTH(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
-      (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm, ncclConfig_t *config,
-       int shrinkFlags),
+      (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
+       ncclConfig_t *config, int shrinkFlags),
       (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
       child_of(PARENT, newcomm, COLOR_SHRINK, -1, config))
 /* a new rank has no parent */
 BIRTH(ncclCommGrow, CAPO_CALL_COMMGROW, true,
-      (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm, ncclConfig_t *config),
+      (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
+       ncclConfig_t *config),
       (comm, nRanks, uniqueId, rank, newcomm, config),
       comm ? child_of(PARENT, newcomm, COLOR_GROW, nRanks, config)
            : first_of(lib, newcomm, uniqueId, nRanks, rank, config, true))
 #undef PARENT
 
-static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame, ncclComm_t *comm, int ndev,
-                                         const int *devlist)
+static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame,
+                                         ncclComm_t *comm, int ndev, const int *devlist)
 {
         struct capo_tls *t = &capo_tls;
         struct capo_comm *first = NULL;
@@ -301,7 +325,9 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         begin = enter_nccl(t, lib, NULL, CAPO_CALL_COMMINIT);
         rc = lib->ncclCommInitAll(comm, ndev, devlist);
         leave_nccl(t);
-        birth.uid = t->unique_hash ? t->unique_hash : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
+        birth.uid = t->unique_hash
+                            ? t->unique_hash
+                            : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
         birth.nccl_hash = t->unique_nccl;
         birth.n_ranks = ndev;
         capo_comm_config(&birth, NULL);
@@ -320,40 +346,43 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
 }
 
 /* The end of a communicator, or the beginning of it. */
-#define ENDING(name, id, dies, aborted)                                                                    \
-        static ncclResult_t hand_##name(int which, const void *caller, const void *frame, ncclComm_t comm) \
-        {                                                                                                  \
-                struct capo_tls *t = &capo_tls;                                                            \
-                struct capo_nccl *into;                                                                    \
-                struct capo_comm *c;                                                                       \
-                ncclResult_t rc;                                                                           \
-                uint64_t begin;                                                                            \
-                                                                                                           \
-                if (!comm || !(c = capo_comm_known(comm)))                                                 \
-                        return capo_lib_within(t, which, caller)->name(comm);                              \
-                if (capo_call_passes(t, which, caller, frame, &into))                                      \
-                        return into->name(comm);                                                           \
-                begin = enter_nccl(t, c->lib, c, id);                                                      \
-                rc = c->lib->name(comm);                                                                   \
-                leave_nccl(t);                                                                             \
-                put_record(t, id, c, begin, rc, caller, frame);                                            \
-                if ((dies) && (rc == ncclSuccess || rc == ncclInProgress))                                 \
-                        capo_comm_died(c, aborted);                                                        \
-                return finish_call(t, rc);                                                                 \
+#define ENDING(name, id, dies, aborted)                                                   \
+        static ncclResult_t hand_##name(int which, const void *caller, const void *frame, \
+                                        ncclComm_t comm)                                  \
+        {                                                                                 \
+                struct capo_tls *t = &capo_tls;                                           \
+                struct capo_nccl *into;                                                   \
+                struct capo_comm *c;                                                      \
+                ncclResult_t rc;                                                          \
+                uint64_t begin;                                                           \
+                                                                                          \
+                if (!comm || !(c = capo_comm_known(comm)))                                \
+                        return capo_lib_within(t, which, caller)->name(comm);             \
+                if (capo_call_passes(t, which, caller, frame, &into))                     \
+                        return into->name(comm);                                          \
+                begin = enter_nccl(t, c->lib, c, id);                                     \
+                rc = c->lib->name(comm);                                                  \
+                leave_nccl(t);                                                            \
+                put_record(t, id, c, begin, rc, caller, frame);                           \
+                if ((dies) && (rc == ncclSuccess || rc == ncclInProgress))                \
+                        capo_comm_died(c, aborted);                                       \
+                return finish_call(t, rc);                                                \
         }
 ENDING(ncclCommFinalize, CAPO_CALL_COMMFINALIZE, false, false)
 ENDING(ncclCommDestroy, CAPO_CALL_COMMDESTROY, true, false)
 ENDING(ncclCommAbort, CAPO_CALL_COMMABORT, true, true)
 
 /* Asked over and over for non-blocking communicators, by NCCL itself too. */
-static ncclResult_t hand_ncclCommGetAsyncError(int which, const void *caller, const void *frame, ncclComm_t comm,
-                                               ncclResult_t *asyncError)
+static ncclResult_t hand_ncclCommGetAsyncError(int which, const void *caller, const void *frame,
+                                               ncclComm_t comm, ncclResult_t *asyncError)
 {
         struct capo_tls *t = &capo_tls;
-        ncclResult_t rc = capo_lib_within(t, which, caller)->ncclCommGetAsyncError(comm, asyncError);
+        ncclResult_t rc =
+                capo_lib_within(t, which, caller)->ncclCommGetAsyncError(comm, asyncError);
 
-        if (unlikely(atomic_load_explicit(&capo_comms_pending, memory_order_relaxed)) && rc == ncclSuccess &&
-            !t->inside && asyncError && *asyncError == ncclSuccess && capo_recording(t)) {
+        if (unlikely(atomic_load_explicit(&capo_comms_pending, memory_order_relaxed)) &&
+            rc == ncclSuccess && !t->inside && asyncError && *asyncError == ncclSuccess &&
+            capo_recording(t)) {
                 struct capo_comm *c = capo_comm_known(comm);
 
                 if (c && c->pending)
@@ -385,9 +414,11 @@ static ncclResult_t end_of(struct capo_nccl *lib, bool simulate, ncclSimInfo_t *
         return simulate ? lib->ncclGroupSimulateEnd(sim) : lib->ncclGroupEnd();
 }
 
-/* Both ways to end a group. To simulate it makes none of its calls; but NCCL makes them where it is given no place for its answer, and
- * where communicators do not block, which it then says (group.cc, 2.22.3 to 2.30.7). */
-static ncclResult_t group_end(int which, const void *caller, const void *frame, bool simulate, ncclSimInfo_t *sim)
+/* Both ways to end a group. To simulate it makes none of its calls; but NCCL makes them where it is
+ * given no place for its answer, and where communicators do not block, which it then says
+ * (group.cc, 2.22.3 to 2.30.7). */
+static ncclResult_t group_end(int which, const void *caller, const void *frame, bool simulate,
+                              ncclSimInfo_t *sim)
 {
         struct capo_tls *t = &capo_tls;
         struct capo_group_gpu gpu;
@@ -407,9 +438,11 @@ static ncclResult_t group_end(int which, const void *caller, const void *frame, 
                 return finish_call(t, rc);
         }
         gpu.n = 0;
-        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_acquire)) && t->group_members && !sim)
+        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_acquire)) &&
+            t->group_members && !sim)
                 capo_group_time(t, &gpu);
-        atomic_store_explicit(&t->ring->closing, enter_nccl(t, lib, NULL, CAPO_CALL_GROUP), memory_order_relaxed);
+        atomic_store_explicit(&t->ring->closing, enter_nccl(t, lib, NULL, CAPO_CALL_GROUP),
+                              memory_order_relaxed);
         rc = end_of(lib, simulate, sim);
         atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
         restore_comm(t);
@@ -428,7 +461,8 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
         return group_end(which, caller, frame, false, NULL);
 }
 
-static ncclResult_t hand_ncclGroupSimulateEnd(int which, const void *caller, const void *frame, ncclSimInfo_t *simInfo)
+static ncclResult_t hand_ncclGroupSimulateEnd(int which, const void *caller, const void *frame,
+                                              ncclSimInfo_t *simInfo)
 {
         return group_end(which, caller, frame, true, simInfo);
 }
@@ -466,7 +500,10 @@ void *capo_wrapper_of(const char *name, int number)
                 const char *name;
                 void *wrapper[CAPO_NCCL_COPIES];
         } rows[] = {
-#define ROW(name)                                       {#name, {(void *)copy0_##name, (void *)copy1_##name, (void *)copy2_##name, (void *)copy3_##name}},
+#define ROW(name)                                                           \
+        {#name,                                                             \
+         {(void *)copy0_##name, (void *)copy1_##name, (void *)copy2_##name, \
+          (void *)copy3_##name}},
 #define CALL(name, params, args, id, comm, stream, ...) ROW(name)
 #define HAND(name, params, args)                        ROW(name)
 #define PASS(type, name, params, args, missing)         ROW(name)

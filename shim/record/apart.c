@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two steps. The thread makes a child whose end is told to nobody (clone() without an exit signal, so that only __WCLONE finds
- * it), that one makes another in the same way, which executes the program, and ends; so the program has no parent here. Both
- * share our memory, and we stand still until they are through: they touch nothing but their stack and the structure below.
+ * Two steps. The thread makes a child whose end is told to nobody (clone() without an exit signal,
+ * so that only __WCLONE finds it), that one makes another in the same way, which executes the
+ * program, and ends; so the program has no parent here. Both share our memory, and we stand still
+ * until they are through: they touch nothing but their stack and the structure below.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,9 @@
 enum { STACK = 32 << 10 };
 
 /*
- * glibc's clone() by the name that nobody puts another in front of. The thread sanitizer's own takes the child for a fork()'s, and
- * as the memory is shared, marks the thread here as one whose locks it need not follow any more.
+ * glibc's clone() by the name that nobody puts another in front of. The thread sanitizer's own
+ * takes the child for a fork()'s, and as the memory is shared, marks the thread here as one whose
+ * locks it need not follow any more.
  */
 int plain_clone(int (*run)(void *), void *stack, int flags, void *arg, ...) __asm__("__clone");
 
@@ -56,7 +58,8 @@ static void no_handlers(void)
         sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* False: one of them is not to be had. The program does not begin then: it would speak where the job does. */
+/* False: one of them is not to be had. The program does not begin then: it would speak where the
+ * job does. */
 static bool only_these_files(const char *out)
 {
         int null = open("/dev/null", O_RDWR), file = open(out, O_WRONLY | O_TRUNC | O_NOFOLLOW);
@@ -97,8 +100,10 @@ static CAPO_UNSANITIZED int run_child(void *arg)
 
 int capo_apart(char *const argv[], char *const envp[], const char *out, unsigned seconds)
 {
-        char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-        struct plan p = {.argv = argv, .envp = envp, .out = out, .seconds = seconds, .stack = stacks};
+        char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        struct plan p = {
+                .argv = argv, .envp = envp, .out = out, .seconds = seconds, .stack = stacks};
         sigset_t all, before;
         pid_t child;
 

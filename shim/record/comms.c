@@ -12,8 +12,8 @@
 
 static _Atomic(struct capo_comm *) chains[CHAINS];
 /*
- * Those that a plugin told of, by NCCL's hash. A plugin tells under another lock than the one under which communicators
- * come and go, so these chains have their own.
+ * Those that a plugin told of, by NCCL's hash. A plugin tells under another lock than the one under
+ * which communicators come and go, so these chains have their own.
  */
 static _Atomic(struct capo_comm *) by_hash[256];
 static pthread_mutex_t hash_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,7 +51,8 @@ static uint64_t hash_of(const struct capo_comm *comm)
 
 struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
 {
-        struct capo_comm *likely_ones[] = {capo_tls.comm, capo_tls.comm_before, capo_tls.group_comm};
+        struct capo_comm *likely_ones[] = {capo_tls.comm, capo_tls.comm_before,
+                                           capo_tls.group_comm};
 
         if (!comm_hash)
                 return NULL;
@@ -59,8 +60,8 @@ struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
                 if (likely_ones[i] && hash_of(likely_ones[i]) == comm_hash)
                         return likely_ones[i];
         }
-        for (struct capo_comm *c =
-                     atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
+        for (struct capo_comm *c = atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)],
+                                                        memory_order_acquire);
              c; c = __atomic_load_n(&c->next_by_hash, __ATOMIC_ACQUIRE)) {
                 if (hash_of(c) == comm_hash && __atomic_load_n(&c->handle, __ATOMIC_RELAXED))
                         return c;
@@ -70,8 +71,8 @@ struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
 
 bool capo_comm_same(uint16_t id, uint64_t comm_hash)
 {
-        for (struct capo_comm *c =
-                     atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
+        for (struct capo_comm *c = atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)],
+                                                        memory_order_acquire);
              c; c = __atomic_load_n(&c->next_by_hash, __ATOMIC_ACQUIRE)) {
                 if (c->id == id)
                         return hash_of(c) == comm_hash;
@@ -83,15 +84,19 @@ void capo_comm_enter(struct capo_comm *comm)
 {
         _Atomic(struct capo_comm *) *chain = &chains[chain_of(comm->handle)];
 
-        __atomic_store_n(&comm->next, atomic_load_explicit(chain, memory_order_relaxed), __ATOMIC_RELEASE);
+        __atomic_store_n(&comm->next, atomic_load_explicit(chain, memory_order_relaxed),
+                         __ATOMIC_RELEASE);
         atomic_store_explicit(chain, comm, memory_order_release);
 }
 
-/* Take @comm out of the chain that begins at @chain; @next: where in an entry the next one stands. */
-static void unchain_comm(_Atomic(struct capo_comm *) *chain, const struct capo_comm *comm, size_t next)
+/* Take @comm out of the chain that begins at @chain; @next: where in an entry the next one stands.
+ */
+static void unchain_comm(_Atomic(struct capo_comm *) *chain, const struct capo_comm *comm,
+                         size_t next)
 {
 #define NEXT(c) (struct capo_comm **)((char *)(c) + next)
-        struct capo_comm *c = atomic_load_explicit(chain, memory_order_relaxed), *after = *NEXT(comm);
+        struct capo_comm *c = atomic_load_explicit(chain, memory_order_relaxed),
+                         *after = *NEXT(comm);
 
         if (c == comm) {
                 atomic_store_explicit(chain, after, memory_order_release);
@@ -133,7 +138,8 @@ void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash)
         capo_lock(&hash_lock);
         if (!comm->comm_hash && comm->handle) {
                 __atomic_store_n(&comm->comm_hash, hash, __ATOMIC_RELAXED);
-                __atomic_store_n(&comm->next_by_hash, atomic_load_explicit(chain, memory_order_relaxed),
+                __atomic_store_n(&comm->next_by_hash,
+                                 atomic_load_explicit(chain, memory_order_relaxed),
                                  __ATOMIC_RELEASE);
                 atomic_store_explicit(chain, comm, memory_order_release);
         }
@@ -147,8 +153,11 @@ static struct capo_seg_comm *log_entry(const struct capo_comm *comm)
 
 struct capo_comm *capo_comm_numbered(uint16_t id)
 {
-        const struct capo_seg_comm *entry = id ? capo_area_at(&capo_seg, CAPO_AREA_COMMS, id - 1) : NULL;
-        struct capo_comm *comm = entry && entry->log.handle ? capo_comm_known((const void *)entry->log.handle) : NULL;
+        const struct capo_seg_comm *entry =
+                id ? capo_area_at(&capo_seg, CAPO_AREA_COMMS, id - 1) : NULL;
+        struct capo_comm *comm = entry && entry->log.handle
+                                         ? capo_comm_known((const void *)entry->log.handle)
+                                         : NULL;
 
         return comm && comm->id == id ? comm : NULL;
 }
@@ -178,7 +187,8 @@ static uint16_t new_id(void)
         }
         capo_unlock(&capo_seg.lock);
         if (!id)
-                capo_warn_once("no memory for another communicator; its calls are recorded without one");
+                capo_warn_once(
+                        "no memory for another communicator; its calls are recorded without one");
         return id;
 }
 
@@ -197,7 +207,8 @@ bool capo_comm_name_id(struct capo_comm *comm)
                 comm->id = new_id();
                 return false;
         }
-        capo_warn_once("more than %u communicators: from here on those of one size share a number", OF_ONE);
+        capo_warn_once("more than %u communicators: from here on those of one size share a number",
+                       OF_ONE);
         comm->uid = 0;
         for (unsigned i = 0; i < n_alike; i++) {
                 const struct alike *a = &alikes[i];
@@ -210,7 +221,8 @@ bool capo_comm_name_id(struct capo_comm *comm)
         }
         comm->id = new_id();
         if (comm->id && n_alike < N_ELEMENTS(alikes))
-                alikes[n_alike++] = (struct alike){comm->lib, comm->n_ranks, comm->rank, comm->device, comm->id};
+                alikes[n_alike++] = (struct alike){comm->lib, comm->n_ranks, comm->rank,
+                                                   comm->device, comm->id};
         return false;
 }
 
@@ -240,7 +252,8 @@ static struct capo_comm *alloc_comm(void)
 
 struct capo_comm *capo_comm_new(const struct capo_comm *what)
 {
-        const size_t from = offsetof(struct capo_comm, lib), to = offsetof(struct capo_comm, comm_hash);
+        const size_t from = offsetof(struct capo_comm, lib),
+                     to = offsetof(struct capo_comm, comm_hash);
         struct capo_comm *comm = alloc_comm();
 
         if (!comm)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a call asked for by its config (NCCL 2.31). The record has no room for it, and need not have: such calls are made
- * from few places, each of which asks for the same every time. Only the profiler's tag may differ from call to call. The
- * first 64 tags of a process make places of their own; a program that numbers its calls gets one place for the rest,
- * which says that there were many.
+ * What a call asked for by its config (NCCL 2.31). The record has no room for it, and need not
+ * have: such calls are made from few places, each of which asks for the same every time. Only the
+ * profiler's tag may differ from call to call. The first 64 tags of a process make places of their
+ * own; a program that numbers its calls gets one place for the rest, which says that there were
+ * many.
  */
 #include <limits.h>
 #include <stdarg.h>
@@ -22,10 +23,12 @@ static _Atomic uint64_t tags[N_TAGS];
 /* Is @tag one of the process's first? */
 static bool told_by_itself(uint64_t tag)
 {
-        for (unsigned i = 0, at = (unsigned)(tag * 0x9e3779b97f4a7c15u >> 58); i < 4; i++, at = (at + 1) % N_TAGS) {
+        for (unsigned i = 0, at = (unsigned)(tag * 0x9e3779b97f4a7c15u >> 58); i < 4;
+             i++, at = (at + 1) % N_TAGS) {
                 uint64_t there = atomic_load_explicit(&tags[at], memory_order_relaxed);
 
-                if (!there && atomic_compare_exchange_strong_explicit(&tags[at], &there, tag, memory_order_relaxed,
+                if (!there && atomic_compare_exchange_strong_explicit(&tags[at], &there, tag,
+                                                                      memory_order_relaxed,
                                                                       memory_order_relaxed))
                         there = tag;
                 if (there == tag)
@@ -35,7 +38,8 @@ static bool told_by_itself(uint64_t tag)
 }
 
 /* What of a config can be read: the caller's NCCL may know less of it, or more. */
-#define HAS(config, field) ((config)->size >= offsetof(ncclCollConfig_t, field) + sizeof((ncclCollConfig_t *)0)->field)
+#define HAS(config, field) \
+        ((config)->size >= offsetof(ncclCollConfig_t, field) + sizeof((ncclCollConfig_t *)0)->field)
 
 struct asked {
         int numbers[6]; /* in the order of `names`; INT_MIN not set */
@@ -78,13 +82,15 @@ void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config)
                 return;
         t->config = config;
         t->tag = config->userProfilerTag;
-        t->config_hash = XXH3_64bits_withSeed(a.algorithms, a.n_algorithms,
-                                              XXH3_64bits_withSeed(a.numbers, sizeof a.numbers, a.tag));
+        t->config_hash =
+                XXH3_64bits_withSeed(a.algorithms, a.n_algorithms,
+                                     XXH3_64bits_withSeed(a.numbers, sizeof a.numbers, a.tag));
 }
 
 /* " NAME=VALUE" behind what there is; false when it does not fit. */
-__attribute__((format(printf, 4, 5))) static bool append_setting(char *text, unsigned room, unsigned *n,
-                                                                 const char *format, ...)
+__attribute__((format(printf, 4, 5))) static bool append_setting(char *text, unsigned room,
+                                                                 unsigned *n, const char *format,
+                                                                 ...)
 {
         va_list args;
         int wrote;
@@ -106,19 +112,21 @@ unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned r
         if (!config || !read_config(config, &a) || !append_setting(text, room, &n, "config:"))
                 return 0;
         from = n + (unsigned)strlen(" algSelection=");
-        if (a.n_algorithms && !append_setting(text, room, &n, " algSelection=%.*s", (int)a.n_algorithms, a.algorithms))
+        if (a.n_algorithms && !append_setting(text, room, &n, " algSelection=%.*s",
+                                              (int)a.n_algorithms, a.algorithms))
                 return 0;
         for (unsigned i = from; i < n; i++) { /* one line, and words with blanks between */
                 if (text[i] <= ' ' || text[i] > '~')
                         text[i] = '_';
         }
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (a.numbers[i] != INT_MIN && !append_setting(text, room, &n, " %s=%d", names[i], a.numbers[i]))
+                if (a.numbers[i] != INT_MIN &&
+                    !append_setting(text, room, &n, " %s=%d", names[i], a.numbers[i]))
                         return 0;
         }
-        if (a.tag == UINT64_MAX
-                    ? !append_setting(text, room, &n, " userProfilerTag=many")
-                    : a.tag && !append_setting(text, room, &n, " userProfilerTag=%llu", (unsigned long long)a.tag))
+        if (a.tag == UINT64_MAX ? !append_setting(text, room, &n, " userProfilerTag=many")
+                                : a.tag && !append_setting(text, room, &n, " userProfilerTag=%llu",
+                                                           (unsigned long long)a.tag))
                 return 0;
         return append_setting(text, room, &n, "\n") ? n : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What recording costs in this process: the hot path itself, run on the drain thread with a ring of its own, around a
- * call that does nothing; less the same call bare. The median of batches, so that one interrupt does not count.
+ * What recording costs in this process: the hot path itself, run on the drain thread with a ring of
+ * its own, around a call that does nothing; less the same call bare. The median of batches, so that
+ * one interrupt does not count.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,7 +19,8 @@ static __attribute__((noinline)) ncclResult_t call_bare(void *comm)
         return ncclSuccess;
 }
 
-static __attribute__((noinline)) ncclResult_t call_recorded(struct capo_tls *t, struct capo_comm *comm)
+static __attribute__((noinline)) ncclResult_t call_recorded(struct capo_tls *t,
+                                                            struct capo_comm *comm)
 {
         const struct capo_what what = {.count = 1, .type = 7, .op = 0, .peer = -1};
         const void *caller = __builtin_return_address(0), *frame = __builtin_frame_address(0);

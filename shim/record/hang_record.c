@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who asks for the verdict. The folder of the logs is what ranks share, and hang.txt in it is both the verdict and the word that
- * there is one: it is made (O_EXCL) by the first rank whose turn comes, rank 0 at once, the others later and only where nobody has.
- * The others see that it is new, look every few seconds for that, and write what they stand in as well: the one who holds all up is
- * in host code and would see no hang. After the time that takes, whoever made it starts `capo hang FOLDER`, which finds the ranks of
- * its own node in memory and those of other nodes by their frames. The engine that judges is no part of the job.
+ * Who asks for the verdict. The folder of the logs is what ranks share, and hang.txt in it is both
+ * the verdict and the word that there is one: it is made (O_EXCL) by the first rank whose turn
+ * comes, rank 0 at once, the others later and only where nobody has. The others see that it is new,
+ * look every few seconds for that, and write what they stand in as well: the one who holds all up
+ * is in host code and would see no hang. After the time that takes, whoever made it starts `capo
+ * hang FOLDER`, which finds the ranks of its own node in memory and those of other nodes by their
+ * frames. The engine that judges is no part of the job.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +78,8 @@ void capo_hang_begin(void)
         if (seconds <= 0)
                 return;
         capo_watch_init(&hang.watch, (uint64_t)(seconds < 86400 ? seconds : 86400) * SECOND);
-        hang.period_ns = hang.watch.limit_ns / 5 < 60 * SECOND ? hang.watch.limit_ns / 5 : 60 * SECOND;
+        hang.period_ns =
+                hang.watch.limit_ns / 5 < 60 * SECOND ? hang.watch.limit_ns / 5 : 60 * SECOND;
         if (slash)
                 snprintf(hang.folder, sizeof hang.folder, "%.*s", (int)(slash - path), path);
         keep_setting("LD_LIBRARY_PATH", hang.library_path, sizeof hang.library_path);
@@ -84,7 +87,8 @@ void capo_hang_begin(void)
         hang.known = verdict_there();
 }
 
-/* The command that belongs to this library: of one build, or of one installation. False: it is not there. */
+/* The command that belongs to this library: of one build, or of one installation. False: it is not
+ * there. */
 static bool find_capo(char *path, size_t room)
 {
         static const char *const places[] = {"/../cli/capo", "/../bin/capo", "/../../bin/capo"};
@@ -98,7 +102,8 @@ static bool find_capo(char *path, size_t room)
         if (!in || !(slash = strrchr(self.path, '/')))
                 return false;
         for (size_t i = 0; i < N_ELEMENTS(places); i++) {
-                if (snprintf(path, room, "%.*s%s", (int)(slash - self.path), self.path, places[i]) < (int)room &&
+                if (snprintf(path, room, "%.*s%s", (int)(slash - self.path), self.path, places[i]) <
+                            (int)room &&
                     access(path, X_OK) == 0)
                         return true;
         }
@@ -124,7 +129,8 @@ static bool put_native(const struct capo_native *t, char *frames, void *arg)
         struct stacks *s = arg;
         size_t before = s->n;
 
-        s->n += capo_hang_text_thread(s->text + s->n, NATIVE - s->n, t->tid, t->running ? "running" : t->wait, t->name);
+        s->n += capo_hang_text_thread(s->text + s->n, NATIVE - s->n, t->tid,
+                                      t->running ? "running" : t->wait, t->name);
         for (char *line; s->n > before && (line = strsep(&frames, "\n")) && *line;)
                 s->n += capo_hang_text_native(s->text + s->n, NATIVE - s->n, t->tid, line);
         return s->n > before;
@@ -133,7 +139,8 @@ static bool put_native(const struct capo_native *t, char *frames, void *arg)
 static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
 {
         struct capo_hang_text t = {.since_ns = since_ns, .nth = nth};
-        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text, sizeof hang.text - 256 - PYTHON - NATIVE);
+        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text,
+                                        sizeof hang.text - 256 - PYTHON - NATIVE);
         struct stacks python = {.text = hang.text + n}, native;
         static char frames[2048];
 
@@ -145,17 +152,20 @@ static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
         capo_native_threads(frames, sizeof frames, put_native, &native);
         n += native.n;
         if (why_none)
-                n += (size_t)snprintf(hang.text + n, 256, "%s\t%s\n", CAPO_HANG_KEY_WATCH, why_none);
+                n += (size_t)snprintf(hang.text + n, 256, "%s\t%s\n", CAPO_HANG_KEY_WATCH,
+                                      why_none);
         capo_shim_text(CAPO_FRAME_HANG, hang.text, n);
 }
 
 /* "AllReduce #12 of world" */
 static void name_of(const struct capo_stand *s, char *text, size_t room)
 {
-        snprintf(text, room, s->seq && s->call != CAPO_CALL_GROUP ? "%s #%u" : "%s", capo_call_name(s->call), s->seq);
+        snprintf(text, room, s->seq && s->call != CAPO_CALL_GROUP ? "%s #%u" : "%s",
+                 capo_call_name(s->call), s->seq);
 
         if (s->comm && s->comm <= capo_seg.header->areas[CAPO_AREA_COMMS].used) {
-                const struct capo_seg_comm *comm = capo_area_at(&capo_seg, CAPO_AREA_COMMS, s->comm - 1u);
+                const struct capo_seg_comm *comm =
+                        capo_area_at(&capo_seg, CAPO_AREA_COMMS, s->comm - 1u);
                 char name[sizeof comm->name];
 
                 capo_lock(&capo_seg.lock);
@@ -181,11 +191,14 @@ static void report_hang(const struct capo_stand *s, uint64_t now_ns)
         write_frame(++hang.told, capo_clock_ns(clock, s->begin), none);
         name_of(s, what, sizeof what);
         if (rank >= 0)
-                capo_warn("rank %ld: %s has not moved for %llu s; `capo hang %d` says who waits for whom", rank, what,
-                          (unsigned long long)(hang.watch.limit_ns / SECOND), capo_seg.header->pid);
+                capo_warn(
+                        "rank %ld: %s has not moved for %llu s; `capo hang %d` says who waits for whom",
+                        rank, what, (unsigned long long)(hang.watch.limit_ns / SECOND),
+                        capo_seg.header->pid);
         else
-                capo_warn("%s has not moved for %llu s; `capo hang %d` says who waits for whom", what,
-                          (unsigned long long)(hang.watch.limit_ns / SECOND), capo_seg.header->pid);
+                capo_warn("%s has not moved for %llu s; `capo hang %d` says who waits for whom",
+                          what, (unsigned long long)(hang.watch.limit_ns / SECOND),
+                          capo_seg.header->pid);
         if (may_ask)
                 hang.claim_ns = now_ns + (rank > 0 ? hang.period_ns : 0) + 1;
 }
@@ -197,7 +210,8 @@ static void claim_verdict(uint64_t now_ns)
         ino_t there = verdict_there();
         int fd;
 
-        if (there && (there != hang.known || (hang.seen_ns && hang.seen_ns + hang.watch.limit_ns > hang.begun_ns)))
+        if (there && (there != hang.known ||
+                      (hang.seen_ns && hang.seen_ns + hang.watch.limit_ns > hang.begun_ns)))
                 return; /* of this hang */
         snprintf(path, sizeof path, "%s/%s", hang.folder, VERDICT);
         snprintf(old, sizeof old, "%s/%s", hang.folder, VERDICT_OLD);
@@ -214,7 +228,8 @@ static void claim_verdict(uint64_t now_ns)
 static void run_hang_command(void)
 {
         char capo[1200], path[sizeof hang.folder + 32];
-        char after[24], *argv[] = {capo, (char *)"hang", (char *)"--after", after, hang.folder, NULL};
+        char after[24],
+                *argv[] = {capo, (char *)"hang", (char *)"--after", after, hang.folder, NULL};
         char *envp[] = {(char *)"PATH=/usr/bin:/bin", NULL, NULL, NULL};
         unsigned n = 1;
         int r = -ENOENT;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's binary interface in our own words, so that one libcapo.so serves every release from 2.13 on and needs no
- * nccl.h to build. Only what the wrappers touch has a body. tests/preload/check_abi.c compares all of this, and the
- * prototypes of nccl_calls.def, with every nccl.h that is installed. Source of the facts: nccl.h.in of the tags named.
+ * NCCL's binary interface in our own words, so that one libcapo.so serves every release from 2.13
+ * on and needs no nccl.h to build. Only what the wrappers touch has a body.
+ * tests/preload/check_abi.c compares all of this, and the prototypes of nccl_calls.def, with every
+ * nccl.h that is installed. Source of the facts: nccl.h.in of the tags named.
  */
 #ifndef CAPO_NCCL_ABI_H
 #define CAPO_NCCL_ABI_H
@@ -27,18 +28,20 @@ typedef enum {
         ncclInProgress = 7,  /* 2.14.3 */
 } ncclResult_t;
 typedef int ncclDataType_t; /* 0 .. 11; sizes in core/base/calls.c */
-typedef int ncclRedOp_t;    /* 0 .. 4 built in; from 5 on made by ncclRedOpCreatePreMulSum (2.11.4) */
+typedef int ncclRedOp_t; /* 0 .. 4 built in; from 5 on made by ncclRedOpCreatePreMulSum (2.11.4) */
 typedef int ncclScalarResidence_t;
 typedef int ncclCommMemStat_t; /* 2.29.7 */
 
-/* 128 bytes, passed by value: in memory on x86-64, by reference to a copy on aarch64; the compiler knows. */
+/* 128 bytes, passed by value: in memory on x86-64, by reference to a copy on aarch64; the compiler
+ * knows. */
 typedef struct {
         char internal[128];
 } ncclUniqueId;
 
 /*
- * Grows at its end with releases; `size` says how much of it the caller has. Of the fields only commName is read, and
- * only within `size`. It came with 2.27; between 2.26 and 2.27 nothing before it moved.
+ * Grows at its end with releases; `size` says how much of it the caller has. Of the fields only
+ * commName is read, and only within `size`. It came with 2.27; between 2.26 and 2.27 nothing before
+ * it moved.
  */
 typedef struct {
         size_t size;
@@ -53,7 +56,8 @@ typedef struct {
 } ncclConfig_t;
 #define CAPO_NCCL_CONFIG_MAGIC 0xcafebeefu
 
-/* What one call is to be done with (2.31). It grows at its end, too, and is read only within `size`. */
+/* What one call is to be done with (2.31). It grows at its end, too, and is read only within
+ * `size`. */
 typedef struct {
         size_t size;
         unsigned magic; /* as above */

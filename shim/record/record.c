@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rare half of recording: what recorder.h calls when a thread, a group or a ring begins or ends.
- * Nothing here runs per call in the steady state, so here there may be a lock, but still nothing that
- * blocks on the disk or on another process.
+ * The rare half of recording: what recorder.h calls when a thread, a group or a ring begins or
+ * ends. Nothing here runs per call in the steady state, so here there may be a lock, but still
+ * nothing that blocks on the disk or on another process.
  *
- * A group. Its members are written to the ring as they come but stay unpublished: NCCL decides and launches all of them
- * at the outermost GroupEnd, and only then do the plugins hear what ran. ran() finds its member by call, communicator
- * and size, in order. Then the group's own record, which has the time, follows its members. A group larger than half
- * the ring is let go early: its first members then lack what the plugins know.
+ * A group. Its members are written to the ring as they come but stay unpublished: NCCL decides and
+ * launches all of them at the outermost GroupEnd, and only then do the plugins hear what ran. ran()
+ * finds its member by call, communicator and size, in order. Then the group's own record, which has
+ * the time, follows its members. A group larger than half the ring is let go early: its first
+ * members then lack what the plugins know.
  */
 #include <errno.h>
 #include <limits.h>
@@ -98,7 +99,8 @@ bool capo_thread_start(struct capo_tls *t)
                 t->ready = 1;
                 capo_thread_watch();
         } else {
-                capo_warn_once("no memory for the calls of another thread; they are counted as dropped");
+                capo_warn_once(
+                        "no memory for the calls of another thread; they are counted as dropped");
                 t->no_ring = 1024;
                 atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
         }
@@ -125,7 +127,8 @@ void capo_thread_end(void)
         if (t->inside) {
                 capo_call_left(t);
                 if (t->head - atomic_load_explicit(&t->ring->tail, memory_order_acquire) <= t->mask)
-                        t->ring->records[t->head & t->mask].call = CAPO_CALL_NONE; /* nobody is in it any more */
+                        t->ring->records[t->head & t->mask].call =
+                                CAPO_CALL_NONE; /* nobody is in it any more */
                 atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
         }
         publish_head(t);
@@ -138,7 +141,8 @@ void capo_call_left(struct capo_tls *t)
 {
         atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
         if (t->gpu && t->gpu_call.slot >= 0) {
-                struct capo_slot *slot = capo_area_at(&capo_seg, CAPO_AREA_SLOTS, (uint32_t)t->gpu_call.slot);
+                struct capo_slot *slot =
+                        capo_area_at(&capo_seg, CAPO_AREA_SLOTS, (uint32_t)t->gpu_call.slot);
 
                 atomic_store_explicit(&slot->state, CAPO_SLOT_FREE, memory_order_release);
         }
@@ -183,23 +187,25 @@ static void advance_head(struct capo_tls *t)
 void capo_record_put(struct capo_tls *t, struct capo_record r)
 {
         if (t->head >= t->limit && !capo_ring_room(t)) {
-                atomic_store_explicit(&t->ring->dropped,
-                                      atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
-                                      memory_order_relaxed);
+                atomic_store_explicit(
+                        &t->ring->dropped,
+                        atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
+                        memory_order_relaxed);
                 return;
         }
         t->ring->records[t->head & t->mask] = r;
         advance_head(t);
 }
 
-/* The same collective of one communicator, for another of its ranks? A rank's next one has another number. */
+/* The same collective of one communicator, for another of its ranks? A rank's next one has another
+ * number. */
 static bool is_alike(const struct capo_record *r, const struct capo_record *first)
 {
         enum capo_call_kind kind = capo_call_kind(r->call);
 
         return r->seq && r->seq == first->seq && kind != CAPO_KIND_P2P && kind != CAPO_KIND_RMA &&
-               r->call == first->call && r->bytes == first->bytes && r->type == first->type && r->op == first->op &&
-               r->peer == first->peer && r->comm != first->comm;
+               r->call == first->call && r->bytes == first->bytes && r->type == first->type &&
+               r->op == first->op && r->peer == first->peer && r->comm != first->comm;
 }
 
 /* What a group is that was all @of, with one more call. */
@@ -211,7 +217,8 @@ static uint8_t group_with(uint8_t of, uint8_t call)
         return of == call ? of : sends ? CAPO_CALL_GROUP : 0;
 }
 
-/* A group's members lie in the ring until NCCL has said what ran; their tags are of no use afterwards. */
+/* A group's members lie in the ring until NCCL has said what ran; their tags are of no use
+ * afterwards. */
 static void forget_tags(struct capo_tls *t)
 {
         for (uint64_t i = t->group_head; t->group_tagged && i < t->head; i++)
@@ -233,8 +240,10 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         } else {
                 t->group_kind = group_with(t->group_kind, r->call);
                 t->group_mixed |= t->group_comm != t->comm;
-                t->group_uids |= t->group_comm != t->comm && (!t->comm->uid || t->group_comm->uid != t->comm->uid);
-                t->group_alike = t->group_alike && t->group_mixed && !t->group_uids && is_alike(r, &t->group_first);
+                t->group_uids |= t->group_comm != t->comm &&
+                                 (!t->comm->uid || t->group_comm->uid != t->comm->uid);
+                t->group_alike = t->group_alike && t->group_mixed && !t->group_uids &&
+                                 is_alike(r, &t->group_first);
         }
         if (t->group_members <= CAPO_GROUP_TIMED) {
                 t->group_of[t->group_members - 1].comm = t->comm;
@@ -254,8 +263,8 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         t->tag = 0;
 }
 
-/* A call that NCCL refused took none of its numbers: on a rank where it failed the next one has the number that it has
- * on all others. The refused call itself has none. */
+/* A call that NCCL refused took none of its numbers: on a rank where it failed the next one has the
+ * number that it has on all others. The refused call itself has none. */
 static void give_number_back(struct capo_comm *comm, struct capo_record *r)
 {
         enum capo_call_kind kind = capo_call_kind(r->call);
@@ -330,25 +339,28 @@ void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
         t->rules_differ = false;
 }
 
-/* Events before what the group puts on the GPU; of a group that is one call of several ranks (below) for each, on its stream. */
+/* Events before what the group puts on the GPU; of a group that is one call of several ranks
+ * (below) for each, on its stream. */
 void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu)
 {
-        bool each =
-                t->group_alike && t->group_members <= CAPO_GROUP_TIMED && t->head - t->group_head == t->group_members;
+        bool each = t->group_alike && t->group_members <= CAPO_GROUP_TIMED &&
+                    t->head - t->group_head == t->group_members;
         unsigned call = t->group_alike ? t->group_call : CAPO_CALL_GROUP;
         uint64_t bytes = t->group_alike ? t->group_first.bytes : t->group_bytes;
 
         gpu->n = each ? t->group_members : 1;
         for (uint32_t i = 0; i < gpu->n; i++)
-                gpu->call[i] = capo_gpu_begin(t->group_of[i].comm, t->group_of[i].stream, call, bytes);
+                gpu->call[i] =
+                        capo_gpu_begin(t->group_of[i].comm, t->group_of[i].stream, call, bytes);
 }
 
 /*
- * A group of one call is that call, and its time the call's: PyTorch puts each collective in a group. So is a group of one
- * collective for each of its ranks that this thread drives (nccl-tests -g N): it is the call of each of them, with the time on
- * its own GPU.
+ * A group of one call is that call, and its time the call's: PyTorch puts each collective in a
+ * group. So is a group of one collective for each of its ranks that this thread drives (nccl-tests
+ * -g N): it is the call of each of them, with the time on its own GPU.
  */
-static void ungroup_calls(struct capo_tls *t, const struct capo_record *group, const struct capo_group_gpu *gpu)
+static void ungroup_calls(struct capo_tls *t, const struct capo_record *group,
+                          const struct capo_group_gpu *gpu)
 {
         struct capo_record timed[CAPO_GROUP_TIMED]; /* these go on from their slots */
         uint64_t to = t->group_head;
@@ -368,7 +380,8 @@ static void ungroup_calls(struct capo_tls *t, const struct capo_record *group, c
                 else
                         t->ring->records[to++ & t->mask] = r;
         }
-        for (uint64_t i = to; i < t->head; i++) /* not published yet, nor in a group that has not ended */
+        for (uint64_t i = to; i < t->head;
+             i++) /* not published yet, nor in a group that has not ended */
                 t->ring->records[i & t->mask].flags = 0;
         t->head = to;
         publish_head(t);
@@ -378,7 +391,8 @@ static void ungroup_calls(struct capo_tls *t, const struct capo_record *group, c
         }
 }
 
-void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result, uint64_t end)
+void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result,
+                    uint64_t end)
 {
         bool captured = gpu->n && gpu->call[0].captured;
         struct capo_record r = {
@@ -420,7 +434,8 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
         }
         t->rule = 0;
         t->rules_differ = false;
-        if (t->group_alike && t->group_members && n_whole == t->group_members && t->head - t->group_head == n_whole) {
+        if (t->group_alike && t->group_members && n_whole == t->group_members &&
+            t->head - t->group_head == n_whole) {
                 ungroup_calls(t, &r, gpu);
                 return;
         }
@@ -431,8 +446,8 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
                 capo_record_put(t, r);
 }
 
-/* The group was tried and not made: its members were no calls, and their numbers are those of the next ones. Of a group that is let go
- * early the first ones stay: they are out of reach. */
+/* The group was tried and not made: its members were no calls, and their numbers are those of the
+ * next ones. Of a group that is let go early the first ones stay: they are out of reach. */
 void capo_group_forget(struct capo_tls *t)
 {
         uint64_t to = t->group_head;
@@ -444,7 +459,8 @@ void capo_group_forget(struct capo_tls *t)
 
                 if (!(r->flags & CAPO_RECORD_MEMBER))
                         t->ring->records[to++ & t->mask] = *r;
-                else if ((comm = r->comm == t->group_comm->id ? t->group_comm : capo_comm_numbered(r->comm)))
+                else if ((comm = r->comm == t->group_comm->id ? t->group_comm
+                                                              : capo_comm_numbered(r->comm)))
                         give_number_back(comm, r);
         }
         t->head = to;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO: whose log this is. The keys: include/capo/log_keys.def. Launchers tell the rank each in its own words. */
+/* INFO: whose log this is. The keys: include/capo/log_keys.def. Launchers tell the rank each in its
+ * own words. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -23,12 +24,14 @@ static const struct {
         const char *names[9];
 } launchers[] = {
         {CAPO_INFO_RANK,
-         {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
-          "FLUX_TASK_RANK"}},
+         {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+          "MV2_COMM_WORLD_RANK", "FLUX_TASK_RANK"}},
         {CAPO_INFO_WORLD_SIZE,
-         {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE"}},
+         {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+          "FLUX_JOB_SIZE"}},
         {CAPO_INFO_LOCAL_RANK,
-         {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK"}},
+         {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+          "MV2_COMM_WORLD_LOCAL_RANK"}},
         {CAPO_INFO_JOB,
          {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "TORCHELASTIC_RUN_ID",
           "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
@@ -52,7 +55,8 @@ long capo_shim_sysfs(const char *dir, const char *name, const char *file, long m
         _cleanup_fclose_ FILE *f = NULL;
         long v;
 
-        if (snprintf(path, sizeof path, "%s/%s/%s/%s", capo_shim_env()->sysfs, dir, name, file) >= (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/%s/%s/%s", capo_shim_env()->sysfs, dir, name, file) >=
+            (int)sizeof path)
                 return missing;
         f = fopen(path, "re");
         return f && fscanf(f, "%ld", &v) == 1 ? v : missing;
@@ -82,9 +86,10 @@ static void from_link(const char *key, const char *path)
 }
 
 /*
- * The environment is asked on threads of the job alone: a thread of ours could be in the middle of it when the job changes it, which
- * moves and frees what is read (setenv(3)). When the recorder begins, and once more when the first communicator is there: NCCL
- * sets what its own files of settings say.
+ * The environment is asked on threads of the job alone: a thread of ours could be in the middle of
+ * it when the job changes it, which moves and frees what is read (setenv(3)). When the recorder
+ * begins, and once more when the first communicator is there: NCCL sets what its own files of
+ * settings say.
  */
 static struct {
         char text[16384];
@@ -142,7 +147,8 @@ void capo_info_environment(void)
                                 if (i < 4) {
                                         char from[32];
 
-                                        snprintf(from, sizeof from, "%s%s", launchers[i].key, CAPO_INFO_FROM);
+                                        snprintf(from, sizeof from, "%s%s", launchers[i].key,
+                                                 CAPO_INFO_FROM);
                                         put_info(from, "%s", launchers[i].names[k]);
                                 }
                                 break;
@@ -175,7 +181,8 @@ void capo_info_write(void)
         if (!env->no_cmdline)
                 record_arguments();
         from_link(CAPO_INFO_CWD, "/proc/self/cwd");
-        capo_shim_info(CAPO_INFO_START, "%llu", (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
+        capo_shim_info(CAPO_INFO_START, "%llu",
+                       (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
         capo_shim_info(CAPO_INFO_CLOCK, "%s", h->clock.counter ? "tsc" : "monotonic");
         capo_shim_info(CAPO_INFO_TRACE, "%s", h->trace_all ? "all" : "last");
         capo_shim_info(CAPO_INFO_FLIGHT, "%u", h->flight_keep);

@@ -27,12 +27,14 @@ static bool piece_put(unsigned type, const char *text, uint32_t size)
 
         capo_lock(&capo_seg.lock);
         room = capo_area_commit(&capo_seg, CAPO_AREA_TEXT, area->capacity) == 0 &&
-               h->text_head + 8 + size + 8 - atomic_load_explicit(&h->text_tail, memory_order_acquire) <=
+               h->text_head + 8 + size + 8 -
+                               atomic_load_explicit(&h->text_tail, memory_order_acquire) <=
                        area->capacity;
         if (room) {
                 text_put(h->text_head, head, sizeof head);
                 text_put(h->text_head + sizeof head, text, size);
-                atomic_store_explicit(&h->text_head, h->text_head + 8 + ((size + 7) & ~7u), memory_order_release);
+                atomic_store_explicit(&h->text_head, h->text_head + 8 + ((size + 7) & ~7u),
+                                      memory_order_release);
         } else {
                 atomic_fetch_add(&h->text_lost, size);
         }
@@ -74,22 +76,25 @@ void capo_shim_keep_begin(void)
         keeping.half = 0;
         if (atomic_load(&capo_life.state) < CAPO_SHIM_ON || !capo_seg.header)
                 return;
-        keeping.half = atomic_load_explicit(&capo_seg.header->kept_now, memory_order_relaxed) == 1 ? 2 : 1;
+        keeping.half =
+                atomic_load_explicit(&capo_seg.header->kept_now, memory_order_relaxed) == 1 ? 2 : 1;
         keeping.size = 0;
 }
 
 void capo_shim_keep(unsigned type, const char *text, size_t size)
 {
         uint32_t head[2] = {type, (uint32_t)size};
-        size_t at = (keeping.half - 1) * CAPO_KEPT_HALF + keeping.size, whole = sizeof head + ((size + 7) & ~(size_t)7);
+        size_t at = (keeping.half - 1) * CAPO_KEPT_HALF + keeping.size,
+               whole = sizeof head + ((size + 7) & ~(size_t)7);
         char *to;
         int r;
 
         if (!keeping.half)
                 return;
         capo_lock(&capo_seg.lock);
-        r = keeping.size + whole <= CAPO_KEPT_HALF ? capo_area_commit(&capo_seg, CAPO_AREA_KEPT, (uint32_t)(at + whole))
-                                                   : -ENOSPC;
+        r = keeping.size + whole <= CAPO_KEPT_HALF
+                    ? capo_area_commit(&capo_seg, CAPO_AREA_KEPT, (uint32_t)(at + whole))
+                    : -ENOSPC;
         capo_unlock(&capo_seg.lock);
         if (r < 0) {
                 keeping.half = 0;

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hot path. A wrapped call is: two readings of the time-stamp counter, one look at thread-local state, one 64-byte
- * store into the thread's ring, one release store of its head. No lock, no allocation, no system call, no division.
+ * The hot path. A wrapped call is: two readings of the time-stamp counter, one look at thread-local
+ * state, one 64-byte store into the thread's ring, one release store of its head. No lock, no
+ * allocation, no system call, no division.
  *
  *      wrapper   capo_call_begin()  ->  real call  ->  capo_call_end()       inline, here
- *      rare      first call of a thread, an unknown communicator, a new call site, a full ring, GPU samples
- *                                                                 out of line: record.c, site.c, gpu.c, nccl/comm.c
+ *      rare      first call of a thread, an unknown communicator, a new call site, a full ring, GPU
+ *                samples
+ *                                                                 out of line: record.c, site.c,
+ * gpu.c, nccl/comm.c
  *
- * Only the outermost call of a thread counts (inside): NCCL calls its own public names. Inside an open group calls are
- * written to the ring but not published (head is held back) until the group ends, so that what plugins learn about them
- * meanwhile (seam.h) can still be filled in.
+ * Only the outermost call of a thread counts (inside): NCCL calls its own public names. Inside an
+ * open group calls are written to the ring but not published (head is held back) until the group
+ * ends, so that what plugins learn about them meanwhile (seam.h) can still be filled in.
  *
- * A call may be left by longjmp, or its thread be cancelled in it: the next call of the thread, which lies no deeper in
- * the stack, or the thread's end finds that out. A signal's handler may call NCCL inside a call. The call that was left, and
- * the handler's inside another, are counted as dropped.
+ * A call may be left by longjmp, or its thread be cancelled in it: the next call of the thread,
+ * which lies no deeper in the stack, or the thread's end finds that out. A signal's handler may
+ * call NCCL inside a call. The call that was left, and the handler's inside another, are counted as
+ * dropped.
  */
 #ifndef CAPO_RECORDER_H
 #define CAPO_RECORDER_H
@@ -37,28 +41,33 @@ struct capo_what {
         const ncclCollConfig_t *config; /* how it is to be done; NULL: as NCCL likes */
 };
 
-/* A communicator, as the recorder knows it. Never freed, but used again when it has been dead for a while: comms.h. */
+/* A communicator, as the recorder knows it. Never freed, but used again when it has been dead for a
+ * while: comms.h. */
 struct capo_comm {
         void *handle; /* the ncclComm_t; NULL once destroyed (handles are used again by NCCL) */
         struct capo_nccl *lib;
-        struct capo_nccl *
-                into; /* where its calls go: lib, or lib with those turned that a rule turns (shim/nccl/call_override.h) */
+        struct capo_nccl *into; /* where its calls go: lib, or lib with those turned that a rule
+                                   turns (shim/nccl/call_override.h) */
         uint64_t uid;
-        uint32_t seq, p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
+        uint32_t seq,
+                p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
-        uint32_t gpu_wait;       /* calls until the next one drawn to be timed on the GPU; 0 not drawn yet */
-        uint32_t gpu_turn;       /* state of the generator of those distances */
-        uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit: more than once */
+        uint32_t gpu_wait; /* calls until the next one drawn to be timed on the GPU; 0 not drawn yet
+                            */
+        uint32_t gpu_turn; /* state of the generator of those distances */
+        uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit:
+                                    more than once */
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
         int rank, device;
         uint64_t begun;                  /* ticks: when the call, or group, that made it began */
         uint64_t nccl_hash;              /* what its commHash will be; 0 not known */
         const struct capo_tables *turns; /* what calls are turned for; NULL: none is */
-        bool apart;                      /* uid is not that of all its ranks: it was grown, or comes of one that was */
-        uint32_t children;               /* splits, shrinks and grows so far: the same number on all ranks */
-        uint32_t n_ran;                  /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
-        /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry that is no more. */
+        bool apart; /* uid is not that of all its ranks: it was grown, or comes of one that was */
+        uint32_t children; /* splits, shrinks and grows so far: the same number on all ranks */
+        uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
+        /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry
+         * that is no more. */
         uint64_t comm_hash; /* NCCL's, when a plugin told */
         struct capo_comm *next, *next_by_hash;
         struct capo_comm *next_dead; /* the one that died next */
@@ -77,7 +86,8 @@ struct capo_gpu_call { /* the GPU's part of a call under way */
         bool captured;
 };
 
-/* The GPU's part of a group that ends: of the first member, and where it is one call of several ranks, of each (of so many). */
+/* The GPU's part of a group that ends: of the first member, and where it is one call of several
+ * ranks, of each (of so many). */
 #define CAPO_GROUP_TIMED 16
 struct capo_group_gpu {
         struct capo_gpu_call call[CAPO_GROUP_TIMED];
@@ -85,19 +95,21 @@ struct capo_group_gpu {
 };
 
 /*
- * All the state a thread has. Initial-exec: one instruction away. That room is scarce: glibc has 1664 bytes for all libraries that a
- * process loads late, and as a tuner plugin without the preload this one is loaded late (tests/exports).
+ * All the state a thread has. Initial-exec: one instruction away. That room is scarce: glibc has
+ * 1664 bytes for all libraries that a process loads late, and as a tuner plugin without the preload
+ * this one is loaded late (tests/exports).
  */
 struct capo_tls {
-        const void *inside; /* the wrapped call it is in, by the caller's stack (CFA) there; NULL in none */
+        const void *inside; /* the wrapped call it is in, by the caller's stack (CFA) there; NULL in
+                               none */
         const void *caller; /* who made that call, where it went the long way */
         uint32_t ready;     /* this thread has a ring: record */
         struct capo_ring *ring;
-        uint64_t head;                 /* records written; published ones are ring->head */
-        uint64_t limit;                /* head may go this far before capo_ring_room() looks again */
-        uint32_t mask;                 /* records in the ring - 1 */
-        uint32_t thread;               /* our number */
-        struct capo_comm *comm;        /* of the call under way, or the last one; never NULL while ready */
+        uint64_t head;          /* records written; published ones are ring->head */
+        uint64_t limit;         /* head may go this far before capo_ring_room() looks again */
+        uint32_t mask;          /* records in the ring - 1 */
+        uint32_t thread;        /* our number */
+        struct capo_comm *comm; /* of the call under way, or the last one; never NULL while ready */
         struct capo_comm *comm_before; /* while a communicator is made or ends, or a group */
         struct capo_nccl *lib_of_none; /* the library a call without a communicator went into */
         union {
@@ -106,19 +118,22 @@ struct capo_tls {
                         uint8_t algo_proto, channels; /* what the profiler said of it */
                         uint16_t group_depth;
                         bool gpu;   /* something is in gpu_call */
-                        bool spare; /* the record in the making is the spare one, not the next of the ring */
+                        bool spare; /* the record in the making is the spare one, not the next of
+                                       the ring */
                 };
                 uint64_t unusual; /* all of these at a glance */
         };
         struct capo_gpu_call gpu_call;
         struct capo_record spare_record;
         bool rules_differ;
-        uint32_t kernel_nth; /* GPU stamps of this call may come: it is the nth of kernel_hash's; 0 none */
+        uint32_t kernel_nth; /* GPU stamps of this call may come: it is the nth of kernel_hash's; 0
+                                none */
         uint64_t kernel_hash;
         /* the open group */
         uint32_t group;
         uint64_t group_begin; /* ticks */
-        uint64_t group_head;  /* head when it was opened: its members are records group_head .. head - 1 */
+        uint64_t group_head;  /* head when it was opened: its members are records group_head .. head
+                                 - 1 */
         uint64_t group_bytes;
         struct capo_comm *group_comm; /* of its first member */
         uint32_t group_seq;
@@ -128,7 +143,8 @@ struct capo_tls {
                 struct capo_comm *comm;
                 void *stream;
         } group_of[CAPO_GROUP_TIMED]; /* its first members */
-        int group_cluster;            /* cgaClusterSize of its first member, INT_MIN none (shim/nccl/call_override.c) */
+        int group_cluster;            /* cgaClusterSize of its first member, INT_MIN none
+                                         (shim/nccl/call_override.c) */
         uint16_t group_site;
         uint8_t group_call;
         uint8_t group_kind;             /* capo_record.channels of the group */
@@ -137,8 +153,8 @@ struct capo_tls {
         bool group_uids;                /* and not ranks of one: their uids differ */
         bool group_alike;               /* one collective, each member for another rank of it */
         struct capo_record group_first; /* its first member */
-        uint32_t n_births;              /* communicators whose handle appears when the group ends (comm.c) */
-        uint32_t no_ring;               /* calls until a ring is asked for again */
+        uint32_t n_births; /* communicators whose handle appears when the group ends (comm.c) */
+        uint32_t no_ring;  /* calls until a ring is asked for again */
         /* caches */
         const ncclCollConfig_t *config; /* of the call under way, where that asks for something */
         uint64_t config_hash;           /* of what it asks for */
@@ -150,13 +166,14 @@ struct capo_tls {
         uint32_t site_misses;
         struct capo_site_entry *sites; /* CAPO_SITE_CACHE of them, while ready */
 };
-static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, unusual) == sizeof(uint64_t),
+static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, unusual) ==
+                      sizeof(uint64_t),
               "all of it");
 extern __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 
 extern struct capo_segment capo_seg;
-extern _Atomic bool
-        capo_gpu_on; /* the driver is here and calls are to be timed; acquire: with all that gpu.c knows of it */
+extern _Atomic bool capo_gpu_on; /* the driver is here and calls are to be timed; acquire: with all
+                                    that gpu.c knows of it */
 
 /* record.c */
 bool capo_thread_start(struct capo_tls *t);
@@ -166,7 +183,8 @@ void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, 
 void capo_record_put(struct capo_tls *t, struct capo_record r);
 void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site);
 void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu);
-void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result, uint64_t end);
+void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result,
+                    uint64_t end);
 void capo_group_forget(struct capo_tls *t);
 void capo_gpu_switch(bool on);
 void capo_wake_drain(void);
@@ -175,12 +193,14 @@ void capo_wake_drain(void);
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
 
 /*
- * config.c. A call that asks for something of its own (algorithm, CTAs, ...) comes from a place of its own: what it asked is
- * said with the place, once, and the record needs no room for it.
+ * config.c. A call that asks for something of its own (algorithm, CTAs, ...) comes from a place of
+ * its own: what it asked is said with the place, once, and the record needs no room for it.
  *
- * capo_config_take()  - the call under way has @config; t->config and t->tag are set where that asks for something, until its
+ * capo_config_take()  - the call under way has @config; t->config and t->tag are set where that
+ *                     asks for something, until its
  *                       end
- * capo_config_text()  - a line "config: algSelection=... minCTAs=...", its newline included, no zero behind it; returns its
+ * capo_config_text()  - a line "config: algSelection=... minCTAs=...", its newline included, no
+ *                     zero behind it; returns its
  *                       bytes, 0 when nothing is asked or it does not fit
  */
 void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config);
@@ -191,10 +211,12 @@ extern _Atomic bool capo_python_seen;
 
 /**
  * capo_python_threads() - the frames of every thread, at a moment when nobody waits for us
- * @found: of one with frames: its number, 0 the one that began first (the program's main thread), and @text as capo_python_frames() has it
+ * @found: of one with frames: its number, 0 the one that began first (the program's main thread),
+ * and @text as capo_python_frames() has it
  *
- * For the watch: neither a lock is taken nor a symbol looked up, so it may be asked while the process stands, whatever in. Threads that
- * run meanwhile may be told wrongly, never with harm. Nothing is found before a call site of Python has been (capo_python_frames()).
+ * For the watch: neither a lock is taken nor a symbol looked up, so it may be asked while the
+ * process stands, whatever in. Threads that run meanwhile may be told wrongly, never with harm.
+ * Nothing is found before a call site of Python has been (capo_python_frames()).
  *
  * Return: threads, with and without frames; 256 at most are looked at, the newest.
  */
@@ -209,27 +231,34 @@ struct capo_native {
 };
 
 /**
- * capo_native_threads() - the C stacks of all threads but the calling one, the main thread first, at a moment when nobody waits for us
+ * capo_native_threads() - the C stacks of all threads but the calling one, the main thread first,
+ * at a moment when nobody waits for us
  * @text: room for the frames of one thread, static for the drain thread's sake, @room bytes
- * @found: @text has a line of each frame, "function+0x1f module+0x2a3c" or "module+0x2a3c", innermost first; the last one is "..." where
- *         it goes on and nobody can tell exactly where. "as TID" for a thread whose frames are those of one told before. False: enough
+ * @found: @text has a line of each frame, "function+0x1f module+0x2a3c" or "module+0x2a3c",
+ * innermost first; the last one is "..." where it goes on and nobody can tell exactly where. "as
+ * TID" for a thread whose frames are those of one told before. False: enough
  *
- * For the watch: no thread is stopped, signalled or traced. The kernel says where those that wait in it stand (/proc/self/task), and the
- * way up from there is read from the tables of the objects (shim/site/cfi.h), of memory that may change: a thread that has gone on
- * meanwhile is told as running. No lock of the loader is taken. 64 threads and half a second at most; after a quarter, no names are looked up.
+ * For the watch: no thread is stopped, signalled or traced. The kernel says where those that wait
+ * in it stand (/proc/self/task), and the way up from there is read from the tables of the objects
+ * (shim/site/cfi.h), of memory that may change: a thread that has gone on meanwhile is told as
+ * running. No lock of the loader is taken. 64 threads and half a second at most; after a quarter,
+ * no names are looked up.
  *
  * Return: threads there are.
  */
 unsigned capo_native_threads(char *text, unsigned room,
-                             bool (*found)(const struct capo_native *thread, char *text, void *arg), void *arg);
+                             bool (*found)(const struct capo_native *thread, char *text, void *arg),
+                             void *arg);
 
 /**
- * capo_python_place() - a number that tells the places apart from which this thread's Python calls us
+ * capo_python_place() - a number that tells the places apart from which this thread's Python calls
+ * us
  *
- * From 3.11 on a Python function that calls another does not deepen the C stack, so what tells C's call sites apart
- * (return address and depth) is the same for all of a program's. Made of where the innermost 6 frames are: the user's
- * line is the third when PyTorch calls. No lock; no system call in the process's first thread; in others, whose frames the end of the
- * interpreter frees, one, and of a call from another place some ten. 0 for a thread that runs no Python.
+ * From 3.11 on a Python function that calls another does not deepen the C stack, so what tells C's
+ * call sites apart (return address and depth) is the same for all of a program's. Made of where the
+ * innermost 6 frames are: the user's line is the third when PyTorch calls. No lock; no system call
+ * in the process's first thread; in others, whose frames the end of the interpreter frees, one, and
+ * of a call from another place some ten. 0 for a thread that runs no Python.
  */
 uintptr_t capo_python_place(void);
 
@@ -243,7 +272,8 @@ struct capo_seam_kernel;
 void capo_comm_kernel(const struct capo_seam_kernel *kernel);
 
 /* gpu.c */
-struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned call, uint64_t bytes);
+struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned call,
+                                    uint64_t bytes);
 void capo_gpu_end(struct capo_tls *t, int32_t slot, void *stream, struct capo_record r);
 
 static inline uint32_t capo_fold(const void *stream)
@@ -253,7 +283,8 @@ static inline uint32_t capo_fold(const void *stream)
         return (uint32_t)(v ^ v >> 32);
 }
 
-/* Bytes of one element; the wrapper's type is usually not a constant, so a table. Unknown types count as bytes. */
+/* Bytes of one element; the wrapper's type is usually not a constant, so a table. Unknown types
+ * count as bytes. */
 static inline uint64_t capo_bytes(const struct capo_what *w, uint32_t n_ranks)
 {
         static const uint8_t shift[16] = {0, 0, 2, 2, 3, 3, 1, 2, 3, 1, 0, 0};
@@ -262,12 +293,14 @@ static inline uint64_t capo_bytes(const struct capo_what *w, uint32_t n_ranks)
         return w->per_rank ? bytes * n_ranks : bytes;
 }
 
-static inline struct capo_site_entry *capo_site_entry(struct capo_tls *t, const void *caller, const void *frame)
+static inline struct capo_site_entry *capo_site_entry(struct capo_tls *t, const void *caller,
+                                                      const void *frame)
 {
         return &t->sites[((uintptr_t)caller ^ (uintptr_t)frame >> 4) % CAPO_SITE_CACHE];
 }
 
-/* The call site of the wrapper this is inlined in: return address and how deep the stack is, C's and Python's. */
+/* The call site of the wrapper this is inlined in: return address and how deep the stack is, C's
+ * and Python's. */
 static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, const void *frame)
 {
         struct capo_site_entry *e;
@@ -290,15 +323,17 @@ static inline struct capo_record *capo_call_record(struct capo_tls *t)
 
 static inline bool capo_recording(struct capo_tls *t)
 {
-        return (likely(t->ready) && likely(atomic_load_explicit(&capo_life.state, memory_order_relaxed))) ||
+        return (likely(t->ready) &&
+                likely(atomic_load_explicit(&capo_life.state, memory_order_relaxed))) ||
                capo_thread_start(t);
 }
 
 /*
- * One word of a record: @r's fields in the one that has @offset, to their place in @to. A record is stored by eight of
- * these: fields of a few bytes, put together on the stack and then copied, would be read by loads wider than the stores
- * that still wait in the store buffer, which takes longer than all the rest. One word at a time, so that few pieces are
- * in registers at once. From the list of fields; the offsets are the struct's own.
+ * One word of a record: @r's fields in the one that has @offset, to their place in @to. A record is
+ * stored by eight of these: fields of a few bytes, put together on the stack and then copied, would
+ * be read by loads wider than the stores that still wait in the store buffer, which takes longer
+ * than all the rest. One word at a time, so that few pieces are in registers at once. From the list
+ * of fields; the offsets are the struct's own.
  */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define CAPO_FIELD_SHIFT(offset, size) (8 * ((offset) % 8))
@@ -306,38 +341,45 @@ static inline bool capo_recording(struct capo_tls *t)
 #define CAPO_FIELD_SHIFT(offset, size) (64 - 8 * ((offset) % 8 + (size)))
 #endif
 typedef uint64_t __attribute__((may_alias)) capo_record_word;
-static inline __attribute__((always_inline)) void capo_record_store(struct capo_record *to, size_t offset,
+static inline __attribute__((always_inline)) void capo_record_store(struct capo_record *to,
+                                                                    size_t offset,
                                                                     struct capo_record r)
 {
         uint64_t word = 0;
 
-#define CAPO_FIELD(type, name, kept)                                                                     \
-        static_assert(offsetof(struct capo_record, name) % 8 + sizeof(type) <= 8, #name " in one word"); \
-        if (offsetof(struct capo_record, name) / 8 == offset / 8)                                        \
-                word |= ((uint64_t)r.name & UINT64_MAX >> (64 - 8 * sizeof(type)))                       \
+#define CAPO_FIELD(type, name, kept)                                               \
+        static_assert(offsetof(struct capo_record, name) % 8 + sizeof(type) <= 8,  \
+                      #name " in one word");                                       \
+        if (offsetof(struct capo_record, name) / 8 == offset / 8)                  \
+                word |= ((uint64_t)r.name & UINT64_MAX >> (64 - 8 * sizeof(type))) \
                         << CAPO_FIELD_SHIFT(offsetof(struct capo_record, name), sizeof(type));
 #include "capo/record_fields.def"
         /* atomic: or the compiler gathers them into larger pieces after all */
         __atomic_store_n((capo_record_word *)to + offset / 8, word, __ATOMIC_RELAXED);
 }
-#define CAPO_RECORD_STORE(to, field, ...) \
-        capo_record_store(to, offsetof(struct capo_record, field), (struct capo_record){__VA_ARGS__})
+#define CAPO_RECORD_STORE(to, field, ...)                          \
+        capo_record_store(to, offsetof(struct capo_record, field), \
+                          (struct capo_record){__VA_ARGS__})
 
 /*
- * A call has two ways. The short one is for a call like one before: same place in the program, same communicator as this
- * thread's last call, room in the ring, no GPU events; its wrapper does what is below and calls nothing but the real
- * function, so that the arguments stay in their registers. All else goes the long way (rare_*() in wrap_nccl.c).
+ * A call has two ways. The short one is for a call like one before: same place in the program, same
+ * communicator as this thread's last call, room in the ring, no GPU events; its wrapper does what
+ * is below and calls nothing but the real function, so that the arguments stay in their registers.
+ * All else goes the long way (rare_*() in wrap_nccl.c).
  */
-static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tls *t, ncclComm_t handle,
-                                                                  const void *caller, const void *frame)
+static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tls *t,
+                                                                  ncclComm_t handle,
+                                                                  const void *caller,
+                                                                  const void *frame)
 {
         struct capo_site_entry *e = capo_site_entry(t, caller, frame);
 
         if (unlikely(t->inside))
                 return false;
         t->inside = frame;
-        /* From here on a signal's handler finds the thread in a call. What was looked at before, one that makes a call
-         * of its own would have changed: the room that is left, the last communicator. */
+        /* From here on a signal's handler finds the thread in a call. What was looked at before,
+         * one that makes a call of its own would have changed: the room that is left, the last
+         * communicator. */
         atomic_signal_fence(memory_order_seq_cst);
         if (likely(t->head < t->limit /* no thread without a ring passes here */) &&
             likely(handle && __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) == handle) &&
@@ -350,12 +392,13 @@ static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tl
 }
 
 /*
- * All that is known of the call is written where it will stand in the ring, before the call: nothing of it has to be
- * kept in registers through the call, and afterwards only the end is added. Nobody looks there until head has passed.
+ * All that is known of the call is written where it will stand in the ring, before the call:
+ * nothing of it has to be kept in registers through the call, and afterwards only the end is added.
+ * Nobody looks there until head has passed.
  */
-static inline __attribute__((always_inline)) void capo_call_compose(struct capo_tls *t, struct capo_record *r,
-                                                                    struct capo_comm *comm, void *stream, unsigned id,
-                                                                    const struct capo_what *w, uint32_t site)
+static inline __attribute__((always_inline)) void capo_call_compose(
+        struct capo_tls *t, struct capo_record *r, struct capo_comm *comm, void *stream,
+        unsigned id, const struct capo_what *w, uint32_t site)
 {
         CAPO_RECORD_STORE(r, bytes, .bytes = capo_bytes(w, comm->n_ranks));
         CAPO_RECORD_STORE(r, seq, .stream = capo_fold(stream),
@@ -365,16 +408,17 @@ static inline __attribute__((always_inline)) void capo_call_compose(struct capo_
         CAPO_RECORD_STORE(r, peer, .peer = w->peer);
         CAPO_RECORD_STORE(r, comm, .comm = comm->id, .site = (uint16_t)site, .call = (uint8_t)id,
                           .type = (uint8_t)w->type);
-        CAPO_RECORD_STORE(r, op, .op = likely((unsigned)w->op <= 4 || w->op == NO_OP) ? (uint8_t)w->op : USER_OP,
+        CAPO_RECORD_STORE(r, op,
+                          .op = likely((unsigned)w->op <= 4 || w->op == NO_OP) ? (uint8_t)w->op
+                                                                               : USER_OP,
                           .clock = CAPO_CLOCK_HOST, .thread = (uint16_t)t->thread);
         CAPO_RECORD_STORE(r, gpu_ns, .gpu_ns = 0);
 }
 
 /* The short way, after capo_call_usual(). */
-static inline __attribute__((always_inline)) struct capo_record *capo_call_begin(struct capo_tls *t,
-                                                                                 struct capo_comm *comm, void *stream,
-                                                                                 unsigned id, const struct capo_what *w,
-                                                                                 const void *caller, const void *frame)
+static inline __attribute__((always_inline)) struct capo_record *capo_call_begin(
+        struct capo_tls *t, struct capo_comm *comm, void *stream, unsigned id,
+        const struct capo_what *w, const void *caller, const void *frame)
 {
         struct capo_record *r = &t->ring->records[t->head & t->mask];
 
@@ -384,8 +428,10 @@ static inline __attribute__((always_inline)) struct capo_record *capo_call_begin
         return r;
 }
 
-static inline __attribute__((always_inline)) void capo_call_end(struct capo_tls *t, struct capo_record *r, uint64_t end,
-                                                                ncclResult_t result, bool other, void *stream)
+static inline __attribute__((always_inline)) void capo_call_end(struct capo_tls *t,
+                                                                struct capo_record *r, uint64_t end,
+                                                                ncclResult_t result, bool other,
+                                                                void *stream)
 {
         r->t_end = end;
         if (unlikely(t->unusual || result != ncclSuccess)) {
@@ -399,15 +445,17 @@ static inline __attribute__((always_inline)) void capo_call_end(struct capo_tls 
 }
 
 /* The long way: begin a recorded call on t->comm. The caller has asked capo_call_passes(). */
-static inline struct capo_record *capo_call_begin_long(struct capo_tls *t, void *stream, unsigned id,
-                                                       const struct capo_what *w, const void *caller, const void *frame)
+static inline struct capo_record *capo_call_begin_long(struct capo_tls *t, void *stream,
+                                                       unsigned id, const struct capo_what *w,
+                                                       const void *caller, const void *frame)
 {
         struct capo_record *r;
 
         t->spare = t->head >= t->limit && !capo_ring_room(t);
         r = t->spare ? &t->spare_record : &t->ring->records[t->head & t->mask];
         capo_call_compose(t, r, t->comm, stream, id, w, capo_site_here(t, caller, frame));
-        if (atomic_load_explicit(&capo_gpu_on, memory_order_acquire) && !w->other && !t->group_depth) {
+        if (atomic_load_explicit(&capo_gpu_on, memory_order_acquire) && !w->other &&
+            !t->group_depth) {
                 t->gpu_call = capo_gpu_begin(t->comm, stream, id, r->bytes);
                 t->gpu = t->gpu_call.slot >= 0 || t->gpu_call.captured;
         }

@@ -2,9 +2,10 @@
 /*
  * The drain thread: it sleeps 1 to 50 ms, takes what is finished, writes, and has the last word.
  *
- * What the end of the process wants done (exit()) is done here, too, and not by the thread that ends it: that one may have a stack
- * of a few KB, a signal's handler's, and may hold a lock of ours, and a folder whose writes hang must not hold it up. It waits as
- * long as this one gets on, and five seconds beyond.
+ * What the end of the process wants done (exit()) is done here, too, and not by the thread that
+ * ends it: that one may have a stack of a few KB, a signal's handler's, and may hold a lock of
+ * ours, and a folder whose writes hang must not hold it up. It waits as long as this one gets on,
+ * and five seconds beyond.
  */
 #include <errno.h>
 #include <limits.h>
@@ -19,25 +20,31 @@
 #include "core/log/drain.h"
 #include "shim/record/start.h"
 
-#define NAP_LEAST_NS       1000000
-#define NAP_MOST_NS        50000000
-#define CALLBACKS          8
-#define CHECKPOINT_NS      10000000000u /* the first; each next one twice as far, up to CHECKPOINT_MOST_NS */
+#define NAP_LEAST_NS 1000000
+#define NAP_MOST_NS  50000000
+#define CALLBACKS    8
+#define CHECKPOINT_NS \
+        10000000000u /* the first; each next one twice as far, up to CHECKPOINT_MOST_NS */
 #define CHECKPOINT_MOST_NS 600000000000u
-#define PATIENCE           100 /* whole naps of NAP_MOST_NS without a step: no matter how long the process is stopped */
-#define ALONE_NS           250000000u /* between two looks whether the job has ended its threads one by one */
+#define PATIENCE                                                                                   \
+        100 /* whole naps of NAP_MOST_NS without a step: no matter how long the process is stopped \
+             */
+#define ALONE_NS 250000000u /* between two looks whether the job has ended its threads one by one \
+                             */
 
 _Atomic bool capo_shim_threaded;
 
-static pthread_mutex_t thread_lock = PTHREAD_MUTEX_INITIALIZER, drain_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t thread_lock = PTHREAD_MUTEX_INITIALIZER,
+                       drain_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool no_thread; /* it could not be made, or has gone */
 static struct capo_drain *drain;
 static bool log_made, log_tried;
-static int log_error;                       /* why it was not made */
-static _Atomic uint32_t wake;               /* futex: 1 when the drain should not sleep */
-static uint64_t poll_by;                    /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
-static _Atomic uint32_t wanted, done;       /* enum capo_wish; done is a futex */
-static _Atomic uint64_t stood = UINT64_MAX; /* where the drain thread did when it was waited for in vain */
+static int log_error;                 /* why it was not made */
+static _Atomic uint32_t wake;         /* futex: 1 when the drain should not sleep */
+static uint64_t poll_by;              /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
+static _Atomic uint32_t wanted, done; /* enum capo_wish; done is a futex */
+static _Atomic uint64_t stood =
+        UINT64_MAX; /* where the drain thread did when it was waited for in vain */
 static struct {
         void (*checkpoint[CALLBACKS])(bool last);
         void (*poll[CALLBACKS])(void);
@@ -58,13 +65,14 @@ static struct {
                 __atomic_store_n(&callbacks.list[i], f, __ATOMIC_RELEASE); \
                 return true;                                               \
         } while (0)
-#define CALL_ALL(list, ...)                                                                                      \
-        do {                                                                                                     \
-                for (unsigned i = 0; i < atomic_load(&callbacks.n_##list); i++) {                                \
-                        __typeof__(callbacks.list[0]) f = __atomic_load_n(&callbacks.list[i], __ATOMIC_ACQUIRE); \
-                        if (f)                                                                                   \
-                                f(__VA_ARGS__);                                                                  \
-                }                                                                                                \
+#define CALL_ALL(list, ...)                                                            \
+        do {                                                                           \
+                for (unsigned i = 0; i < atomic_load(&callbacks.n_##list); i++) {      \
+                        __typeof__(callbacks.list[0]) f =                              \
+                                __atomic_load_n(&callbacks.list[i], __ATOMIC_ACQUIRE); \
+                        if (f)                                                         \
+                                f(__VA_ARGS__);                                        \
+                }                                                                      \
         } while (0)
 
 bool capo_shim_at_checkpoint(void (*write)(bool last))
@@ -124,8 +132,8 @@ static void make_log(void)
         log_error = capo_drain_create_log(drain);
         log_made = log_error == 0;
         if (!log_made)
-                capo_warn("%s: cannot be made, calls are counted but not kept: %s", capo_seg.header->log_path,
-                          strerror(-log_error));
+                capo_warn("%s: cannot be made, calls are counted but not kept: %s",
+                          capo_seg.header->log_path, strerror(-log_error));
         capo_info_write();
         capo_drain_text(drain);
 }
@@ -198,8 +206,8 @@ static bool obey_wish(void)
 }
 
 /*
- * A job may end its first thread by pthread_exit(): the process ends with its last thread, which must not be this one. glibc
- * ends it when this one returns.
+ * A job may end its first thread by pthread_exit(): the process ends with its last thread, which
+ * must not be this one. glibc ends it when this one returns.
  */
 static bool check_last_thread(void)
 {
@@ -238,10 +246,13 @@ static void *drain_main(void *unused)
                 }
                 round_once();
                 full = capo_drain_fullest(drain);
-                if (!log_tried && (capo_drain_waits(drain) ||
-                                   capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns > 20000000)) {
+                if (!log_tried &&
+                    (capo_drain_waits(drain) ||
+                     capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns >
+                             20000000)) {
                         make_log();
-                } else if (early && log_made) { /* soon after the start, say which NCCL, and which communicators */
+                } else if (early && log_made) { /* soon after the start, say which NCCL, and which
+                                                   communicators */
                         early = false;
                         write_checkpoint();
                 }
@@ -250,7 +261,8 @@ static void *drain_main(void *unused)
                         write_checkpoint();
                 if (capo_seg.header->clock.now_mono_ns >= next) {
                         write_checkpoint();
-                        distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS : distance * 2;
+                        distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS
+                                                                     : distance * 2;
                         next = capo_clock_mono() + distance;
                 }
                 capo_unlock(&drain_lock);
@@ -258,7 +270,9 @@ static void *drain_main(void *unused)
                         return NULL;
                 capo_speed_poll(hangs);
                 interval = full > 0.25 ? interval / 2 : interval + interval / 2;
-                interval = interval < NAP_LEAST_NS ? NAP_LEAST_NS : interval > NAP_MOST_NS ? NAP_MOST_NS : interval;
+                interval = interval < NAP_LEAST_NS  ? NAP_LEAST_NS
+                           : interval > NAP_MOST_NS ? NAP_MOST_NS
+                                                    : interval;
         }
 }
 
@@ -281,7 +295,8 @@ void capo_shim_thread_slow(void)
         int r = begin_thread();
 
         if (r < 0)
-                capo_warn("no thread to write logs with: %s; only the last calls will be kept", strerror(-r));
+                capo_warn("no thread to write logs with: %s; only the last calls will be kept",
+                          strerror(-r));
 }
 
 /* ---- what others do with it ---- */
@@ -311,7 +326,8 @@ bool capo_rounds_ask(enum capo_wish wish, bool here)
         unsigned naps = 0;
         uint32_t had;
 
-        if (capo_locked()) /* a signal's handler that ends the process, in the middle of what the drain thread may wait for */
+        if (capo_locked()) /* a signal's handler that ends the process, in the middle of what the
+                              drain thread may wait for */
                 return false;
         atomic_store(&wanted, wish);
         begin_thread();
@@ -330,7 +346,8 @@ bool capo_rounds_ask(enum capo_wish wish, bool here)
                         stood = at;
                         return false;
                 }
-                naps += syscall(SYS_futex, &done, FUTEX_WAIT_PRIVATE, had, &nap, NULL, 0) < 0 && errno == ETIMEDOUT;
+                naps += syscall(SYS_futex, &done, FUTEX_WAIT_PRIVATE, had, &nap, NULL, 0) < 0 &&
+                        errno == ETIMEDOUT;
         }
         return true;
 }

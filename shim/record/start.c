@@ -2,19 +2,24 @@
 /*
  * The life of the recorder in this process.
  *
- *      first wrapped call   settings, segment                                  on the job's thread, well under a ms
- *                           and the drain thread: at the first NCCL call; a program of one thread that only uses
- *                           libfabric keeps its one thread, because a second makes every lock of glibc a bus lock
- *      drain thread         sleeps 1 to 50 ms, takes what is finished, writes; makes the log after its first nap,
- *                           because by then the clock is calibrated (rounds.c)
- *      exit()               an atexit handler, which runs before those of CUDA, has GPU times collected a last time; the
- *                           library's destructor, which runs last, has the drain thread write END and remove the segment
- *      fork()               the child forgets everything and is unborn; the parent goes on. So does a child that
- *                           a bare clone() made, at its first call: capo_life, which the kernel emptied, tells it
- *      anything else        (kill, _exit, exec, abort) leaves the segment behind for `capo recover` or the next report
+ *      first wrapped call   settings, segment                                  on the job's thread,
+ *                           well under a ms and the drain thread: at the first NCCL call; a program
+ *                           of one thread that only uses libfabric keeps its one thread, because a
+ *                           second makes every lock of glibc a bus lock
+ *      drain thread         sleeps 1 to 50 ms, takes what is finished, writes; makes the log after
+ *                           its first nap, because by then the clock is calibrated (rounds.c)
+ *      exit()               an atexit handler, which runs before those of CUDA, has GPU times
+ *                           collected a last time; the library's destructor, which runs last, has
+ *                           the drain thread write END and remove the segment
+ *      fork()               the child forgets everything and is unborn; the parent goes on. So does
+ *                           a child that a bare clone() made, at its first call: capo_life, which
+ *                           the kernel emptied, tells it
+ *      anything else        (kill, _exit, exec, abort) leaves the segment behind for `capo recover`
+ *                           or the next report
  *
- * The drain thread has all signals blocked, allocates nothing from the job's allocator and never holds a lock that a
- * recorded call can want in its steady state. What it does not inherit: thread.c.
+ * The drain thread has all signals blocked, allocates nothing from the job's allocator and never
+ * holds a lock that a recorded call can want in its steady state. What it does not inherit:
+ * thread.c.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,10 +45,12 @@ static struct capo_env env;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t thread_key;
 static bool key_made;
-static bool emptied;      /* the kernel empties capo_life in every copy of the process */
-static bool hooks_set;    /* atexit, atfork, key: once per program, forks included */
-static bool looks_hang;   /* a look at the GPUs' clocks does not come back, nor the drain thread, which makes it */
-static _Atomic int lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
+static bool emptied;    /* the kernel empties capo_life in every copy of the process */
+static bool hooks_set;  /* atexit, atfork, key: once per program, forks included */
+static bool looks_hang; /* a look at the GPUs' clocks does not come back, nor the drain thread,
+                           which makes it */
+static _Atomic int
+        lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
 #define IN_BETWEEN (-1)
 
 const struct capo_env *capo_shim_env(void)
@@ -59,8 +66,8 @@ void *capo_shim_alloc(size_t size)
 }
 
 /*
- * glibc's word on it (sys/single_threaded.h, 2.32), asked for by name: a reference to the symbol would keep the library
- * from loading where glibc is older. There nobody is alone.
+ * glibc's word on it (sys/single_threaded.h, 2.32), asked for by name: a reference to the symbol
+ * would keep the library from loading where glibc is older. There nobody is alone.
  */
 static const char *single_threaded;
 
@@ -74,7 +81,8 @@ bool capo_shim_alone(void)
 /* mkdir -p. 0 or -errno. */
 static int make_folder(const char *dir)
 {
-        static char path[PATH_MAX]; /* not on the stack: the job's may be as small as it likes. Under start_lock */
+        static char path[PATH_MAX]; /* not on the stack: the job's may be as small as it likes.
+                                       Under start_lock */
         struct stat st;
 
         if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
@@ -118,12 +126,13 @@ static void choose_log(struct capo_segment_header *h)
 
         if (r == 0)
                 r = whole_path(env.dir, folder, sizeof folder);
-        if (r == 0 && snprintf(h->log_path, sizeof h->log_path, "%s/%s.%d.capo", folder, h->host, h->pid) >=
-                              (int)sizeof h->log_path - 8)
+        if (r == 0 && snprintf(h->log_path, sizeof h->log_path, "%s/%s.%d.capo", folder, h->host,
+                               h->pid) >= (int)sizeof h->log_path - 8)
                 r = -ENAMETOOLONG;
         if (r < 0) {
                 h->log_path[0] = 0;
-                capo_warn("%s: no logs there, calls are counted but not kept: %s", env.dir, strerror(-r));
+                capo_warn("%s: no logs there, calls are counted but not kept: %s", env.dir,
+                          strerror(-r));
         }
 }
 
@@ -143,7 +152,8 @@ static void at_fork_child_of(int was)
         bool lived = was == CAPO_SHIM_ON && capo_seg.header;
 
         if (lived)
-                munmap(capo_seg.header, capo_seg.header->size); /* the parent's; only this thread lives here */
+                munmap(capo_seg.header,
+                       capo_seg.header->size); /* the parent's; only this thread lives here */
         capo_loader_child();
         capo_rounds_fork(lived);
         capo_info_fork();
@@ -166,7 +176,8 @@ static void at_fork_child_of(int was)
 static void at_fork_child(void)
 {
         if (emptied && atomic_load(&capo_life.state) != CAPO_SHIM_UNBORN)
-                return; /* a handler that the job had set before ours has made a call already: that one has forgotten the parent */
+                return; /* a handler that the job had set before ours has made a call already: that
+                           one has forgotten the parent */
         at_fork_child_of(atomic_load(&lives));
 }
 
@@ -223,8 +234,9 @@ static bool start_recording(void)
                 .trace_all = !strcmp(env.trace, "all"),
         };
         if (*env.trace && !config.trace_all)
-                capo_warn("CAPO_TRACE=%s is not understood (all, or empty), keeping summaries and the last calls",
-                          env.trace);
+                capo_warn(
+                        "CAPO_TRACE=%s is not understood (all, or empty), keeping summaries and the last calls",
+                        env.trace);
         r = capo_segment_create(&capo_seg, env.shm, &config);
         if (r < 0) {
                 capo_warn("not recording: no memory: %s", strerror(-r));
@@ -275,7 +287,9 @@ __attribute__((destructor)) static void end_recording(void)
                 return;
         if (capo_rounds_ask(CAPO_WISH_END, looks_hang))
                 return;
-        /* it hangs in a write, most likely: do not hang the job's exit too; the segment stays for `capo recover` */
-        capo_warn("%s: the log cannot be finished now; capo recover will do it", capo_seg.header->log_path);
+        /* it hangs in a write, most likely: do not hang the job's exit too; the segment stays for
+         * `capo recover` */
+        capo_warn("%s: the log cannot be finished now; capo recover will do it",
+                  capo_seg.header->log_path);
         atomic_store(&capo_life.state, CAPO_SHIM_OVER);
 }

@@ -9,14 +9,16 @@
 void capo_thread_watch(void);
 void capo_thread_end(void);
 
-/** capo_own_thread() - a detached thread that calls @life, with what is its own (thread.c). Return: 0; -errno. */
+/** capo_own_thread() - a detached thread that calls @life, with what is its own (thread.c). Return:
+ * 0; -errno. */
 int capo_own_thread(void *(*life)(void *));
 
 /**
  * capo_rounds_begin(), _fork(), _forked() - the drain thread's state (rounds.c)
  *
- * The first when the segment is there; return: 0; -ENOMEM. The second in a fork's child, where the parent recorded (@lived), and
- * the third when all else is as new there: what capo_shim_at_fork() was given is called.
+ * The first when the segment is there; return: 0; -ENOMEM. The second in a fork's child, where the
+ * parent recorded (@lived), and the third when all else is as new there: what capo_shim_at_fork()
+ * was given is called.
  */
 int capo_rounds_begin(void);
 void capo_rounds_fork(bool lived);
@@ -27,16 +29,19 @@ void capo_rounds_forked(void);
  * @wish: a last look at the GPU, and no more of it; then also all that is left to say
  * @here: the drain thread is known not to come: by this one
  *
- * The drain thread is made where there is none yet. Return: false: it has not got on for five seconds, or this thread holds a lock that
- * it may wait for; then what is left is for `capo recover`.
+ * The drain thread is made where there is none yet. Return: false: it has not got on for five
+ * seconds, or this thread holds a lock that it may wait for; then what is left is for `capo
+ * recover`.
  */
 enum capo_wish { CAPO_WISH_NONE, CAPO_WISH_GPU, CAPO_WISH_END };
 bool capo_rounds_ask(enum capo_wish wish, bool here);
 
-/** capo_info_write() - the INFO lines about this process (record_info.c); on the drain thread, once. */
+/** capo_info_write() - the INFO lines about this process (record_info.c); on the drain thread,
+ * once. */
 void capo_info_write(void);
 
-/** capo_info_environment() - those that the environment has, where it has changed since; on a thread of the job, one at a time. */
+/** capo_info_environment() - those that the environment has, where it has changed since; on a
+ * thread of the job, one at a time. */
 void capo_info_environment(void);
 void capo_info_fork(void);
 
@@ -49,25 +54,29 @@ long capo_launcher_rank(void);
 /**
  * capo_hang_begin(), capo_hang_look() - what is done about a hang (hang_record.c)
  *
- * The first on the job's thread when the recorder begins, for the settings; the second on each round of the drain thread, once
- * there is a log. A hang is a HANG frame, one line on standard error, and, by one of the ranks that share a folder, a verdict over
- * all of them beside the logs; nothing is signalled, stopped or ended. Return: a frame waits: write a checkpoint, so that
- * the log has all that it speaks of.
+ * The first on the job's thread when the recorder begins, for the settings; the second on each
+ * round of the drain thread, once there is a log. A hang is a HANG frame, one line on standard
+ * error, and, by one of the ranks that share a folder, a verdict over all of them beside the logs;
+ * nothing is signalled, stopped or ended. Return: a frame waits: write a checkpoint, so that the
+ * log has all that it speaks of.
  */
 void capo_hang_begin(void);
 bool capo_hang_look(void);
 
-/** capo_cost_measure() - what a recorded call costs here, ns (cost.c); on the drain thread, once, about 100 us. */
+/** capo_cost_measure() - what a recorded call costs here, ns (cost.c); on the drain thread, once,
+ * about 100 us. */
 double capo_cost_measure(void);
 
 /** capo_site_text() - pc[] to text (site.c); on the drain thread. */
 unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned room);
 
-/** capo_gpu_look() - is the CUDA driver here by now? Cheap once it is, or once GPU timing is off. */
+/** capo_gpu_look() - is the CUDA driver here by now? Cheap once it is, or once GPU timing is off.
+ */
 void capo_gpu_look(void);
 
-/** capo_gpu_describe() - INFO gpu.busid.<device>, gpu.numa.<device> and, for a MIG slice, gpu.mig.<device>, once per
- * device and process; nothing without the driver. GPU timing need not be on. */
+/** capo_gpu_describe() - INFO gpu.busid.<device>, gpu.numa.<device> and, for a MIG slice,
+ * gpu.mig.<device>, once per device and process; nothing without the driver. GPU timing need not be
+ * on. */
 void capo_gpu_describe(int device);
 /** capo_gpu_poll() - on the drain thread: times of calls that have ended. */
 void capo_gpu_poll(void);
@@ -75,18 +84,21 @@ void capo_gpu_poll(void);
 void capo_gpu_stop(void);
 
 /**
- * capo_speed_watch(), _poll(), _tell(), _stop() - the clocks of the GPUs that are used here (speed.c)
+ * capo_speed_watch(), _poll(), _tell(), _stop() - the clocks of the GPUs that are used here
+ * (speed.c)
  *
- * watch: CUDA device @device, 0 to 63, is one of them, and this its PCI bus id; any thread, once per device. poll: on the drain thread,
- * without its lock: looks every ten seconds, and at once where @now. tell: INFO gpu.clocks.<device> of what the log does not
- * know yet. stop: no more looks; waits a second at most for one that is under way: false when that is not enough.
+ * watch: CUDA device @device, 0 to 63, is one of them, and this its PCI bus id; any thread, once
+ * per device. poll: on the drain thread, without its lock: looks every ten seconds, and at once
+ * where @now. tell: INFO gpu.clocks.<device> of what the log does not know yet. stop: no more
+ * looks; waits a second at most for one that is under way: false when that is not enough.
  */
 void capo_speed_watch(int device, const char *busid);
 void capo_speed_poll(bool now);
 void capo_speed_tell(void);
 bool capo_speed_stop(void);
 
-/** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all: of all of them. */
+/** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all:
+ * of all of them. */
 void capo_kernel_poll(bool all);
 
 /** capo_nccl_tell() - INFO lines about copies of NCCL not told of yet; on the drain thread. */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread of ours in somebody else's process. It begins with what the thread that made it had; of that it lays down
- *      signals                none is delivered to it
- *      cancellation           off: a tool that cancels every thread it finds must not stop it in a write
- *      floating point         traps and rounding of the job
- *      a real-time policy     it is not to stand before anybody
- *      timer slack            a nap of 50 us is to be one
- * and keeps
- *      processors, priority   those of whoever made it, as NCCL's own threads do: a job that keeps processors free keeps them
- *      name spaces, folder    the log's path is absolute; a job that changes its root before the log is made has none
- *      language               a thread begins with the process's: numbers are read and written without it
+ * A thread of ours in somebody else's process. It begins with what the thread that made it had; of
+ * that it lays down signals                none is delivered to it cancellation           off: a
+ * tool that cancels every thread it finds must not stop it in a write floating point         traps
+ * and rounding of the job a real-time policy     it is not to stand before anybody timer slack a
+ * nap of 50 us is to be one and keeps processors, priority   those of whoever made it, as NCCL's
+ * own threads do: a job that keeps processors free keeps them name spaces, folder    the log's path
+ * is absolute; a job that changes its root before the log is made has none language               a
+ * thread begins with the process's: numbers are read and written without it
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,8 +22,9 @@
 #include "shim/record/start.h"
 
 /*
- * This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12 and later, EEVDF),
- * lets it have them at once, also beside threads that spin. Elsewhere nothing changes.
+ * This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12
+ * and later, EEVDF), lets it have them at once, also beside threads that spin. Elsewhere nothing
+ * changes.
  */
 static void be_prompt(void)
 {
@@ -37,13 +36,15 @@ static void be_prompt(void)
                 uint64_t runtime, deadline, period;
         } attr = {.size = sizeof attr, .runtime = 100000};
 
-        if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) || attr.policy != 0 /* SCHED_OTHER */)
+        if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) ||
+            attr.policy != 0 /* SCHED_OTHER */)
                 return;
         attr.runtime = 100000; /* ns */
         syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* A thread of the job that has a real-time policy may start ours, which is not to stand before anybody. */
+/* A thread of the job that has a real-time policy may start ours, which is not to stand before
+ * anybody. */
 static void be_modest(void)
 {
         struct sched_param none = {0};
@@ -78,8 +79,8 @@ int capo_own_thread(void *(*life)(void *))
         pthread_attr_setstacksize(&attr, 256 << 10);
         pthread_sigmask(SIG_SETMASK, &all, &before);
         r = pthread_create(&thread, &attr, run_thread, (void *)life);
-        if (r ==
-            EINVAL) { /* thread-local data of the job's libraries, which glibc takes out of the stack, are larger */
+        if (r == EINVAL) { /* thread-local data of the job's libraries, which glibc takes out of the
+                              stack, are larger */
                 pthread_attr_destroy(&attr);
                 pthread_attr_init(&attr);
                 pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);

@@ -26,8 +26,8 @@ struct look {
 
 static bool same_stand(const struct capo_stand *a, const struct capo_stand *b)
 {
-        return a->begin == b->begin && a->seq == b->seq && a->comm == b->comm && a->thread == b->thread &&
-               a->where == b->where && a->call == b->call;
+        return a->begin == b->begin && a->seq == b->seq && a->comm == b->comm &&
+               a->thread == b->thread && a->where == b->where && a->call == b->call;
 }
 
 static void add_stand(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
@@ -41,8 +41,10 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
                                .where = (uint8_t)where,
                                .call = r->call};
 
-        /* of an open group the last member is said once more, and that one moves when there is another; so is the GPU's oldest */
-        if (where == CAPO_UNFINISHED_MEMBER || where == CAPO_UNFINISHED_GPU || l->n == CAPO_WATCH_STANDS)
+        /* of an open group the last member is said once more, and that one moves when there is
+         * another; so is the GPU's oldest */
+        if (where == CAPO_UNFINISHED_MEMBER || where == CAPO_UNFINISHED_GPU ||
+            l->n == CAPO_WATCH_STANDS)
                 return;
         for (uint32_t i = 0; i < l->before->n; i++) {
                 if (same_stand(&l->before->stands[i], &s)) {
@@ -53,7 +55,8 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
         l->stands[l->n++] = s;
 }
 
-const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg, uint64_t now_ns)
+const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg,
+                                         uint64_t now_ns)
 {
         uint64_t most = 2 * compute_interval(w), passed = now_ns - w->last_ns;
         struct look look = {.before = w};

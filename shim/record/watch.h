@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch: sees from what the segment holds anyway that calls are under way and nothing of them moves. It is asked on every
- * round of the drain thread and looks once a second; the calls themselves know nothing of it.
+ * The watch: sees from what the segment holds anyway that calls are under way and nothing of them
+ * moves. It is asked on every round of the drain thread and looks once a second; the calls
+ * themselves know nothing of it.
  */
 #ifndef CAPO_WATCH_H
 #define CAPO_WATCH_H
 
 #include "core/log/unfinished.h"
 
-#define CAPO_WATCH_STANDS 64 /* calls under way at once that are followed; of more, those found first */
+#define CAPO_WATCH_STANDS \
+        64 /* calls under way at once that are followed; of more, those found first */
 
-/* A call under way that a look found: the one a thread is in, the last one of a group that is open, the oldest one of a
- * communicator that the GPU has not ended. The same one as long as these stay the same. */
+/* A call under way that a look found: the one a thread is in, the last one of a group that is open,
+ * the oldest one of a communicator that the GPU has not ended. The same one as long as these stay
+ * the same. */
 struct capo_stand {
         uint64_t begin; /* ticks */
         uint64_t since; /* watched_ns when it was found first */
@@ -24,7 +27,8 @@ struct capo_stand {
 struct capo_watch {
         uint64_t limit_ns; /* 0: nobody watches */
         uint64_t next_ns, last_ns;
-        uint64_t watched_ns; /* in which looks were made: not while the process is stopped or the machine asleep */
+        uint64_t watched_ns; /* in which looks were made: not while the process is stopped or the
+                                machine asleep */
         struct capo_stand stands[CAPO_WATCH_STANDS];
         uint32_t n;
 };
@@ -36,12 +40,13 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
  * capo_watch_look() - has a hang begun?
  * @now_ns: CLOCK_MONOTONIC
  *
- * A hang has begun when a call that was under way limit_ns of watched time ago still is. It is told once: all that stands at
- * that moment is of it, and what begins to stand while one of these does. When none does any more there was progress, and the
- * next hang is another one.
+ * A hang has begun when a call that was under way limit_ns of watched time ago still is. It is told
+ * once: all that stands at that moment is of it, and what begins to stand while one of these does.
+ * When none does any more there was progress, and the next hang is another one.
  *
  * Return: the call that stands longest, once per hang; valid until the next look. NULL otherwise.
  */
-const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg, uint64_t now_ns);
+const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg,
+                                         uint64_t now_ns);
 
 #endif

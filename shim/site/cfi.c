@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables: Linux Standard Base 5.0, Core, 10.6 (.eh_frame and .eh_frame_hdr); DWARF 5, 6.4 and 7.24. What linkers write for
- * x86-64 is read (a sorted table of 4-byte offsets from the header, 4-byte offsets in the entries), anything else is refused.
+ * The tables: Linux Standard Base 5.0, Core, 10.6 (.eh_frame and .eh_frame_hdr); DWARF 5, 6.4
+ * and 7.24. What linkers write for x86-64 is read (a sorted table of 4-byte offsets from the
+ * header, 4-byte offsets in the entries), anything else is refused.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -51,8 +52,9 @@ static bool get_bytes(const struct capo_cfi *c, uintptr_t from, void *to, size_t
 
 struct cie {
         struct entry e;
-        uint64_t code_align, data_align; /* the latter stands for one below 0, mostly (scale_offset()) */
-        uint8_t encoding;                /* of addresses */
+        uint64_t code_align,
+                data_align; /* the latter stands for one below 0, mostly (scale_offset()) */
+        uint8_t encoding;   /* of addresses */
         bool signal;
 };
 
@@ -111,7 +113,8 @@ static void skip_block(struct bytes *b)
                 b->p += n;
 }
 
-/* The entry at @at without its length. In place it may be a long one: PyTorch 2.15's libtorch_cuda.so has 145 of more than ENTRY, up to 20 KB. */
+/* The entry at @at without its length. In place it may be a long one: PyTorch 2.15's
+ * libtorch_cuda.so has 145 of more than ENTRY, up to 20 KB. */
 static bool read_entry(const struct capo_cfi *c, uintptr_t at, struct entry *e)
 {
         const uint8_t *p = e->raw;
@@ -155,7 +158,8 @@ static bool read_cie(const struct capo_cfi *own, uintptr_t at, struct cie *c)
                 return false;
         version = read_fixed(b, 1);
         letters = (const char *)b->p;
-        if ((version != 1 && version != 3) || !memchr(letters, 0, (size_t)(b->end - b->p)) || *letters != 'z')
+        if ((version != 1 && version != 3) || !memchr(letters, 0, (size_t)(b->end - b->p)) ||
+            *letters != 'z')
                 return false;
         b->p += strlen(letters) + 1;
         c->code_align = read_uleb(b);
@@ -183,8 +187,8 @@ static bool read_cie(const struct capo_cfi *own, uintptr_t at, struct cie *c)
 }
 
 /* The entry of the function that @pc lies in. */
-static bool find_entry(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c,
-                       struct entry *fde)
+static bool find_entry(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, uint64_t *begin,
+                       struct cie *c, struct entry *fde)
 {
         struct {
                 uint8_t version, frame, count, table;
@@ -197,8 +201,8 @@ static bool find_entry(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, u
         uint64_t range, cie_at;
         uint32_t low = 0, high;
 
-        if (!get_bytes(own, hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
-            head.table != 0x3b)
+        if (!get_bytes(own, hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b ||
+            head.count != 0x03 || head.table != 0x3b)
                 return false;
         for (high = head.n; low < high;) { /* the last one that does not begin behind it */
                 uint32_t i = low + (high - low) / 2;
@@ -220,7 +224,8 @@ static bool find_entry(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, u
         cie_at = read_fixed(&fde->program, 4);
         if (!cie_at || !read_cie(own, hdr + (uint64_t)(int64_t)row.entry + 4 - cie_at, c))
                 return false;
-        read_fixed(&fde->program, size_of(c->encoding)); /* where it begins: the table says so, too */
+        read_fixed(&fde->program,
+                   size_of(c->encoding)); /* where it begins: the table says so, too */
         range = read_fixed(&fde->program, size_of(c->encoding));
         skip_block(&fde->program); /* of the language */
         return !fde->program.bad && pc - *begin < range;
@@ -244,7 +249,8 @@ static void set_rule(struct machine *m, uint64_t reg, enum rule what, int64_t at
         m->now.reg[reg].at = at;
 }
 
-/* A block that says "register plus number" or "what stands there", as gcc writes for a frame that it has aligned. */
+/* A block that says "register plus number" or "what stands there", as gcc writes for a frame that
+ * it has aligned. */
 static bool read_simple_block(struct bytes *b, uint8_t *reg, int64_t *at, bool *there)
 {
         uint64_t n = read_uleb(b);
@@ -308,8 +314,10 @@ static void run_extended_op(struct machine *m, uint8_t op, struct bytes *b)
         case 0x06: restore_register(m, read_uleb(b)); break; /* restore_extended */
         case 0x07: set_rule(m, read_uleb(b), UNDEFINED, 0); break;
         case 0x08: set_rule(m, read_uleb(b), SAME, 0); break;
-        case 0x09: reg = read_uleb(b), read_uleb(b), set_rule(m, reg, UNKNOWN, 0); break; /* in another register */
-        case 0x0a:                                                                        /* remember_state */
+        case 0x09:
+                reg = read_uleb(b), read_uleb(b), set_rule(m, reg, UNKNOWN, 0);
+                break; /* in another register */
+        case 0x0a:     /* remember_state */
                 if (m->n_kept < STATES)
                         m->kept[m->n_kept++] = m->now;
                 else
@@ -324,22 +332,30 @@ static void run_extended_op(struct machine *m, uint8_t op, struct bytes *b)
         case 0x0c: /* def_cfa */
         case 0x12: /* def_cfa_sf */
                 m->now.cfa_reg = read_uleb(b);
-                m->now.cfa_at = op == 0x0c ? (int64_t)read_uleb(b) : scale_offset((uint64_t)read_sleb(b), data);
+                m->now.cfa_at = op == 0x0c ? (int64_t)read_uleb(b)
+                                           : scale_offset((uint64_t)read_sleb(b), data);
                 m->now.cfa_known = true;
                 m->now.cfa_there = false;
                 break;
-        case 0x0d: m->now.cfa_reg = read_uleb(b); break;                                   /* def_cfa_register */
-        case 0x0e: m->now.cfa_at = (int64_t)read_uleb(b); break;                           /* def_cfa_offset */
-        case 0x13: m->now.cfa_at = scale_offset((uint64_t)read_sleb(b), data); break;      /* def_cfa_offset_sf */
-        case 0x0f: cfa_by(m, b); break;                                                    /* def_cfa_expression */
-        case 0x10: reg = read_uleb(b), set_block_rule(m, reg, b); break;                   /* expression */
-        case 0x16: reg = read_uleb(b), skip_block(b), set_rule(m, reg, UNKNOWN, 0); break; /* val_expression */
+        case 0x0d: m->now.cfa_reg = read_uleb(b); break;         /* def_cfa_register */
+        case 0x0e: m->now.cfa_at = (int64_t)read_uleb(b); break; /* def_cfa_offset */
+        case 0x13:
+                m->now.cfa_at = scale_offset((uint64_t)read_sleb(b), data);
+                break;                                                   /* def_cfa_offset_sf */
+        case 0x0f: cfa_by(m, b); break;                                  /* def_cfa_expression */
+        case 0x10: reg = read_uleb(b), set_block_rule(m, reg, b); break; /* expression */
+        case 0x16:
+                reg = read_uleb(b), skip_block(b), set_rule(m, reg, UNKNOWN, 0);
+                break; /* val_expression */
         case 0x11:
-                reg = read_uleb(b), set_rule(m, reg, SAVED, scale_offset((uint64_t)read_sleb(b), data));
-                break;                                                                    /* offset_extended_sf */
-        case 0x14:                                                                        /* val_offset */
-        case 0x15: reg = read_uleb(b), read_uleb(b), set_rule(m, reg, UNKNOWN, 0); break; /* val_offset_sf */
-        case 0x2e: read_uleb(b); break;                                                   /* GNU_args_size */
+                reg = read_uleb(b),
+                set_rule(m, reg, SAVED, scale_offset((uint64_t)read_sleb(b), data));
+                break; /* offset_extended_sf */
+        case 0x14:     /* val_offset */
+        case 0x15:
+                reg = read_uleb(b), read_uleb(b), set_rule(m, reg, UNKNOWN, 0);
+                break;                  /* val_offset_sf */
+        case 0x2e: read_uleb(b); break; /* GNU_args_size */
         default: m->bad = true;
         }
 }
@@ -352,7 +368,9 @@ static bool run_instructions(struct machine *m, struct bytes b)
 
                 switch (op >> 6) {
                 case 1: m->at += low * m->cie->code_align; break;
-                case 2: set_rule(m, low, SAVED, scale_offset(read_uleb(&b), m->cie->data_align)); break;
+                case 2:
+                        set_rule(m, low, SAVED, scale_offset(read_uleb(&b), m->cie->data_align));
+                        break;
                 case 3: restore_register(m, low); break;
                 default: run_extended_op(m, op, &b);
                 }
@@ -363,11 +381,13 @@ static bool run_instructions(struct machine *m, struct bytes b)
 }
 
 #ifdef __x86_64__
-/* Can it be read? Of a futex that is looked at for nobody (0 to wake, 0 to move) the kernel reads the word and says EFAULT where it cannot; no
- * container forbids that one, as some do process_vm_readv(). */
+/* Can it be read? Of a futex that is looked at for nobody (0 to wake, 0 to move) the kernel reads
+ * the word and says EFAULT where it cannot; no container forbids that one, as some do
+ * process_vm_readv(). */
 static bool is_readable_word(uint64_t at)
 {
-        return syscall(SYS_futex, at & ~UINT64_C(3), FUTEX_CMP_REQUEUE_PRIVATE, 0, 0L, at & ~UINT64_C(3), 0) >= 0 ||
+        return syscall(SYS_futex, at & ~UINT64_C(3), FUTEX_CMP_REQUEUE_PRIVATE, 0, 0L,
+                       at & ~UINT64_C(3), 0) >= 0 ||
                errno != EFAULT;
 }
 
@@ -393,7 +413,9 @@ static CAPO_UNSANITIZED bool load_word(struct capo_cfi *c, uint64_t at, uint64_t
 
 int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
 {
-        enum { KEPT = 1 << 3 | 1 << 6 | 0xf << 12 }; /* what a function leaves as it was: rbx, rbp, r12 to r15 */
+        enum {
+                KEPT = 1 << 3 | 1 << 6 | 0xf << 12
+        }; /* what a function leaves as it was: rbx, rbp, r12 to r15 */
         uint64_t pc = c->v[CAPO_CFI_PC] - after_call, begin, cfa;
         struct capo_cfi up = {.known = 1u << CAPO_CFI_RSP};
         struct machine m; /* what is big is not set to 0 first: that would be half of the time */
@@ -411,8 +433,8 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
         if (!run_instructions(&m, cie.e.program))
                 return -ENODATA;
         m.first = m.now;
-        if (!run_instructions(&m, fde.program) || !m.now.cfa_known || m.now.cfa_reg >= CAPO_CFI_PC ||
-            !(c->known & 1u << m.now.cfa_reg))
+        if (!run_instructions(&m, fde.program) || !m.now.cfa_known ||
+            m.now.cfa_reg >= CAPO_CFI_PC || !(c->known & 1u << m.now.cfa_reg))
                 return -ENODATA;
         if (m.now.reg[CAPO_CFI_PC].rule == UNDEFINED)
                 return 0;

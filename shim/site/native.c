@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the threads of this process are in, without stopping one. /proc/self/task/TID/syscall has stack pointer and program counter of a
- * thread that waits in the kernel; a thread's own process may read it, whatever ptrace is allowed. It is read once more when the
- * way up is known: where it has changed, the thread was not there all the time.
+ * What the threads of this process are in, without stopping one. /proc/self/task/TID/syscall has
+ * stack pointer and program counter of a thread that waits in the kernel; a thread's own process
+ * may read it, whatever ptrace is allowed. It is read once more when the way up is known: where it
+ * has changed, the thread was not there all the time.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,7 +32,8 @@ struct where {
         uint64_t sp, pc;
 };
 
-/* Objects that were asked for, so that the kernel's list is not read for each frame. Of the drain thread alone. */
+/* Objects that were asked for, so that the kernel's list is not read for each frame. Of the drain
+ * thread alone. */
 static struct {
         struct capo_map v[MAPS];
         unsigned n;
@@ -70,7 +72,8 @@ static bool read_where(int tid, struct where *w)
 {
         char text[256], *last;
 
-        read_file(tid, "syscall", text, sizeof text); /* NUMBER, six arguments, SP, PC; -1, SP, PC */
+        read_file(tid, "syscall", text,
+                  sizeof text); /* NUMBER, six arguments, SP, PC; -1, SP, PC */
         last = strrchr(text, ' ');
         if (!last || sscanf(last, "%" SCNx64, &w->pc) != 1)
                 return false;
@@ -79,7 +82,8 @@ static bool read_where(int tid, struct where *w)
         return last && sscanf(last, "%" SCNx64, &w->sp) == 1 && w->pc;
 }
 
-static unsigned put_frame(const struct capo_map *m, uint64_t pc, bool after_call, bool name, char *text, unsigned room)
+static unsigned put_frame(const struct capo_map *m, uint64_t pc, bool after_call, bool name,
+                          char *text, unsigned room)
 {
         int n;
 
@@ -88,7 +92,8 @@ static unsigned put_frame(const struct capo_map *m, uint64_t pc, bool after_call
         else if (name)
                 n = capo_site_line(m->path, pc - m->base, pc - m->base - after_call, text, room);
         else
-                n = snprintf(text, room, "%s+0x%" PRIx64 "\n", capo_base_name(m->path), pc - m->base);
+                n = snprintf(text, room, "%s+0x%" PRIx64 "\n", capo_base_name(m->path),
+                             pc - m->base);
         return n > 0 && (unsigned)n < room ? (unsigned)n : 0;
 }
 
@@ -104,10 +109,13 @@ static unsigned put_stack(const struct where *w, uint64_t began_ns, char *text, 
         for (unsigned i = 0; i < FRAMES && r > 0; i++) {
                 bool after_call = i > 0, name = capo_clock_mono() - began_ns < MOST_NS / 2;
                 const struct capo_map *m = map_of(c.v[CAPO_CFI_PC] - after_call);
-                unsigned more = put_frame(m, c.v[CAPO_CFI_PC], after_call, name, text + n, room - 5 - n);
+                unsigned more =
+                        put_frame(m, c.v[CAPO_CFI_PC], after_call, name, text + n, room - 5 - n);
 
                 n += more;
-                r = !more ? -ENOSPC : m && m->eh_frame_hdr ? capo_cfi_step(&c, m->eh_frame_hdr, after_call) : -ENODATA;
+                r = !more                  ? -ENOSPC
+                    : m && m->eh_frame_hdr ? capo_cfi_step(&c, m->eh_frame_hdr, after_call)
+                                           : -ENODATA;
         }
         if (r != 0)
                 n += (unsigned)snprintf(text + n, room - n, "...\n");
@@ -120,7 +128,8 @@ struct told {
 };
 
 static bool one_thread(int tid, uint64_t began_ns, struct told *told, char *text, unsigned room,
-                       bool (*found)(const struct capo_native *thread, char *text, void *arg), void *arg)
+                       bool (*found)(const struct capo_native *thread, char *text, void *arg),
+                       void *arg)
 {
         struct capo_native t = {.tid = tid};
         struct where w = {0}, again;
@@ -154,9 +163,11 @@ static bool one_thread(int tid, uint64_t began_ns, struct told *told, char *text
 }
 
 unsigned capo_native_threads(char *text, unsigned room,
-                             bool (*found)(const struct capo_native *thread, char *text, void *arg), void *arg)
+                             bool (*found)(const struct capo_native *thread, char *text, void *arg),
+                             void *arg)
 {
-        int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC), self = (int)syscall(SYS_gettid);
+        int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+            self = (int)syscall(SYS_gettid);
         struct told told[THREADS + 1] = {0};
         uint64_t began_ns = capo_clock_mono();
         bool more = true;
@@ -167,14 +178,16 @@ unsigned capo_native_threads(char *text, unsigned room,
         if (fd < 0)
                 return 0;
         maps.n = 0;
-        while ((got = syscall(SYS_getdents64, fd, list, sizeof list)) > 0) { /* readdir() would allocate */
+        while ((got = syscall(SYS_getdents64, fd, list, sizeof list)) >
+               0) { /* readdir() would allocate */
                 for (long at = 0; at < got;) {
                         struct dirent64 *e = (struct dirent64 *)(void *)(list + at);
                         int tid = atoi(e->d_name);
 
                         at += e->d_reclen;
                         n += tid > 0;
-                        if (tid > 0 && tid != self && n <= THREADS && more && capo_clock_mono() - began_ns < MOST_NS)
+                        if (tid > 0 && tid != self && n <= THREADS && more &&
+                            capo_clock_mono() - began_ns < MOST_NS)
                                 more = one_thread(tid, began_ns, told, text, room, found, arg);
                 }
         }

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /**
- * capo_site_line() - "function+0x1f module+0x2a3c\n", or "module+0x2a3c\n" where no function is known
+ * capo_site_line() - "function+0x1f module+0x2a3c\n", or "module+0x2a3c\n" where no function is
+ * known
  * @path: of the object, "" the program
  * @at:   the address that is shown, from the load address; @in: one that is surely in the function
  *

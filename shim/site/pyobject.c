@@ -20,8 +20,10 @@ static bool read_here(void *nothing, uint64_t from, void *to, size_t size)
 
 static bool find_python(struct capo_py_here *py)
 {
-        const char *const types[] = {"PyCode_Type", "PyUnicode_Type", "PyBytes_Type", "PyTuple_Type"};
-        uint64_t *const addresses[] = {&py->it.code_type, &py->it.text_type, &py->it.bytes_type, &py->it.tuple_type};
+        const char *const types[] = {"PyCode_Type", "PyUnicode_Type", "PyBytes_Type",
+                                     "PyTuple_Type"};
+        uint64_t *const addresses[] = {&py->it.code_type, &py->it.text_type, &py->it.bytes_type,
+                                       &py->it.tuple_type};
         int minor;
 
 #define FIND(name)                                                          \
@@ -42,7 +44,8 @@ static bool find_python(struct capo_py_here *py)
                         return false;
         }
         /* A build without the lock has other objects. */
-        if (sscanf(py->Py_GetVersion(), "3.%d", &minor) != 1 || strstr(py->Py_GetVersion(), "free-threading"))
+        if (sscanf(py->Py_GetVersion(), "3.%d", &minor) != 1 ||
+            strstr(py->Py_GetVersion(), "free-threading"))
                 return false;
         py->it.read = read_here;
         py->it.layout = capo_py_layout_of(minor);

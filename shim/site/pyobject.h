@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPython in this process. Its memory is read through process_vm_readv(), which fails where there is none (core/base/cpython.h);
- * nothing is called that takes a reference, makes an object, waits for a lock or raises.
+ * The CPython in this process. Its memory is read through process_vm_readv(), which fails where
+ * there is none (core/base/cpython.h); nothing is called that takes a reference, makes an object,
+ * waits for a lock or raises.
  */
 #ifndef CAPO_PYOBJECT_H
 #define CAPO_PYOBJECT_H

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call sites. Walking a stack costs microseconds, so it is done once per place: recorder.h keeps, per thread, a small
- * cache from (return address, stack depth) to the number of the site. Two ways to one wrapper call that have the same
- * return address and the same depth pass for one site; ways that differ mostly differ in depth. In a process with Python
- * the depth is mixed with where Python is (site_python.h).
+ * Call sites. Walking a stack costs microseconds, so it is done once per place: recorder.h keeps,
+ * per thread, a small cache from (return address, stack depth) to the number of the site. Two ways
+ * to one wrapper call that have the same return address and the same depth pass for one site; ways
+ * that differ mostly differ in depth. In a process with Python the depth is mixed with where Python
+ * is (site_python.h).
  *
- * The walk reads DWARF's unwind tables, which everything NCCL is called from has (cfi.h). It is our own since libgcc's unwinder believes
- * them: where they are wrong - assembly by hand, code that a signal interrupted between two instructions - it reads wherever they lead, or
- * calls abort(), and the job is dead. Debian's and Ubuntu's static libunwind is not position-independent, and a preload library should bring
- * no shared library along. On other machines than x86-64 libgcc's is what there is, linked statically and hidden.
+ * The walk reads DWARF's unwind tables, which everything NCCL is called from has (cfi.h). It is our
+ * own since libgcc's unwinder believes them: where they are wrong - assembly by hand, code that a
+ * signal interrupted between two instructions - it reads wherever they lead, or calls abort(), and
+ * the job is dead. Debian's and Ubuntu's static libunwind is not position-independent, and a
+ * preload library should bring no shared library along. On other machines than x86-64 libgcc's is
+ * what there is, linked statically and hidden.
  *
- * Names are found later, on the drain thread (object.c). Python frames are read here, at the time of the call.
+ * Names are found later, on the drain thread (object.c). Python frames are read here, at the time
+ * of the call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,8 +32,9 @@
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
-#define TABLE       32768u
-#define MISSES_FREE 4096u /* per thread; after that a place that never repeats is walked only now and then */
+#define TABLE 32768u
+#define MISSES_FREE \
+        4096u /* per thread; after that a place that never repeats is walked only now and then */
 #define MISSES_RATE 256u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,8 +44,8 @@ static struct {
 } table[TABLE];
 
 #ifdef __x86_64__
-/* The return addresses of who called us, the innermost first. What called us may lie in no object (code made when it runs); what is further
- * out and in none may be no code at all. */
+/* The return addresses of who called us, the innermost first. What called us may lie in no object
+ * (code made when it runs); what is further out and in none may be no code at all. */
 static uint32_t walk_stack(uint64_t *pc)
 {
         struct capo_cfi c = {0};
@@ -53,11 +58,13 @@ static uint32_t walk_stack(uint64_t *pc)
                 struct capo_tables tables;
                 bool in = capo_object_tables(at - after_call, &tables);
 
-                if ((in || n == 0) && !capo_own((const void *)at)) /* NOLINT(performance-no-int-to-ptr) */
+                if ((in || n == 0) &&
+                    !capo_own((const void *)at)) /* NOLINT(performance-no-int-to-ptr) */
                         pc[n++] = at;
                 c.begin = tables.begin;
                 c.end = tables.end;
-                r = tables.eh_frame_hdr ? capo_cfi_step(&c, tables.eh_frame_hdr, after_call) : -ENODATA;
+                r = tables.eh_frame_hdr ? capo_cfi_step(&c, tables.eh_frame_hdr, after_call)
+                                        : -ENODATA;
         }
         return n;
 }
@@ -90,7 +97,8 @@ static uint32_t walk_stack(uint64_t *pc)
 }
 #endif
 
-static uint32_t add_site(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py, unsigned py_size)
+static uint32_t add_site(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py,
+                         unsigned py_size)
 {
         struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SITES];
         uint32_t i = (uint32_t)hash % TABLE, site = 0;
@@ -102,7 +110,8 @@ static uint32_t add_site(uint64_t hash, const uint64_t *pc, uint32_t n, const ch
         if (!site) {
                 capo_lock(&capo_seg.lock);
                 if (capo_area_commit(&capo_seg, CAPO_AREA_SITES, area->used + 1) == 0) {
-                        struct capo_seg_site *s = capo_area_at(&capo_seg, CAPO_AREA_SITES, area->used);
+                        struct capo_seg_site *s =
+                                capo_area_at(&capo_seg, CAPO_AREA_SITES, area->used);
 
                         memcpy(s->pc, pc, n * sizeof *pc);
                         s->n_pc = n;
@@ -140,7 +149,8 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         py_size = capo_config_text(t->config, py, sizeof py);
         py_size += capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
         if (n)
-                site = add_site(XXH3_64bits_withSeed(pc, n * sizeof *pc, XXH3_64bits(py, py_size)), pc, n, py, py_size);
+                site = add_site(XXH3_64bits_withSeed(pc, n * sizeof *pc, XXH3_64bits(py, py_size)),
+                                pc, n, py, py_size);
         *e = (struct capo_site_entry){caller, frame, site};
         if (t->group_depth) /* this time is ours, not the open group's */
                 t->group_begin += capo_clock_ticks() - began;
@@ -159,7 +169,8 @@ int capo_site_line(const char *path, uint64_t at, uint64_t in, char *line, unsig
                                 capo_demangle(symbol, name, sizeof name) ? name : symbol,
                                 (unsigned long long)(into + (at - in)), *file ? file : "(program)",
                                 (unsigned long long)at);
-        return snprintf(line, room, "%s+0x%llx\n", *file ? file : "(program)", (unsigned long long)at);
+        return snprintf(line, room, "%s+0x%llx\n", *file ? file : "(program)",
+                        (unsigned long long)at);
 }
 
 unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned room)
@@ -178,9 +189,11 @@ unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned r
                 in = capo_object_of((const void *)(uintptr_t)pc, &object);
                 capo_loader_leave();
                 if (!in)
-                        m = snprintf(line, sizeof line, "0x%llx\n", (unsigned long long)site->pc[i]);
+                        m = snprintf(line, sizeof line, "0x%llx\n",
+                                     (unsigned long long)site->pc[i]);
                 else
-                        m = capo_site_line(object.path, site->pc[i] - object.base, pc - object.base, line, sizeof line);
+                        m = capo_site_line(object.path, site->pc[i] - object.base, pc - object.base,
+                                           line, sizeof line);
                 if (m < 0 || n + (unsigned)m > room)
                         break;
                 memcpy(text + n, line, (size_t)m);

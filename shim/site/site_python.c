@@ -2,9 +2,10 @@
 /*
  * The Python frames of the calling thread, with or without the interpreter's lock.
  *
- * Frameworks give the lock back before they call NCCL, so a walk that needs it would see nothing of most programs. But
- * a thread's frames are changed by that thread only, and this one is inside our wrapper: they stand still, and what
- * they hold stays alive. Those of other threads (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing.
+ * Frameworks give the lock back before they call NCCL, so a walk that needs it would see nothing of
+ * most programs. But a thread's frames are changed by that thread only, and this one is inside our
+ * wrapper: they stand still, and what they hold stays alive. Those of other threads
+ * (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -22,7 +23,8 @@
 enum {
         FRAMES = 64,
         PLACED = 6,   /* frames that tell places apart, the innermost */
-        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the program's own, all */
+        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the
+                         program's own, all */
         THREADS = 256,
 };
 
@@ -41,12 +43,14 @@ static inline uint64_t mix_place(uint64_t place, uint32_t at, uintptr_t code)
 }
 
 /*
- * Of the process: as a rule that one ends the interpreter, and is in no call meanwhile. Of any other, a daemon's, it frees what
- * its frames are in between one load and the next, however short ago it was asked whether there is an interpreter.
+ * Of the process: as a rule that one ends the interpreter, and is in no call meanwhile. Of any
+ * other, a daemon's, it frees what its frames are in between one load and the next, however short
+ * ago it was asked whether there is an interpreter.
  */
 static inline bool is_first_thread(void)
 {
-        static __thread signed char is __attribute__((tls_model("initial-exec"))); /* 1 yes, -1 no */
+        static __thread signed char is
+                __attribute__((tls_model("initial-exec"))); /* 1 yes, -1 no */
 
         if (unlikely(!is))
                 is = syscall(SYS_gettid) == getpid() ? 1 : -1;
@@ -78,13 +82,15 @@ struct chain {
         int n;
 };
 
-static void set_iovecs(struct iovec *to, struct iovec *from, void *here, uint64_t there, size_t size)
+static void set_iovecs(struct iovec *to, struct iovec *from, void *here, uint64_t there,
+                       size_t size)
 {
         *to = (struct iovec){here, size};
         *from = (struct iovec){(void *)(uintptr_t)there, size};
 }
 
-/* Most calls come the way that the last one came: one system call then, not one for each frame. False: it is another way. */
+/* Most calls come the way that the last one came: one system call then, not one for each frame.
+ * False: it is another way. */
 static bool read_again(const struct chain *c, const void *thread, struct capo_py_frame f[PLACED])
 {
         const struct capo_py_layout *l = capo_py.it.layout;
@@ -98,13 +104,14 @@ static bool read_again(const struct chain *c, const void *thread, struct capo_py
         set_iovecs(&to[n], &from[n], &current, (uintptr_t)thread + l->current, sizeof current);
         n++;
         if (l->through >= 0) {
-                set_iovecs(&to[n], &from[n], &through, c->between + (uint64_t)l->through, sizeof through);
+                set_iovecs(&to[n], &from[n], &through, c->between + (uint64_t)l->through,
+                           sizeof through);
                 n++;
         }
         for (int i = 0; i < c->n; i++, n++)
                 set_iovecs(&to[n], &from[n], raw[i], c->frame[i], capo_py_frame_bytes(l));
-        if (!capo_read_self_pieces(to, from, n) || current != (l->through >= 0 ? c->between : c->frame[0]) ||
-            through != c->frame[0])
+        if (!capo_read_self_pieces(to, from, n) ||
+            current != (l->through >= 0 ? c->between : c->frame[0]) || through != c->frame[0])
                 return false;
         for (int i = 0; i < c->n; i++) {
                 f[i] = capo_py_frame_in(l, raw[i]);
@@ -127,7 +134,8 @@ static void read_anew(struct chain *c, const void *thread, struct capo_py_frame 
                 if (!capo_py_get(&capo_py.it, frame, (size_t)l->through, &frame, sizeof frame))
                         return;
         }
-        for (; c->n < PLACED && frame && capo_py_frame(&capo_py.it, frame, &f[c->n]); frame = f[c->n++].back)
+        for (; c->n < PLACED && frame && capo_py_frame(&capo_py.it, frame, &f[c->n]);
+             frame = f[c->n++].back)
                 c->frame[c->n] = frame;
 }
 
@@ -149,7 +157,8 @@ static uintptr_t place_read(const void *thread)
 
 uintptr_t capo_python_place(void)
 {
-        const void *thread = capo_py.Py_IsInitialized() ? capo_py.PyGILState_GetThisThreadState() : NULL;
+        const void *thread =
+                capo_py.Py_IsInitialized() ? capo_py.PyGILState_GetThisThreadState() : NULL;
 
         if (!thread)
                 return 0;
@@ -170,7 +179,8 @@ static unsigned frames_from(uint64_t frame, char *text, unsigned room)
         struct capo_py_frame f;
         unsigned n = 0;
 
-        for (int i = 0; frame && i < FRAMES && capo_py_frame(&capo_py.it, frame, &f); i++, frame = f.back) {
+        for (int i = 0; frame && i < FRAMES && capo_py_frame(&capo_py.it, frame, &f);
+             i++, frame = f.back) {
                 int m = f.entry ? 0 : capo_py_say(&capo_py.it, &f, text + n, room - n, &packaged);
 
                 if (m < 0)
@@ -185,7 +195,8 @@ unsigned capo_python_frames(char *text, unsigned room)
         unsigned n = frames_from(find_inner_frame(), text, room);
 
         if (n)
-                atomic_store_explicit(&capo_python_seen, true, memory_order_release); /* capo_py is filled */
+                atomic_store_explicit(&capo_python_seen, true,
+                                      memory_order_release); /* capo_py is filled */
         return n;
 }
 
@@ -197,7 +208,8 @@ unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg),
         unsigned n = 0;
         void *main;
 
-        if (!atomic_load_explicit(&capo_python_seen, memory_order_acquire) || !capo_py.Py_IsInitialized())
+        if (!atomic_load_explicit(&capo_python_seen, memory_order_acquire) ||
+            !capo_py.Py_IsInitialized())
                 return 0;
         l = capo_py.it.layout;
         main = capo_py.PyInterpreterState_Main();
@@ -211,7 +223,8 @@ unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg),
                         break;
         }
         for (unsigned i = n; i-- > 0;) {
-                unsigned size = frames_from(capo_py_innermost(&capo_py.it, thread[i]), text, sizeof text - 1);
+                unsigned size = frames_from(capo_py_innermost(&capo_py.it, thread[i]), text,
+                                            sizeof text - 1);
 
                 text[size] = 0;
                 if (size)
@@ -220,7 +233,8 @@ unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg),
         return n;
 }
 
-/* The value of @variable, the frame at @address being in its function. False: it has none that is a text. */
+/* The value of @variable, the frame at @address being in its function. False: it has none that is a
+ * text. */
 static bool read_local(uint64_t address, uint64_t code, const char *variable, char *text)
 {
         const struct capo_py *py = &capo_py.it;
@@ -231,10 +245,12 @@ static bool read_local(uint64_t address, uint64_t code, const char *variable, ch
             !capo_py_get(py, names, CAPO_PY_LENGTH, &n, sizeof n))
                 return false;
         for (size_t k = 0; k < (size_t)n && k < 256; k++) {
-                if (!capo_py_object(py, names, CAPO_PY_ITEMS + k * sizeof name, py->text_type, &name) ||
+                if (!capo_py_object(py, names, CAPO_PY_ITEMS + k * sizeof name, py->text_type,
+                                    &name) ||
                     !capo_py_text(py, name, false, text) || strcmp(text, variable) != 0)
                         continue;
-                return capo_py_object(py, address, py->layout->locals + k * sizeof value, py->text_type, &value) &&
+                return capo_py_object(py, address, py->layout->locals + k * sizeof value,
+                                      py->text_type, &value) &&
                        capo_py_text(py, value, false, text) && *text;
         }
         return false;
@@ -247,9 +263,11 @@ bool capo_python_local(const char *function, const char *variable, char *value, 
         struct capo_py_code code;
         struct capo_py_frame f;
 
-        for (int i = 0; address && i < FRAMES && capo_py_frame(&capo_py.it, address, &f); i++, address = f.back) {
+        for (int i = 0; address && i < FRAMES && capo_py_frame(&capo_py.it, address, &f);
+             i++, address = f.back) {
                 if (f.entry || !capo_py_code(&capo_py.it, f.code, &code) ||
-                    !capo_py_text(&capo_py.it, code.name, false, text) || strcmp(text, function) != 0)
+                    !capo_py_text(&capo_py.it, code.name, false, text) ||
+                    strcmp(text, function) != 0)
                         continue;
                 if (!read_local(address, f.code, variable, text))
                         return false;

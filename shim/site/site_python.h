@@ -6,22 +6,26 @@
 #include <stddef.h>
 
 /**
- * capo_python_frames() - the Python frames of this thread, innermost first, "file.py:12 function\n" each
+ * capo_python_frames() - the Python frames of this thread, innermost first, "file.py:12 function\n"
+ * each
  *
- * Files of installed packages are named from there on, and of their frames only the innermost few are given: what is deep
- * inside a framework would leave no room for the program's own lines.
+ * Files of installed packages are named from there on, and of their frames only the innermost few
+ * are given: what is deep inside a framework would leave no room for the program's own lines.
  *
- * Of CPython 3.9 to 3.14, whether or not this thread holds the interpreter's lock, which is never taken; no Python code
- * runs, no reference is taken. As many whole lines as fit.
+ * Of CPython 3.9 to 3.14, whether or not this thread holds the interpreter's lock, which is never
+ * taken; no Python code runs, no reference is taken. As many whole lines as fit.
  *
- * Return: bytes written; 0 when there is no such interpreter, it is not up, or this thread has run no Python.
+ * Return: bytes written; 0 when there is no such interpreter, it is not up, or this thread has run
+ * no Python.
  */
 unsigned capo_python_frames(char *text, unsigned room);
 
 /**
- * capo_python_local() - the text that @variable has in the innermost call of @function that this thread is in
+ * capo_python_local() - the text that @variable has in the innermost call of @function that this
+ * thread is in
  *
- * Read as the frames are. Only a str, and only an argument or a local that no inner function shares.
+ * Read as the frames are. Only a str, and only an argument or a local that no inner function
+ * shares.
  *
  * Return: whether there is such a text, and it is not empty; then it is in @value, cut to @room.
  */

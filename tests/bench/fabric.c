@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What capo costs a libfabric program, beside what libfabric's own hooks cost: the same loops over the shm provider,
- * bare, under capo, and under each FI_HOOK provider this libfabric has, in processes that take turns.
+ * What capo costs a libfabric program, beside what libfabric's own hooks cost: the same loops over
+ * the shm provider, bare, under capo, and under each FI_HOOK provider this libfabric has, in
+ * processes that take turns.
  *
  *      fabric-bench BUILD|LIBCAPO.SO [ROUNDS]
  *
- * Every process has a second thread, asleep, as every training job has: in a process of one thread glibc's locks leave
- * out the bus lock, and the first thread that is added, whoever adds it, slows every lock of libfabric. The row "bare,
- * one thread" shows how much that alone is.
+ * Every process has a second thread, asleep, as every training job has: in a process of one thread
+ * glibc's locks leave out the bus lock, and the first thread that is added, whoever adds it, slows
+ * every lock of libfabric. The row "bare, one thread" shows how much that alone is.
  *
- * Two loops, each timed in batches; a process reports the median batch, and the page the median process:
- *   empty   fi_cq_read() of a queue on which nothing will ever arrive
- *   op      fi_recv + fi_send of 64 bytes to oneself, then fi_cq_read until both have completed: two posts, two
- *           completions; the column divides what was added by these four
+ * Two loops, each timed in batches; a process reports the median batch, and the page the median
+ * process: empty   fi_cq_read() of a queue on which nothing will ever arrive op      fi_recv +
+ * fi_send of 64 bytes to oneself, then fi_cq_read until both have completed: two posts, two
+ * completions; the column divides what was added by these four
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,8 @@ static double median(double *v, size_t n)
         return n ? v[n / 2] : 0;
 }
 
-/* ---- the measured program ---------------------------------------------------------------------------------------- */
+/* ---- the measured program
+ * ---------------------------------------------------------------------------------------- */
 
 static void must(const char *what, long r)
 {
@@ -74,19 +76,22 @@ static void *sleeper(void *unused)
 }
 
 /*
- * In a process under capo the batches take turns between the tables that lie in the objects and the provider's own,
- * which capo keeps in the word before its copy (shim/fabric/shim_fabric.h, FI_TABLE): what differs between two processes - where memory
- * lies, what else the machine does - is out of that comparison.
+ * In a process under capo the batches take turns between the tables that lie in the objects and the
+ * provider's own, which capo keeps in the word before its copy (shim/fabric/shim_fabric.h,
+ * FI_TABLE): what differs between two processes - where memory lies, what else the machine does -
+ * is out of that comparison.
  */
 struct tables {
         void *idle, *cq, *msg;
 };
 
-static void tables_of(struct tables *t, bool below, struct fid_cq *idle, struct fid_cq *cq, struct fid_ep *ep)
+static void tables_of(struct tables *t, bool below, struct fid_cq *idle, struct fid_cq *cq,
+                      struct fid_ep *ep)
 {
         *t = (struct tables){idle->ops, cq->ops, ep->msg};
         if (below)
-                *t = (struct tables){((void **)t->idle)[-2], ((void **)t->cq)[-2], ((void **)t->msg)[-2]};
+                *t = (struct tables){((void **)t->idle)[-2], ((void **)t->cq)[-2],
+                                     ((void **)t->msg)[-2]};
 }
 
 static void put(const struct tables *t, struct fid_cq *idle, struct fid_cq *cq, struct fid_ep *ep)
@@ -155,9 +160,11 @@ static int measure(void)
                 for (int i = 0; i < OP_BATCH; i++) {
                         ssize_t done = 0, r;
 
-                        while ((r = fi_recv(ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, &contexts[0])) == -FI_EAGAIN)
+                        while ((r = fi_recv(ep, in, sizeof in, NULL, FI_ADDR_UNSPEC,
+                                            &contexts[0])) == -FI_EAGAIN)
                                 fi_cq_read(cq, NULL, 0);
-                        while ((r = fi_send(ep, out, sizeof out, NULL, self, &contexts[1])) == -FI_EAGAIN)
+                        while ((r = fi_send(ep, out, sizeof out, NULL, self, &contexts[1])) ==
+                               -FI_EAGAIN)
                                 fi_cq_read(cq, NULL, 0);
                         while (done < 2) {
                                 r = fi_cq_read(cq, entry, 4);
@@ -183,7 +190,9 @@ static int measure(void)
         return 0;
 }
 
-/* ---- the page ---------------------------------------------------------------------------------------------------- */
+/* ---- the page
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 struct way {
         const char *name, *variable, *value;
@@ -272,8 +281,8 @@ int main(int argc, char **argv)
         for (int r = 0; r < rounds; r++) {
                 for (size_t i = 0; i < N_ELEMENTS(ways); i++) {
                         if (ways[i].variable && !strcmp(ways[i].variable, "FI_HOOK") &&
-                            (!known ||
-                             !(snprintf(hook, sizeof hook, "ofi_hook_%s:", ways[i].value), strstr(known, hook))))
+                            (!known || !(snprintf(hook, sizeof hook, "ofi_hook_%s:", ways[i].value),
+                                         strstr(known, hook))))
                                 continue;
                         run(&ways[i], self, dir);
                 }
@@ -284,9 +293,10 @@ int main(int argc, char **argv)
         }
         empty0 = median(ways[0].empty, (size_t)ways[0].n);
         op0 = median(ways[0].op, (size_t)ways[0].n);
-        printf("libfabric shm, medians of %d processes each, ns; added: to the bare run\n\n", rounds);
-        printf("%-18s %12s %8s %8s %16s %8s %8s %12s\n", "", "empty read", "added", "ratio", "send+recv 64 B", "added",
-               "ratio", "added per op");
+        printf("libfabric shm, medians of %d processes each, ns; added: to the bare run\n\n",
+               rounds);
+        printf("%-18s %12s %8s %8s %16s %8s %8s %12s\n", "", "empty read", "added", "ratio",
+               "send+recv 64 B", "added", "ratio", "added per op");
         for (size_t i = 0; i < N_ELEMENTS(ways); i++) {
                 struct way *w = &ways[i];
                 double empty, op;
@@ -297,13 +307,14 @@ int main(int argc, char **argv)
                 }
                 empty = median(w->empty, (size_t)w->n);
                 op = median(w->op, (size_t)w->n);
-                printf("%-18s %12.2f %+8.2f %8.3f %16.2f %+8.2f %8.3f %+12.2f\n", w->name, empty, empty - empty0,
-                       empty / empty0, op, op - op0, op / op0, (op - op0) / 4);
+                printf("%-18s %12.2f %+8.2f %8.3f %16.2f %+8.2f %8.3f %+12.2f\n", w->name, empty,
+                       empty - empty0, empty / empty0, op, op - op0, op / op0, (op - op0) / 4);
         }
         if (ways[2].n)
                 printf("\ncapo, by turns with the provider's own tables in the same process: empty read %+.2f, added "
                        "per op %+.2f\n",
-                       median(ways[2].added_empty, (size_t)ways[2].n), median(ways[2].added_op, (size_t)ways[2].n) / 4);
+                       median(ways[2].added_empty, (size_t)ways[2].n),
+                       median(ways[2].added_op, (size_t)ways[2].n) / 4);
         snprintf(clean, sizeof clean, "rm -rf %s", dir);
         return system(clean) ? 1 : 0;
 }

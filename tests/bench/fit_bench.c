@@ -27,8 +27,12 @@ static void fill(struct capo_samples *set)
         uint64_t state = 1;
 
         for (unsigned r = 0; r < 4; r++) {
-                struct capo_trial t = {
-                        .source = source, .n_ranks = 8, .n_nodes = 1, .nccl = 22907, .iterations = 1, .layout = "8"};
+                struct capo_trial t = {.source = source,
+                                       .n_ranks = 8,
+                                       .n_nodes = 1,
+                                       .nccl = 22907,
+                                       .iterations = 1,
+                                       .layout = "8"};
 
                 capo_samples_run(set, &t);
         }
@@ -45,7 +49,8 @@ static void fill(struct capo_samples *set)
                 state = state * 6364136223846793005u + 1442695040888963407u;
                 if (c)
                         s.want = CAPO_ALGO_PROTO(1 + c / 4, 1 + c % 3);
-                s.us = (10 + (double)s.bytes / 2e4) * (1 + 0.02 * c) * (0.95 + 0.1 * (double)(state >> 40) / (1 << 24));
+                s.us = (10 + (double)s.bytes / 2e4) * (1 + 0.02 * c) *
+                       (0.95 + 0.1 * (double)(state >> 40) / (1 << 24));
                 capo_samples_add(set, &s);
         }
 }
@@ -83,7 +88,8 @@ int main(void)
                 }
                 store_s[i] = now() - t;
                 t = now();
-                if (capo_store_read(store, &(struct capo_store_filter){0}, &back, why, sizeof why) < 0 ||
+                if (capo_store_read(store, &(struct capo_store_filter){0}, &back, why, sizeof why) <
+                            0 ||
                     back.n != SAMPLES) {
                         fprintf(stderr, "%s\n", why);
                         return 1;
@@ -92,14 +98,19 @@ int main(void)
                 capo_store_close(store);
                 capo_samples_free(&back);
                 for (int k = 0; k < 3; k++) {
-                        snprintf(beside, sizeof beside, "%s%s", path, k == 0 ? "" : k == 1 ? "-wal" : "-shm");
+                        snprintf(beside, sizeof beside, "%s%s", path,
+                                 k == 0   ? ""
+                                 : k == 1 ? "-wal"
+                                          : "-shm");
                         unlink(beside);
                 }
         }
-        printf("fit of 1,000,000 samples, with leave-one-out   %.2f s   (goal 2 s)\n", capo_median(fit_s, TIMES));
+        printf("fit of 1,000,000 samples, with leave-one-out   %.2f s   (goal 2 s)\n",
+               capo_median(fit_s, TIMES));
         printf("store: samples in per second                   %.0f   (goal 200,000)\n",
                SAMPLES / capo_median(store_s, TIMES));
-        printf("store: samples out per second                  %.0f\n", SAMPLES / capo_median(read_s, TIMES));
+        printf("store: samples out per second                  %.0f\n",
+               SAMPLES / capo_median(read_s, TIMES));
         capo_samples_free(&set);
         return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long allocations take to analyse: all subsets of a DGX-1V, one allocation, naming all classes, and a
- * rack of 72 GPUs behind one switch. Medians of several rounds; nothing is asserted.
+ * How long allocations take to analyse: all subsets of a DGX-1V, one allocation, naming all
+ * classes, and a rack of 72 GPUs behind one switch. Medians of several rounds; nothing is asserted.
  *
  *      fragment-bench BUILD [ROUNDS]
  */
@@ -108,8 +108,10 @@ int main(int argc, char **argv)
         ROW("the same with rings, chains and hybrid ceilings", subsets(dgx, all, CEILINGS));
         ROW("247 subsets named by class", subsets(dgx, 0, NAMES));
         ROW("full DGX-1V: everything", analyse(dgx, gpus, 8, all, CEILINGS | NAMES));
-        ROW("8 H100 behind NVSwitch with PCIe and NICs: everything", analyse(h100, gpus, 8, all, CEILINGS | NAMES));
-        ROW("72 GPUs of an NVSwitch rack: everything", analyse(rack, gpus, 72, all, CEILINGS | NAMES));
+        ROW("8 H100 behind NVSwitch with PCIe and NICs: everything",
+            analyse(h100, gpus, 8, all, CEILINGS | NAMES));
+        ROW("72 GPUs of an NVSwitch rack: everything",
+            analyse(rack, gpus, 72, all, CEILINGS | NAMES));
         if (n != 247)
                 printf("  (%d subsets)\n", n);
         capo_topology_free(dgx);

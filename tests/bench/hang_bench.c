@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long `capo hang` takes, start to exit, from the logs of a job of 10,000 ranks (on one node each 8, and a call of
- * each of them timed on the GPU), in the page cache: wall-clock time, processor time, peak memory.
- * usage: hang-bench BUILD [RANKS]
+ * How long `capo hang` takes, start to exit, from the logs of a job of 10,000 ranks (on one node
+ * each 8, and a call of each of them timed on the GPU), in the page cache: wall-clock time,
+ * processor time, peak memory. usage: hang-bench BUILD [RANKS]
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -49,13 +49,14 @@ static void ask(const char *capo, const char *folder)
                 }
                 wait4(pid, &status, 0, &usage);
                 clock_gettime(CLOCK_MONOTONIC, &end);
-                wall[i] = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+                wall[i] = (double)(end.tv_sec - begin.tv_sec) +
+                          (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
                 cpu[i] = seconds(&usage.ru_utime) + seconds(&usage.ru_stime);
         }
         qsort(wall, RUNS, sizeof *wall, by_value);
         qsort(cpu, RUNS, sizeof *cpu, by_value);
-        printf("  %.2f s, %.2f s of processor time, peak memory %ld MB (median of %d)\n", wall[RUNS / 2], cpu[RUNS / 2],
-               usage.ru_maxrss / 1000, RUNS);
+        printf("  %.2f s, %.2f s of processor time, peak memory %ld MB (median of %d)\n",
+               wall[RUNS / 2], cpu[RUNS / 2], usage.ru_maxrss / 1000, RUNS);
 }
 
 int main(int argc, char **argv)

@@ -2,18 +2,21 @@
 /*
  * record-bench BUILD [PROCESSES]: what recording a call costs. BUILD is the build folder.
  *
- * The program runs itself again and again (30 fresh processes: where the kernel puts libraries and stacks differs by
- * process, and has mattered), each with libcapo.so preloaded. A process calls in turns, in bursts: bare, an all-reduce of
- * a library whose functions do nothing, by a name that nobody wraps; floor, the same through a wrapper that does the
- * least a recorder can, two readings of the time-stamp counter and one store of 64 bytes; capo, ncclAllReduce. Bursts fit
- * half a ring, with pauses in which the drain empties it (so nothing is dropped, and the ring is as warm as in a job).
- * The three of a turn are within a quarter of a millisecond, so that a busy machine is busy for all alike; a turn gives
- * one ratio of costs over the bare call, a process the median of its turns.
+ * The program runs itself again and again (30 fresh processes: where the kernel puts libraries and
+ * stacks differs by process, and has mattered), each with libcapo.so preloaded. A process calls in
+ * turns, in bursts: bare, an all-reduce of a library whose functions do nothing, by a name that
+ * nobody wraps; floor, the same through a wrapper that does the least a recorder can, two readings
+ * of the time-stamp counter and one store of 64 bytes; capo, ncclAllReduce. Bursts fit half a ring,
+ * with pauses in which the drain empties it (so nothing is dropped, and the ring is as warm as in a
+ * job). The three of a turn are within a quarter of a millisecond, so that a busy machine is busy
+ * for all alike; a turn gives one ratio of costs over the bare call, a process the median of its
+ * turns.
  *
- * The lines after them are about NCCL's profiler interface with the recorder behind it: the library's all-reduce then starts
- * and stops a Coll event, as NCCL does inside the call, and the cost is over the same preloaded call without the event. Of
- * v7 the event is a symmetric kernel's and bears a tag; then come the kernel's stamps, of 16 channels, and its phases, which
- * NCCL collects on a thread of its own and which are here on the caller's.
+ * The lines after them are about NCCL's profiler interface with the recorder behind it: the
+ * library's all-reduce then starts and stops a Coll event, as NCCL does inside the call, and the
+ * cost is over the same preloaded call without the event. Of v7 the event is a symmetric kernel's
+ * and bears a tag; then come the kernel's stamps, of 16 channels, and its phases, which NCCL
+ * collects on a thread of its own and which are here on the caller's.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -36,11 +39,11 @@
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n, ncclUniqueId id, int rank);
-ncclResult_t ncclAllReduce(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
-                           cudaStream_t st);
+ncclResult_t ncclAllReduce(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o,
+                           ncclComm_t c, cudaStream_t st);
 
-ncclResult_t quiet_all_reduce(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
-                              cudaStream_t st);
+ncclResult_t quiet_all_reduce(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o,
+                              ncclComm_t c, cudaStream_t st);
 
 #define BURST     1500
 #define WARM      100
@@ -81,8 +84,8 @@ static __thread struct line *ring;
 static __thread uint64_t head;
 
 /* The least a recorder can do: two readings and one cache line. */
-static ncclResult_t floor_all_reduce(const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op,
-                                     ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t floor_all_reduce(const void *s, void *r, size_t n, ncclDataType_t type,
+                                     ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
         uint64_t t0 = TICKS(), t1;
         ncclResult_t rc = quiet_all_reduce(s, r, n, type, op, comm, stream);
@@ -93,8 +96,8 @@ static ncclResult_t floor_all_reduce(const void *s, void *r, size_t n, ncclDataT
         return rc;
 }
 
-/* What NCCL does when there is a profiler plugin: while a communicator is made, and in a collective when the plugin
- * asked for Coll events. */
+/* What NCCL does when there is a profiler plugin: while a communicator is made, and in a collective
+ * when the plugin asked for Coll events. */
 void fake_in_init(void);
 void fake_in_call(size_t count);
 static const struct capo_profiler_v5
@@ -105,8 +108,10 @@ static const struct {
         const char *name, *symbol, *kernel_time, *about;
         int mask;
 } hows[HOWS] = {
-        {"events", "ncclProfiler_v5", "0", "Coll start + stop, v5, in a recorded call", CAPO_EVENT_COLL},
-        {"symmetric", "ncclProfiler_v7", "0", "the same of a symmetric kernel, tagged, v7", CAPO_EVENT_COLL},
+        {"events", "ncclProfiler_v5", "0", "Coll start + stop, v5, in a recorded call",
+         CAPO_EVENT_COLL},
+        {"symmetric", "ncclProfiler_v7", "0", "the same of a symmetric kernel, tagged, v7",
+         CAPO_EVENT_COLL},
         {"stamps", "ncclProfiler_v7", "1", "and the stamps of its 16 channels", CAPO_EVENT_KERNEL},
         {"phases", "ncclProfiler_v7", "1", "and the three phases of each", CAPO_EVENT_KERNEL_PHASE},
 };
@@ -116,8 +121,8 @@ void fake_in_init(void)
 {
         int mask = 0;
 
-        if (profiler &&
-            (profiler->init(&profiler_context, 1, &mask, "bench", 1, 8, 0, NULL) || !(mask & hows[how_told].mask)))
+        if (profiler && (profiler->init(&profiler_context, 1, &mask, "bench", 1, 8, 0, NULL) ||
+                         !(mask & hows[how_told].mask)))
                 exit(1);
 }
 
@@ -138,8 +143,9 @@ static __attribute__((noinline)) void event(size_t count)
 
 static void channel(void *kernel, uint8_t number)
 {
-        struct capo_event_v7 e = {
-                .type = CAPO_EVENT_KERNEL, .parent = kernel, .kernel = {.channel = number, .timer = 1000}};
+        struct capo_event_v7 e = {.type = CAPO_EVENT_KERNEL,
+                                  .parent = kernel,
+                                  .kernel = {.channel = number, .timer = 1000}};
         uint64_t timer = 5000;
         void *handle = NULL;
 
@@ -183,8 +189,8 @@ void fake_in_call(size_t count)
                 event(count);
 }
 
-typedef ncclResult_t (*all_reduce)(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
-                                   cudaStream_t st);
+typedef ncclResult_t (*all_reduce)(const void *s, void *r, size_t n, ncclDataType_t t,
+                                   ncclRedOp_t o, ncclComm_t c, cudaStream_t st);
 enum { BARE, FLOOR, CAPO, WAYS };
 static all_reduce volatile ways[WAYS] = {quiet_all_reduce, floor_all_reduce, ncclAllReduce};
 
@@ -254,7 +260,8 @@ struct turns {
 /* Run ourselves. Returns the wall time in us. */
 static double run(const char *how, int n_threads, const char *preload, struct turns *const out)
 {
-        char threads[16], line[128], *argv[] = {(char *)"record-bench", (char *)"--child", (char *)how, threads, NULL};
+        char threads[16], line[128],
+                *argv[] = {(char *)"record-bench", (char *)"--child", (char *)how, threads, NULL};
         uint64_t t0;
         int pipes[2], status;
         pid_t pid;
@@ -292,7 +299,8 @@ static double run(const char *how, int n_threads, const char *preload, struct tu
         return (double)(now(CLOCK_MONOTONIC) - t0) / 1000;
 }
 
-/* Medians over the turns: of a call; of what @way costs over the bare call; of its ratio to the floor's. */
+/* Medians over the turns: of a call; of what @way costs over the bare call; of its ratio to the
+ * floor's. */
 static double whole(const struct turns *t, int way)
 {
         double v[THREADS * TURNS];
@@ -334,11 +342,11 @@ static void calls(const char *libcapo, int n_threads, int processes)
                 ratios[i] = ratio(&t);
                 above += ratios[i] > 1.3;
         }
-        printf("%d thread%s  floor +%.1f ns   capo +%.1f ns   ", n_threads, n_threads > 1 ? "s" : " ",
-               median(floor, processes), median(capo, processes));
+        printf("%d thread%s  floor +%.1f ns   capo +%.1f ns   ", n_threads,
+               n_threads > 1 ? "s" : " ", median(floor, processes), median(capo, processes));
         median(ratios, processes);
-        printf("capo/floor min %.2f median %.2f max %.2f, above 1.3 in %d of %d processes\n", ratios[0],
-               ratios[processes / 2], ratios[processes - 1], above, processes);
+        printf("capo/floor min %.2f median %.2f max %.2f, above 1.3 in %d of %d processes\n",
+               ratios[0], ratios[processes / 2], ratios[processes - 1], above, processes);
 }
 
 static void events(const char *libcapo, int processes)
@@ -375,8 +383,8 @@ static void starts(const char *libcapo, int runs)
         }
         m_bare = median(bare, runs);
         m_capo = median(capo, runs);
-        printf("start to exit without an NCCL call  bare %.0f us   preloaded +%.0f us   (%d runs each)\n", m_bare,
-               m_capo - m_bare, runs);
+        printf("start to exit without an NCCL call  bare %.0f us   preloaded +%.0f us   (%d runs each)\n",
+               m_bare, m_capo - m_bare, runs);
 }
 
 int main(int argc, char **argv)

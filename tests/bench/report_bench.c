@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast logs are read: 8 ranks' logs of 10 M traced calls in all, and of 100 k, both in the page cache, one core.
- *   read       read(2) of all bytes, the floor
- *   check      capo_log_next() over all frames: every checksum verified
- *   scan       the same, and all columns of each BLOCK summed up
+ * How fast logs are read: 8 ranks' logs of 10 M traced calls in all, and of 100 k, both in the page
+ * cache, one core. read       read(2) of all bytes, the floor check      capo_log_next() over all
+ * frames: every checksum verified scan       the same, and all columns of each BLOCK summed up
  *   report     the `capo report` command, start to exit, and its peak memory
  * usage: report-bench BUILD [CALLS]
  */
@@ -151,7 +150,8 @@ static void measure(const char *capo, uint64_t calls)
         for (int k = 0; k < RANKS; k++) {
                 FILE *f;
 
-                snprintf(paths[k], sizeof paths[k], "%s/node-%c0.%d.capo", folder, k < 3 ? 'a' : 'b', 3000 + k);
+                snprintf(paths[k], sizeof paths[k], "%s/node-%c0.%d.capo", folder,
+                         k < 3 ? 'a' : 'b', 3000 + k);
                 f = fopen(paths[k], "re");
                 fseek(f, 0, SEEK_END);
                 bytes += (double)ftell(f);

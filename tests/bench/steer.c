@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steer-bench: what turning a call costs over its record (shim/nccl/call_override.c): an all-reduce of a library that does nothing, by
- * the pointer that a communicator without rows has, and by that of one with 1,000 rows, for a size that stays as it is and for
- * one that is turned. Medians of 31 rounds; the three of a round are within a millisecond.
+ * steer-bench: what turning a call costs over its record (shim/nccl/call_override.c): an all-reduce
+ * of a library that does nothing, by the pointer that a communicator without rows has, and by that
+ * of one with 1,000 rows, for a size that stays as it is and for one that is turned. Medians of 31
+ * rounds; the three of a round are within a millisecond.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +17,15 @@
 enum { ROUNDS = 31, CALLS = 20000, ROWS = 1000 };
 
 static volatile uint64_t sink;
-static ncclResult_t quiet(const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t c,
-                          cudaStream_t st)
+static ncclResult_t quiet(const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                          ncclComm_t c, cudaStream_t st)
 {
         sink = n;
         return ncclSuccess;
 }
-static ncclResult_t quiet_config(const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t c,
-                                 cudaStream_t st, const ncclCollConfig_t *config)
+static ncclResult_t quiet_config(const void *s, void *r, size_t n, ncclDataType_t type,
+                                 ncclRedOp_t op, ncclComm_t c, cudaStream_t st,
+                                 const ncclCollConfig_t *config)
 {
         sink = n;
         return ncclSuccess;
@@ -37,7 +39,11 @@ const struct capo_tables *capo_tuner_steers(uint64_t hash)
         return hash ? tables : NULL;
 }
 static struct capo_comm plain = {.handle = &plain, .lib = &lib, .into = &lib, .n_ranks = 8},
-                        steered = {.handle = &steered, .lib = &lib, .into = &lib, .n_ranks = 8, .nccl_hash = 1};
+                        steered = {.handle = &steered,
+                                   .lib = &lib,
+                                   .into = &lib,
+                                   .n_ranks = 8,
+                                   .nccl_hash = 1};
 
 static double burst(struct capo_comm *comm, size_t bytes)
 {
@@ -63,7 +69,8 @@ int main(void)
 {
         static struct capo_ring ring;
         static double ns[3][ROUNDS];
-        struct capo_shape shape = {.n_ranks = 8, .n_nodes = 1, .min_local = 8, .max_local = 8, .nccl = 23203};
+        struct capo_shape shape = {
+                .n_ranks = 8, .n_nodes = 1, .min_local = 8, .max_local = 8, .nccl = 23203};
         struct capo_profile *p = capo_profile_new("bench");
 
         capo_profile_rule(p, CAPO_BASIS_MEASURED);
@@ -93,6 +100,7 @@ int main(void)
         for (int k = 0; k < 3; k++)
                 qsort(ns[k], ROUNDS, sizeof(double), compare);
         printf("call of a library that does nothing %.1f ns   with rows, none for this size +%.1f ns   turned +%.1f ns\n",
-               ns[0][ROUNDS / 2], ns[1][ROUNDS / 2] - ns[0][ROUNDS / 2], ns[2][ROUNDS / 2] - ns[0][ROUNDS / 2]);
+               ns[0][ROUNDS / 2], ns[1][ROUNDS / 2] - ns[0][ROUNDS / 2],
+               ns[2][ROUNDS / 2] - ns[0][ROUNDS / 2]);
         return 0;
 }

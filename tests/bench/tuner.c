@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tuner and profiler plugin cost, opened as NCCL opens them: one decision through each interface at 10, 100
- * and 1,000 profile rows; init of the first and of a further communicator; profiler start + stop.
+ * What the tuner and profiler plugin cost, opened as NCCL opens them: one decision through each
+ * interface at 10, 100 and 1,000 profile rows; init of the first and of a further communicator;
+ * profiler start + stop.
  *
- *   hot         one question after the other, sizes drawn beforehand, nothing kept apart: throughput
+ *   hot         one question after the other, sizes drawn beforehand, nothing kept apart:
+ *               throughput
  *   serialised  the size asked for depends on the answer before it: latency
  *
- * The loop that restores the table and reads the sizes is measured by itself, with a plugin that does nothing, and
- * printed as "floor"; the plugin's figure is over all, the floor is not subtracted. Median of 15 rounds.
+ * The loop that restores the table and reads the sizes is measured by itself, with a plugin that
+ * does nothing, and printed as "floor"; the plugin's figure is over all, the floor is not
+ * subtracted. Median of 15 rounds.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -54,7 +57,8 @@ static int ask_v1(const void *o, void *context, size_t bytes, float *table, int 
 {
         int algo = -1, proto = -1;
 
-        return ((const struct capo_tuner_v1 *)o)->get_coll_info(ALLREDUCE, bytes, 0, 1, 1, &algo, &proto, channels);
+        return ((const struct capo_tuner_v1 *)o)
+                ->get_coll_info(ALLREDUCE, bytes, 0, 1, 1, &algo, &proto, channels);
 }
 static int ask_v2(const void *o, void *context, size_t bytes, float *table, int *channels)
 {
@@ -84,19 +88,20 @@ static int ask_v6(const void *o, void *context, size_t bytes, float *table, int 
                 ->get_coll_info(context, ALLREDUCE, bytes, 1, (float **)table, 7, 3, 0, channels);
 }
 
-static capo_nccl_result nothing(void *context, int func, size_t bytes, int pipe, float **table, int a, int p, int reg,
-                                int *channels)
+static capo_nccl_result nothing(void *context, int func, size_t bytes, int pipe, float **table,
+                                int a, int p, int reg, int *channels)
 {
         return 0;
 }
 static const struct capo_tuner_v6 floor_plugin = {"floor", NULL, nothing, NULL, NULL};
 
-/* The least that can be called a decision: one answer per power of two, written without a look at anything. */
+/* The least that can be called a decision: one answer per power of two, written without a look at
+ * anything. */
 static struct {
         uint8_t at, channels;
 } least_table[64] = {{5, 1}};
-static capo_nccl_result least(void *context, int func, size_t bytes, int pipe, float **table, int a, int p, int reg,
-                              int *channels)
+static capo_nccl_result least(void *context, int func, size_t bytes, int pipe, float **table, int a,
+                              int p, int reg, int *channels)
 {
         unsigned e = 63 ^ (unsigned)__builtin_clzll(bytes | 1);
 
@@ -114,7 +119,8 @@ static const void *hidden(const void *object)
 }
 
 /* always_inline: the indirect call of `ask` goes away, the one NCCL makes stays. */
-static inline __attribute__((always_inline)) double loop_hot(ask_fn ask, const void *object, void *context)
+static inline __attribute__((always_inline)) double loop_hot(ask_fn ask, const void *object,
+                                                             void *context)
 {
         float table[24];
         int channels = 0;
@@ -132,7 +138,8 @@ static inline __attribute__((always_inline)) double loop_hot(ask_fn ask, const v
         return (now_ns() - begin) / QUESTIONS;
 }
 
-static inline __attribute__((always_inline)) double loop_serial(ask_fn ask, const void *object, void *context)
+static inline __attribute__((always_inline)) double loop_serial(ask_fn ask, const void *object,
+                                                                void *context)
 {
         uint64_t none = 0;
         float table[24];
@@ -193,7 +200,8 @@ static void write_profile(int rows, const char *more, char *path)
         snprintf(path, 64, "/proc/self/fd/%d", fd);
 }
 
-static void no_log(int level, unsigned long flags, const char *file, int line, const char *format, ...)
+static void no_log(int level, unsigned long flags, const char *file, int line, const char *format,
+                   ...)
 {
 }
 
@@ -207,7 +215,9 @@ static int open_comm(const void *object, int abi, void **context)
         case 2:
         case 3:
         case 4: return ((const struct capo_tuner_v4 *)object)->init(8, 2, no_log, context);
-        default: return ((const struct capo_tuner_v5 *)object)->init(context, 1, 8, 2, no_log, &nvl, &constants);
+        default:
+                return ((const struct capo_tuner_v5 *)object)
+                        ->init(context, 1, 8, 2, no_log, &nvl, &constants);
         }
 }
 
@@ -247,8 +257,8 @@ static void decisions(const char *plugin, int rows, const char *more)
                 if (open_comm(object, abi, &context))
                         exit(1);
                 both(abi, object, context, &hot, &serial);
-                printf("decision   v%d  %5d rows   hot %6.2f ns   serialised %6.2f ns%s\n", abi, rows, hot, serial,
-                       *more ? "   with chunks" : "");
+                printf("decision   v%d  %5d rows   hot %6.2f ns   serialised %6.2f ns%s\n", abi,
+                       rows, hot, serial, *more ? "   with chunks" : "");
         }
 }
 
@@ -262,8 +272,8 @@ static void by_table(const char *plugin, int costs, double *out)
 
         fputs("{\"capo_profile\": 1, \"layouts\": [", f);
         for (int i = 0; i < costs; i++)
-                fprintf(f, "%s{\"layout\": \"%d+%d\", \"allreduce\": [100, %d]}", i ? "," : "", 1 + i % 4, 7 - i % 4,
-                        20 + i);
+                fprintf(f, "%s{\"layout\": \"%d+%d\", \"allreduce\": [100, %d]}", i ? "," : "",
+                        1 + i % 4, 7 - i % 4, 20 + i);
         fputs("], \"rules\": [{\"when\": {\"layout\": \"3+5\"}, \"allreduce\": [{\"upto\": \"max\", \"algo\": "
               "\"ring\", "
               "\"proto\": \"simple\"}]}]}",
@@ -302,9 +312,11 @@ static void inits(const char *plugin, int rows, double *first)
 }
 
 /* @work in a child, its two numbers back through shared memory. */
-static void in_child(void (*work)(const char *, int, double *), const char *plugin, int rows, double *out)
+static void in_child(void (*work)(const char *, int, double *), const char *plugin, int rows,
+                     double *out)
 {
-        double *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        double *shared =
+                mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
         if (!fork()) {
                 work(plugin, rows, shared);
@@ -381,16 +393,19 @@ int main(int argc, char **argv)
                 x ^= x << 13;
                 x ^= x >> 7;
                 x ^= x << 17;
-                sizes[i] = (uint64_t)(512 * __builtin_exp2(24.0 * (double)(x >> 11) / 9007199254740992.0));
+                sizes[i] = (uint64_t)(512 * __builtin_exp2(24.0 * (double)(x >> 11) /
+                                                           9007199254740992.0));
         }
         MEASURE(pair[0], loop_hot, ask_v6, hidden(&floor_plugin), NULL);
         MEASURE(pair[1], loop_serial, ask_v6, hidden(&floor_plugin), NULL);
-        printf("floor      a plugin that does nothing   hot %6.2f ns   serialised %6.2f ns\n", pair[0], pair[1]);
+        printf("floor      a plugin that does nothing   hot %6.2f ns   serialised %6.2f ns\n",
+               pair[0], pair[1]);
         for (int i = 0; i < 64; i++)
                 least_table[i] = least_table[0];
         MEASURE(pair[0], loop_hot, ask_v6, hidden(&least_plugin), NULL);
         MEASURE(pair[1], loop_serial, ask_v6, hidden(&least_plugin), NULL);
-        printf("floor      an answer per power of two   hot %6.2f ns   serialised %6.2f ns\n", pair[0], pair[1]);
+        printf("floor      an answer per power of two   hot %6.2f ns   serialised %6.2f ns\n",
+               pair[0], pair[1]);
         fflush(stdout);
         for (int rows = 10; rows <= 1000; rows *= 10) {
                 if (!fork()) {
@@ -408,8 +423,8 @@ int main(int argc, char **argv)
         }
         for (int costs = 4; costs <= 16; costs *= 4) {
                 in_child(by_table, plugin, costs, pair);
-                printf("by table   v4  %5d costs of layouts   hot %6.2f ns   serialised %6.2f ns\n", costs, pair[0],
-                       pair[1]);
+                printf("by table   v4  %5d costs of layouts   hot %6.2f ns   serialised %6.2f ns\n",
+                       costs, pair[0], pair[1]);
         }
         for (int i = 0; i < ROUNDS; i++) {
                 in_child(inits, plugin, 1000, pair);
@@ -420,6 +435,7 @@ int main(int argc, char **argv)
         printf("init       1000 rows   first communicator %.0f us   further %.2f us (with its finalize)\n",
                median() / 1e3, further / 1e3);
         in_child(profiler_events, plugin, 0, pair);
-        printf("profiler   Coll start + stop, without a recorder   v4 %.2f ns   v5 %.2f ns\n", pair[0], pair[1]);
+        printf("profiler   Coll start + stop, without a recorder   v4 %.2f ns   v5 %.2f ns\n",
+               pair[0], pair[1]);
         return 0;
 }

@@ -6,8 +6,10 @@
 
 int main(int argc, char **argv)
 {
-        int n = argc > 1 ? atoi(argv[1]) : 100, count = (argc > 2 ? atoi(argv[2]) : 65536) / (int)sizeof(int);
-        int *in = malloc(sizeof *in * (size_t)count), *out = malloc(sizeof *out * (size_t)count), rank, size, wrong = 0;
+        int n = argc > 1 ? atoi(argv[1]) : 100,
+            count = (argc > 2 ? atoi(argv[2]) : 65536) / (int)sizeof(int);
+        int *in = malloc(sizeof *in * (size_t)count), *out = malloc(sizeof *out * (size_t)count),
+            rank, size, wrong = 0;
 
         MPI_Init(&argc, &argv);
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -20,7 +22,8 @@ int main(int argc, char **argv)
                         wrong += out[k] != size * (i + k) + size * (size - 1) / 2;
         }
         if (rank == 0)
-                printf("allreduce %d x %d bytes on %d ranks: %d wrong\n", n, count * (int)sizeof(int), size, wrong);
+                printf("allreduce %d x %d bytes on %d ranks: %d wrong\n", n,
+                       count * (int)sizeof(int), size, wrong);
         MPI_Finalize();
         return wrong != 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks through every object of the fake provider and prints every result, and errno where a call has changed it. Run bare and under capo, the two outputs
- * must be the same to the byte. Usage: fake_client [1.0|1.1|2]: the version of fi_fabric() to enter by. Built with
- * OLD, it is not bound to fi_fabric2(), and runs on a libfabric before 2.0.
+ * Walks through every object of the fake provider and prints every result, and errno where a call
+ * has changed it. Run bare and under capo, the two outputs must be the same to the byte. Usage:
+ * fake_client [1.0|1.1|2]: the version of fi_fabric() to enter by. Built with OLD, it is not bound
+ * to fi_fabric2(), and runs on a libfabric before 2.0.
  */
 #include <errno.h>
 #include <rdma/fabric.h>
@@ -69,17 +70,22 @@ static void post_and_read(struct fid_ep *ep, struct fid_cq *cq, int tagged, int 
                 if (tagged)
                         say("tsend", ep->tagged->send(ep, buf, 128, NULL, 0, 5, &contexts[8 + i]));
                 if (all) {
-                        say("write", ep->rma->write(ep, buf, 1000, NULL, 0, 0, 0, &contexts[4 + i]));
+                        say("write",
+                            ep->rma->write(ep, buf, 1000, NULL, 0, 0, 0, &contexts[4 + i]));
                         say("read", ep->rma->read(ep, buf, 1000, NULL, 0, 0, 0, &contexts[20 + i]));
                         if (HAS(ep->atomic, struct fi_ops_atomic, write))
-                                say("atomic", ep->atomic->write(ep, buf, 4, NULL, 0, 0, 0, FI_UINT64, FI_SUM, NULL));
+                                say("atomic", ep->atomic->write(ep, buf, 4, NULL, 0, 0, 0,
+                                                                FI_UINT64, FI_SUM, NULL));
                 }
                 for (ssize_t n = 1; n > 0;) {
-                        n = i & 1 ? cq->ops->readfrom(cq, entry, 8, from) : cq->ops->read(cq, entry, 8);
+                        n = i & 1 ? cq->ops->readfrom(cq, entry, 8, from)
+                                  : cq->ops->read(cq, entry, 8);
                         say("cq", n);
                         for (ssize_t k = 0; k < n; k++)
                                 printf("  context %ld\n",
-                                       entry[k].op_context ? (struct fi_context *)entry[k].op_context - contexts : -1);
+                                       entry[k].op_context
+                                               ? (struct fi_context *)entry[k].op_context - contexts
+                                               : -1);
                         if (n == -FI_EAVAIL) {
                                 say("readerr", cq->ops->readerr(cq, &err, 0));
                                 printf("  err %d prov %d\n", err.err, err.prov_errno);
@@ -87,17 +93,22 @@ static void post_and_read(struct fid_ep *ep, struct fid_cq *cq, int tagged, int 
                 }
         }
         for (size_t i = 0; i < sizeof contexts; i++)
-                if (((char *)contexts)[i]) /* FI_CONTEXT: ours to give, the provider's to write, nobody else's */
+                if (((char *)contexts)[i]) /* FI_CONTEXT: ours to give, the provider's to write,
+                                              nobody else's */
                         puts("a context was written");
 }
 
 int main(int argc, char **argv)
 {
         static char fabric_name[] = "fake\tfabric", provider[] = "fake", domain_name[] = "fake0";
-        struct fi_fabric_attr attr = {.name = fabric_name, .prov_name = provider, .api_version = FI_VERSION(1, 17)};
+        struct fi_fabric_attr attr = {
+                .name = fabric_name, .prov_name = provider, .api_version = FI_VERSION(1, 17)};
         struct fi_domain_attr domain_attr = {.name = domain_name};
         struct fi_ep_attr ep_attr = {.type = FI_EP_RDM};
-        struct fi_info info = {.caps = FI_MSG, .fabric_attr = &attr, .domain_attr = &domain_attr, .ep_attr = &ep_attr};
+        struct fi_info info = {.caps = FI_MSG,
+                               .fabric_attr = &attr,
+                               .domain_attr = &domain_attr,
+                               .ep_attr = &ep_attr};
         struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
         const char *fake = getenv("FAKE") ? getenv("FAKE") : "";
         int whole = !strstr(fake, "truncated"), r;
@@ -138,7 +149,8 @@ int main(int argc, char **argv)
         }
         if (say("domain", fi_domain(fabric, &info, &domain, NULL)))
                 return 0;
-        if (say("mr", domain->mr->reg(&domain->fid, &info, sizeof info, 0, 0, 0, 0, &mr, NULL)) == 0) {
+        if (say("mr", domain->mr->reg(&domain->fid, &info, sizeof info, 0, 0, 0, 0, &mr, NULL)) ==
+            0) {
                 say("key", (long)fi_mr_key(mr));
                 shut("close mr", &mr->fid);
         }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * More endpoints, queues and domains than have lines of their own: many N [keep|twice|apart]. Opens N endpoints with a queue each over udp
- * and sends on each, of eleven sizes, three messages and one that is injected. They are closed at once; `keep`: never; `twice`:
- * together, and N more are opened on another domain, where the memory of the first is used again; `apart`: each with a domain of
- * its own. Prints the number of messages sent.
+ * More endpoints, queues and domains than have lines of their own: many N [keep|twice|apart]. Opens
+ * N endpoints with a queue each over udp and sends on each, of eleven sizes, three messages and one
+ * that is injected. They are closed at once; `keep`: never; `twice`: together, and N more are
+ * opened on another domain, where the memory of the first is used again; `apart`: each with a
+ * domain of its own. Prints the number of messages sent.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>

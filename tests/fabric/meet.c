@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two threads on one domain of the fake provider: meet open|enable. While one is inside the opening, or the
- * enabling, of its endpoint (FAKE=meet holds it there), the other opens a second endpoint. The first sends one message,
- * the second two, each to a queue of its own; the first's is opened in that moment, too, where it is `open`.
+ * Two threads on one domain of the fake provider: meet open|enable. While one is inside the
+ * opening, or the enabling, of its endpoint (FAKE=meet holds it there), the other opens a second
+ * endpoint. The first sends one message, the second two, each to a queue of its own; the first's is
+ * opened in that moment, too, where it is `open`.
  */
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -60,7 +61,8 @@ static void send_and_close(struct fid_ep *ep, int i)
 int main(int argc, char **argv)
 {
         static char name[] = "fake", provider[] = "fake", domain_name[] = "fake0";
-        struct fi_fabric_attr attr = {.name = name, .prov_name = provider, .api_version = FI_VERSION(1, 17)};
+        struct fi_fabric_attr attr = {
+                .name = name, .prov_name = provider, .api_version = FI_VERSION(1, 17)};
         struct fi_domain_attr domain_attr = {.name = domain_name};
         struct fi_ep_attr ep_attr = {.type = FI_EP_RDM};
         struct fid_fabric *fabric;
@@ -70,8 +72,12 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         at_opening = !strcmp(argv[1], "open");
-        info = (struct fi_info){.caps = FI_MSG, .fabric_attr = &attr, .domain_attr = &domain_attr, .ep_attr = &ep_attr};
-        if (say("fabric", fi_fabric(&attr, &fabric, NULL)) || say("domain", fi_domain(fabric, &info, &domain, NULL)))
+        info = (struct fi_info){.caps = FI_MSG,
+                                .fabric_attr = &attr,
+                                .domain_attr = &domain_attr,
+                                .ep_attr = &ep_attr};
+        if (say("fabric", fi_fabric(&attr, &fabric, NULL)) ||
+            say("domain", fi_domain(fabric, &info, &domain, NULL)))
                 return 1;
         open_queue(1);
         if (!at_opening) {

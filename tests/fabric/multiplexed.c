@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp of libfabric 2.x with FI_THREAD_COMPLETION, where a domain hands each endpoint a domain of its own: multiplexed N.
- * Two threads, each with an endpoint and a queue on the one domain, send themselves N tagged messages of 64 bytes. They
- * open and enable at the same time. Prints the number of messages received.
+ * tcp of libfabric 2.x with FI_THREAD_COMPLETION, where a domain hands each endpoint a domain of
+ * its own: multiplexed N. Two threads, each with an endpoint and a queue on the one domain, send
+ * themselves N tagged messages of 64 bytes. They open and enable at the same time. Prints the
+ * number of messages received.
  */
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -57,8 +58,10 @@ static void *talks_to_itself(void *unused)
         for (long i = 0; i < n_messages; i++) {
                 long r;
 
-                must("fi_trecv", fi_trecv(ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 1, 0, &in_flight[0]), 1);
-                while ((r = fi_tsend(ep, out, sizeof out, NULL, self, 1, &in_flight[1])) == -FI_EAGAIN)
+                must("fi_trecv",
+                     fi_trecv(ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 1, 0, &in_flight[0]), 1);
+                while ((r = fi_tsend(ep, out, sizeof out, NULL, self, 1, &in_flight[1])) ==
+                       -FI_EAGAIN)
                         fi_cq_read(cq, &entry, 0);
                 must("fi_tsend", r, 1);
                 for (int left = 2; left;) {
@@ -86,7 +89,8 @@ int main(int argc, char **argv)
         hints->ep_attr->type = FI_EP_RDM;
         hints->domain_attr->threading = FI_THREAD_COMPLETION;
         hints->fabric_attr->prov_name = strdup("tcp");
-        must("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", NULL, FI_SOURCE, hints, &info), 77);
+        must("fi_getinfo",
+             fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", NULL, FI_SOURCE, hints, &info), 77);
         must("another provider", strcmp(info->fabric_attr->prov_name, "tcp"), 77);
         must("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL), 77);
         must("fi_domain", fi_domain(fabric, info, &domain, NULL), 77);

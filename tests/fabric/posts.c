@@ -2,20 +2,25 @@
 /*
  * Who posted what, over the fake provider, with numbers known in advance.
  *
- * posts own    ncclAllReduce (of tests/preload's libnccl) posts 3 sends of 64 bytes itself, on the caller's thread, and
- *              is called 4 times; ncclBroadcast posts one and is called twice; 5 more are posted outside of NCCL.
+ * posts own    ncclAllReduce (of tests/preload's libnccl) posts 3 sends of 64 bytes itself, on the
+ *              caller's thread, and is called 4 times; ncclBroadcast posts one and is called twice;
+ *              5 more are posted outside of NCCL.
  * posts comms  3 sends of 64 bytes inside an AllReduce on each of 70 communicators.
- * posts fork   5 sends, 3 readings of a counter and 2 of an event queue, fork(), 3 sends more; the child reads both once, posts 2 on its
- *              parent's endpoint, then 7 on one of its own.
- * posts above  5 sends, through tables of our own that lie over whatever was in the objects and go on to it, as another
- *              preloaded tool's would; then 2 through mere copies
- * posts odd    what libfabric lets point nowhere: the buffer of a peek or of a message thrown away, the operands of an atomic read; and a registration
- *              of a device's memory, whose attributes have another layout.
- * posts peek   asks 6 times whether there is a message; twice there is none, 4 times there is, and it is received.
- * posts blind  2 receives to a queue whose entries have lengths, 100 each, and 5 of 300 bytes to one whose have none.
- * posts left   a registration is left by siglongjmp, twice: behind the first a second net is opened and posts 3 sends, behind the other one more
- *              registration returns (FAKE=leave).
- * posts inject N  for N seconds nothing but injects, which have no completion and cannot be timed; then it is killed.
+ * posts fork   5 sends, 3 readings of a counter and 2 of an event queue, fork(), 3 sends more; the
+ *              child reads both once, posts 2 on its parent's endpoint, then 7 on one of its own.
+ * posts above  5 sends, through tables of our own that lie over whatever was in the objects and go
+ *              on to it, as another preloaded tool's would; then 2 through mere copies
+ * posts odd    what libfabric lets point nowhere: the buffer of a peek or of a message thrown away,
+ *              the operands of an atomic read; and a registration of a device's memory, whose
+ *              attributes have another layout.
+ * posts peek   asks 6 times whether there is a message; twice there is none, 4 times there is, and
+ *              it is received.
+ * posts blind  2 receives to a queue whose entries have lengths, 100 each, and 5 of 300 bytes to
+ *              one whose have none.
+ * posts left   a registration is left by siglongjmp, twice: behind the first a second net is opened
+ *              and posts 3 sends, behind the other one more registration returns (FAKE=leave).
+ * posts inject N  for N seconds nothing but injects, which have no completion and cannot be timed;
+ *                 then it is killed.
  *
  * Prints what each post returned, so that a run under capo can be compared with a bare one.
  */
@@ -41,10 +46,10 @@
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream);
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream);
 __attribute__((visibility("default"))) void fake_in_call(size_t count);
 
 struct net {
@@ -106,7 +111,8 @@ static void post(const char *who, struct net *n, size_t times)
 
 static bool made; /* the communicator */
 
-/* What the fake NCCL does inside its collectives; its way of making a communicator comes by here, too. */
+/* What the fake NCCL does inside its collectives; its way of making a communicator comes by here,
+ * too. */
 void fake_in_call(size_t count)
 {
         if (net.ep && made)
@@ -191,7 +197,8 @@ static ssize_t read_above(struct fid_cq *cq, void *buf, size_t count)
         return below_cq.read(cq, buf, count);
 }
 
-static ssize_t send_above(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, void *context)
+static ssize_t send_above(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+                          void *context)
 {
         return below_msg.send(ep, buf, len, desc, to, context);
 }
@@ -218,8 +225,10 @@ static void above(void)
         struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_MSG};
         struct fid_cq *another;
 
-        memcpy(&below_cq, net.cq->ops, net.cq->ops->size < sizeof cq ? net.cq->ops->size : sizeof cq);
-        memcpy(&below_msg, net.ep->msg, net.ep->msg->size < sizeof msg ? net.ep->msg->size : sizeof msg);
+        memcpy(&below_cq, net.cq->ops,
+               net.cq->ops->size < sizeof cq ? net.cq->ops->size : sizeof cq);
+        memcpy(&below_msg, net.ep->msg,
+               net.ep->msg->size < sizeof msg ? net.ep->msg->size : sizeof msg);
         cq = below_cq;
         cq.read = read_above;
         msg = below_msg;
@@ -231,7 +240,8 @@ static void above(void)
         net.cq->ops = &below_cq; /* and copies in which every entry is whose it was */
         net.ep->msg = &below_msg;
         post("copied", &net, 2);
-        memcpy(&domain, net.domain->ops, net.domain->ops->size < sizeof domain ? net.domain->ops->size : sizeof domain);
+        memcpy(&domain, net.domain->ops,
+               net.domain->ops->size < sizeof domain ? net.domain->ops->size : sizeof domain);
         net.domain->ops = &domain;
         must("fi_cq_open", fi_cq_open(net.domain, &attr, &another, NULL));
         must("fi_close", fi_close(&another->fid));
@@ -246,10 +256,14 @@ static void odd(void)
                 uint64_t offset;
                 size_t len;
                 void *base;
-        } device = {.fd = -1, .offset = 77, .len = 4096}; /* struct fi_mr_dmabuf of libfabric 1.20 */
-        struct fi_msg_tagged peek = {.msg_iov = nowhere, .iov_count = 5}, get = {.msg_iov = &somewhere, .iov_count = 1};
-        struct fi_msg_atomic read = {
-                .msg_iov = (struct fi_ioc *)nowhere, .iov_count = 5, .datatype = FI_UINT64, .op = FI_ATOMIC_READ};
+        } device = {
+                .fd = -1, .offset = 77, .len = 4096}; /* struct fi_mr_dmabuf of libfabric 1.20 */
+        struct fi_msg_tagged peek = {.msg_iov = nowhere, .iov_count = 5},
+                             get = {.msg_iov = &somewhere, .iov_count = 1};
+        struct fi_msg_atomic read = {.msg_iov = (struct fi_ioc *)nowhere,
+                                     .iov_count = 5,
+                                     .datatype = FI_UINT64,
+                                     .op = FI_ATOMIC_READ};
         struct fi_mr_attr attr = {.mr_iov = (struct iovec *)&device, .iov_count = 1};
         struct fid_mr *mr;
 
@@ -257,8 +271,8 @@ static void odd(void)
         printf("get %zd\n", fi_trecvmsg(net.ep, &get, FI_CLAIM));
         printf("throw away %zd\n", fi_trecvmsg(net.ep, &peek, FI_CLAIM | FI_DISCARD));
         printf("read %zd\n", fi_fetch_atomicmsg(net.ep, &read, &result, NULL, 1, 0));
-        printf("readv %zd\n", fi_fetch_atomicv(net.ep, (struct fi_ioc *)nowhere, NULL, 5, &result, NULL, 1, 0, 0, 0,
-                                               FI_UINT64, FI_ATOMIC_READ, NULL));
+        printf("readv %zd\n", fi_fetch_atomicv(net.ep, (struct fi_ioc *)nowhere, NULL, 5, &result,
+                                               NULL, 1, 0, 0, 0, FI_UINT64, FI_ATOMIC_READ, NULL));
         printf("register %d\n", net.domain->mr->regattr(&net.domain->fid, &attr, 1ULL << 40, &mr));
 }
 
@@ -271,9 +285,13 @@ static void peeks(void)
 
         for (uint64_t tag = 4; tag < 10; tag++) {
                 struct fi_msg_tagged peek = {.tag = tag, .context = &context[0]},
-                                     get = {.msg_iov = &into, .iov_count = 1, .tag = tag, .context = &context[1]};
+                                     get = {.msg_iov = &into,
+                                            .iov_count = 1,
+                                            .tag = tag,
+                                            .context = &context[1]};
 
-                printf("peek %zd\n", fi_trecvmsg(net.ep, &peek, tag % 2 ? FI_PEEK : FI_PEEK | FI_CLAIM));
+                printf("peek %zd\n",
+                       fi_trecvmsg(net.ep, &peek, tag % 2 ? FI_PEEK : FI_PEEK | FI_CLAIM));
                 if (tag >= 8) {
                         printf("none %zd\n", fi_cq_read(net.cq, &entry, 1));
                         printf("error %zd\n", fi_cq_readerr(net.cq, &error, 0));
@@ -322,12 +340,14 @@ static void left(void)
 
         signal(SIGUSR2, leave);
         if (!sigsetjmp(back, 1))
-                must("came back", 1 + fi_mr_reg(net.domain, &net, sizeof net, 0, 0, 0, 0, &mr, NULL));
+                must("came back",
+                     1 + fi_mr_reg(net.domain, &net, sizeof net, 0, 0, 0, 0, &mr, NULL));
         net_open(&other); /* deeper in the stack than what was left */
         post("other", &other, 3);
         net_close(&other);
         if (!sigsetjmp(back, 1))
-                must("came back", 1 + fi_mr_reg(net.domain, &net, sizeof net, 0, 0, 0, 0, &mr, NULL));
+                must("came back",
+                     1 + fi_mr_reg(net.domain, &net, sizeof net, 0, 0, 0, 0, &mr, NULL));
         signal(SIGUSR2, SIG_IGN);
         printf("register %d\n", fi_mr_reg(net.domain, &net, 4096, 0, 0, 0, 0, &mr, NULL));
         must("fi_close", fi_close(&mr->fid));
@@ -344,7 +364,8 @@ static void injects(long seconds)
                 must("fi_inject", fi_inject(net.ep, "x", 1, 0));
                 usleep(100);
                 clock_gettime(CLOCK_MONOTONIC, &now);
-        } while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+        } while (now.tv_sec < end.tv_sec ||
+                 (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
         kill(getpid(), SIGKILL);
 }
 

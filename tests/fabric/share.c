@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of which it is known how much network they hold: share PROVIDER SECONDS [one|context|writes].
+ * Collectives of which it is known how much network they hold: share PROVIDER SECONDS
+ * [one|context|writes].
  *
- * Sends and receives complete into two queues, with "one" into the same, with "context" into the same and without flags
- * that tell them apart; with "writes" it is one queue and the sends are remote writes with data, which make an entry at
- * either end.
+ * Sends and receives complete into two queues, with "one" into the same, with "context" into the
+ * same and without flags that tell them apart; with "writes" it is one queue and the sends are
+ * remote writes with data, which make an entry at either end.
  *
  * The four collectives of tests/preload's libnccl run, for random times, on the caller's thread:
  *
  *   ncclBroadcast      nothing at all
- *   ncclAllReduce      stretches of sends to this process itself, four in flight, each stretch ended by reading all
- *                      completions; about two thirds of the time stretches without any
+ *   ncclAllReduce      stretches of sends to this process itself, four in flight, each stretch
+ *                      ended by reading all completions; about two thirds of the time stretches
+ *                      without any
  *   ncclAllGather      sends all the time
- *   ncclReduceScatter  a quarter of the time injects, which make no completions and are never outstanding
+ *   ncclReduceScatter  a quarter of the time injects, which make no completions and are never
+ *                      outstanding
  *
- * Prints, for each, how long its calls took and how long of that network was under way by the program's own clock; and,
- * ten times a second, what has been posted so far.
+ * Prints, for each, how long its calls took and how long of that network was under way by the
+ * program's own clock; and, ten times a second, what has been posted so far.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -35,18 +38,19 @@
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream);
-ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream);
 __attribute__((visibility("default"))) void fake_in_call(size_t count);
 
 enum { NOTHING = 1, SOME, ALL, INJECTS, KINDS };
-static const char *const names[] = {[NOTHING] = "Broadcast", "AllReduce", "AllGather", "ReduceScatter"};
+static const char *const names[] = {
+        [NOTHING] = "Broadcast", "AllReduce", "AllGather", "ReduceScatter"};
 static struct {
         uint64_t calls, call_ns, network_ns;
 } truth[KINDS];
@@ -95,7 +99,8 @@ static void receive(void)
 {
         static unsigned next;
 
-        must("fi_trecv", fi_trecv(ep, in[next % 8], MESSAGE, NULL, FI_ADDR_UNSPEC, 1, 0, &in_context[next % 8]));
+        must("fi_trecv", fi_trecv(ep, in[next % 8], MESSAGE, NULL, FI_ADDR_UNSPEC, 1, 0,
+                                  &in_context[next % 8]));
         next++;
 }
 
@@ -110,7 +115,8 @@ static void reap_queue(struct fid_cq *cq)
         if (n < 0 && n != -FI_EAGAIN)
                 must("fi_cq_read", n);
         for (ssize_t i = 0; i < n; i++) {
-                struct fi_context2 *context = plain ? entry.plain[i].op_context : entry.tagged[i].op_context;
+                struct fi_context2 *context =
+                        plain ? entry.plain[i].op_context : entry.tagged[i].op_context;
 
                 if (context >= out_context && context < out_context + FLIGHT) {
                         in_flight--;
@@ -130,8 +136,9 @@ static void reap(void)
 }
 
 /*
- * How long the network was under way since @*since: all the time while something was in flight (@before: at the
- * beginning of it); else no longer than 50 us, for the core may have been somebody else's meanwhile.
+ * How long the network was under way since @*since: all the time while something was in flight
+ * (@before: at the beginning of it); else no longer than 50 us, for the core may have been somebody
+ * else's meanwhile.
  */
 static uint64_t under_way(uint64_t *since, long before)
 {
@@ -152,9 +159,10 @@ static uint64_t sends(uint64_t ns)
                 while (in_flight < FLIGHT && to_come < FLIGHT && t - t0 < ns) {
                         char *from = out[posted % FLIGHT];
                         void *context = &out_context[posted % FLIGHT];
-                        ssize_t r = writes ? fi_writedata(ep, from, MESSAGE, fi_mr_desc(out_mr), 1, self, in_address,
-                                                          fi_mr_key(in_mr), context)
-                                           : fi_tsend(ep, from, MESSAGE, NULL, self, 1, context);
+                        ssize_t r =
+                                writes ? fi_writedata(ep, from, MESSAGE, fi_mr_desc(out_mr), 1,
+                                                      self, in_address, fi_mr_key(in_mr), context)
+                                       : fi_tsend(ep, from, MESSAGE, NULL, self, 1, context);
 
                         if (r == -FI_EAGAIN)
                                 break;
@@ -229,7 +237,8 @@ static void net_open(const char *provider, const char *queues)
 
         writes = !strcmp(queues, "writes");
         hints->caps = FI_TAGGED | (writes ? FI_RMA : 0);
-        hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+        hints->domain_attr->mr_mode =
+                FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
         hints->mode = FI_CONTEXT | FI_CONTEXT2;
         hints->ep_attr->type = FI_EP_RDM;
         hints->fabric_attr->prov_name = strdup(provider);
@@ -244,7 +253,8 @@ static void net_open(const char *provider, const char *queues)
                 must("fi_cq_open", fi_cq_open(domain, &cq_attr, &rx_cq, NULL));
         must("fi_av_open", fi_av_open(domain, &av_attr, &av, NULL));
         must("fi_endpoint", fi_endpoint(domain, info, &ep, NULL));
-        must("fi_ep_bind", fi_ep_bind(ep, &tx_cq->fid, rx_cq == tx_cq ? FI_TRANSMIT | FI_RECV : FI_TRANSMIT));
+        must("fi_ep_bind",
+             fi_ep_bind(ep, &tx_cq->fid, rx_cq == tx_cq ? FI_TRANSMIT | FI_RECV : FI_TRANSMIT));
         if (rx_cq != tx_cq)
                 must("fi_ep_bind", fi_ep_bind(ep, &rx_cq->fid, FI_RECV));
         must("fi_ep_bind", fi_ep_bind(ep, &av->fid, 0));
@@ -252,8 +262,10 @@ static void net_open(const char *provider, const char *queues)
         must("fi_getname", fi_getname(&ep->fid, name, &room));
         must("fi_av_insert", fi_av_insert(av, name, 1, &self, 0, NULL) - 1);
         if (writes) {
-                must("fi_mr_reg", fi_mr_reg(domain, out, sizeof out, FI_WRITE, 0, 1, 0, &out_mr, NULL));
-                must("fi_mr_reg", fi_mr_reg(domain, in, sizeof in, FI_REMOTE_WRITE, 0, 2, 0, &in_mr, NULL));
+                must("fi_mr_reg",
+                     fi_mr_reg(domain, out, sizeof out, FI_WRITE, 0, 1, 0, &out_mr, NULL));
+                must("fi_mr_reg",
+                     fi_mr_reg(domain, in, sizeof in, FI_REMOTE_WRITE, 0, 2, 0, &in_mr, NULL));
                 in_address = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)in : 0;
         }
         for (int i = 0; i < 2 * FLIGHT; i++)

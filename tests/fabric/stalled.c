@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stalled FOLDER: a rank whose program sends over the fake provider beside its NCCL calls. What rank 1 posts last does not
- * complete, and its GPU does not come to the last AllReduce, which all have entered. It stands until there is a file FOLDER/free.
+ * stalled FOLDER: a rank whose program sends over the fake provider beside its NCCL calls. What
+ * rank 1 posts last does not complete, and its GPU does not come to the last AllReduce, which all
+ * have entered. It stands until there is a file FOLDER/free.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
@@ -45,10 +46,14 @@ static void until_free(void *nothing)
 static void net_open(void)
 {
         static char fabric_name[] = "fake", provider[] = "fake", domain_name[] = "fake0-rdm";
-        struct fi_fabric_attr attr = {.name = fabric_name, .prov_name = provider, .api_version = FI_VERSION(1, 17)};
+        struct fi_fabric_attr attr = {
+                .name = fabric_name, .prov_name = provider, .api_version = FI_VERSION(1, 17)};
         struct fi_domain_attr domain_attr = {.name = domain_name};
         struct fi_ep_attr ep_attr = {.type = FI_EP_RDM};
-        struct fi_info info = {.caps = FI_MSG, .fabric_attr = &attr, .domain_attr = &domain_attr, .ep_attr = &ep_attr};
+        struct fi_info info = {.caps = FI_MSG,
+                               .fabric_attr = &attr,
+                               .domain_attr = &domain_attr,
+                               .ep_attr = &ep_attr};
         struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
 
         must("fi_fabric", fi_fabric(&attr, &fabric, NULL));
@@ -92,7 +97,8 @@ int main(int argc, char **argv)
                 }
                 if (i == 1)
                         post(LAST);
-                NCCL_CHECK(ncclAllReduce((void *)from, (void *)to, COUNT, ncclFloat, ncclSum, job.comm, job.stream));
+                NCCL_CHECK(ncclAllReduce((void *)from, (void *)to, COUNT, ncclFloat, ncclSum,
+                                         job.comm, job.stream));
                 if (i == 0)
                         CU_CHECK(cuStreamSynchronize(job.stream));
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many threads on one endpoint, with counts known in advance: threads THREADS POSTS. Each thread sends POSTS tagged
- * messages of 32 bytes to this process itself over shm (FI_THREAD_SAFE) while others read the queue; a last thread
- * closes everything. Prints "sends N completions N retries N".
+ * Many threads on one endpoint, with counts known in advance: threads THREADS POSTS. Each thread
+ * sends POSTS tagged messages of 32 bytes to this process itself over shm (FI_THREAD_SAFE) while
+ * others read the queue; a last thread closes everything. Prints "sends N completions N retries N".
  */
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -24,7 +24,8 @@ static struct fid_ep *ep;
 static fi_addr_t self;
 static long n_posts, n_threads;
 static atomic_long sent, received, completions, retries;
-/* A message may come when the thread that asked for it has ended, so this is in no thread's own storage. */
+/* A message may come when the thread that asked for it has ended, so this is in no thread's own
+ * storage. */
 static char out[32], in[64][32];
 
 static void must(const char *what, long r)
@@ -49,7 +50,8 @@ static void drain(void)
 static void *worker(void *mine)
 {
         for (long i = 0; i < n_posts; i++) {
-                while (fi_trecv(ep, mine, sizeof *in, NULL, FI_ADDR_UNSPEC, 1, 0, NULL) == -FI_EAGAIN) {
+                while (fi_trecv(ep, mine, sizeof *in, NULL, FI_ADDR_UNSPEC, 1, 0, NULL) ==
+                       -FI_EAGAIN) {
                         retries++;
                         drain();
                 }
@@ -108,6 +110,7 @@ int main(int argc, char **argv)
                 drain();
         pthread_create(&thread[0], NULL, closer, NULL);
         pthread_join(thread[0], NULL);
-        printf("sends %ld recvs %ld completions %ld retries %ld\n", sent, received, completions, retries);
+        printf("sends %ld recvs %ld completions %ld retries %ld\n", sent, received, completions,
+               retries);
         return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* victim.c's plain program over libfabric (the provider of tests/fabric): beside each call of NCCL one send of 64 bytes. */
+/* victim.c's plain program over libfabric (the provider of tests/fabric): beside each call of NCCL
+ * one send of 64 bytes. */
 #include "mishap.h"
 
 #include <rdma/fabric.h>
@@ -10,8 +11,8 @@
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
@@ -24,8 +25,10 @@ static void open_all(void)
         static struct fi_fabric_attr attr = {.name = fabric_name, .prov_name = provider};
         static struct fi_domain_attr domain_attr = {.name = domain_name};
         static struct fi_ep_attr ep_attr = {.type = FI_EP_RDM};
-        static struct fi_info info = {
-                .caps = FI_MSG, .fabric_attr = &attr, .domain_attr = &domain_attr, .ep_attr = &ep_attr};
+        static struct fi_info info = {.caps = FI_MSG,
+                                      .fabric_attr = &attr,
+                                      .domain_attr = &domain_attr,
+                                      .ep_attr = &ep_attr};
         struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
 
         attr.api_version = FI_VERSION(1, 17);
@@ -41,7 +44,8 @@ int main(void)
 {
         static char buf[4096];
         struct fi_cq_msg_entry entry[8];
-        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce, ncclCommDestroy};
+        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce,
+                                         ncclCommDestroy};
         ncclUniqueId id;
         ncclComm_t comm;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * VICTIM_FAULT=WHAT: something that a program does to itself, in the middle of its calls. One thread does it; others, where there are,
- * go on with what they are at. The calls that are made here are counted as the program's. It knows nothing of capo.
+ * VICTIM_FAULT=WHAT: something that a program does to itself, in the middle of its calls. One
+ * thread does it; others, where there are, go on with what they are at. The calls that are made
+ * here are counted as the program's. It knows nothing of capo.
  */
 #include "mishap.h"
 
@@ -65,7 +66,8 @@ static void calls(int n)
 static void traps(void)
 {
         feclearexcept(FE_ALL_EXCEPT);
-        MUST(feenableexcept(FE_INEXACT | FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW) >= 0);
+        MUST(feenableexcept(FE_INEXACT | FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW) >=
+             0);
 }
 
 /* A language whose numbers have a comma. */
@@ -137,7 +139,8 @@ static void vforked(void)
         wait_for(pid);
 }
 
-/* Another program in its place, which makes calls, too; there is no end of this one but what the kernel does. */
+/* Another program in its place, which makes calls, too; there is no end of this one but what the
+ * kernel does. */
 static void execs(void)
 {
         const char *program = getenv("VICTIM_PROGRAM");
@@ -304,7 +307,8 @@ static void handler_calls(int signal_number)
         all_reduce(of_handler, 1);
 }
 
-/* A handler that calls NCCL: inside a call, on the same stack and on one of its own, and outside any. */
+/* A handler that calls NCCL: inside a call, on the same stack and on one of its own, and outside
+ * any. */
 static void handler(void)
 {
         struct sigaction act = {.sa_handler = handler_calls};
@@ -341,7 +345,8 @@ static void timer(void)
         of_handler = comm_new(nccl);
         comm = comm_new(nccl);
         MUST(sigaction(SIGUSR2, &act, NULL) == 0);
-        MUST(timer_create(CLOCK_MONOTONIC, &event, &t) == 0 && timer_settime(t, 0, &every, NULL) == 0);
+        MUST(timer_create(CLOCK_MONOTONIC, &event, &t) == 0 &&
+             timer_settime(t, 0, &every, NULL) == 0);
         all_reduce(comm, N * 80);
         every = (struct itimerspec){0};
         timer_settime(t, 0, &every, NULL);
@@ -374,8 +379,8 @@ EXPORT void mishap_begin(const struct nccl *its)
 
         nccl = its;
         MUST(fd < 0 || ftruncate(fd, sizeof *truth) == 0);
-        truth = mmap(NULL, sizeof *truth, PROT_READ | PROT_WRITE, fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, fd,
-                     0);
+        truth = mmap(NULL, sizeof *truth, PROT_READ | PROT_WRITE,
+                     fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
         MUST(truth != MAP_FAILED);
         if (fd >= 0)
                 close(fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank of an MPI program: beside each call of NCCL an all-reduce of MPI. Its ranks count in one file. */
+/* A rank of an MPI program: beside each call of NCCL an all-reduce of MPI. Its ranks count in one
+ * file. */
 #include "mishap.h"
 
 #include <mpi.h>
@@ -7,12 +8,13 @@
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 
 int main(int argc, char **argv)
 {
-        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce, ncclCommDestroy};
+        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce,
+                                         ncclCommDestroy};
         static char buf[4096];
         int rank, size, sum, wrong = 0;
         ncclUniqueId id;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What profilers of MPI are: MPI's names, over its PMPI_ ones. This one says how many all-reduces there were, and that they took time. */
+/* What profilers of MPI are: MPI's names, over its PMPI_ ones. This one says how many all-reduces
+ * there were, and that they took time. */
 #include <mpi.h>
 #include <stdio.h>
 
 static long calls;
 static double seconds;
 
-int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm comm)
 {
         double begin = PMPI_Wtime();
         int r = PMPI_Allreduce(from, to, count, type, op, comm);

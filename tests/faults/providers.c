@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c's program over libfabric's own providers: beside each call of NCCL one message of 64 bytes to this process itself, over shm,
- * tcp (a connection), tcp;ofi_rxm and udp;ofi_rxd by turns. Each is waited for until it has left and has come. A provider that this
- * libfabric does not have is left out; which ones it has, the program says.
+ * client.c's program over libfabric's own providers: beside each call of NCCL one message of 64
+ * bytes to this process itself, over shm, tcp (a connection), tcp;ofi_rxm and udp;ofi_rxd by turns.
+ * Each is waited for until it has left and has come. A provider that this libfabric does not have
+ * is left out; which ones it has, the program says.
  */
 #include "mishap.h"
 
@@ -18,8 +19,8 @@
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 
 static struct net {
         const char *provider;
@@ -31,9 +32,13 @@ static struct net {
         struct fid_av *av;
         struct fid_eq *eq;
         struct fid_pep *pep;
-        struct fid_ep *ep, *other; /* where it sends from, and where that comes: the same, but for a connection */
+        struct fid_ep *ep, *other; /* where it sends from, and where that comes: the same, but for a
+                                      connection */
         fi_addr_t to;
-} nets[] = {{"shm", FI_EP_RDM}, {"tcp", FI_EP_MSG}, {"tcp;ofi_rxm", FI_EP_RDM}, {"udp;ofi_rxd", FI_EP_RDM}};
+} nets[] = {{"shm", FI_EP_RDM},
+            {"tcp", FI_EP_MSG},
+            {"tcp;ofi_rxm", FI_EP_RDM},
+            {"udp;ofi_rxd", FI_EP_RDM}};
 enum { NETS = sizeof nets / sizeof *nets };
 
 static void close_one(struct fid *fid)
@@ -164,7 +169,8 @@ static void net_close(struct net *n)
 
 int main(int argc, char **argv)
 {
-        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce, ncclCommDestroy};
+        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce,
+                                         ncclCommDestroy};
         static char buf[4096];
         ncclUniqueId id;
         ncclComm_t comm;

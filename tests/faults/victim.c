@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim PROGRAM [N]: a job that something happens to, by signals, limits, preloads, or in the middle of it (mishap.c). The programs
- * below "of threads" are the faults of one row each. It counts its own calls of NCCL. It knows nothing of capo.
+ * victim PROGRAM [N]: a job that something happens to, by signals, limits, preloads, or in the
+ * middle of it (mishap.c). The programs below "of threads" are the faults of one row each. It
+ * counts its own calls of NCCL. It knows nothing of capo.
  */
 #include "mishap.h"
 
@@ -48,7 +49,8 @@ static int rounds = 2000;
 
 static void pause_now_and_then(int i)
 {
-        if (i % 250 == 99) /* every program has as many rounds; the other threads get to theirs meanwhile */
+        if (i % 250 ==
+            99) /* every program has as many rounds; the other threads get to theirs meanwhile */
                 usleep(2000);
         if (i == 100)
                 mishap_middle();
@@ -67,7 +69,8 @@ static void plain(int n)
 
 static pthread_barrier_t all_there;
 
-/* No thread is made any more when the first of them calls exec: Linux refuses it meanwhile (EAGAIN, fs->in_exec). */
+/* No thread is made any more when the first of them calls exec: Linux refuses it meanwhile (EAGAIN,
+ * fs->in_exec). */
 static void *thread_plain(void *arg)
 {
         pthread_barrier_wait(&all_there);
@@ -121,8 +124,9 @@ static uint64_t cpu_time(void)
         return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* More than there are 16-bit numbers. The last ones cost what the first ones cost: the least of several stretches each, in
- * time of the processor, and a factor that only something that grows reaches. */
+/* More than there are 16-bit numbers. The last ones cost what the first ones cost: the least of
+ * several stretches each, in time of the processor, and a factor that only something that grows
+ * reaches. */
 static void many(int n)
 {
         uint64_t least[7] = {[0 ... 6] = UINT64_MAX};
@@ -156,7 +160,8 @@ static void *cancelled_at_first(void *arg)
         ncclComm_t comm;
 
         stage = 1;
-        while (!go) /* no cancellation point: the request waits for the first one that the first call has */
+        while (!go) /* no cancellation point: the request waits for the first one that the first
+                       call has */
                 ;
         ncclGetUniqueId(&id);
         truth->begun++;
@@ -212,7 +217,8 @@ static void small_stack(int n)
         pthread_attr_t attr;
         size_t size = n > 16384 ? (size_t)n : 16384;
         pthread_t t;
-        char *stack = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *stack =
+                mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         MUST(stack != MAP_FAILED && mprotect(stack, 4096, PROT_NONE) == 0);
         pthread_attr_init(&attr);
@@ -255,7 +261,8 @@ int main(int argc, char **argv)
                 {"stack", small_stack},
                 {"thread-exit", exits},
         };
-        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce, ncclCommDestroy};
+        static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce,
+                                         ncclCommDestroy};
         const char *what = argc > 1 ? argv[1] : "plain";
 
         mishap_begin(&nccl);

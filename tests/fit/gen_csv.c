@@ -2,8 +2,9 @@
 /*
  * usage: gen_csv FOLDER ROWS    a fleet's worth of `capo export`, in ten files, with a known answer
  *
- * 20 sizes, 7 candidates and NCCL's own choice, 3 layouts. Ring LL is best up to 64 KiB, Ring Simple from 1 MiB on,
- * NCCL's own choice between. Noise of 5 %, and a stall 50 times as long every thousandth line.
+ * 20 sizes, 7 candidates and NCCL's own choice, 3 layouts. Ring LL is best up to 64 KiB, Ring
+ * Simple from 1 MiB on, NCCL's own choice between. Noise of 5 %, and a stall 50 times as long every
+ * thousandth line.
  */
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recordings for tests of capo diff: one rank, all-reduces of two sizes, GPU times around a known median. */
+/* Recordings for tests of capo diff: one rank, all-reduces of two sizes, GPU times around a known
+ * median. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,9 +30,10 @@ static void recording(const char *root, const char *name, double factor, uint16_
         gen_log_open(&g, path, 1);
         gen_log_text(&g, CAPO_FRAME_INFO, "host\th\nnccl.version\t2.28.9\n");
         if (rule)
-                gen_log_text(&g, CAPO_FRAME_RULES,
-                             "digest\t02acbeef33334444\nmodelled\tnot allowed\nfile\t/shared/profiles/p.json\nname\tp\n"
-                             "row\t1\t7\talways\tallreduce\t0\t18446744073709551615\tRing\tLL\t2\n");
+                gen_log_text(
+                        &g, CAPO_FRAME_RULES,
+                        "digest\t02acbeef33334444\nmodelled\tnot allowed\nfile\t/shared/profiles/p.json\nname\tp\n"
+                        "row\t1\t7\talways\tallreduce\t0\t18446744073709551615\tRing\tLL\t2\n");
         gen_log_comm(&g, comm, "world");
         for (unsigned k = 0; k < 2; k++) {
                 struct gen_hist gpu = {0};

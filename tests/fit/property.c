@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: property [WORLDS [SEED [WORLD]]]    may a fit be trusted? Made-up machines whose true times are known
+ * usage: property [WORLDS [SEED [WORLD]]]    may a fit be trusted? Made-up machines whose true
+ *                                            times are known
  *
- * A world has true times for each candidate and size, a choice of NCCL's own that is sometimes wrong, and measurements
- * as people make them: one to five runs, noise within and between runs (more at small sizes), single calls or loops,
- * stalls, slow stretches of a run, drift from the first run to the last, candidates measured on some of the sizes,
- * cells missing, and runs under the wrong label. It is fitted, and the profile is played on the true times, at the
- * sizes measured, between them and a little beyond.
+ * A world has true times for each candidate and size, a choice of NCCL's own that is sometimes
+ * wrong, and measurements as people make them: one to five runs, noise within and between runs
+ * (more at small sizes), single calls or loops, stalls, slow stretches of a run, drift from the
+ * first run to the last, candidates measured on some of the sizes, cells missing, and runs under
+ * the wrong label. It is fitted, and the profile is played on the true times, at the sizes
+ * measured, between them and a little beyond.
  *
- * The same measurements go to two simple rules: the shortest median of each size, and the single shortest time of each
- * size (what NVIDIA's optimize_config.py takes), both with NCCL's own choice among the candidates.
+ * The same measurements go to two simple rules: the shortest median of each size, and the single
+ * shortest time of each size (what NVIDIA's optimize_config.py takes), both with NCCL's own choice
+ * among the candidates.
  *
  * With WORLD that one is described: what was measured, what was decided, what is true.
  *
- * Fails when the mean regret against an oracle is above 2 %, when more than 1 % of the worlds have a written size that
- * is slower than NCCL's own choice by more than 3 % in truth, or when one is by more than 10 %.
+ * Fails when the mean regret against an oracle is above 2 %, when more than 1 % of the worlds have
+ * a written size that is slower than NCCL's own choice by more than 3 % in truth, or when one is by
+ * more than 10 %.
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,11 +32,14 @@
 enum { MAX_SIZES = 24, KINDS = 7, MAX_RUNS = 5 };
 
 /* What the worlds are made of. */
-#define SLOW_STRETCH \
-        0.04          /* of runs: a stretch of sizes, or all, 10 to 80 % slow; one in four up to ten times as long */
-#define STALL   0.003 /* of samples: 3 to 50 times */
-#define SWAPPED 0.01  /* of a candidate's runs, where it has three or more: measured under another's label */
-#define MISSING 0.03  /* of the cells of a run */
+#define SLOW_STRETCH                                                                              \
+        0.04 /* of runs: a stretch of sizes, or all, 10 to 80 % slow; one in four up to ten times \
+                as long */
+#define STALL 0.003 /* of samples: 3 to 50 times */
+#define SWAPPED                                                                                   \
+        0.01 /* of a candidate's runs, where it has three or more: measured under another's label \
+              */
+#define MISSING 0.03 /* of the cells of a run */
 
 static uint64_t state;
 
@@ -67,15 +74,17 @@ static double normal(void)
         return sqrt(-2 * log(u > 0 ? u : 1e-300)) * cos(2 * M_PI * uniform());
 }
 
-static const uint8_t kinds[KINDS] = {
-        CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL),     CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL128),
-        CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE), CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL),
-        CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL128),  CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_SIMPLE),
-        CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE)};
+static const uint8_t kinds[KINDS] = {CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL),
+                                     CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL128),
+                                     CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE),
+                                     CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL),
+                                     CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL128),
+                                     CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_SIMPLE),
+                                     CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE)};
 
 struct world {
         double alpha[KINDS], beta[KINDS]; /* us; us per byte */
-        double wrong[KINDS];              /* NCCL's belief over the truth, a factor that slides with the size */
+        double wrong[KINDS]; /* NCCL's belief over the truth, a factor that slides with the size */
         double slide[KINDS];
         int n_sizes, n_kinds;
         uint64_t first;
@@ -153,7 +162,8 @@ static struct disturbance disturb(const struct world *w, int number, int of)
 {
         struct disturbance d = {.from = 1, .to = 0, .factor = 0, .offset = w->drift * number / of};
 
-        d.offset += 0.5 * w->noise_run * normal(); /* half of the noise between runs is the run's own */
+        d.offset +=
+                0.5 * w->noise_run * normal(); /* half of the noise between runs is the run's own */
         if (chance(SLOW_STRETCH)) {
                 d.from = chance(0.3) ? 0 : (int)(uniform() * w->n_sizes);
                 d.to = chance(0.3) ? w->n_sizes - 1 : d.from + (int)(uniform() * 6);
@@ -167,11 +177,12 @@ static double scale(const struct world *w, int i)
         return 1 + (w->small - 1) * (1 - (double)i / (w->n_sizes - 1));
 }
 
-static void measure(const struct world *w, struct capo_samples *set, uint32_t run, int kind, int label, int from,
-                    int to, const struct disturbance *d)
+static void measure(const struct world *w, struct capo_samples *set, uint32_t run, int kind,
+                    int label, int from, int to, const struct disturbance *d)
 {
         for (int i = from; i <= to; i++) {
-                double bytes = (double)size_at(w, i), cell = 0.87 * w->noise_run * scale(w, i) * normal() + d->offset;
+                double bytes = (double)size_at(w, i),
+                       cell = 0.87 * w->noise_run * scale(w, i) * normal() + d->offset;
                 int ran = kind < 0 ? own(w, bytes) : kind, calls = w->sweep ? 12 : 2;
 
                 if (chance(MISSING))
@@ -273,7 +284,8 @@ static int play_fit(const struct capo_fit *fit, uint64_t bytes)
         for (int i = 0; fit && i < fit->series[0].n_rows; i++) {
                 if (bytes <= fit->series[0].rows[i].upto)
                         return fit->series[0].rows[i].chosen
-                                       ? kind_of(&fit->series[0].candidates[fit->series[0].rows[i].chosen])
+                                       ? kind_of(&fit->series[0].candidates
+                                                          [fit->series[0].rows[i].chosen])
                                        : -1;
         }
         return -1;
@@ -286,7 +298,8 @@ static int rising(const void *a, const void *b)
         return x < y ? -1 : x > y;
 }
 
-/* The shortest median, or the shortest time, of the measured size next below or at @bytes; -1 NCCL's own choice. */
+/* The shortest median, or the shortest time, of the measured size next below or at @bytes; -1
+ * NCCL's own choice. */
 static int play_simple(const struct capo_samples *set, uint64_t bytes, bool single)
 {
         static double v[KINDS + 1][4096];
@@ -324,19 +337,22 @@ static int play_simple(const struct capo_samples *set, uint64_t bytes, bool sing
         return best;
 }
 
-static void play(const struct world *w, const struct capo_fit *fit, const struct capo_samples *set, unsigned world,
-                 struct score *score)
+static void play(const struct world *w, const struct capo_fit *fit, const struct capo_samples *set,
+                 unsigned world, struct score *score)
 {
         double worst[3] = {0};
 
-        for (int i = 0; i < 2 * w->n_sizes + 2; i++) { /* half a step apart, one step beyond the last */
-                double bytes = (double)w->first * exp2(w->step * (i - 1) / 2.0), best = INFINITY, base;
+        for (int i = 0; i < 2 * w->n_sizes + 2;
+             i++) { /* half a step apart, one step beyond the last */
+                double bytes = (double)w->first * exp2(w->step * (i - 1) / 2.0), best = INFINITY,
+                       base;
 
                 base = truth(w, own(w, bytes), bytes);
                 for (int k = 0; k < w->n_kinds; k++)
                         best = fmin(best, truth(w, k, bytes));
                 for (int p = 0; p < 3; p++) {
-                        int k = p == 0 ? play_fit(fit, (uint64_t)bytes) : play_simple(set, (uint64_t)bytes, p == 2);
+                        int k = p == 0 ? play_fit(fit, (uint64_t)bytes)
+                                       : play_simple(set, (uint64_t)bytes, p == 2);
                         double t = k < 0 ? base : truth(w, k, bytes);
 
                         score[p].regret += t / best - 1;
@@ -366,14 +382,15 @@ static void describe(const struct world *w, const struct capo_fit *fit)
         char name[48];
 
         printf("%d and %d runs, %s, noise between runs %.3f, calls %.3f, small sizes %.1f times, drift %.3f\n",
-               w->default_runs, w->runs, w->sweep ? "sweep" : "loops", w->noise_run, w->noise_call, w->small, w->drift);
+               w->default_runs, w->runs, w->sweep ? "sweep" : "loops", w->noise_run, w->noise_call,
+               w->small, w->drift);
         for (int p = 0; p < s->n_points; p++) {
                 const struct capo_fit_point *q = &s->points[p];
                 double bytes = (double)q->bytes, base = truth(w, own(w, bytes), bytes);
 
-                printf("%12.0f  noise %.4f x %5.1f (%d)  own %8.1f truly %8.1f  gain %5.3f (%5.3f)  %s:", bytes,
-                       q->noise, q->quantile, q->repeats, capo_fit_cell_of(s, p, 0)->us, base, q->gain, q->gain_lo,
-                       capo_fit_verdict_text(q->verdict));
+                printf("%12.0f  noise %.4f x %5.1f (%d)  own %8.1f truly %8.1f  gain %5.3f (%5.3f)  %s:",
+                       bytes, q->noise, q->quantile, q->repeats, capo_fit_cell_of(s, p, 0)->us,
+                       base, q->gain, q->gain_lo, capo_fit_verdict_text(q->verdict));
                 for (int c = 1; c < s->n_candidates; c++) {
                         const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
 
@@ -391,8 +408,10 @@ int main(int argc, char **argv)
         unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 2000;
         uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
         const struct capo_fit_options options = {.min_gain = 0.01};
-        struct score score[4] = {
-                {.name = "capo fit"}, {.name = "shortest median"}, {.name = "shortest time"}, {.name = "NCCL alone"}};
+        struct score score[4] = {{.name = "capo fit"},
+                                 {.name = "shortest median"},
+                                 {.name = "shortest time"},
+                                 {.name = "NCCL alone"}};
         double mean;
 
         for (unsigned i = 0; i < n; i++) {
@@ -404,7 +423,8 @@ int main(int argc, char **argv)
                 state = seed * 1000003 + i;
                 make_world(&w);
                 measure_all(&w, &set);
-                if (capo_fit_guard(&set, false) < 0 || capo_fit_make(&set, &options, &fit, &fault) < 0)
+                if (capo_fit_guard(&set, false) < 0 ||
+                    capo_fit_make(&set, &options, &fit, &fault) < 0)
                         fit = NULL; /* all is left to NCCL */
                 play(&w, fit, &set, i, score);
                 if (argc > 3 && fit && i == (unsigned)atoi(argv[3]))
@@ -412,12 +432,14 @@ int main(int argc, char **argv)
                 capo_fit_free(fit);
                 capo_samples_free(&set);
         }
-        printf("%u worlds, seed %llu\n%-18s %12s %14s %14s %22s %8s\n", n, (unsigned long long)seed, "", "mean regret",
-               "worlds > 3 %", "worlds > 10 %", "worst over NCCL's own", "written");
+        printf("%u worlds, seed %llu\n%-18s %12s %14s %14s %22s %8s\n", n, (unsigned long long)seed,
+               "", "mean regret", "worlds > 3 %", "worlds > 10 %", "worst over NCCL's own",
+               "written");
         for (int p = 0; p < 4; p++)
                 printf("%-18s %10.2f %% %12.2f %% %14u %12.1f %% (%5u) %6.1f %%\n", score[p].name,
-                       100 * score[p].regret / score[p].plays, 100.0 * score[p].harmed3 / n, score[p].harmed10,
-                       100 * score[p].harm_worst, score[p].worst_world, 100.0 * score[p].writes / score[p].plays);
+                       100 * score[p].regret / score[p].plays, 100.0 * score[p].harmed3 / n,
+                       score[p].harmed10, 100 * score[p].harm_worst, score[p].worst_world,
+                       100.0 * score[p].writes / score[p].plays);
         mean = score[0].regret / score[0].plays;
         return mean <= 0.02 && score[0].harmed3 * 100 <= n && score[0].harmed10 == 0 ? 0 : 1;
 }

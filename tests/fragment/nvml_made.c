@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libnvidia-ml.so.1 of a machine that is written down in CAPO_TEST_NVML, a line per device in NVML's order:
- *   gpu BUSID UUID           gpu BUSID UUID mig        slice UUID GI CI   (of the GPU above)
- *   link BUSID               one NVLink of the GPU above, to that device. All GPUs are V100.
- *   clocks MHZ MAX CELSIUS REASONS   of the GPU above; REASONS in hexadecimal, as nvml.h has them. Without such a line that is
+ * libnvidia-ml.so.1 of a machine that is written down in CAPO_TEST_NVML, a line per device in
+ * NVML's order: gpu BUSID UUID           gpu BUSID UUID mig        slice UUID GI CI   (of the GPU
+ * above) link BUSID               one NVLink of the GPU above, to that device. All GPUs are V100.
+ *   clocks MHZ MAX CELSIUS REASONS   of the GPU above; REASONS in hexadecimal, as nvml.h has them.
+ *                                    Without such a line that is
  *                            not supported. Of a machine without CAPO_TEST_NVML nothing is.
  */
 #include <stdbool.h>
@@ -58,7 +59,8 @@ NVML nvmlDeviceGetCurrentClocksThrottleReasons(const struct made *dev, unsigned 
 
 NVML nvmlDeviceGetCudaComputeCapability(const struct made *dev, int *major, int *minor);
 NVML nvmlDeviceGetNvLinkState(const struct made *dev, unsigned link, int *active);
-NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link, struct pci_info *pci);
+NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link,
+                                         struct pci_info *pci);
 
 NVML nvmlInit_v2(void)
 {
@@ -79,12 +81,15 @@ NVML nvmlInit_v2(void)
                         d->mig = !strcmp(flag, "mig");
                         gpu = n_devices++;
                 } else if (gpu >= 0 && devices[gpu].n_links < 18 &&
-                           sscanf(line, "link %31s", devices[gpu].links[devices[gpu].n_links]) == 1) {
+                           sscanf(line, "link %31s", devices[gpu].links[devices[gpu].n_links]) ==
+                                   1) {
                         devices[gpu].n_links++;
-                } else if (gpu >= 0 && sscanf(line, "clocks %u %u %u %llx", &devices[gpu].mhz, &devices[gpu].max_mhz,
-                                              &devices[gpu].celsius, &devices[gpu].reasons) == 4) {
+                } else if (gpu >= 0 && sscanf(line, "clocks %u %u %u %llx", &devices[gpu].mhz,
+                                              &devices[gpu].max_mhz, &devices[gpu].celsius,
+                                              &devices[gpu].reasons) == 4) {
                         devices[gpu].has_clocks = true;
-                } else if (sscanf(line, "slice %95s %u %u", d->uuid, &d->gi, &d->ci) == 3 && gpu >= 0) {
+                } else if (sscanf(line, "slice %95s %u %u", d->uuid, &d->gi, &d->ci) == 3 &&
+                           gpu >= 0) {
                         d->gpu = gpu;
                         n_devices++;
                 }
@@ -131,7 +136,9 @@ static int pci_info(const char *busid, struct pci_info *pci)
 {
         memset(pci, 0, sizeof *pci);
         snprintf(pci->busid, sizeof pci->busid, "%.*s", (int)sizeof pci->busid - 1, busid);
-        return sscanf(busid, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3 ? 0 : INVALID_ARGUMENT;
+        return sscanf(busid, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3
+                       ? 0
+                       : INVALID_ARGUMENT;
 }
 
 NVML nvmlDeviceGetPciInfo_v3(const struct made *dev, struct pci_info *pci)
@@ -153,7 +160,8 @@ NVML nvmlDeviceGetNvLinkState(const struct made *dev, unsigned link, int *active
         return 0;
 }
 
-NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link, struct pci_info *pci)
+NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link,
+                                         struct pci_info *pci)
 {
         return pci_info(dev->links[link - (link > 1)], pci);
 }
@@ -199,7 +207,8 @@ static bool same_bus(const char *a, const char *b)
 {
         struct pci_info x, y;
 
-        return !pci_info(a, &x) && !pci_info(b, &y) && x.domain == y.domain && x.bus == y.bus && x.device == y.device;
+        return !pci_info(a, &x) && !pci_info(b, &y) && x.domain == y.domain && x.bus == y.bus &&
+               x.device == y.device;
 }
 
 NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, struct made **dev)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ceilings against hand-made cases and against brute force: on small random networks every cut and every partition
- * is tried.
+ * The ceilings against hand-made cases and against brute force: on small random networks every cut
+ * and every partition is tried.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,14 +21,15 @@ static struct pack_net make(int n, const int links[][3], size_t n_links)
 {
         memset(cap, 0, sizeof cap);
         for (size_t i = 0; i < n_links; i++)
-                cap[links[i][0] * n + links[i][1]] = cap[links[i][1] * n + links[i][0]] = links[i][2];
+                cap[links[i][0] * n + links[i][1]] = cap[links[i][1] * n + links[i][0]] =
+                        links[i][2];
         return (struct pack_net){n, n, cap};
 }
 
 static void expect(struct pack_rate got, int64_t num, int64_t den, const char *what)
 {
-        cr_expect(got.num == num && got.den == den, "%s: expected %ld/%ld, found %ld/%ld", what, num, den, got.num,
-                  got.den);
+        cr_expect(got.num == num && got.den == den, "%s: expected %ld/%ld, found %ld/%ld", what,
+                  num, den, got.num, got.den);
 }
 
 static void all_reduce(const struct pack_net *net, double want, const char *what)
@@ -36,17 +37,19 @@ static void all_reduce(const struct pack_net *net, double want, const char *what
         double got;
 
         cr_assert_eq(pack_allreduce(net, &got), 0);
-        cr_expect(fabs(got - want) < 1e-12 * want + 1e-15, "%s: expected %.17g, found %.17g", what, want, got);
+        cr_expect(fabs(got - want) < 1e-12 * want + 1e-15, "%s: expected %.17g, found %.17g", what,
+                  want, got);
 }
 
 Test(ceiling, by_hand)
 {
-        static const int path[][3] = {{0, 1, 1}, {1, 2, 1}}, triangle[][3] = {{0, 1, 1}, {1, 2, 1}, {0, 2, 1}},
-                         pair[][3] = {{0, 1, 3}};
+        static const int path[][3] = {{0, 1, 1}, {1, 2, 1}},
+                         triangle[][3] = {{0, 1, 1}, {1, 2, 1}, {0, 2, 1}}, pair[][3] = {{0, 1, 3}};
         struct pack_rate r;
         struct pack_net net = make(3, path, 2);
 
-        /* a path: each tree is the path; all-gather: the end gets 2 ranks' data through one link: x = 1/2 */
+        /* a path: each tree is the path; all-gather: the end gets 2 ranks' data through one link: x
+         * = 1/2 */
         pack_broadcast(&net, &r);
         expect(r, 1, 1, "path broadcast");
         pack_gather(&net, &r);
@@ -83,7 +86,8 @@ static int64_t leaving(const struct pack_net *net, unsigned set)
 }
 
 /* All partitions of the vertices, by restricted growth strings. */
-static void partitions(const struct pack_net *net, int v, int parts, int *part, struct pack_rate *least)
+static void partitions(const struct pack_net *net, int v, int parts, int *part,
+                       struct pack_rate *least)
 {
         if (v == net->n) {
                 int64_t cross = 0;
@@ -128,11 +132,12 @@ Test(ceiling, brute_force, .timeout = 120)
                 }
                 partitions(&net, 0, 0, part, &s);
                 cr_assert_eq(pack_broadcast(&net, &got), 0);
-                cr_assert(got.num == b.num && got.den == 1, "round %d broadcast %ld, brute force %ld", round, got.num,
-                          b.num);
+                cr_assert(got.num == b.num && got.den == 1,
+                          "round %d broadcast %ld, brute force %ld", round, got.num, b.num);
                 cr_assert_eq(pack_gather(&net, &got), 0);
-                cr_assert(got.num == g.num && got.den == g.den, "round %d all-gather %ld/%ld, brute force %ld/%ld",
-                          round, got.num, got.den, g.num, g.den);
+                cr_assert(got.num == g.num && got.den == g.den,
+                          "round %d all-gather %ld/%ld, brute force %ld/%ld", round, got.num,
+                          got.den, g.num, g.den);
                 snprintf(what, sizeof what, "round %d all-reduce", round);
                 all_reduce(&net, (double)s.num / (double)s.den, what);
         }
@@ -146,7 +151,8 @@ static void read_machine(const char *file, struct capo_topology **t)
         cr_assert_eq(capo_topology_read(path, 0, 0, t, why, sizeof why), 0, "%s", why);
 }
 
-static void ceilings_of(const struct capo_topology *t, const char *gpus, unsigned what, struct capo_ceilings *c)
+static void ceilings_of(const struct capo_topology *t, const char *gpus, unsigned what,
+                        struct capo_ceilings *c)
 {
         struct capo_alloc a;
         char why[256];
@@ -156,7 +162,8 @@ static void ceilings_of(const struct capo_topology *t, const char *gpus, unsigne
         capo_alloc_free(&a);
 }
 
-#define NEAR(a, b) cr_expect(fabs((a) - (b)) < 0.05, #a ": expected %g, found %g", (double)(b), (double)(a))
+#define NEAR(a, b) \
+        cr_expect(fabs((a) - (b)) < 0.05, #a ": expected %g, found %g", (double)(b), (double)(a))
 
 Test(ceiling, dgx1v)
 {
@@ -183,8 +190,8 @@ Test(ceiling, dgx1v)
         NEAR(c.links.broadcast_gbs, 0);
 }
 
-/* Of the 56 three-GPU subsets of a DGX-1V real NCCL 2.28.9 finds 24 without NVLink between all (and uses the NICs), of
- * the 56 five-GPU subsets none. */
+/* Of the 56 three-GPU subsets of a DGX-1V real NCCL 2.28.9 finds 24 without NVLink between all (and
+ * uses the NICs), of the 56 five-GPU subsets none. */
 Test(ceiling, dgx1v_connectivity)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -207,7 +214,8 @@ Test(ceiling, dgx1v_connectivity)
                 total[n]++;
                 connected[n] += c.connected;
                 cr_assert(c.links.allreduce_gbs <= c.links.broadcast_gbs + 1e-9);
-                cr_assert(capo_ring_allreduce_gbs(c.shapes.ring_split_gbs, n) <= c.links.allreduce_gbs + 1e-6);
+                cr_assert(capo_ring_allreduce_gbs(c.shapes.ring_split_gbs, n) <=
+                          c.links.allreduce_gbs + 1e-6);
                 cr_assert(c.shapes.chain_gbs <= c.links.allreduce_gbs + 1e-6);
                 cr_assert(c.shapes.ring_gbs <= c.shapes.ring_split_gbs + 1e-6);
                 capo_alloc_free(&a);
@@ -249,7 +257,8 @@ Test(ceiling, switch_closed_forms)
         cr_expect(c.nvls_gbs > c.links.allreduce_gbs);
 }
 
-/* The one number that nothing exceeds: on one machine, across machines, with and without switches that add. */
+/* The one number that nothing exceeds: on one machine, across machines, with and without switches
+ * that add. */
 Test(ceiling, that_nothing_exceeds)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL, *volta = NULL;
@@ -278,7 +287,8 @@ Test(ceiling, that_nothing_exceeds)
         cr_expect_eq(of, CAPO_CEILING_LINKS);
 }
 
-/* docs/classes-dgx1v.md has a line for each class of the 247 subsets, in the order of their sizes and names. */
+/* docs/classes-dgx1v.md has a line for each class of the 247 subsets, in the order of their sizes
+ * and names. */
 Test(classes, table, .timeout = 60)
 {
         enum { ROOM = 64 };
@@ -329,11 +339,12 @@ Test(classes, table, .timeout = 60)
                         i++;
                 cr_assert_lt(i, n_seen, "%s is no class", name);
                 ceilings_of(t, seen[i].example, CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
-                snprintf(want, sizeof want, "| `%s` | %d | %s | %.1f | %.1f | %.1f | %d | %.1f | %.1f | %.1f |\n", name,
-                         seen[i].count, seen[i].example, c.links.broadcast_gbs, c.links.allgather_gbs,
-                         c.links.allreduce_gbs, c.shapes.rings,
-                         capo_ring_allreduce_gbs(c.shapes.ring_split_gbs, seen[i].n), c.shapes.chain_gbs,
-                         c.hybrid.allreduce_gbs);
+                snprintf(want, sizeof want,
+                         "| `%s` | %d | %s | %.1f | %.1f | %.1f | %d | %.1f | %.1f | %.1f |\n",
+                         name, seen[i].count, seen[i].example, c.links.broadcast_gbs,
+                         c.links.allgather_gbs, c.links.allreduce_gbs, c.shapes.rings,
+                         capo_ring_allreduce_gbs(c.shapes.ring_split_gbs, seen[i].n),
+                         c.shapes.chain_gbs, c.hybrid.allreduce_gbs);
                 cr_expect_str_eq(line, want);
                 lines++;
         }
@@ -396,8 +407,8 @@ Test(alloc, bad)
                 struct capo_alloc a;
                 char why[256] = "";
 
-                cr_assert_lt(capo_alloc_parse(t, rows[i].text, rows[i].sizes, &a, why, sizeof why), 0, "%s",
-                             rows[i].text);
+                cr_assert_lt(capo_alloc_parse(t, rows[i].text, rows[i].sizes, &a, why, sizeof why),
+                             0, "%s", rows[i].text);
                 cr_expect(strstr(why, rows[i].said), "\"%s\": %s", rows[i].text, why);
         }
 }

@@ -17,26 +17,32 @@ static struct capo_topology *dgx1v(void)
         struct capo_topology *t;
         char why[256];
 
-        cr_assert_eq(capo_topology_read(DATA "../../../profiles/data/topologies/dgx1v.xml", 0, 0, &t, why, sizeof why),
+        cr_assert_eq(capo_topology_read(DATA "../../../profiles/data/topologies/dgx1v.xml", 0, 0,
+                                        &t, why, sizeof why),
                      0, "%s", why);
         return t;
 }
 
 static struct capo_plan_graph graph(int id, int pattern, char (*paths)[512], int n)
 {
-        return (struct capo_plan_graph){
-                .id = id, .pattern = pattern, .n_channels = n, .paths = paths, .n_paths = (size_t)n};
+        return (struct capo_plan_graph){.id = id,
+                                        .pattern = pattern,
+                                        .n_channels = n,
+                                        .paths = paths,
+                                        .n_paths = (size_t)n};
 }
 
 /* @n nodes with the same first GPUs and channels. */
-static int attained(const struct capo_topology *t, int n_gpus, int pattern, char (*paths)[512], int channels, int n,
-                    struct fragment_attained *out)
+static int attained(const struct capo_topology *t, int n_gpus, int pattern, char (*paths)[512],
+                    int channels, int n, struct fragment_attained *out)
 {
-        struct capo_plan_graph ring = graph(0, 4, paths, channels), tree = graph(1, pattern, paths, channels);
+        struct capo_plan_graph ring = graph(0, 4, paths, channels),
+                               tree = graph(1, pattern, paths, channels);
         struct fragment_domain d[16];
 
         for (int i = 0; i < n; i++) {
-                d[i] = (struct fragment_domain){.machine = i, .n_gpus = n_gpus, .ring = &ring, .tree = &tree};
+                d[i] = (struct fragment_domain){
+                        .machine = i, .n_gpus = n_gpus, .ring = &ring, .tree = &tree};
                 for (int g = 0; g < n_gpus; g++)
                         d[i].gpus[g] = g;
         }
@@ -61,7 +67,8 @@ Test(loads, one_node)
         struct capo_topology *t = dgx1v();
         struct fragment_attained got;
 
-        /* two GPUs, one link: a ring uses it once each way, a tree too; what NCCL calls a tree's bandwidth is double */
+        /* two GPUs, one link: a ring uses it once each way, a tree too; what NCCL calls a tree's
+         * bandwidth is double */
         cr_assert_eq(attained(t, 2, 1, one, 1, 1, &got), 0);
         cr_assert_float_eq(got.ring_gbs, WIRE, 1e-6);
         cr_assert_float_eq(got.tree_gbs, 2 * WIRE, 1e-6);
@@ -84,10 +91,13 @@ Test(loads, nodes)
                 int nodes, pattern;
                 double ring, tree;
         } rows[] = {
-                /* up and down once, over 12 GB/s of PCIe; writing into a V100 takes an eighth of the way back */
+                /* up and down once, over 12 GB/s of PCIe; writing into a V100 takes an eighth of
+                   the way back */
                 {2, 1, 12, 24 / 1.125}, {2, 3, 12, 24 / 1.125},
-                {3, 3, 12, 16 / 1.125}, /* a node has a parent and a child in one tree, a parent in the other */
-                {4, 3, 12, 12 / 1.125}, /* a parent and two children in one tree, a parent in the other */
+                {3, 3, 12, 16 / 1.125}, /* a node has a parent and a child in one tree, a parent in
+                                           the other */
+                {4, 3, 12, 12 / 1.125}, /* a parent and two children in one tree, a parent in the
+                                           other */
                 {8, 3, 12, 12 / 1.125}, {16, 3, 12, 12 / 1.125},
         };
         char path[][512] = {"net0 0 1 net0"};
@@ -96,13 +106,16 @@ Test(loads, nodes)
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 cr_assert_eq(attained(t, 2, rows[i].pattern, path, 1, rows[i].nodes, &got), 0);
-                cr_assert_float_eq(got.ring_gbs, rows[i].ring, 1e-6, "ring, %d nodes: %g", rows[i].nodes, got.ring_gbs);
-                cr_assert_float_eq(got.tree_gbs, rows[i].tree, 1e-6, "tree, %d nodes: %g", rows[i].nodes, got.tree_gbs);
+                cr_assert_float_eq(got.ring_gbs, rows[i].ring, 1e-6, "ring, %d nodes: %g",
+                                   rows[i].nodes, got.ring_gbs);
+                cr_assert_float_eq(got.tree_gbs, rows[i].tree, 1e-6, "tree, %d nodes: %g",
+                                   rows[i].nodes, got.tree_gbs);
         }
         capo_topology_free(t);
 }
 
-/* Two channels through one NIC share it; through two they do not; by another GPU to its NIC the sender takes NVLink. */
+/* Two channels through one NIC share it; through two they do not; by another GPU to its NIC the
+ * sender takes NVLink. */
 Test(loads, nics)
 {
         char shared[][512] = {"net0 0 1 net0", "net0 1 0 net0"},
@@ -120,8 +133,8 @@ Test(loads, nics)
 
 Test(loads, refusals)
 {
-        char no_nic[][512] = {"0 1"}, no_gpu[][512] = {"net0 0 77 net0"}, far[][512] = {"net9 0 1 net9"},
-             junk[][512] = {"a b"};
+        char no_nic[][512] = {"0 1"}, no_gpu[][512] = {"net0 0 77 net0"},
+             far[][512] = {"net9 0 1 net9"}, junk[][512] = {"a b"};
         struct capo_topology *t = dgx1v();
         struct fragment_attained got;
 

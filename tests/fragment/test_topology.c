@@ -9,7 +9,8 @@
 #include "core/base/util.h"
 #include "profiles/machine/topology.h"
 
-static int read_text(const char *text, unsigned flags, struct capo_topology **out, char *why, size_t room)
+static int read_text(const char *text, unsigned flags, struct capo_topology **out, char *why,
+                     size_t room)
 {
         char name[] = "/tmp/capo-topology-XXXXXX";
         int fd = mkstemp(name), r;
@@ -77,17 +78,21 @@ Test(topology, others)
 
                 snprintf(path, sizeof path, DATA "%s", rows[i].file);
                 cr_assert_eq(capo_topology_read(path, 0, 0, &t, why, sizeof why), 0, "%s", why);
-                cr_expect_str_eq(t->platform, rows[i].platform, "%s: %s", rows[i].file, t->platform);
+                cr_expect_str_eq(t->platform, rows[i].platform, "%s: %s", rows[i].file,
+                                 t->platform);
                 cr_expect_eq(t->n_gpus, rows[i].gpus, "%s: %zu gpus", rows[i].file, t->n_gpus);
                 cr_expect_eq(t->n_links, rows[i].links, "%s: %zu links", rows[i].file, t->n_links);
-                cr_expect_eq(t->n_switches, rows[i].switches, "%s: %zu switches", rows[i].file, t->n_switches);
+                cr_expect_eq(t->n_switches, rows[i].switches, "%s: %zu switches", rows[i].file,
+                             t->n_switches);
                 cr_expect_eq(t->n_nics, rows[i].nics, "%s: %zu nics", rows[i].file, t->n_nics);
-                cr_expect(fabs(t->brick_gbs - rows[i].brick) < 1e-9, "%s: brick %g", rows[i].file, t->brick_gbs);
+                cr_expect(fabs(t->brick_gbs - rows[i].brick) < 1e-9, "%s: brick %g", rows[i].file,
+                          t->brick_gbs);
         }
 }
 
-#define GPU(bus, dev, links) \
-        "<pci busid=\"" bus "\" class=\"0x030200\">\n<gpu dev=\"" dev "\" sm=\"70\">\n" links "</gpu></pci>\n"
+#define GPU(bus, dev, links)                                                                  \
+        "<pci busid=\"" bus "\" class=\"0x030200\">\n<gpu dev=\"" dev "\" sm=\"70\">\n" links \
+        "</gpu></pci>\n"
 #define LINK(to, count) "<nvlink target=\"" to "\" count=\"" count "\" tclass=\"0x030200\"/>\n"
 #define SYSTEM(inside)  "<system version=\"1\">\n<cpu numaid=\"0\">\n" inside "</cpu></system>\n"
 
@@ -100,15 +105,20 @@ Test(topology, bad_input)
                 {"<system", ":1:"},
                 {"<graphs version=\"1\"/>", "this is an NCCL graph file"},
                 {SYSTEM(""), "expected a GPU"},
-                {SYSTEM(GPU("01:00.0", "0", LINK("02:00.0", "1")) GPU("02:00.0", "1", "")), "expected a link back"},
-                {SYSTEM(GPU("01:00.0", "0", LINK("02:00.0", "1")) GPU("02:00.0", "1", LINK("01:00.0", "2"))),
+                {SYSTEM(GPU("01:00.0", "0", LINK("02:00.0", "1")) GPU("02:00.0", "1", "")),
+                 "expected a link back"},
+                {SYSTEM(GPU("01:00.0", "0", LINK("02:00.0", "1"))
+                                GPU("02:00.0", "1", LINK("01:00.0", "2"))),
                  ":5: expected the same number of links both ways"},
                 {SYSTEM(GPU("01:00.0", "0", LINK("03:00.0", "1")) GPU("02:00.0", "1", "")),
                  ":5: expected a link to a GPU of this file"},
-                {SYSTEM(GPU("01:00.0", "0", "") GPU("01:00.0", "1", "")), "found 0000:01:00.0 a second time"},
-                {SYSTEM(GPU("01:00.0", "0", "") GPU("02:00.0", "0", "")), "found dev 0 a second time"},
+                {SYSTEM(GPU("01:00.0", "0", "") GPU("01:00.0", "1", "")),
+                 "found 0000:01:00.0 a second time"},
+                {SYSTEM(GPU("01:00.0", "0", "") GPU("02:00.0", "0", "")),
+                 "found dev 0 a second time"},
                 {SYSTEM(GPU("01:00.0", "0", LINK("01:00.0", "1"))), "linked to itself"},
-                {SYSTEM(GPU("01:00.0", "0", LINK("02:00.0", "none"))), ":5: expected count of <nvlink>"},
+                {SYSTEM(GPU("01:00.0", "0", LINK("02:00.0", "none"))),
+                 ":5: expected count of <nvlink>"},
                 {SYSTEM(GPU("what", "0", "")), ":3: expected a PCI bus id"},
                 {SYSTEM(GPU("01:00.0", "0", "<nvlink count=\"1\"/>")), "to have a target"},
                 {SYSTEM("<gpu dev=\"0\"/>"), "expected <gpu> inside a <pci>"},
@@ -119,7 +129,8 @@ Test(topology, bad_input)
                 struct capo_topology *t = NULL;
                 char why[512] = "";
 
-                cr_assert_eq(read_text(rows[i].text, 0, &t, why, sizeof why), -EINVAL, "row %zu: %s", i, why);
+                cr_assert_eq(read_text(rows[i].text, 0, &t, why, sizeof why), -EINVAL,
+                             "row %zu: %s", i, why);
                 cr_assert(strstr(why, rows[i].said), "row %zu: %s", i, why);
                 cr_assert_null(t);
         }
@@ -147,7 +158,8 @@ Test(topology, gcn)
                 int r = read_text(rows[i].text, 0, &t, why, sizeof why);
 
                 cr_expect_eq(r, rows[i].gbs > 0 ? 0 : -EINVAL, "row %zu: %s", i, why);
-                cr_expect(rows[i].gbs > 0 ? t && t->brick_gbs == rows[i].gbs : strstr(why, "as 942 or gfx942") != NULL,
+                cr_expect(rows[i].gbs > 0 ? t && t->brick_gbs == rows[i].gbs
+                                          : strstr(why, "as 942 or gfx942") != NULL,
                           "row %zu: %g, %s", i, t ? t->brick_gbs : 0, why);
         }
 }
@@ -167,7 +179,9 @@ Test(topology, a_pipe_is_called_one)
         close(ends[1]);
 }
 
-#define PCI(attributes) "<pci busid=\"01:00.0\" class=\"0x030200\" " attributes ">\n<gpu dev=\"0\" sm=\"70\"/></pci>\n"
+#define PCI(attributes)                                         \
+        "<pci busid=\"01:00.0\" class=\"0x030200\" " attributes \
+        ">\n<gpu dev=\"0\" sm=\"70\"/></pci>\n"
 
 /* A link that the file leaves to the driver has 16 lanes of generation 3, as NCCL takes it. */
 Test(topology, pci_lanes)
@@ -193,8 +207,8 @@ Test(topology, pci_lanes)
                 char why[256] = "";
 
                 cr_assert_eq(read_text(rows[i].text, 0, &t, why, sizeof why), 0, "%s", why);
-                cr_expect(fabs(t->pcis[t->gpus[0].pci].gbs - rows[i].gbs) < 1e-9, "row %zu: %g GB/s", i,
-                          t->pcis[t->gpus[0].pci].gbs);
+                cr_expect(fabs(t->pcis[t->gpus[0].pci].gbs - rows[i].gbs) < 1e-9,
+                          "row %zu: %g GB/s", i, t->pcis[t->gpus[0].pci].gbs);
         }
 }
 
@@ -203,8 +217,8 @@ Test(topology, partial_drops_links_to_hidden_gpus)
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         char why[256] = "";
 
-        cr_assert_eq(read_text(SYSTEM(GPU("01:00.0", "0", LINK("03:00.0", "2"))), CAPO_TOPOLOGY_PARTIAL, &t, why,
-                               sizeof why),
+        cr_assert_eq(read_text(SYSTEM(GPU("01:00.0", "0", LINK("03:00.0", "2"))),
+                               CAPO_TOPOLOGY_PARTIAL, &t, why, sizeof why),
                      0, "%s", why);
         cr_assert_eq(t->hidden, 2);
         cr_assert_eq(t->n_links, 0);
@@ -235,13 +249,15 @@ Test(topology, busid)
         }
 }
 
-/* hwloc's recording of a DGX-2H: which GPUs are on which board, by their links to its six switches and by PCI. */
+/* hwloc's recording of a DGX-2H: which GPUs are on which board, by their links to its six switches
+ * and by PCI. */
 Test(topology, dgx2_by_hwloc)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         char why[256];
 
-        cr_assert_eq(capo_topology_read(DATA "dgx2-lstopo.xml", 0, 0, &t, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_topology_read(DATA "dgx2-lstopo.xml", 0, 0, &t, why, sizeof why), 0, "%s",
+                     why);
         cr_assert(t->pci_known);
         for (size_t i = 0; i < t->n_gpus; i++) {
                 unsigned switches = 0;
@@ -267,7 +283,8 @@ Test(topology, dgx2_by_hwloc)
         cr_assert_eq(capo_topology_gpu_by_busid(t, "5E:00.0"), 7);
 }
 
-/* libhwloc 2.9 reads a null pointer where the machine has no complete_cpuset: refused, by a process that lives. */
+/* libhwloc 2.9 reads a null pointer where the machine has no complete_cpuset: refused, by a process
+ * that lives. */
 Test(topology, what_hwloc_does_not_survive)
 {
         static const char *const complete[] = {" complete_cpuset=\"0x1\"", ""};
@@ -276,18 +293,20 @@ Test(topology, what_hwloc_does_not_survive)
                 struct capo_topology *t = NULL;
                 char text[1024], why[512] = "";
 
-                snprintf(text, sizeof text,
-                         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
-                         "<topology version=\"2.0\">\n<object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\"%s "
-                         "allowed_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" "
-                         "gp_index=\"1\"><object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\" "
-                         "complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"2\" "
-                         "local_memory=\"1000\"/><object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" "
-                         "complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\"/>"
-                         "</object></topology>\n",
-                         complete[i]);
+                snprintf(
+                        text, sizeof text,
+                        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+                        "<topology version=\"2.0\">\n<object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\"%s "
+                        "allowed_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" "
+                        "gp_index=\"1\"><object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\" "
+                        "complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"2\" "
+                        "local_memory=\"1000\"/><object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" "
+                        "complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\"/>"
+                        "</object></topology>\n",
+                        complete[i]);
                 cr_assert_lt(read_text(text, 0, &t, why, sizeof why), 0);
-                cr_assert(strstr(why, "expected a GPU") || (i && strstr(why, "libhwloc does not survive it")), "%s",
-                          why);
+                cr_assert(strstr(why, "expected a GPU") ||
+                                  (i && strstr(why, "libhwloc does not survive it")),
+                          "%s", why);
         }
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unwind tables that somebody wrote by hand, or damaged: steps up a stack by them, by registers of any value. An input is
+ * Unwind tables that somebody wrote by hand, or damaged: steps up a stack by them, by registers of
+ * any value. An input is
  *
- *      flags u8, entry u8 (where in the table, in fours), registers u16 (of 16: from the stack, else any number), tables
+ *      flags u8, entry u8 (where in the table, in fours), registers u16 (of 16: from the stack,
+ * else any number), tables
  *
- * The table's head and its only row are made here, as every linker writes them: of chance they would seldom be right.
+ * The table's head and its only row are made here, as every linker writes them: of chance they
+ * would seldom be right.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +21,8 @@ enum {
         AFTER_CALL = 1,
         ASKED = 2,
         HEAD = 4
-}; /* asked: the kernel for each word, as of the stack of another thread; head: from the input, too */
+}; /* asked: the kernel for each word, as of the stack of another thread; head: from the input, too
+    */
 enum { ROW = 20, FUNCTION = 1 << 20 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -37,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(object, head, ROW);
         memcpy(object + (flags & HEAD ? 0 : ROW), b.at, b.left);
         for (unsigned i = 0; i < N_ELEMENTS(stack); i++)
-                stack[i] = i % 3 ? at + FUNCTION + i % 64 : (uintptr_t)&stack[(i + i % 29) % N_ELEMENTS(stack)];
+                stack[i] = i % 3 ? at + FUNCTION + i % 64
+                                 : (uintptr_t)&stack[(i + i % 29) % N_ELEMENTS(stack)];
         for (unsigned i = 0; i < CAPO_CFI_PC; i++)
                 c.v[i] = on_stack >> i & 1 ? (uintptr_t)&stack[i * 8] : (i % 5 ? at * i : i * 8);
         c.v[CAPO_CFI_RSP] = (uintptr_t)stack;
@@ -53,7 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 r = capo_cfi_step(&c, at, flags & AFTER_CALL);
                 must(r == 1 || r == 0 || r == -ENODATA || r == -ENOTSUP);
                 if (r == 1)
-                        must(c.v[CAPO_CFI_RSP] > before.v[CAPO_CFI_RSP] && c.known & 1u << CAPO_CFI_RSP);
+                        must(c.v[CAPO_CFI_RSP] > before.v[CAPO_CFI_RSP] &&
+                             c.known & 1u << CAPO_CFI_RSP);
                 else if (r < 0)
                         must(!memcmp(c.v, before.v, sizeof c.v) && c.known == before.known);
         }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any memory as that of a process with a CPython in it. An input is what tests/hang/pyshot.c writes of a process: after how many
- * reads something changes (0: nothing does) and which bits of it, what lies where, then pieces of memory: address, size, bytes.
+ * Any memory as that of a process with a CPython in it. An input is what tests/hang/pyshot.c writes
+ * of a process: after how many reads something changes (0: nothing does) and which bits of it, what
+ * lies where, then pieces of memory: address, size, bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -97,7 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 look(text, of, lines);
                 free(text);
         }
-        must(m->n_read <= 4096 + HANG_MEMORY_PIECES && m->n <= HANG_MEMORY_PIECES && m->used <= HANG_MEMORY_BYTES);
+        must(m->n_read <= 4096 + HANG_MEMORY_PIECES && m->n <= HANG_MEMORY_PIECES &&
+             m->used <= HANG_MEMORY_BYTES);
         free(m);
         free(maps);
         return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a program or a library on disk, as capo doctor, capo run and the virtual GPUs look into one. */
+/* Any bytes as a program or a library on disk, as capo doctor, capo run and the virtual GPUs look
+ * into one. */
 #include <elf.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any lines as the environment of a process: capo's own settings, what a launcher says of the layout, the GPUs that CUDA is to
- * see. */
+/* Any lines as the environment of a process: capo's own settings, what a launcher says of the
+ * layout, the GPUs that CUDA is to see. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,26 +27,29 @@ static void layout(int (*from)(capo_layout_getenv, void *, struct capo_layout_la
         if (from(get, NULL, &launch) == 0) {
                 must(launch.layout.n_nodes && launch.layout.n_ranks && *launch.source);
                 capo_layout_print(&launch.layout, text, sizeof text);
-                must(capo_layout_parse(text, &again, NULL) == 0 && capo_layout_equal(&launch.layout, &again));
+                must(capo_layout_parse(text, &again, NULL) == 0 &&
+                     capo_layout_equal(&launch.layout, &again));
         }
         must(memchr(launch.said, 0, sizeof launch.said));
 }
 
 static void visible(void)
 {
-        static const char machine[] = "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\">"
-                                      "<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"70\"/></pci>"
-                                      "<pci busid=\"0000:02:00.0\" class=\"0x030200\"><gpu dev=\"1\" sm=\"70\"/></pci>"
-                                      "<pci busid=\"0000:03:00.0\" class=\"0x030200\"><gpu dev=\"2\" sm=\"80\"/></pci>"
-                                      "<pci busid=\"0000:04:00.0\" class=\"0x030200\"><gpu dev=\"3\" sm=\"80\"/></pci>"
-                                      "</cpu></system>";
+        static const char machine[] =
+                "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\">"
+                "<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"70\"/></pci>"
+                "<pci busid=\"0000:02:00.0\" class=\"0x030200\"><gpu dev=\"1\" sm=\"70\"/></pci>"
+                "<pci busid=\"0000:03:00.0\" class=\"0x030200\"><gpu dev=\"2\" sm=\"80\"/></pci>"
+                "<pci busid=\"0000:04:00.0\" class=\"0x030200\"><gpu dev=\"3\" sm=\"80\"/></pci>"
+                "</cpu></system>";
         static struct capo_topology *t;
         static struct capo_nvml nvml;
         static struct capo_visible out;
         char why[512] = "";
 
         if (!t) {
-                must(capo_topology_read(fuzz_file(0, machine, strlen(machine)), 0, 0, &t, why, sizeof why) == 0);
+                must(capo_topology_read(fuzz_file(0, machine, strlen(machine)), 0, 0, &t, why,
+                                        sizeof why) == 0);
                 nvml = (struct capo_nvml){.n_gpus = 4, .n_slices = 3};
                 for (int i = 0; i < 4; i++) {
                         struct capo_nvml_gpu *g = &nvml.gpus[i];
@@ -58,7 +61,8 @@ static void visible(void)
                 }
                 for (unsigned i = 0; i < 3; i++) {
                         nvml.slices[i] = (struct capo_nvml_slice){.gpu = 3, .gi = i + 1, .ci = 0};
-                        snprintf(nvml.slices[i].uuid, sizeof nvml.slices[i].uuid, "MIG-%u%u-cd", i / 2, i);
+                        snprintf(nvml.slices[i].uuid, sizeof nvml.slices[i].uuid, "MIG-%u%u-cd",
+                                 i / 2, i);
                 }
         }
         for (int k = 0; k < 2; k++) {

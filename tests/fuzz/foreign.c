@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an NCCL or a plugin hands over that was built by somebody else: structs that say their own size, in memory that ends
- * there; events and questions of every version of the plugin interfaces; answers of a plugin that capo stands in front of. The
- * pointers in them are to texts, as long as they say; of no other pointer may anything be read.
+ * What an NCCL or a plugin hands over that was built by somebody else: structs that say their own
+ * size, in memory that ends there; events and questions of every version of the plugin interfaces;
+ * answers of a plugin that capo stands in front of. The pointers in them are to texts, as long as
+ * they say; of no other pointer may anything be read.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -45,7 +46,8 @@ enum { HEAD = 16 }; /* size, magic, version: every release has these */
 static void *config(struct fuzz_bytes *b, size_t most, size_t text_at, char **text)
 {
         unsigned how = (unsigned)fuzz_number(b, 1);
-        size_t size = HEAD + fuzz_number(b, 1) % (most + 16), told = how & 1 ? fuzz_number(b, 8) % (size + 1) : size;
+        size_t size = HEAD + fuzz_number(b, 1) % (most + 16),
+               told = how & 1 ? fuzz_number(b, 8) % (size + 1) : size;
         unsigned magic = how & 2 ? (unsigned)fuzz_number(b, 4) : CAPO_NCCL_CONFIG_MAGIC;
         void *p;
 
@@ -73,7 +75,8 @@ static void coll_config(struct fuzz_bytes *b)
 {
         static struct capo_tls t;
         char *text, line[400];
-        void *p = config(b, sizeof(ncclCollConfig_t), offsetof(ncclCollConfig_t, algSelection), &text);
+        void *p = config(b, sizeof(ncclCollConfig_t), offsetof(ncclCollConfig_t, algSelection),
+                         &text);
         unsigned n, room = 1 + (unsigned)fuzz_number(b, 2) % sizeof line;
 
         t.config = NULL;
@@ -107,20 +110,27 @@ static void ran(const struct capo_seam_ran *r)
 
 static void kernel(const struct capo_seam_kernel *k)
 {
-        must(k->begin <= k->end && k->nth && (!k->moved || (k->begin <= k->moved && k->moved <= k->end)));
+        must(k->begin <= k->end && k->nth &&
+             (!k->moved || (k->begin <= k->moved && k->moved <= k->end)));
 }
 
 static const struct capo_seam listener = {.ran = ran, .kernel = kernel};
 
-#define EVENT(v)                                                                                                  \
-        {                                                                                                         \
-                sizeof(struct capo_event_v##v), offsetof(struct capo_event_v##v, coll.func),                      \
-                        offsetof(struct capo_event_v##v, coll.algo), offsetof(struct capo_event_v##v, coll.proto) \
+#define EVENT(v)                                                                             \
+        {                                                                                    \
+                sizeof(struct capo_event_v##v), offsetof(struct capo_event_v##v, coll.func), \
+                        offsetof(struct capo_event_v##v, coll.algo),                         \
+                        offsetof(struct capo_event_v##v, coll.proto)                         \
         }
 static const struct {
         size_t size, func, algo, proto;
-} events[CAPO_PROFILER_ABI_NEWEST] = {
-        {sizeof(struct capo_event_v1), 0, 0, 0}, EVENT(2), EVENT(3), EVENT(4), EVENT(5), EVENT(5), EVENT(7)};
+} events[CAPO_PROFILER_ABI_NEWEST] = {{sizeof(struct capo_event_v1), 0, 0, 0},
+                                      EVENT(2),
+                                      EVENT(3),
+                                      EVENT(4),
+                                      EVENT(5),
+                                      EVENT(5),
+                                      EVENT(7)};
 
 static void profiler(struct fuzz_bytes *b)
 {
@@ -136,10 +146,12 @@ static void profiler(struct fuzz_bytes *b)
         must(abi->init(plugin, &info, &context, &mask) == CAPO_NCCL_SUCCESS);
         must(mask & CAPO_EVENT_COLL);
         for (unsigned i = 0; i < 8 && b->left; i++) {
-                static const uint16_t kinds[] = {CAPO_EVENT_COLL,    CAPO_EVENT_KERNEL, CAPO_EVENT_GROUP,
-                                                 CAPO_EVENT_COLL,    CAPO_EVENT_COLL,   CAPO_EVENT_KERNEL_PHASE,
+                static const uint16_t kinds[] = {CAPO_EVENT_COLL,    CAPO_EVENT_KERNEL,
+                                                 CAPO_EVENT_GROUP,   CAPO_EVENT_COLL,
+                                                 CAPO_EVENT_COLL,    CAPO_EVENT_KERNEL_PHASE,
                                                  CAPO_EVENT_CE_COLL, CAPO_EVENT_KERNEL};
-                unsigned how = (unsigned)fuzz_number(b, 1), kind = kinds[(how & 3) | (how >> 5 & 4)];
+                unsigned how = (unsigned)fuzz_number(b, 1),
+                         kind = kinds[(how & 3) | (how >> 5 & 4)];
                 char *func = fuzz_word(b, 0), *algo = fuzz_word(b, 0), *proto = fuzz_word(b, 0);
                 void *event = taken(b, events[v].size);
                 uint64_t stamp = fuzz_number(b, 8);
@@ -151,16 +163,19 @@ static void profiler(struct fuzz_bytes *b)
                       how & 4 ? handles[how >> 3 & 3] : NULL);
                 if (v == 6)
                         memcpy(&begun.tag,
-                               (char *)event + (kind == CAPO_EVENT_CE_COLL ? offsetof(struct capo_event_v7, ce.tag)
-                                                                           : offsetof(struct capo_event_v7, coll.tag)),
+                               (char *)event + (kind == CAPO_EVENT_CE_COLL
+                                                        ? offsetof(struct capo_event_v7, ce.tag)
+                                                        : offsetof(struct capo_event_v7, coll.tag)),
                                sizeof begun.tag);
                 if (v && (kind == CAPO_EVENT_COLL || kind == CAPO_EVENT_CE_COLL))
                         point(event, events[v].size, events[v].func, func);
                 if (v && kind == CAPO_EVENT_COLL) {
-                        point(event, events[v].size, events[v].algo, v == 6 && how & 16 ? NULL : algo);
+                        point(event, events[v].size, events[v].algo,
+                              v == 6 && how & 16 ? NULL : algo);
                         point(event, events[v].size, events[v].proto, proto);
                         if (v == 6)
-                                point(event, events[v].size, offsetof(struct capo_event_v7, coll.kernel_variant), algo);
+                                point(event, events[v].size,
+                                      offsetof(struct capo_event_v7, coll.kernel_variant), algo);
                 }
                 must(plugin->start_event(context, &handles[i & 3], event) == CAPO_NCCL_SUCCESS);
                 plugin->record_state(handles[i & 3], how & 32 ? CAPO_STATE_KERNEL_STOP : 1, &stamp);
@@ -195,24 +210,31 @@ static void profile_in_force(void)
         setenv(CAPO_ENV_quiet, "1", 1);
 }
 
-static void questions(const struct capo_tuner_abi *abi, const void *plugin, void *context, struct fuzz_bytes *b)
+static void questions(const struct capo_tuner_abi *abi, const void *plugin, void *context,
+                      struct fuzz_bytes *b)
 {
         for (unsigned i = 0; i < 4 && b->left; i++) {
                 int func = (int)(int8_t)fuzz_number(b, 1), n_algos = (int)fuzz_number(b, 1) % 9;
                 int n_protos = (int)fuzz_number(b, 1) % 5, algo = -1, proto = -1, channels = 0;
-                size_t bytes = fuzz_number(b, 8), cells = (size_t)(n_algos * n_protos), chunk = bytes;
-                float *table = taken(b, cells * sizeof *table), *before = malloc(cells * sizeof *table + 1);
+                size_t bytes = fuzz_number(b, 8), cells = (size_t)(n_algos * n_protos),
+                       chunk = bytes;
+                float *table = taken(b, cells * sizeof *table),
+                      *before = malloc(cells * sizeof *table + 1);
 
                 must(before);
                 memcpy(before, table, cells * sizeof *table);
                 if (abi->name) {
-                        must(abi->name(plugin, context, func, bytes, i & 1, i & 2, 1, &algo, &proto, &channels) == 0);
-                        must(algo >= -1 && algo < CAPO_NCCL_ALGOS && proto >= -1 && proto < CAPO_NCCL_PROTOS);
+                        must(abi->name(plugin, context, func, bytes, i & 1, i & 2, 1, &algo, &proto,
+                                       &channels) == 0);
+                        must(algo >= -1 && algo < CAPO_NCCL_ALGOS && proto >= -1 &&
+                             proto < CAPO_NCCL_PROTOS);
                 } else {
-                        must(abi->mark(plugin, context, func, bytes, 1, table, n_algos, n_protos, 0, &channels) == 0);
+                        must(abi->mark(plugin, context, func, bytes, 1, table, n_algos, n_protos, 0,
+                                       &channels) == 0);
                 }
                 if (abi->chunk)
-                        must(abi->chunk(plugin, context, func, bytes, algo, proto, channels, &chunk) == 0);
+                        must(abi->chunk(plugin, context, func, bytes, algo, proto, channels,
+                                        &chunk) == 0);
                 must(channels >= 0 && channels <= CAPO_CHANNELS_MAX && chunk == bytes);
                 for (size_t k = 0; k < cells; k++) /* what NCCL does not offer stays so */
                         must(before[k] >= 0 || !memcmp(&before[k], &table[k], sizeof *table));
@@ -223,7 +245,8 @@ static void questions(const struct capo_tuner_abi *abi, const void *plugin, void
 
 static void tuner(struct fuzz_bytes *b)
 {
-        const struct capo_tuner_abi *abi = capo_tuner_abis[fuzz_number(b, 1) % CAPO_TUNER_ABI_NEWEST];
+        const struct capo_tuner_abi *abi =
+                capo_tuner_abis[fuzz_number(b, 1) % CAPO_TUNER_ABI_NEWEST];
         struct capo_nccl_constants *constants = taken(b, sizeof *constants);
         struct capo_nvl_info *nvl = taken(b, sizeof *nvl);
         const struct capo_tuner_info info = {.abi = abi->version,
@@ -246,8 +269,8 @@ static void tuner(struct fuzz_bytes *b)
 
 static int answer[4]; /* result, algorithm, protocol, channels */
 
-static capo_nccl_result their_name(void *context, int func, size_t bytes, int collnet, int nvls, int pipe_ops,
-                                   int *algo, int *proto, int *channels)
+static capo_nccl_result their_name(void *context, int func, size_t bytes, int collnet, int nvls,
+                                   int pipe_ops, int *algo, int *proto, int *channels)
 {
         *algo = answer[1];
         *proto = answer[2];
@@ -274,7 +297,8 @@ static void other(struct fuzz_bytes *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static void (*const kinds[])(struct fuzz_bytes * b) = {comm_config, coll_config, profiler, tuner, other};
+        static void (*const kinds[])(struct fuzz_bytes * b) = {comm_config, coll_config, profiler,
+                                                               tuner, other};
         struct fuzz_bytes b = {data, size};
 
         if (!capo_process.ready) {

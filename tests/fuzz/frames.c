@@ -12,7 +12,12 @@
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { HEADER = sizeof(struct capo_log_header), HEAD = sizeof(struct capo_frame), FRAMES = 512, ROOM = 1 << 16 };
+enum {
+        HEADER = sizeof(struct capo_log_header),
+        HEAD = sizeof(struct capo_frame),
+        FRAMES = 512,
+        ROOM = 1 << 16
+};
 
 static size_t padded(uint32_t size)
 {
@@ -21,7 +26,8 @@ static size_t padded(uint32_t size)
 
 size_t fuzz_frames_next(const uint8_t *data, size_t size, size_t at)
 {
-        const uint8_t *found = size - at > 8 ? memmem(data + at + 8, size - at - 8, CAPO_LOG_MAGIC, 8) : NULL;
+        const uint8_t *found =
+                size - at > 8 ? memmem(data + at + 8, size - at - 8, CAPO_LOG_MAGIC, 8) : NULL;
 
         return found ? (size_t)(found - data) : size;
 }
@@ -64,8 +70,10 @@ static void make_right(uint8_t *data, size_t at)
         memcpy(data + at, &f, HEAD);
 }
 
-/* The bytes from @at to @end become @n others. Return: the new size, or @size where there is no room. */
-static size_t splice(uint8_t *data, size_t size, size_t max_size, size_t at, size_t end, const uint8_t *with, size_t n)
+/* The bytes from @at to @end become @n others. Return: the new size, or @size where there is no
+ * room. */
+static size_t splice(uint8_t *data, size_t size, size_t max_size, size_t at, size_t end,
+                     const uint8_t *with, size_t n)
 {
         if (size - (end - at) + n > max_size)
                 return size;
@@ -89,7 +97,8 @@ static size_t change_payload(uint8_t *data, size_t size, size_t max_size, size_t
 }
 
 /* A frame once more, behind another; or without it. */
-static size_t move_frame(uint8_t *data, size_t size, size_t max_size, size_t from, size_t to, bool remove)
+static size_t move_frame(uint8_t *data, size_t size, size_t max_size, size_t from, size_t to,
+                         bool remove)
 {
         static uint8_t frame[HEAD + ROOM + 8];
         size_t n = padded(size_at(data, from));
@@ -110,9 +119,11 @@ size_t fuzz_frames_mutate(uint8_t *data, size_t size, size_t max_size, unsigned 
         size_t some = n ? at[(random >> 8) % n] : 0, other = n ? at[(random >> 24) % n] : 0;
 
         if (!n || what == 0)
-                return LLVMFuzzerMutate(data, size, max_size); /* whatever comes of it: checksums too */
+                return LLVMFuzzerMutate(data, size,
+                                        max_size); /* whatever comes of it: checksums too */
         if (what == 1)
-                LLVMFuzzerMutate(data, HEADER < size ? HEADER : size, HEADER < size ? HEADER : size);
+                LLVMFuzzerMutate(data, HEADER < size ? HEADER : size,
+                                 HEADER < size ? HEADER : size);
         else if (what == 2)
                 data[some] = (uint8_t)((random >> 40) % (CAPO_FRAMES + 1)); /* its type */
         else if (what <= 4)
@@ -127,7 +138,8 @@ size_t fuzz_frames_mutate(uint8_t *data, size_t size, size_t max_size, unsigned 
 
 struct capo_job *fuzz_frames_job(const uint8_t *data, size_t size)
 {
-        static struct reading *kept; /* 3 MB of tables, new ones for each job, were half of the time */
+        static struct reading
+                *kept; /* 3 MB of tables, new ones for each job, were half of the time */
         struct capo_job *job = capo_job_new();
         char why[512];
         size_t at = 0;
@@ -138,7 +150,8 @@ struct capo_job *fuzz_frames_job(const uint8_t *data, size_t size)
         for (unsigned i = 0; i < FUZZ_FILES && at < size; i++) {
                 size_t next = fuzz_frames_next(data, size, at);
 
-                if (capo_job_add_log(job, fuzz_file(i, data + at, next - at), why, sizeof why, NULL, NULL) == 0)
+                if (capo_job_add_log(job, fuzz_file(i, data + at, next - at), why, sizeof why, NULL,
+                                     NULL) == 0)
                         any = true;
                 else
                         must(*why);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the targets share. A target is one file of this folder: LLVMFuzzerTestOneInput(), which hands the bytes to what reads
- * them in the product, and says with must() what has to hold whatever they are. Its corpus is tests/fuzz/corpus/TARGET/.
- * With -Dfuzz=true and clang it is a libFuzzer program; in any build it is a test that goes through its corpus (replay.c).
- * Nothing here forks or touches a disk: files are in memory.
+ * What the targets share. A target is one file of this folder: LLVMFuzzerTestOneInput(), which
+ * hands the bytes to what reads them in the product, and says with must() what has to hold whatever
+ * they are. Its corpus is tests/fuzz/corpus/TARGET/. With -Dfuzz=true and clang it is a libFuzzer
+ * program; in any build it is a test that goes through its corpus (replay.c). Nothing here forks or
+ * touches a disk: files are in memory.
  */
 #ifndef CAPO_FUZZ_H
 #define CAPO_FUZZ_H
@@ -38,7 +39,8 @@ uint64_t fuzz_number(struct fuzz_bytes *b, unsigned bytes); /* little endian, at
 char *fuzz_word(struct fuzz_bytes *b, char end);
 
 enum { FUZZ_FILES = 4 };
-/** fuzz_file() - a file in memory with these bytes, the same name for the same @which; good until the next call. */
+/** fuzz_file() - a file in memory with these bytes, the same name for the same @which; good until
+ * the next call. */
 const char *fuzz_file(unsigned which, const void *data, size_t size);
 
 /** fuzz_folder() - a folder of this process in /dev/shm, removed at its end with what is in it. */

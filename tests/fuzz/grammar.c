@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as a value on the command line: GPUs, allocations, layouts, sizes, releases. What is taken can be written again, and
- * means the same then. */
+/* Any text as a value on the command line: GPUs, allocations, layouts, sizes, releases. What is
+ * taken can be written again, and means the same then. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,8 @@ static void gpus(const char *text, unsigned how)
         }
         must(n > 0 && n <= RANKS);
         capo_plan_gpus_print(ranks, n, out, sizeof out);
-        must(capo_plan_ranks_parse(out, false, &of, again, RANKS, &m, why, sizeof why) == 0 && m == n);
+        must(capo_plan_ranks_parse(out, false, &of, again, RANKS, &m, why, sizeof why) == 0 &&
+             m == n);
 }
 
 static void allocation(const char *text, unsigned how)
@@ -52,7 +53,8 @@ static void allocation(const char *text, unsigned how)
                 return;
         }
         for (int i = 0; i < alloc.n_ranks; i++)
-                must(alloc.ranks[i].node < alloc.n_nodes && alloc.ranks[i].gpu < (int)machine()->n_gpus);
+                must(alloc.ranks[i].node < alloc.n_nodes &&
+                     alloc.ranks[i].gpu < (int)machine()->n_gpus);
         capo_alloc_layout(&alloc, &layout);
         must(layout.n_ranks <= (uint32_t)alloc.n_ranks);
         capo_alloc_free(&alloc);
@@ -69,12 +71,13 @@ static void layout(const char *text, unsigned how)
                 return;
         }
         if (how & 2) { /* what NCCL tells beside it */
-                const struct capo_layout_told told = {(int)l.n_ranks, (int)l.n_nodes,
-                                                      how & 4 ? 1 : (int)l.runs[0].ranks,
-                                                      how & 8 ? 9 : (int)l.runs[l.n_runs - 1].ranks};
+                const struct capo_layout_told told = {
+                        (int)l.n_ranks, (int)l.n_nodes, how & 4 ? 1 : (int)l.runs[0].ranks,
+                        how & 8 ? 9 : (int)l.runs[l.n_runs - 1].ranks};
                 struct capo_layout_why why;
 
-                must(capo_layout_of_comm(how & 4 ? &l : NULL, &told, &again, &why) < 0 || again.n_ranks == l.n_ranks);
+                must(capo_layout_of_comm(how & 4 ? &l : NULL, &told, &again, &why) < 0 ||
+                     again.n_ranks == l.n_ranks);
                 must(*why.text);
         }
         must(l.n_nodes && l.n_runs && l.n_runs <= CAPO_LAYOUT_RUNS);
@@ -92,7 +95,8 @@ static void sizes(const char *text, unsigned how)
         if (capo_size_range(text, &from, &to) == 0)
                 must(from <= to);
         if (capo_size_parse(text, &from) == 0 && how & 1)
-                must(capo_size_parse(capo_size_print(from, out, sizeof out), &to) == 0 || from == UINT64_MAX);
+                must(capo_size_parse(capo_size_print(from, out, sizeof out), &to) == 0 ||
+                     from == UINT64_MAX);
 }
 
 static void release(const char *text, unsigned how)
@@ -111,7 +115,8 @@ static void release(const char *text, unsigned how)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static void (*const kinds[])(const char *text, unsigned how) = {gpus, allocation, layout, sizes, release};
+        static void (*const kinds[])(const char *text, unsigned how) = {gpus, allocation, layout,
+                                                                        sizes, release};
         struct fuzz_bytes b = {data, size};
         unsigned what = (unsigned)fuzz_number(&b, 1);
         char *text = fuzz_text(b.at, b.left);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an NCCL that was asked left behind: the graphs it dumped (XML) and the lines it printed. Input: where each call's part
- * of the log ends (u8 each), the log up to a 0, the graphs. */
+/* What an NCCL that was asked left behind: the graphs it dumped (XML) and the lines it printed.
+ * Input: where each call's part of the log ends (u8 each), the log up to a 0, the graphs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

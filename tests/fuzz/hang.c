@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What others say of a job that stands still: dumps of PyTorch's flight recorder, one behind another with a 0 between, or two
- * answers of NCCL's own RAS; and the verdict on it.
+ * What others say of a job that stands still: dumps of PyTorch's flight recorder, one behind
+ * another with a 0 between, or two answers of NCCL's own RAS; and the verdict on it.
  */
 #include <stdlib.h>
 #include <string.h>

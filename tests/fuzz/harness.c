@@ -11,7 +11,8 @@
 
 const char *__asan_default_options(void);
 
-/* A reader's window is a megabyte: what was given back is used again soon, or most of the time goes into page faults. */
+/* A reader's window is a megabyte: what was given back is used again soon, or most of the time goes
+ * into page faults. */
 const char *__asan_default_options(void)
 {
         return "quarantine_size_mb=4:malloc_context_size=2:allocator_release_to_os_interval_ms=-1:"
@@ -71,7 +72,8 @@ const char *fuzz_file(unsigned which, const void *data, size_t size)
 
         if (!files[which].fd) {
                 files[which].fd = 1 + memfd_create("fuzz", MFD_CLOEXEC);
-                snprintf(files[which].name, sizeof files[which].name, "/proc/self/fd/%d", files[which].fd - 1);
+                snprintf(files[which].name, sizeof files[which].name, "/proc/self/fd/%d",
+                         files[which].fd - 1);
         }
         must(files[which].fd > 0 && ftruncate(files[which].fd - 1, 0) == 0);
         must(pwrite(files[which].fd - 1, data, size, 0) == (ssize_t)size);

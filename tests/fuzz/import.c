@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as measurements, by each importer: the first byte says which, 0 that the content decides (then capo logs are among
- * them). What comes of it is fitted, as capo fit would: whatever the numbers, a profile or a reason.
+ * Any bytes as measurements, by each importer: the first byte says which, 0 that the content
+ * decides (then capo logs are among them). What comes of it is fitted, as capo fit would: whatever
+ * the numbers, a profile or a reason.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ enum { FITTED = 400 };
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-        bool log = size > 9 && data[0] % (N_ELEMENTS(importers) + 1) < 2 && !memcmp(data + 1, CAPO_LOG_MAGIC, 8);
+        bool log = size > 9 && data[0] % (N_ELEMENTS(importers) + 1) < 2 &&
+                   !memcmp(data + 1, CAPO_LOG_MAGIC, 8);
 
         return log ? 1 + fuzz_frames_mutate(data + 1, size - 1, max_size - 1, seed)
                    : LLVMFuzzerMutate(data, size, max_size);
@@ -47,8 +49,11 @@ static void fit(struct capo_samples *set)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static const struct capo_label labels[] = {
-                {0}, {.call = CAPO_CALL_ALLREDUCE, .algo = CAPO_ALGO_RING, .proto = CAPO_PROTO_LL, .n_ranks = 8}};
+        static const struct capo_label labels[] = {{0},
+                                                   {.call = CAPO_CALL_ALLREDUCE,
+                                                    .algo = CAPO_ALGO_RING,
+                                                    .proto = CAPO_PROTO_LL,
+                                                    .n_ranks = 8}};
         struct fuzz_bytes b = {data, size};
         unsigned which = (unsigned)fuzz_number(&b, 1);
         struct capo_samples set = {0};

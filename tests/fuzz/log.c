@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a log: each frame by its reader. Checksums would hide what is inside: frames are changed one at a time and made
- * right again (frames.c). What is made of logs: page.c.
+ * Any bytes as a log: each frame by its reader. Checksums would hide what is inside: frames are
+ * changed one at a time and made right again (frames.c). What is made of logs: page.c.
  */
 #include <limits.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as logs, one behind another, as the job that capo report makes a page of. Frames are changed as in log.c.
+ * Any bytes as logs, one behind another, as the job that capo report makes a page of. Frames are
+ * changed as in log.c.
  */
 #include "analysis/log/rules_read.h"
 #include "analysis/network/network.h"

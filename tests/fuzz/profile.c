@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a profile, JSON or CSV: read, checked, compiled, asked, written, read back. Held against jansson: what is
- * accepted here must be JSON there, and what jansson refuses must be refused here.
+ * Any bytes as a profile, JSON or CSV: read, checked, compiled, asked, written, read back. Held
+ * against jansson: what is accepted here must be JSON there, and what jansson refuses must be
+ * refused here.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@ static void nothing(void *user, enum capo_finding_level level, uint32_t line, co
         must(text[0]);
 }
 
-static uint32_t walk(const struct capo_profile *p, const struct capo_shape *shape, const struct capo_question *q)
+static uint32_t walk(const struct capo_profile *p, const struct capo_shape *shape,
+                     const struct capo_question *q)
 {
         uint32_t *order, rule = 0;
         int n = capo_match(p, shape, &order);
@@ -70,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
                 f = open_memstream(&text, &n);
 
-                /* a number that jansson cannot hold is JSON all the same, and may stand where no number is read */
+                /* a number that jansson cannot hold is JSON all the same, and may stand where no
+                 * number is read */
                 must(json || json_error_code(&error) == json_error_numeric_overflow);
                 json_decref(json);
                 must(capo_profile_write(p, f) == 0);

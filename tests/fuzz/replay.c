@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goes through a corpus without libFuzzer: each file of the folder is one input, by name. Any compiler builds it. */
+/* Goes through a corpus without libFuzzer: each file of the folder is one input, by name. Any
+ * compiler builds it. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ int main(int argc, char **argv)
                 fflush(stdout); /* the last line is the input that ended it */
                 if (capo_file_read(path, 64u << 20, &text, &size) < 0)
                         return 2;
-                exact = malloc(size ? size : 1); /* without the 0 behind it: one byte too far is seen */
+                exact = malloc(size ? size
+                                    : 1); /* without the 0 behind it: one byte too far is seen */
                 must(exact);
                 memcpy(exact, text, size);
                 free(text);

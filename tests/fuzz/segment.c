@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stranger may have left in /dev/shm, brought into a log as capo recover and capo hang do. An input is a list of
- * changes of a segment that is right, because a whole one is 190 MB of holes:
+ * What a stranger may have left in /dev/shm, brought into a log as capo recover and capo hang do.
+ * An input is a list of changes of a segment that is right, because a whole one is 190 MB of holes:
  *
  *      flags u8, then { area u8, at u16, n u8, n bytes }     area CAPO_AREAS is the header
  *
- * or, with RAW among the flags, the file itself. Whatever comes of it, what was recovered is a log without damage.
+ * or, with RAW among the flags, the file itself. Whatever comes of it, what was recovered is a log
+ * without damage.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -61,10 +62,12 @@ static uint32_t text(enum capo_area_id area, uint32_t at, unsigned type, const c
 
 static void fill_header(struct capo_segment_header *h, bool traced)
 {
-        static const uint32_t used[CAPO_AREAS] = {[CAPO_AREA_COMMS] = 2, [CAPO_AREA_SITES] = 2, [CAPO_AREA_CELLS] = 1,
-                                                  [CAPO_AREA_HISTS] = 2, [CAPO_AREA_SLOTS] = 3, [CAPO_AREA_RINGS] = 2};
+        static const uint32_t used[CAPO_AREAS] = {
+                [CAPO_AREA_COMMS] = 2, [CAPO_AREA_SITES] = 2, [CAPO_AREA_CELLS] = 1,
+                [CAPO_AREA_HISTS] = 2, [CAPO_AREA_SLOTS] = 3, [CAPO_AREA_RINGS] = 2};
 
-        capo_segment_lay_out(h, &(struct capo_segment_config){RECORDS * sizeof(struct capo_record), RECORDS, traced});
+        capo_segment_lay_out(h, &(struct capo_segment_config){RECORDS * sizeof(struct capo_record),
+                                                              RECORDS, traced});
         memcpy(h->magic, CAPO_SEGMENT_MAGIC, sizeof h->magic);
         h->version = CAPO_SEGMENT_VERSION;
         h->header_size = sizeof *h;
@@ -73,7 +76,8 @@ static void fill_header(struct capo_segment_header *h, bool traced)
         strcpy(h->host, "somewhere");
         strcpy(h->boot_id, "another");
         h->born = 1;
-        h->clock = (struct capo_timebase){.ns_per_tick = 1, .now_ticks = 300000, .now_mono_ns = 300000};
+        h->clock = (struct capo_timebase){
+                .ns_per_tick = 1, .now_ticks = 300000, .now_mono_ns = 300000};
         h->threads = 2;
         h->calls = 4;
         h->flight_head = 4;
@@ -81,7 +85,8 @@ static void fill_header(struct capo_segment_header *h, bool traced)
                 uint64_t n = REACH / h->areas[i].item;
 
                 h->areas[i].used = used[i];
-                h->areas[i].committed = n < h->areas[i].capacity ? (uint32_t)n : h->areas[i].capacity;
+                h->areas[i].committed =
+                        n < h->areas[i].capacity ? (uint32_t)n : h->areas[i].capacity;
         }
         h->areas[CAPO_AREA_TEXT].committed = h->areas[CAPO_AREA_TEXT].capacity;
 }
@@ -100,16 +105,19 @@ static void prepare(void)
         fill_header(&right[1], true);
         for (uint16_t i = 0; i < 2; i++) {
                 comm = item(CAPO_AREA_COMMS, i);
-                *comm = (struct capo_seg_comm){.log = {.id = (uint16_t)(i + 1), .n_ranks = 2, .uid = 7, .t_birth = 500},
-                                               .name = "dp",
-                                               .stamp = 1};
+                *comm = (struct capo_seg_comm){
+                        .log = {.id = (uint16_t)(i + 1), .n_ranks = 2, .uid = 7, .t_birth = 500},
+                        .name = "dp",
+                        .stamp = 1};
                 site = item(CAPO_AREA_SITES, i);
                 *site = (struct capo_seg_site){.ready = 1, .n_pc = 2, .pc = {0x1234, 0x5678}};
                 hist = item(CAPO_AREA_HISTS, i);
-                *hist = (struct capo_seg_hist){.count = 4, .sum_ns = 400, .min_ns = 100, .max_ns = 100};
+                *hist = (struct capo_seg_hist){
+                        .count = 4, .sum_ns = 400, .min_ns = 100, .max_ns = 100};
                 hist->bucket[capo_hist_bucket(100)] = 4;
                 ring = item(CAPO_AREA_RINGS, i);
-                *ring = (struct capo_ring){.head = 20, .tail = 4, .state = CAPO_RING_LIVE, .thread = 1 + i};
+                *ring = (struct capo_ring){
+                        .head = 20, .tail = 4, .state = CAPO_RING_LIVE, .thread = 1 + i};
                 for (uint32_t k = 0; k < 22; k++)
                         ring->records[k] = record(k);
                 ring->records[20].t_end = 0; /* in this one it died */
@@ -117,17 +125,20 @@ static void prepare(void)
         strcpy(site->py, "train.py:12 step\n");
         site->py_size = (uint16_t)strlen(site->py);
         cell = item(CAPO_AREA_CELLS, 0);
-        *cell = (struct capo_seg_cell){.key = {.bytes = 64, .comm = 1, .call = CAPO_CALL_ALLREDUCE}, .count = 4};
+        *cell = (struct capo_seg_cell){.key = {.bytes = 64, .comm = 1, .call = CAPO_CALL_ALLREDUCE},
+                                       .count = 4};
         cell->host = 1;
         cell->gpu = 2;
         for (uint32_t i = 0; i < 4; i++)
                 *(struct capo_record *)item(CAPO_AREA_FLIGHT, i) = record(i);
         for (uint32_t i = 0; i < 3; i++) {
                 slot = item(CAPO_AREA_SLOTS, i);
-                *slot = (struct capo_slot){.record = record(30 + i), .state = CAPO_SLOT_TAKEN + i, .thread = 1};
+                *slot = (struct capo_slot){
+                        .record = record(30 + i), .state = CAPO_SLOT_TAKEN + i, .thread = 1};
         }
         at = text(CAPO_AREA_TEXT, 0, CAPO_FRAME_INFO, "host\tsomewhere\npid\t1234567\n");
-        right[0].text_head = right[1].text_head = text(CAPO_AREA_TEXT, at, CAPO_FRAME_RULES, "digest 0123\n");
+        right[0].text_head = right[1].text_head =
+                text(CAPO_AREA_TEXT, at, CAPO_FRAME_RULES, "digest 0123\n");
         at = text(CAPO_AREA_KEPT, 0, CAPO_FRAME_FABRIC, "begin 1\nend 1\n");
         for (int i = 0; i < 2; i++) {
                 right[i].kept_now = 1;
@@ -158,7 +169,11 @@ static void write_segment(unsigned flags, struct fuzz_bytes *b)
 
                 reach[i] = a->committed * a->item;
                 reach[i] = reach[i] < REACH ? reach[i] : REACH;
-                put(fd, items[i], i == CAPO_AREA_RINGS ? 16384 : i == CAPO_AREA_HISTS ? 8192 : 4096, a->offset);
+                put(fd, items[i],
+                    i == CAPO_AREA_RINGS   ? 16384
+                    : i == CAPO_AREA_HISTS ? 8192
+                                           : 4096,
+                    a->offset);
         }
         if (!(flags & SMALL))
                 must(ftruncate(fd, (off_t)h.size) == 0);

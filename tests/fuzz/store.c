@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store that somebody else wrote. SQLite keeps its pages to itself, so what is inside is changed through SQL:
+ * A store that somebody else wrote. SQLite keeps its pages to itself, so what is inside is changed
+ * through SQL:
  *
- *      flags u8, then { where u8, what u8, value up to a 0 }     a cell, or one of the head's numbers
+ *      flags u8, then { where u8, what u8, value up to a 0 }     a cell, or one of the head's
+ * numbers
  *
  * or, with RAW among the flags, the file itself.
  */
@@ -21,14 +23,15 @@
 enum { RAW = 1, WRITE = 2, FILTER = 4 };
 
 static char path[64];
-static sqlite3 *
-        right; /* a store that is right, in memory: a file is made of it with the input's changes in it, which are then undone */
+static sqlite3 *right; /* a store that is right, in memory: a file is made of it with the input's
+                          changes in it, which are then undone */
 
 /*
- * SQLite asks for some 2,500 small pieces of memory per input, which AddressSanitizer takes most of the time for: they come from
- * lists of our own. What is larger, a text above all, stays with it where the product asked for it; not where the store is made
- * that the product then reads, whose tables, which stay, libFuzzer would take for a leak and ask the input once more.
- * What the product asked for is counted: all is given back.
+ * SQLite asks for some 2,500 small pieces of memory per input, which AddressSanitizer takes most of
+ * the time for: they come from lists of our own. What is larger, a text above all, stays with it
+ * where the product asked for it; not where the store is made that the product then reads, whose
+ * tables, which stay, libFuzzer would take for a leak and ask the input once more. What the product
+ * asked for is counted: all is given back.
  */
 enum { STEP = 64, SMALL = 1024, LARGE = 1 << 17, ARENA = 32 << 20 };
 #if defined(__clang__)
@@ -151,39 +154,48 @@ static void prepare(void)
 
                 must(capo_samples_run(&set, &trial) == run);
                 for (unsigned i = 0; i < 4; i++)
-                        must(capo_samples_add(&set, &(struct capo_sample){.bytes = 1024u << i,
-                                                                          .us = 10 + i + run,
-                                                                          .run = run,
-                                                                          .order = i,
-                                                                          .call = CAPO_CALL_ALLREDUCE,
-                                                                          .make = CAPO_MAKE_LOOP,
-                                                                          .want = run ? 0x21 : 0}) == 0);
+                        must(capo_samples_add(&set,
+                                              &(struct capo_sample){.bytes = 1024u << i,
+                                                                    .us = 10 + i + run,
+                                                                    .run = run,
+                                                                    .order = i,
+                                                                    .call = CAPO_CALL_ALLREDUCE,
+                                                                    .make = CAPO_MAKE_LOOP,
+                                                                    .want = run ? 0x21 : 0}) == 0);
         }
-        must(capo_store_add(store, &set, &(struct capo_store_about){"c", "l", "n", "d"}, &id, why, sizeof why) == 0);
+        must(capo_store_add(store, &set, &(struct capo_store_about){"c", "l", "n", "d"}, &id, why,
+                            sizeof why) == 0);
         capo_samples_free(&set);
         capo_store_close(store);
         must(sqlite3_open(path, &db) == SQLITE_OK); /* one file, not three, from here on */
-        must(sqlite3_exec(db, "PRAGMA journal_mode = DELETE; VACUUM", NULL, NULL, NULL) == SQLITE_OK);
-        must(sqlite3_open(":memory:", &right) == SQLITE_OK && (copy = sqlite3_backup_init(right, "main", db, "main")));
-        must(sqlite3_backup_step(copy, -1) == SQLITE_DONE && sqlite3_backup_finish(copy) == SQLITE_OK);
+        must(sqlite3_exec(db, "PRAGMA journal_mode = DELETE; VACUUM", NULL, NULL, NULL) ==
+             SQLITE_OK);
+        must(sqlite3_open(":memory:", &right) == SQLITE_OK &&
+             (copy = sqlite3_backup_init(right, "main", db, "main")));
+        must(sqlite3_backup_step(copy, -1) == SQLITE_DONE &&
+             sqlite3_backup_finish(copy) == SQLITE_OK);
         sqlite3_close(db);
 }
 
 static void change(unsigned where, unsigned what, const char *value)
 {
         static const char *const columns[] = {
-                "import.id",           "import.time",      "import.cluster", "import.source",        "import.link",
-                "import.nic",          "import.driver",    "trial.id",       "trial.import",         "trial.source",
-                "trial.line",          "trial.gpu",        "trial.nccl",     "trial.layout",         "trial.nodes",
-                "trial.ranks",         "trial.iterations", "trial.hosts",    "trial.settings",       "trial.tuner",
-                "trial.why",           "trial.unknown",    "trial.cuda",     "sample.trial",         "sample.seq",
-                "sample.coll",         "sample.bytes",     "sample.us",      "sample.clock",         "sample.place",
-                "sample.type",         "sample.op",        "sample.want",    "sample.want_channels", "sample.ran",
-                "sample.ran_channels", "sample.want_chunk"};
-        static const char *const heads[] = {"PRAGMA user_version = %d", "PRAGMA application_id = %d",
-                                            "DROP TABLE trial -- %d",   "ALTER TABLE trial DROP COLUMN gpu -- %d",
-                                            "DROP VIEW samples -- %d",  "DELETE FROM sample -- %d"};
-        static sqlite3_stmt *made[N_ELEMENTS(columns)]; /* SQLite brings them up to date when a table has changed */
+                "import.id",        "import.time",          "import.cluster", "import.source",
+                "import.link",      "import.nic",           "import.driver",  "trial.id",
+                "trial.import",     "trial.source",         "trial.line",     "trial.gpu",
+                "trial.nccl",       "trial.layout",         "trial.nodes",    "trial.ranks",
+                "trial.iterations", "trial.hosts",          "trial.settings", "trial.tuner",
+                "trial.why",        "trial.unknown",        "trial.cuda",     "sample.trial",
+                "sample.seq",       "sample.coll",          "sample.bytes",   "sample.us",
+                "sample.clock",     "sample.place",         "sample.type",    "sample.op",
+                "sample.want",      "sample.want_channels", "sample.ran",     "sample.ran_channels",
+                "sample.want_chunk"};
+        static const char *const heads[] = {
+                "PRAGMA user_version = %d", "PRAGMA application_id = %d",
+                "DROP TABLE trial -- %d",   "ALTER TABLE trial DROP COLUMN gpu -- %d",
+                "DROP VIEW samples -- %d",  "DELETE FROM sample -- %d"};
+        static sqlite3_stmt *made[N_ELEMENTS(
+                columns)]; /* SQLite brings them up to date when a table has changed */
         sqlite3_stmt *q;
         char sql[160];
 
@@ -192,8 +204,9 @@ static void change(unsigned where, unsigned what, const char *value)
                 sqlite3_exec(right, sql, NULL, NULL, NULL);
                 return;
         }
-        snprintf(sql, sizeof sql, "UPDATE %.*s SET %s = ? WHERE rowid %% 4 = ?", (int)strcspn(columns[where], "."),
-                 columns[where], strchr(columns[where], '.') + 1);
+        snprintf(sql, sizeof sql, "UPDATE %.*s SET %s = ? WHERE rowid %% 4 = ?",
+                 (int)strcspn(columns[where], "."), columns[where],
+                 strchr(columns[where], '.') + 1);
         if (!made[where] && sqlite3_prepare_v2(right, sql, -1, &made[where], NULL) != SQLITE_OK)
                 return;
         q = made[where];
@@ -266,7 +279,8 @@ static void fit(struct capo_samples *set)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static const struct capo_store_filter filters[] = {{0}, {.gpu = "H%", .layout = "8", .n_ranks = 8}};
+        static const struct capo_store_filter filters[] = {
+                {0}, {.gpu = "H%", .layout = "8", .n_ranks = 8}};
         struct fuzz_bytes b = {data, size};
         unsigned flags = (unsigned)fuzz_number(&b, 1), n = 0;
         struct capo_samples set = {0};
@@ -283,10 +297,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (capo_store_open(path, flags & WRITE, &store, why, sizeof why) < 0) {
                 must(*why);
         } else {
-                if (capo_store_read(store, &filters[flags & FILTER ? 1 : 0], &set, why, sizeof why) == 0 && set.n)
+                if (capo_store_read(store, &filters[flags & FILTER ? 1 : 0], &set, why,
+                                    sizeof why) == 0 &&
+                    set.n)
                         fit(&set);
                 for (size_t i = 0; i < set.n; i++)
-                        must(set.v[i].run < set.n_runs && set.v[i].us > 0 && capo_make_name(set.v[i].make));
+                        must(set.v[i].run < set.n_runs && set.v[i].us > 0 &&
+                             capo_make_name(set.v[i].make));
                 capo_store_list(store, each, &n, why, sizeof why);
                 out = open_memstream(&csv, &n_csv);
                 must(out);

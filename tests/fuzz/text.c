@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of others that are not a file of their own: what frames of a log say, names of functions, arguments of programs, what a
- * person or a browser is shown of them. */
+/* Texts of others that are not a file of their own: what frames of a log say, names of functions,
+ * arguments of programs, what a person or a browser is shown of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static void fabric(char *text, size_t size)
 
 static void info(char *text, size_t size)
 {
-        const struct capo_log_frame f = {.payload = text, .size = (uint32_t)size, .type = CAPO_FRAME_INFO};
+        const struct capo_log_frame f = {
+                .payload = text, .size = (uint32_t)size, .type = CAPO_FRAME_INFO};
         struct capo_info_line line;
         size_t at = 0;
 
@@ -97,8 +98,8 @@ static void plain(char *text, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static void (*const kinds[])(char *text, size_t size) = {fabric, info,      rules, unfinished,
-                                                                 name,   arguments, plain};
+        static void (*const kinds[])(char *text, size_t size) = {
+                fabric, info, rules, unfinished, name, arguments, plain};
         struct fuzz_bytes b = {data, size};
         unsigned kind = (unsigned)fuzz_number(&b, 1);
         char *text = fuzz_text(b.at, b.left);

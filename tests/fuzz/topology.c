@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the description of a machine: NCCL's and RCCL's XML, lstopo's, the text of nvidia-smi; and as the one that a
- * plan asks real NCCL about. */
+/* Any bytes as the description of a machine: NCCL's and RCCL's XML, lstopo's, the text of
+ * nvidia-smi; and as the one that a plan asks real NCCL about. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,13 +40,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char why[512] = "";
 
         if (flags & 1) { /* by its own word, and completed by a platform */
-                int r = plan_machine_prepare(path, flags & 2 ? "dgx1v" : NULL, flags & 4 ? fuzz_file(1, "", 0) : NULL,
-                                             &machine, why, sizeof why);
+                int r = plan_machine_prepare(path, flags & 2 ? "dgx1v" : NULL,
+                                             flags & 4 ? fuzz_file(1, "", 0) : NULL, &machine, why,
+                                             sizeof why);
 
-                must(r < 0 ? *why : machine.n_gpus <= CAPO_PLAN_GPUS_MAX && machine.n_nets <= PLAN_MAX_NETS);
+                must(r < 0 ? *why
+                           : machine.n_gpus <= CAPO_PLAN_GPUS_MAX &&
+                                     machine.n_nets <= PLAN_MAX_NETS);
                 return 0;
         }
-        if (capo_topology_read(path, flags >> 1 & CAPO_TOPOLOGY_PARTIAL, flags & 4 ? 20 : 0, &t, why, sizeof why) < 0)
+        if (capo_topology_read(path, flags >> 1 & CAPO_TOPOLOGY_PARTIAL, flags & 4 ? 20 : 0, &t,
+                               why, sizeof why) < 0)
                 must(*why && !t);
         else
                 look(t);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage: gen_job DIR mixed | pattern FILE key=value... | key=value...   a made-up job's logs (gen_log.h), for scripts and by hand.
- * pattern (gen_pattern.h): copies=N rounds=N busy=1 late_rank=R late_ns=N, and missing=R or differs=R with at=N.
- * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N
- * modelled=R slow_ns=N symk=1 bus=1 */
+/* usage: gen_job DIR mixed | pattern FILE key=value... | key=value...   a made-up job's logs
+ * (gen_log.h), for scripts and by hand. pattern (gen_pattern.h): copies=N rounds=N busy=1
+ * late_rank=R late_ns=N, and missing=R or differs=R with at=N. layout=3+5 steps=N sizes=B,B,...
+ * trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N modelled=R
+ * slow_ns=N symk=1 bus=1 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ static int from_pattern(const char *dir, const char *file, char **word)
 
         pattern_read(file, &p);
         for (; *word; word++) {
-                unsigned long long value = strtoull(*word + strcspn(*word, "=") + !!strchr(*word, '='), NULL, 10);
+                unsigned long long value =
+                        strtoull(*word + strcspn(*word, "=") + !!strchr(*word, '='), NULL, 10);
                 size_t n = strcspn(*word, "=");
 
                 if (!strncmp(*word, "copies", n))
@@ -77,7 +79,8 @@ int main(int argc, char **argv)
                         if (capo_layout_parse(value, &layout, NULL) < 0)
                                 return 2;
                 } else if (!strcmp(argv[i], "sizes")) {
-                        for (char *word = strtok(value, ","); word && job.n_sizes < 64; word = strtok(NULL, ","))
+                        for (char *word = strtok(value, ","); word && job.n_sizes < 64;
+                             word = strtok(NULL, ","))
                                 capo_size_parse(word, &sizes[job.n_sizes++]);
                 } else if (!strcmp(argv[i], "steps")) {
                         job.n_steps = (uint32_t)strtoul(value, NULL, 10);

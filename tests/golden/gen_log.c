@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The truth behind gen_job: step k of n starts at k ms plus per-rank noise, on every rank; a collective starts on the
- * GPU when the rank reaches it, and ends on all ranks 100 us + bytes / 50 GB/s after the last rank has started. Host i
- * shows clocks that are off by i * (clock_ns + drift * t).
+ * The truth behind gen_job: step k of n starts at k ms plus per-rank noise, on every rank; a
+ * collective starts on the GPU when the rank reaches it, and ends on all ranks 100 us + bytes / 50
+ * GB/s after the last rank has started. Host i shows clocks that are off by i * (clock_ns + drift *
+ * t).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,8 @@ void gen_log_text(struct gen_log *g, unsigned type, const char *text)
         gen_log_frame(g, type, text, (uint32_t)strlen(text));
 }
 
-static void struct_and_text(struct gen_log *g, unsigned type, const void *head, size_t n_head, const char *text)
+static void struct_and_text(struct gen_log *g, unsigned type, const void *head, size_t n_head,
+                            const char *text)
 {
         size_t n_text = strlen(text);
         _cleanup_free_ char *payload = malloc(n_head + n_text);
@@ -129,7 +131,8 @@ static size_t put_hist(char *at, const struct gen_hist *h)
         return n;
 }
 
-void gen_log_cell(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host, const struct gen_hist *gpu)
+void gen_log_cell(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host,
+                  const struct gen_hist *gpu)
 {
         gen_log_cell_waited(g, cell, host, gpu, NULL);
 }
@@ -137,8 +140,8 @@ void gen_log_cell(struct gen_log *g, struct capo_log_cell cell, const struct gen
 void gen_log_cell_waited(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host,
                          const struct gen_hist *gpu, const struct gen_hist *waited)
 {
-        char payload[sizeof cell +
-                     3 * (sizeof(struct capo_log_hist) + CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
+        char payload[sizeof cell + 3 * (sizeof(struct capo_log_hist) +
+                                        CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
         size_t n = sizeof cell;
 
         cell.hists = (uint8_t)((host ? 1 : 0) | (gpu ? 2 : 0) | (waited ? 4 : 0));
@@ -163,15 +166,15 @@ static size_t put_column(char *at, const void *values, uint32_t n, size_t width)
         return size;
 }
 
-void gen_log_block(struct gen_log *g, uint64_t base, unsigned thread, uint32_t n, const uint32_t *t_begin,
-                   const uint32_t *host_ns, const uint32_t *seq, const uint16_t *shape, const uint32_t *gpu_ns,
-                   const uint32_t *aux)
+void gen_log_block(struct gen_log *g, uint64_t base, unsigned thread, uint32_t n,
+                   const uint32_t *t_begin, const uint32_t *host_ns, const uint32_t *seq,
+                   const uint16_t *shape, const uint32_t *gpu_ns, const uint32_t *aux)
 {
-        struct capo_log_block head = {.base = base,
-                                      .n = n,
-                                      .columns =
-                                              (uint16_t)((gpu_ns ? CAPO_COLUMN_GPU : 0) | (aux ? CAPO_COLUMN_AUX : 0)),
-                                      .thread = (uint16_t)thread};
+        struct capo_log_block head = {
+                .base = base,
+                .n = n,
+                .columns = (uint16_t)((gpu_ns ? CAPO_COLUMN_GPU : 0) | (aux ? CAPO_COLUMN_AUX : 0)),
+                .thread = (uint16_t)thread};
         _cleanup_free_ char *payload = malloc(sizeof head + 6 * (4 * (size_t)n + 8));
         size_t at = sizeof head;
 
@@ -211,17 +214,19 @@ enum { BLOCK = 4096 };
 /* What runs size @s of @job, and whether it tells how long it waited. */
 static uint8_t ran_of(const struct gen_job *job, unsigned s, bool *waits)
 {
-        static const uint8_t beside[] = {CAPO_KERNEL_SYMK_RSXLD_AGXST, CAPO_KERNEL_SYMK_AGXLL_R, CAPO_KERNEL_SYMK,
-                                         CAPO_KERNEL_COPY_ENGINE};
+        static const uint8_t beside[] = {CAPO_KERNEL_SYMK_RSXLD_AGXST, CAPO_KERNEL_SYMK_AGXLL_R,
+                                         CAPO_KERNEL_SYMK, CAPO_KERNEL_COPY_ENGINE};
 
         *waits = job->symk && beside[s % 4] > CAPO_KERNEL_SYMK;
         return job->symk ? beside[s % 4] : CAPO_ALGO_RING << 4 | CAPO_PROTO_SIMPLE;
 }
 
-static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, unsigned n_ranks, unsigned local)
+static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, unsigned n_ranks,
+                       unsigned local)
 {
         uint32_t n_calls = job->n_steps * job->n_sizes;
-        uint32_t first = job->kept_calls && job->kept_calls < n_calls ? n_calls - job->kept_calls : 0;
+        uint32_t first =
+                job->kept_calls && job->kept_calls < n_calls ? n_calls - job->kept_calls : 0;
         static uint32_t t_begin[BLOCK], host_ns[BLOCK], seq[BLOCK], gpu_ns[BLOCK], aux[BLOCK];
         static uint16_t shape_of[BLOCK];
         struct capo_log_shape shapes[64] = {{0}};
@@ -233,14 +238,16 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
         uint64_t base = 0, end = 0, n_counted = 0;
         unsigned n = 0, counted;
 
-        snprintf(path, sizeof path, "%s/node-%c%u.%u.capo", job->dir, 'a' + node % 26, node / 26, 3000 + rank);
+        snprintf(path, sizeof path, "%s/node-%c%u.%u.capo", job->dir, 'a' + node % 26, node / 26,
+                 3000 + rank);
         gen_log_open(&g, path, 3000 + rank);
-        snprintf(text, sizeof text,
-                 "host\tnode-%c%u\nboot_id\tb%u\nrank\t%u\nlocal_rank\t%u\nworld_size\t%u\njob\t48213\n"
-                 "cmdline\t/usr/bin/python3 train.py --model "
-                 "bert-large\ntrace\t%s\nnccl.version\t2.28.9\nnccl.path\t/usr/lib/libnccl.so.2\n",
-                 'a' + node % 26, node / 26, node, rank, local, n_ranks,
-                 job->trace && !job->kept_calls ? "all" : "last");
+        snprintf(
+                text, sizeof text,
+                "host\tnode-%c%u\nboot_id\tb%u\nrank\t%u\nlocal_rank\t%u\nworld_size\t%u\njob\t48213\n"
+                "cmdline\t/usr/bin/python3 train.py --model "
+                "bert-large\ntrace\t%s\nnccl.version\t2.28.9\nnccl.path\t/usr/lib/libnccl.so.2\n",
+                'a' + node % 26, node / 26, node, rank, local, n_ranks,
+                job->trace && !job->kept_calls ? "all" : "last");
         gen_log_text(&g, CAPO_FRAME_INFO, text);
         snprintf(text, sizeof text, "gpu.busid.%u\t0000:%02x:00.0\n", local, local + 1);
         if (job->bus)
@@ -258,7 +265,8 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                                             .handle = 0x1000},
                      "dp");
         if (job->modelled) {
-                snprintf(text, sizeof text, "digest\t02acbeef33334444\nmodelled\t%s\nfile\t/shared/p.json\nname\tp\n",
+                snprintf(text, sizeof text,
+                         "digest\t02acbeef33334444\nmodelled\t%s\nfile\t/shared/p.json\nname\tp\n",
                          rank == job->modelled ? "allowed" : "not allowed");
                 gen_log_text(&g, CAPO_FRAME_RULES, text);
         }
@@ -284,9 +292,11 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
         for (uint32_t nth = 0; nth < n_calls; nth++) {
                 unsigned s = nth % job->n_sizes;
                 uint64_t mine = arrival(job, rank, nth), last = mine, t, late, host_time;
-                int64_t off = (int64_t)node * (job->clock_ns + (int64_t)(job->drift * (double)mine));
+                int64_t off =
+                        (int64_t)node * (job->clock_ns + (int64_t)(job->drift * (double)mine));
 
-                if (job->gpu) { /* the end is the same for all: as if the late rank were the last, which it nearly is */
+                if (job->gpu) { /* the end is the same for all: as if the late rank were the last,
+                                   which it nearly is */
                         late = arrival(job, job->late_rank, nth);
                         last = late > mine ? late : mine;
                         for (unsigned r = 0; r < n_ranks; r += n_ranks < 9 ? 1 : n_ranks / 8) {
@@ -295,7 +305,8 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                         }
                 }
                 host_time = 2000 + gen_noise(rank + 1000, nth, 500);
-                t = (uint64_t)((int64_t)mine + off + 1000000000); /* all clocks run behind a second of start-up */
+                t = (uint64_t)((int64_t)mine + off +
+                               1000000000); /* all clocks run behind a second of start-up */
                 counted = !job->stale || nth < n_calls / 2;
                 n_counted += counted;
                 gen_hist_add(&host[s], host_time, counted);
@@ -318,16 +329,16 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 end = t + host_time;
                 if (nth >= first && ++n == BLOCK) {
                         if (job->trace)
-                                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL,
-                                              job->symk ? aux : NULL);
+                                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of,
+                                              job->gpu ? gpu_ns : NULL, job->symk ? aux : NULL);
                         n = 0;
                 } else if (nth < first) {
                         n = 0;
                 }
         }
         if (n && job->trace)
-                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL,
-                              job->symk ? aux : NULL);
+                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of,
+                              job->gpu ? gpu_ns : NULL, job->symk ? aux : NULL);
         for (unsigned s = 0; s < job->n_sizes; s++)
                 gen_log_cell_waited(&g,
                                     (struct capo_log_cell){.bytes = job->sizes[s],
@@ -337,9 +348,13 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                                                            .call = CAPO_CALL_ALLREDUCE,
                                                            .algo_proto = shapes[s].algo_proto,
                                                            .channels = 4,
-                                                           .clock = job->gpu ? shapes[s].clock : CAPO_CLOCK_NONE},
-                                    &host[s], job->gpu ? &gpu[s] : NULL, waited[s].head.count ? &waited[s] : NULL);
-        gen_log_site(&g, (struct capo_log_site){.id = 1, .count = n_calls, .host_ns = (uint64_t)n_calls * 2250},
+                                                           .clock = job->gpu ? shapes[s].clock
+                                                                             : CAPO_CLOCK_NONE},
+                                    &host[s], job->gpu ? &gpu[s] : NULL,
+                                    waited[s].head.count ? &waited[s] : NULL);
+        gen_log_site(&g,
+                     (struct capo_log_site){
+                             .id = 1, .count = n_calls, .host_ns = (uint64_t)n_calls * 2250},
                      "train_step+0x40 (train)\nmain+0x1f0 (train)\n");
         gen_log_frame(&g, CAPO_FRAME_END,
                       &(struct capo_log_end){.t_ns = end + 5000000,
@@ -363,7 +378,8 @@ uint64_t gen_job_write(const struct gen_job *job)
         for (unsigned node = 0; node < job->n_nodes; node++)
                 n_ranks += job->layout[node];
         for (unsigned node = 0; node < job->n_nodes; node++) {
-                for (unsigned local = 0; local < job->layout[node] && rank + job->missing < n_ranks; local++, rank++)
+                for (unsigned local = 0; local < job->layout[node] && rank + job->missing < n_ranks;
+                     local++, rank++)
                         write_rank(job, rank, node, n_ranks, local);
         }
         if (job->kept_calls && job->kept_calls < n_calls)
@@ -371,7 +387,8 @@ uint64_t gen_job_write(const struct gen_job *job)
         return job->trace ? n_calls * rank : 0;
 }
 
-/* Calls of one kind in one cell: @n of them, host 2 us to 3 us, GPU (when @clock says so) base to 2 * base. */
+/* Calls of one kind in one cell: @n of them, host 2 us to 3 us, GPU (when @clock says so) base to 2
+ * * base. */
 static void mixed_cell(struct gen_log *g, struct capo_log_cell cell, uint64_t n, uint64_t base_ns)
 {
         struct gen_hist host = {0}, gpu = {0};
@@ -383,14 +400,19 @@ static void mixed_cell(struct gen_log *g, struct capo_log_cell cell, uint64_t n,
                         gen_hist_add(&gpu, base_ns + gen_noise(cell.id + 100, i, base_ns), 1);
         }
         cell.count = n;
-        gen_log_cell(g, cell, cell.flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED) ? NULL : &host,
+        gen_log_cell(g, cell,
+                     cell.flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED) ? NULL : &host,
                      on_gpu ? &gpu : NULL);
 }
 
 void gen_mixed_write(const char *dir)
 {
-        enum { RING_LL = CAPO_ALGO_RING << 4 | CAPO_PROTO_LL, TREE = CAPO_ALGO_TREE << 4 | CAPO_PROTO_SIMPLE };
-        const struct capo_log_comm unknown = {.n_nodes = -1, .min_local = -1, .max_local = -1, .color = -1};
+        enum {
+                RING_LL = CAPO_ALGO_RING << 4 | CAPO_PROTO_LL,
+                TREE = CAPO_ALGO_TREE << 4 | CAPO_PROTO_SIMPLE
+        };
+        const struct capo_log_comm unknown = {
+                .n_nodes = -1, .min_local = -1, .max_local = -1, .color = -1};
 
         for (unsigned rank = 0; rank < 4; rank++) {
                 struct capo_log_comm world = unknown, tp = unknown, pp = unknown, self = unknown;
@@ -400,10 +422,11 @@ void gen_mixed_write(const char *dir)
 
                 snprintf(path, sizeof path, "%s/host%u.%u.capo", dir, rank / 2, 700 + rank);
                 gen_log_open(&g, path, 700 + rank);
-                snprintf(text, sizeof text,
-                         "host\thost%u\nrank\t%u\nworld_size\t4\ncmdline\t./train\nnccl.version\t2.27.3\nnccl.how\t"
-                         "dlopen\n",
-                         rank / 2, rank);
+                snprintf(
+                        text, sizeof text,
+                        "host\thost%u\nrank\t%u\nworld_size\t4\ncmdline\t./train\nnccl.version\t2.27.3\nnccl.how\t"
+                        "dlopen\n",
+                        rank / 2, rank);
                 gen_log_text(&g, CAPO_FRAME_INFO, text);
                 world = (struct capo_log_comm){.id = 1,
                                                .rank = (int)rank,
@@ -426,16 +449,19 @@ void gen_mixed_write(const char *dir)
                                             .color = (int)rank % 2,
                                             .uid = 30 + rank % 2,
                                             .t_birth = 200};
-                self = (struct capo_log_comm){.id = 4, .n_ranks = 1, .color = -1, .uid = 40 + rank, .t_birth = 300};
+                self = (struct capo_log_comm){
+                        .id = 4, .n_ranks = 1, .color = -1, .uid = 40 + rank, .t_birth = 300};
                 tp.device = pp.device = self.device = world.device;
                 gen_log_comm(&g, world, "");
                 gen_log_comm(&g, tp, "");
                 gen_log_comm(&g, pp, "pipe");
                 gen_log_comm(&g, self, "");
-                gen_log_text(&g, CAPO_FRAME_RULES,
-                             rank == 3 ? "digest\t1111aaaa11112222\nfile\t/other/p.json\nname\tp\n"
-                                       : "digest\t02acbeef33334444\nfile\t/shared/p.json\nname\tmycluster\n"
-                                         "row\t1\t41\tlayout=2+2\tall_reduce\t0\t4000\tTree\tLL128\t0\n");
+                gen_log_text(
+                        &g, CAPO_FRAME_RULES,
+                        rank == 3
+                                ? "digest\t1111aaaa11112222\nfile\t/other/p.json\nname\tp\n"
+                                : "digest\t02acbeef33334444\nfile\t/shared/p.json\nname\tmycluster\n"
+                                  "row\t1\t41\tlayout=2+2\tall_reduce\t0\t4000\tTree\tLL128\t0\n");
                 for (unsigned k = 0; k < 20; k++)
                         mixed_cell(&g,
                                    (struct capo_log_cell){.bytes = 1000 * (k + 1),
@@ -457,16 +483,19 @@ void gen_mixed_write(const char *dir)
                                                   .clock = CAPO_CLOCK_KERNEL},
                            40, 3000000);
                 mixed_cell(&g,
-                           (struct capo_log_cell){
-                                   .bytes = 1 << 20, .id = id++, .comm = 2, .call = CAPO_CALL_REDUCESCATTER},
-                           30, 0);
-                mixed_cell(&g,
-                           (struct capo_log_cell){.bytes = 4096,
+                           (struct capo_log_cell){.bytes = 1 << 20,
                                                   .id = id++,
-                                                  .comm = 3,
-                                                  .flags = CAPO_RECORD_MEMBER,
-                                                  .call = rank < 2 ? CAPO_CALL_SEND : CAPO_CALL_RECV},
-                           50, 0);
+                                                  .comm = 2,
+                                                  .call = CAPO_CALL_REDUCESCATTER},
+                           30, 0);
+                mixed_cell(
+                        &g,
+                        (struct capo_log_cell){.bytes = 4096,
+                                               .id = id++,
+                                               .comm = 3,
+                                               .flags = CAPO_RECORD_MEMBER,
+                                               .call = rank < 2 ? CAPO_CALL_SEND : CAPO_CALL_RECV},
+                        50, 0);
                 mixed_cell(&g,
                            (struct capo_log_cell){.bytes = 8192,
                                                   .id = id++,
@@ -489,12 +518,20 @@ void gen_mixed_write(const char *dir)
                                                   .call = CAPO_CALL_BROADCAST,
                                                   .result = rank == 1 ? 5 : 0},
                            3, 0);
-                mixed_cell(&g, (struct capo_log_cell){.id = id++, .comm = 1, .call = CAPO_CALL_COMMINIT}, 1, 0);
-                gen_log_site(&g,
-                             (struct capo_log_site){
-                                     .id = 1, .count = 1000, .host_ns = 2300000, .gpu_ns = 40000000, .gpu_count = 160},
-                             "c10d::Reducer::mark_bucket_ready\nautograd::Engine\ntrain.py:214 backward\n");
-                gen_log_site(&g, (struct capo_log_site){.id = 2, .count = 400, .host_ns = 900000}, "main\n");
+                mixed_cell(
+                        &g,
+                        (struct capo_log_cell){.id = id++, .comm = 1, .call = CAPO_CALL_COMMINIT},
+                        1, 0);
+                gen_log_site(
+                        &g,
+                        (struct capo_log_site){.id = 1,
+                                               .count = 1000,
+                                               .host_ns = 2300000,
+                                               .gpu_ns = 40000000,
+                                               .gpu_count = 160},
+                        "c10d::Reducer::mark_bucket_ready\nautograd::Engine\ntrain.py:214 backward\n");
+                gen_log_site(&g, (struct capo_log_site){.id = 2, .count = 400, .host_ns = 900000},
+                             "main\n");
                 gen_log_frame(&g, CAPO_FRAME_END,
                               &(struct capo_log_end){.t_ns = 9000000000,
                                                      .calls = 1500,

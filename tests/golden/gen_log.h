@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logs for tests, written straight from include/capo/log.h and knowing nothing of the real writer: small ones frame by
- * frame, and whole made-up jobs whose truth is known (who was late by how much, how far each host's clock is off).
- * Everything follows from the numbers given; the same call makes the same bytes.
+ * Logs for tests, written straight from include/capo/log.h and knowing nothing of the real writer:
+ * small ones frame by frame, and whole made-up jobs whose truth is known (who was late by how much,
+ * how far each host's clock is off). Everything follows from the numbers given; the same call makes
+ * the same bytes.
  */
 #ifndef CAPO_GEN_LOG_H
 #define CAPO_GEN_LOG_H
@@ -17,7 +18,8 @@ struct gen_log {
         struct capo_log_header header;
 };
 
-/** gen_log_open() - header with version 1 and an epoch of 1 s monotonic; ends the process when it cannot write. */
+/** gen_log_open() - header with version 1 and an epoch of 1 s monotonic; ends the process when it
+ * cannot write. */
 void gen_log_open(struct gen_log *g, const char *path, uint32_t pid);
 void gen_log_open_with(struct gen_log *g, const char *path, const struct capo_log_header *header);
 void gen_log_close(struct gen_log *g);
@@ -35,7 +37,8 @@ struct gen_hist {
 };
 void gen_hist_add(struct gen_hist *h, uint64_t ns, uint64_t times);
 
-/** gen_noise() - noise that is the same everywhere it is asked for: splitmix64 of the place (@a, @b). Return: 0 .. @below - 1. */
+/** gen_noise() - noise that is the same everywhere it is asked for: splitmix64 of the place (@a,
+ * @b). Return: 0 .. @below - 1. */
 uint64_t gen_noise(uint64_t a, uint64_t b, uint64_t below);
 
 /** gen_log_cell() - sets cell.hists from which of @host and @gpu are not NULL. */
@@ -47,11 +50,12 @@ void gen_log_cell_waited(struct gen_log *g, struct capo_log_cell cell, const str
                          const struct gen_hist *gpu, const struct gen_hist *waited);
 
 /** gen_log_block() - @gpu_ns, @aux may be NULL. */
-void gen_log_block(struct gen_log *g, uint64_t base, unsigned thread, uint32_t n, const uint32_t *t_begin,
-                   const uint32_t *host_ns, const uint32_t *seq, const uint16_t *shape, const uint32_t *gpu_ns,
-                   const uint32_t *aux);
+void gen_log_block(struct gen_log *g, uint64_t base, unsigned thread, uint32_t n,
+                   const uint32_t *t_begin, const uint32_t *host_ns, const uint32_t *seq,
+                   const uint16_t *shape, const uint32_t *gpu_ns, const uint32_t *aux);
 
-/* A made-up data-parallel job: one "dp" communicator of all ranks; per step one AllReduce of each size. */
+/* A made-up data-parallel job: one "dp" communicator of all ranks; per step one AllReduce of each
+ * size. */
 struct gen_job {
         const char *dir;
         const unsigned *layout; /* ranks on each node */
@@ -61,25 +65,30 @@ struct gen_job {
         unsigned n_sizes;
         bool trace; /* write BLOCKs of every call, else only the cells */
         bool gpu;   /* GPU event times; else host times only */
-        bool symk;  /* with gpu: symmetric kernels that tell how long they waited, and every fourth size copy engines */
+        bool symk;  /* with gpu: symmetric kernels that tell how long they waited, and every fourth
+                       size copy engines */
         unsigned late_rank; /* this rank comes late ... */
-        uint64_t slow_ns;   /* more on the GPU, every call; above 32 bits in cells only: without trace */
-        unsigned late_ns;   /* ... by this, in 3 of 4 steps; all ranks have up to 1 us of noise */
-        int64_t clock_ns;   /* host i's clocks are ahead by i * clock_ns ... */
-        double drift;       /* ... and gain i * drift seconds per second */
-        unsigned missing;   /* the last so many ranks leave no log */
-        bool killed;        /* no clean END; with `stale` its cells and END know of the first half of the calls only */
+        uint64_t slow_ns; /* more on the GPU, every call; above 32 bits in cells only: without trace
+                           */
+        unsigned late_ns; /* ... by this, in 3 of 4 steps; all ranks have up to 1 us of noise */
+        int64_t clock_ns; /* host i's clocks are ahead by i * clock_ns ... */
+        double drift;     /* ... and gain i * drift seconds per second */
+        unsigned missing; /* the last so many ranks leave no log */
+        bool killed; /* no clean END; with `stale` its cells and END know of the first half of the
+                        calls only */
         bool stale;
-        unsigned modelled;   /* this rank allows modelled rules, all others of the same profile do not; 0: no profile */
+        unsigned modelled;   /* this rank allows modelled rules, all others of the same profile do
+                                not; 0: no profile */
         unsigned kept_calls; /* with trace: only the last so many (0: all) */
-        bool bus;            /* GPUs have bus ids: 0000:01:00.0 for the first of each node, and so on */
+        bool bus; /* GPUs have bus ids: 0000:01:00.0 for the first of each node, and so on */
 };
 
-/** gen_job_write() - one log per rank in job->dir, which exists. Returns the records written, over all logs. */
+/** gen_job_write() - one log per rank in job->dir, which exists. Returns the records written, over
+ * all logs. */
 uint64_t gen_job_write(const struct gen_job *job);
 
-/** gen_mixed_write() - four logs with something of everything: splits, groups, p2p, captured and failed calls, many
- * sizes, three clocks, rules, sites, drops. */
+/** gen_mixed_write() - four logs with something of everything: splits, groups, p2p, captured and
+ * failed calls, many sizes, three clocks, rules, sites, drops. */
 void gen_mixed_write(const char *dir);
 
 #endif

@@ -35,8 +35,9 @@ static uint32_t key_like(struct pattern_play *play, const struct pattern_key *li
         for (uint32_t k = 0; k < play->n_keys; k++) {
                 const struct pattern_key *key = &play->key[k];
 
-                if (key->family == like->family && key->p2p == like->p2p && key->inst == like->inst &&
-                    key->from == like->from && key->to == like->to && key->nth == like->nth)
+                if (key->family == like->family && key->p2p == like->p2p &&
+                    key->inst == like->inst && key->from == like->from && key->to == like->to &&
+                    key->nth == like->nth)
                         return k;
         }
         play->key = realloc(play->key, (play->n_keys + 1) * sizeof *play->key);
@@ -49,7 +50,8 @@ static uint32_t key_like(struct pattern_play *play, const struct pattern_key *li
 static void find_keys(struct pattern_play *play, unsigned r)
 {
         const struct pattern_class *class = pattern_class_of(play->p, r);
-        unsigned collectives[PATTERN_COMMS + 1] = {0}, sent[PATTERN_COMMS + 1][PATTERN_RANKS] = {{0}},
+        unsigned collectives[PATTERN_COMMS + 1] = {0},
+                                             sent[PATTERN_COMMS + 1][PATTERN_RANKS] = {{0}},
                                              received[PATTERN_COMMS + 1][PATTERN_RANKS] = {{0}};
 
         for (unsigned i = 0; i < class->n_calls; i++) {
@@ -64,7 +66,8 @@ static void find_keys(struct pattern_play *play, unsigned r)
                 if (kind == CAPO_KIND_OTHER)
                         continue;
                 if (place < 0 || (like.p2p && (unsigned)c->peer >= comm->n)) {
-                        fprintf(stderr, "pattern: rank %u calls in a communicator that it is not in\n", r);
+                        fprintf(stderr,
+                                "pattern: rank %u calls in a communicator that it is not in\n", r);
                         exit(1);
                 }
                 if (like.p2p) {
@@ -84,7 +87,8 @@ static void find_keys(struct pattern_play *play, unsigned r)
         }
 }
 
-/* Every rank one item after the other; a collective at the same tick everywhere, a receive not before its send. */
+/* Every rank one item after the other; a collective at the same tick everywhere, a receive not
+ * before its send. */
 static void find_ticks(struct pattern_play *play)
 {
         bool moved = true;
@@ -106,7 +110,8 @@ static void find_ticks(struct pattern_play *play)
                                 for (unsigned k = i; k < i + n; k++) {
                                         uint32_t key = pattern_key_at(play, r, k);
 
-                                        if (key != PATTERN_NO_KEY && class->call[k].call != CAPO_CALL_SEND &&
+                                        if (key != PATTERN_NO_KEY &&
+                                            class->call[k].call != CAPO_CALL_SEND &&
                                             play->key[key].tick > tick)
                                                 tick = play->key[key].tick;
                                 }
@@ -115,7 +120,8 @@ static void find_ticks(struct pattern_play *play)
 
                                         moved |= tick_of[k] != tick;
                                         tick_of[k] = tick;
-                                        if (key != PATTERN_NO_KEY && class->call[k].call != CAPO_CALL_RECV)
+                                        if (key != PATTERN_NO_KEY &&
+                                            class->call[k].call != CAPO_CALL_RECV)
                                                 play->key[key].tick = tick;
                                 }
                                 next = tick + 1;
@@ -140,8 +146,8 @@ static unsigned slot_of(const struct pattern_play *play, uint32_t key, unsigned 
         return key * play->job->copies + copy;
 }
 
-/* One turn of one rank: the head of each of its streams; NCCL has the calls of a communicator one after the other, on whatever streams they
- * are. Return: did anything move? */
+/* One turn of one rank: the head of each of its streams; NCCL has the calls of a communicator one
+ * after the other, on whatever streams they are. Return: did anything move? */
 static bool advance(struct pattern_play *play, struct faulty *f, unsigned rank)
 {
         const struct pattern_class *class = pattern_class_of(play->p, rank);
@@ -187,9 +193,10 @@ static bool advance(struct pattern_play *play, struct faulty *f, unsigned rank)
 static void play_fault(struct pattern_play *play)
 {
         unsigned ranks = play->p->ranks * play->job->copies;
-        struct faulty f = {.arrived = calloc((size_t)play->n_keys * play->job->copies + 1, sizeof *f.arrived),
-                           .there = calloc((size_t)ranks * play->most_calls + 1, 1),
-                           .poisoned = UINT32_MAX};
+        struct faulty f = {
+                .arrived = calloc((size_t)play->n_keys * play->job->copies + 1, sizeof *f.arrived),
+                .there = calloc((size_t)ranks * play->most_calls + 1, 1),
+                .poisoned = UINT32_MAX};
         bool moved = true;
 
         if (play->job->fault_rank >= ranks ||
@@ -203,8 +210,9 @@ static void play_fault(struct pattern_play *play)
         if (!f.arrived || !f.there || !play->ended)
                 exit(1);
         if (play->job->fault == PATTERN_DIFFERS)
-                f.poisoned = slot_of(play, pattern_key_at(play, play->job->fault_rank, play->job->fault_at),
-                                     play->job->fault_rank);
+                f.poisoned = slot_of(
+                        play, pattern_key_at(play, play->job->fault_rank, play->job->fault_at),
+                        play->job->fault_rank);
         while (moved) {
                 moved = false;
                 for (unsigned rank = 0; rank < ranks; rank++)
@@ -218,7 +226,8 @@ void pattern_play(const struct pattern *p, const struct pattern_job *job, struct
 {
         *out = (struct pattern_play){.p = p, .job = job};
         for (unsigned i = 0; i < p->n_classes; i++)
-                out->most_calls = p->class[i].n_calls > out->most_calls ? p->class[i].n_calls : out->most_calls;
+                out->most_calls = p->class[i].n_calls > out->most_calls ? p->class[i].n_calls
+                                                                        : out->most_calls;
         out->key_of = calloc((size_t)p->ranks * out->most_calls + 1, sizeof *out->key_of);
         out->tick_of = calloc((size_t)p->ranks * out->most_calls + 1, sizeof *out->tick_of);
         if (!out->key_of || !out->tick_of)

@@ -41,14 +41,15 @@ static void read_comm(struct pattern *out, char *line)
         struct pattern_comm *c;
         int at = 0;
 
-        if (sscanf(line, "comm %u %47s %7s %u %n", &number, name, how, &parent, &at) != 4 || !at || !number ||
-            number > PATTERN_COMMS)
+        if (sscanf(line, "comm %u %47s %7s %u %n", &number, name, how, &parent, &at) != 4 || !at ||
+            !number || number > PATTERN_COMMS)
                 bad("not a communicator");
         c = &out->comm[number];
         snprintf(c->name, sizeof c->name, "%s", strcmp(name, "-") ? name : "");
         c->grows = !strcmp(how, "grow");
         c->parent = parent;
-        for (char *word = strtok_r(line + at, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        for (char *word = strtok_r(line + at, " ", &save); word;
+             word = strtok_r(NULL, " ", &save)) {
                 n = numbers(word, out->ranks, ranks);
                 if (c->n_inst && n != c->n)
                         bad("communicators of one family have as many ranks each");
@@ -76,10 +77,11 @@ static struct pattern_call read_call(const struct pattern *p, const char *line, 
         char call[24], type[12] = "-", op[12] = "-", peer[12] = "-", captured[12] = "";
         unsigned long long count = 0;
         unsigned comm, stream = 0;
-        int n = sscanf(line, "%23s %u %11s %11s %llu %11s %u %11s", call, &comm, type, op, &count, peer, &stream,
-                       captured);
+        int n = sscanf(line, "%23s %u %11s %11s %llu %11s %u %11s", call, &comm, type, op, &count,
+                       peer, &stream, captured);
 
-        if ((n != 2 && n < 7) || !capo_call_find(call) || !comm || comm > p->n_comms || !p->comm[comm].n)
+        if ((n != 2 && n < 7) || !capo_call_find(call) || !comm || comm > p->n_comms ||
+            !p->comm[comm].n)
                 bad("not a call");
         return (struct pattern_call){.count = count,
                                      .stream = stream,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Beat t of round R is at (R * beats + t) * gap plus noise, on every rank; a call ends on the GPUs of all who are in it 20 us + bytes
- * / 50 GB/s after the last one has come, and the gap is longer than any of that, so a stream is idle at each call. In the last round of
- * a job with a fault the host goes on as long as it can, and what pattern_play() says does not end was not seen to end.
+ * Beat t of round R is at (R * beats + t) * gap plus noise, on every rank; a call ends on the GPUs
+ * of all who are in it 20 us + bytes / 50 GB/s after the last one has come, and the gap is longer
+ * than any of that, so a stream is idle at each call. In the last round of a job with a fault the
+ * host goes on as long as it can, and what pattern_play() says does not end was not seen to end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,14 @@
 #include "tests/golden/gen_log.h"
 #include "tests/golden/pattern_play.h"
 
-enum { PER_NODE = 8, SHAPES = 1024, BLOCK = 512, NOISE_NS = 1000, STILL_S = 60, START_NS = 1000000000 };
+enum {
+        PER_NODE = 8,
+        SHAPES = 1024,
+        BLOCK = 512,
+        NOISE_NS = 1000,
+        STILL_S = 60,
+        START_NS = 1000000000
+};
 
 struct writer {
         const struct pattern_play *play;
@@ -55,8 +63,8 @@ static uint64_t bytes_of(const struct writer *w, const struct pattern_call *c)
         enum capo_call_kind kind = capo_call_kind(c->call);
         unsigned ranks = ranks_of(w, comm), size = capo_type_size(c->type);
 
-        if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_REDUCESCATTER && kind != CAPO_KIND_ALLTOALL &&
-            kind != CAPO_KIND_GATHER && kind != CAPO_KIND_SCATTER)
+        if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_REDUCESCATTER &&
+            kind != CAPO_KIND_ALLTOALL && kind != CAPO_KIND_GATHER && kind != CAPO_KIND_SCATTER)
                 return c->count * size;
         return (c->count * comm->n + ranks - 1) / ranks * ranks * size;
 }
@@ -77,7 +85,8 @@ static bool with_late(const struct writer *w, unsigned i)
                 return false;
         key = &w->play->key[k];
         return key->ranks >> ((unsigned)job->late_rank % w->play->p->ranks) & 1 &&
-               (key->shared || (unsigned)job->late_rank / w->play->p->ranks == w->rank / w->play->p->ranks);
+               (key->shared ||
+                (unsigned)job->late_rank / w->play->p->ranks == w->rank / w->play->p->ranks);
 }
 
 static uint16_t shape_for(struct writer *w, const struct capo_log_shape *like)
@@ -101,13 +110,13 @@ static uint16_t shape_for(struct writer *w, const struct capo_log_shape *like)
 static void flush(struct writer *w)
 {
         if (w->n)
-                gen_log_block(&w->log, w->base, 1, w->n, w->t_begin, w->host_ns, w->seq, w->shape_of, w->gpu_ns,
-                              w->aux);
+                gen_log_block(&w->log, w->base, 1, w->n, w->t_begin, w->host_ns, w->seq,
+                              w->shape_of, w->gpu_ns, w->aux);
         w->n = 0;
 }
 
-static void add(struct writer *w, const struct capo_log_shape *like, uint64_t t, uint32_t host_ns, uint32_t seq,
-                uint64_t gpu_ns, uint32_t aux)
+static void add(struct writer *w, const struct capo_log_shape *like, uint64_t t, uint32_t host_ns,
+                uint32_t seq, uint64_t gpu_ns, uint32_t aux)
 {
         uint16_t s = shape_for(w, like);
 
@@ -136,12 +145,14 @@ static void not_ended(struct writer *w, const struct capo_log_shape *s, uint64_t
         if (o->begin)
                 return;
         o->begin = t;
-        snprintf(o->line, sizeof o->line, "1 %s %u %u %llu %llu %u %u %d %u", capo_call_name(s->call), seq, s->comm,
-                 (unsigned long long)s->bytes, (unsigned long long)t, s->type, s->op, s->peer, s->stream);
+        snprintf(o->line, sizeof o->line, "1 %s %u %u %llu %llu %u %u %d %u",
+                 capo_call_name(s->call), seq, s->comm, (unsigned long long)s->bytes,
+                 (unsigned long long)t, s->type, s->op, s->peer, s->stream);
 }
 
 /* A call, or a group of @n, at beat @beat of all; @ended: was it seen to end on the GPU? */
-static void item(struct writer *w, const struct pattern_class *class, unsigned i, unsigned n, uint64_t beat, bool ended)
+static void item(struct writer *w, const struct pattern_class *class, unsigned i, unsigned n,
+                 uint64_t beat, bool ended)
 {
         const struct pattern_job *job = w->play->job;
         const struct pattern_call *first = &class->call[i];
@@ -157,7 +168,8 @@ static void item(struct writer *w, const struct pattern_class *class, unsigned i
         uint32_t host_ns = (uint32_t)(2000 + gen_noise(w->rank + 1000, beat, 500));
         uint32_t seq = 0;
 
-        t = at + gen_noise(w->rank, beat, NOISE_NS) + ((int)w->rank == job->late_rank ? late_ns(w, beat) : 0);
+        t = at + gen_noise(w->rank, beat, NOISE_NS) +
+            ((int)w->rank == job->late_rank ? late_ns(w, beat) : 0);
         if (n > 1)
                 w->groups++;
         for (unsigned k = i; k < i + n; k++) {
@@ -171,11 +183,13 @@ static void item(struct writer *w, const struct pattern_class *class, unsigned i
                         .call = c->call,
                         .type = c->type,
                         .op = c->op,
-                        .clock = ended && n == 1 && !c->captured ? CAPO_CLOCK_EVENT : CAPO_CLOCK_NONE,
-                        .flags =
-                                (uint8_t)((n > 1 ? CAPO_RECORD_MEMBER : 0) | (c->captured ? CAPO_RECORD_CAPTURED : 0))};
+                        .clock = ended && n == 1 && !c->captured ? CAPO_CLOCK_EVENT
+                                                                 : CAPO_CLOCK_NONE,
+                        .flags = (uint8_t)((n > 1 ? CAPO_RECORD_MEMBER : 0) |
+                                           (c->captured ? CAPO_RECORD_CAPTURED : 0))};
 
-                if (job->fault == PATTERN_DIFFERS && !ended && w->rank == job->fault_rank && k == job->fault_at)
+                if (job->fault == PATTERN_DIFFERS && !ended && w->rank == job->fault_rank &&
+                    k == job->fault_at)
                         s.bytes *= 2;
                 if (p2p && w->play->p->comm[c->comm].grows)
                         s.peer += (int)(w->rank / w->play->p->ranks * w->play->p->comm[c->comm].n);
@@ -189,18 +203,20 @@ static void item(struct writer *w, const struct pattern_class *class, unsigned i
                 group.bytes += s.bytes;
                 group.comm = group.comm == c->comm ? group.comm : 0;
                 group.channels = k == i ? (p2p ? CAPO_CALL_GROUP : c->call)
-                                        : (group.channels == (p2p ? CAPO_CALL_GROUP : c->call) ? group.channels : 0);
+                                        : (group.channels == (p2p ? CAPO_CALL_GROUP : c->call)
+                                                   ? group.channels
+                                                   : 0);
                 if (n > 1)
                         add(w, &s, t, 100, seq, 0, w->groups);
                 else
-                        add(w, &s, t, host_ns, seq, s.clock == CAPO_CLOCK_EVENT ? end - t + duration_ns(s.bytes) : 0,
-                            0);
+                        add(w, &s, t, host_ns, seq,
+                            s.clock == CAPO_CLOCK_EVENT ? end - t + duration_ns(s.bytes) : 0, 0);
                 if (n == 1 && !ended && !c->captured)
                         not_ended(w, &s, t, seq);
         }
         if (n > 1) {
-                add(w, &group, t, host_ns, w->groups, ended ? end - t + duration_ns(group.bytes) : 0,
-                    ended ? 0 : w->groups);
+                add(w, &group, t, host_ns, w->groups,
+                    ended ? end - t + duration_ns(group.bytes) : 0, ended ? 0 : w->groups);
                 if (!ended)
                         not_ended(w, &group, t, w->groups);
         }
@@ -208,15 +224,20 @@ static void item(struct writer *w, const struct pattern_class *class, unsigned i
 
 static void make(struct writer *w, const struct pattern_call *c, uint64_t beat)
 {
-        struct capo_log_shape s = {
-                .peer = -1, .comm = c->comm, .call = c->call, .type = 255, .op = 255, .clock = CAPO_CLOCK_HOST};
+        struct capo_log_shape s = {.peer = -1,
+                                   .comm = c->comm,
+                                   .call = c->call,
+                                   .type = 255,
+                                   .op = 255,
+                                   .clock = CAPO_CLOCK_HOST};
 
         add(w, &s, START_NS + beat * w->gap_ns, 100000, 0, 0, 0);
 }
 
 static bool is_death(const struct pattern_call *c)
 {
-        return c->call == CAPO_CALL_COMMDESTROY || c->call == CAPO_CALL_COMMABORT || c->call == CAPO_CALL_COMMFINALIZE;
+        return c->call == CAPO_CALL_COMMDESTROY || c->call == CAPO_CALL_COMMABORT ||
+               c->call == CAPO_CALL_COMMFINALIZE;
 }
 
 static void rounds(struct writer *w)
@@ -229,14 +250,18 @@ static void rounds(struct writer *w)
 
                 for (unsigned i = 0, n; i < class->n_calls; i += n) {
                         const struct pattern_call *c = &class->call[i];
-                        uint64_t beat = (uint64_t)round * w->play->ticks + pattern_tick_at(w->play, w->rank, i);
+                        uint64_t beat = (uint64_t)round * w->play->ticks +
+                                        pattern_tick_at(w->play, w->rank, i);
 
                         n = pattern_item(class, i);
-                        if (faulty && job->fault == PATTERN_MISSING && w->rank == job->fault_rank && i >= job->fault_at)
+                        if (faulty && job->fault == PATTERN_MISSING && w->rank == job->fault_rank &&
+                            i >= job->fault_at)
                                 return;
                         if (capo_call_kind(c->call) != CAPO_KIND_OTHER)
                                 item(w, class, i, n, beat,
-                                     !faulty || w->play->ended[(size_t)w->rank * w->play->most_calls + i]);
+                                     !faulty ||
+                                             w->play->ended[(size_t)w->rank * w->play->most_calls +
+                                                            i]);
                         else if (is_death(c) ? round == job->rounds - 1 && !faulty : round == 0)
                                 make(w, c, beat);
                 }
@@ -254,21 +279,24 @@ static void communicators(struct writer *w)
 
                 if (place < 0)
                         continue;
-                gen_log_comm(&w->log,
-                             (struct capo_log_comm){
-                                     .id = (uint16_t)f,
-                                     .parent = (uint16_t)c->parent,
-                                     .rank = place + (int)(c->grows ? copy * c->n : 0),
-                                     .n_ranks = (int)ranks_of(w, c),
-                                     .device = (int)w->rank % PER_NODE,
-                                     .n_nodes = -1,
-                                     .min_local = -1,
-                                     .max_local = -1,
-                                     .color = c->parent ? (int)(inst + (c->grows ? 0 : copy * c->n_inst)) : -1,
-                                     .uid = 0x100000000ull * f + inst + (c->grows ? 0 : (uint64_t)copy * c->n_inst),
-                                     .t_birth = START_NS / 2 + f,
-                                     .handle = 0x1000 * f},
-                             c->name);
+                gen_log_comm(
+                        &w->log,
+                        (struct capo_log_comm){
+                                .id = (uint16_t)f,
+                                .parent = (uint16_t)c->parent,
+                                .rank = place + (int)(c->grows ? copy * c->n : 0),
+                                .n_ranks = (int)ranks_of(w, c),
+                                .device = (int)w->rank % PER_NODE,
+                                .n_nodes = -1,
+                                .min_local = -1,
+                                .max_local = -1,
+                                .color = c->parent ? (int)(inst + (c->grows ? 0 : copy * c->n_inst))
+                                                   : -1,
+                                .uid = 0x100000000ull * f + inst +
+                                       (c->grows ? 0 : (uint64_t)copy * c->n_inst),
+                                .t_birth = START_NS / 2 + f,
+                                .handle = 0x1000 * f},
+                        c->name);
         }
 }
 
@@ -302,17 +330,18 @@ static uint64_t write_rank(struct writer *w)
                 bool host = !(h->flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED)),
                      gpu = h->clock == CAPO_CLOCK_EVENT;
 
-                gen_log_cell(&w->log,
-                             (struct capo_log_cell){.bytes = h->bytes,
-                                                    .count = w->cell[s].count,
-                                                    .id = (uint16_t)s,
-                                                    .comm = h->comm,
-                                                    .call = h->call,
-                                                    .algo_proto = h->algo_proto,
-                                                    .channels = h->channels,
-                                                    .clock = gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_NONE,
-                                                    .flags = h->flags},
-                             host ? &w->cell[s].host : NULL, gpu ? &w->cell[s].gpu : NULL);
+                gen_log_cell(
+                        &w->log,
+                        (struct capo_log_cell){.bytes = h->bytes,
+                                               .count = w->cell[s].count,
+                                               .id = (uint16_t)s,
+                                               .comm = h->comm,
+                                               .call = h->call,
+                                               .algo_proto = h->algo_proto,
+                                               .channels = h->channels,
+                                               .clock = gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_NONE,
+                                               .flags = h->flags},
+                        host ? &w->cell[s].host : NULL, gpu ? &w->cell[s].gpu : NULL);
         }
         for (unsigned f = 0; f <= PATTERN_COMMS; f++) {
                 const struct oldest *o = &w->running[f];
@@ -358,7 +387,9 @@ uint64_t pattern_write(const struct pattern *p, const struct pattern_job *job)
                 uint64_t together = 0; /* more than any group */
 
                 for (unsigned k = 0; k < p->class[i].n_calls; k++)
-                        together += p->class[i].call[k].type == 255 ? 0 : bytes_of(w, &p->class[i].call[k]);
+                        together += p->class[i].call[k].type == 255
+                                            ? 0
+                                            : bytes_of(w, &p->class[i].call[k]);
                 longest = together > longest ? together : longest;
         }
         w->gap_ns = job->busy ? job->late_ns + duration_ns(longest) + 5000

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver-cost: what the driver calls cost that recording makes on the job's thread, on this machine's driver: one
- * cuStreamIsCapturing for each NCCL call on a GPU stream, and for one call in CAPO_GPU_SAMPLE a pair of events. Prints
- * the median of 101 batches; no verdict.
+ * driver-cost: what the driver calls cost that recording makes on the job's thread, on this
+ * machine's driver: one cuStreamIsCapturing for each NCCL call on a GPU stream, and for one call in
+ * CAPO_GPU_SAMPLE a pair of events. Prints the median of 101 batches; no verdict.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * player SCRIPT: a rank of a job that does what the script says, line by line. A line is a rank, a word and numbers:
+ * player SCRIPT: a rank of a job that does what the script says, line by line. A line is a rank, a
+ * word and numbers:
  *
- *      R split P COLOUR NAME        communicator P (0 the world) is split; the new one has the next number
+ *      R split P COLOUR NAME        communicator P (0 the world) is split; the new one has the next
+ *                                   number
  *      R coll C KIND COUNT TYPE OP ROOT STREAM
  *      R send|recv C PEER COUNT STREAM
  *      R start | end                of a group
  *      R sync STREAM
  *      R sleep MS
  *      R until WORD                 host code until there is a file SCRIPT.WORD
- *      R mark                       what follows is the last: "place.R" appears in the folder of the script
+ *      R mark                       what follows is the last: "place.R" appears in the folder of
+ *                                   the script
  *      R hang                       host code for ever
  *      R block STREAM               what comes behind it on the stream does not begin
  *      R capture STREAM | instantiate STREAM | launch STREAM   a CUDA graph, of which there is one
@@ -42,8 +45,8 @@ static void mark(const char *script)
                 fclose(f);
 }
 
-static void collective(const char *kind, ncclComm_t c, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
-                       CUstream s)
+static void collective(const char *kind, ncclComm_t c, size_t n, ncclDataType_t type,
+                       ncclRedOp_t op, int root, CUstream s)
 {
         void *in = (void *)from, *out = (void *)to;
 
@@ -90,9 +93,12 @@ static void play(const char *script, char *line)
                 ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
                 config.commName = name;
-                ncclCommSplit(comms[a], b < 0 ? NCCL_SPLIT_NOCOLOR : b, job.rank, &comms[n_comms++], &config);
-        } else if (!strcmp(word, "coll") && sscanf(line, "%d %15s %d %d %d %d %d", &a, kind, &b, &c, &d, &e, &f) == 7) {
-                collective(kind, comms[a], (size_t)b, (ncclDataType_t)c, (ncclRedOp_t)d, e, streams[f]);
+                ncclCommSplit(comms[a], b < 0 ? NCCL_SPLIT_NOCOLOR : b, job.rank, &comms[n_comms++],
+                              &config);
+        } else if (!strcmp(word, "coll") &&
+                   sscanf(line, "%d %15s %d %d %d %d %d", &a, kind, &b, &c, &d, &e, &f) == 7) {
+                collective(kind, comms[a], (size_t)b, (ncclDataType_t)c, (ncclRedOp_t)d, e,
+                           streams[f]);
         } else if (!strcmp(word, "send") && sscanf(line, "%d %d %d %d", &a, &b, &c, &d) == 4) {
                 ncclSend((void *)from, (size_t)c, ncclFloat, b, comms[a], streams[d]);
         } else if (!strcmp(word, "recv") && sscanf(line, "%d %d %d %d", &a, &b, &c, &d) == 4) {
@@ -129,7 +135,8 @@ static void play(const char *script, char *line)
         } else if (!strcmp(word, "abort") && sscanf(line, "%d", &a) == 1) {
                 ncclCommAbort(comms[a]);
         } else if (!strcmp(word, "bad") && sscanf(line, "%d", &a) == 1) {
-                ncclAllReduce((void *)from, (void *)to, 16, (ncclDataType_t)99, ncclSum, comms[a], streams[0]);
+                ncclAllReduce((void *)from, (void *)to, 16, (ncclDataType_t)99, ncclSum, comms[a],
+                              streams[0]);
         }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What capo hang reads of the Python of process PID: pyshot PID [FILE]. Its lines on standard output; in FILE all the memory that was
- * looked at for them, which is an input of tests/fuzz/cpython.c.
+ * What capo hang reads of the Python of process PID: pyshot PID [FILE]. Its lines on standard
+ * output; in FILE all the memory that was looked at for them, which is an input of
+ * tests/fuzz/cpython.c.
  */
 #include <errno.h>
 #include <stdlib.h>

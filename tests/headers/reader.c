@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reader as somebody else would write it by docs/log-format.md, in the words that C and C++ have in common, with
- * nothing but the installed headers: prints the header, and each frame's name and size.
+ * A reader as somebody else would write it by docs/log-format.md, in the words that C and C++ have
+ * in common, with nothing but the installed headers: prints the header, and each frame's name and
+ * size.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,8 +40,9 @@ int main(int argc, char **argv)
         struct capo_log_header h;
         struct capo_frame f;
 
-        if (!file || fread(&h, sizeof h, 1, file) != 1 || memcmp(h.magic, CAPO_LOG_MAGIC, sizeof h.magic) != 0 ||
-            h.order != CAPO_LOG_ORDER || h.min_reader > CAPO_LOG_VERSION)
+        if (!file || fread(&h, sizeof h, 1, file) != 1 ||
+            memcmp(h.magic, CAPO_LOG_MAGIC, sizeof h.magic) != 0 || h.order != CAPO_LOG_ORDER ||
+            h.min_reader > CAPO_LOG_VERSION)
                 return 1;
         printf("version %u pid %u\n", h.version, h.pid);
         if (fseek(file, (long)h.header_size, SEEK_SET))

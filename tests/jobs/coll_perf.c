@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coll_perf: one NCCL call over a range of sizes, timed and checked, in the columns nccl-tests prints (its
- * doc/PERFORMANCE.md has the definitions), so whatever reads those tables reads this one. One process per rank, and no
- * library but NCCL and the driver.
+ * coll_perf: one NCCL call over a range of sizes, timed and checked, in the columns nccl-tests
+ * prints (its doc/PERFORMANCE.md has the definitions), so whatever reads those tables reads this
+ * one. One process per rank, and no library but NCCL and the driver.
  *
- * Times are rank 0's: the wall time of the iterations, stream synchronised at the end, divided by their number.
+ * Times are rank 0's: the wall time of the iterations, stream synchronised at the end, divided by
+ * their number.
  */
 #include <getopt.h>
 #include <math.h>
@@ -42,7 +43,8 @@ static int root;
 /* Small whole numbers: every fold of them is exact in every type here. */
 static double value(int rank, size_t i)
 {
-        return op == ncclProd ? 1 + ((i + (size_t)rank) % 16 == 0) : (double)((i * 7 + (size_t)rank * 3) % 4);
+        return op == ncclProd ? 1 + ((i + (size_t)rank) % 16 == 0)
+                              : (double)((i * 7 + (size_t)rank * 3) % 4);
 }
 
 static void store(void *data, size_t i, double v)
@@ -76,7 +78,10 @@ static double folded(size_t i)
         for (int k = 1; k < job.n; k++) {
                 double w = value(k, i);
 
-                v = op == ncclProd ? v * w : op == ncclMax ? fmax(v, w) : op == ncclMin ? fmin(v, w) : v + w;
+                v = op == ncclProd  ? v * w
+                    : op == ncclMax ? fmax(v, w)
+                    : op == ncclMin ? fmin(v, w)
+                                    : v + w;
         }
         if (op == ncclAvg) {
                 v /= job.n;
@@ -114,7 +119,8 @@ static void issue(CUdeviceptr send_at, CUdeviceptr recv_at, size_t count)
                 job_begin(&job, job.name, "Send", bytes, s);
                 job_begin(&job, job.name, "Recv", bytes, s);
         } else {
-                job_begin(&job, job.name, calls[call].record, bytes * (calls[call].total ? (size_t)job.n : 1), s);
+                job_begin(&job, job.name, calls[call].record,
+                          bytes * (calls[call].total ? (size_t)job.n : 1), s);
         }
         switch ((int)call) {
         case ALLREDUCE: NCCL_CHECK(ncclAllReduce(send, recv, count, t, op, c, s)); break;
@@ -161,7 +167,8 @@ static size_t received_elements(size_t count)
 }
 
 /* Where each operation's own rules put an in-place buffer. */
-static void place(const struct buffers *b, bool in_place, size_t count, CUdeviceptr *send, CUdeviceptr *recv)
+static void place(const struct buffers *b, bool in_place, size_t count, CUdeviceptr *send,
+                  CUdeviceptr *recv)
 {
         size_t part = (size_t)job.rank * count * job_type_bytes(types[type_at].type);
 
@@ -199,7 +206,8 @@ static size_t check(const struct buffers *b, bool in_place, size_t count)
         return wrong;
 }
 
-static double measure(const struct buffers *b, bool in_place, size_t count, int warmup, int iterations)
+static double measure(const struct buffers *b, bool in_place, size_t count, int warmup,
+                      int iterations)
 {
         CUdeviceptr send, recv;
         double t;
@@ -220,7 +228,10 @@ static size_t parse_size(const char *text)
         char *end;
         size_t v = strtoul(text, &end, 10);
 
-        v <<= *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' || *end == 'g' ? 30 : 0;
+        v <<= *end == 'K' || *end == 'k'   ? 10
+              : *end == 'M' || *end == 'm' ? 20
+              : *end == 'G' || *end == 'g' ? 30
+                                           : 0;
         return v;
 }
 
@@ -281,8 +292,8 @@ int main(int argc, char **argv)
                 case 'R': windows = true; break;
                 case 'C': counts = true; break;
                 case 'd':
-                        for (type_at = 0;
-                             type_at < sizeof types / sizeof types[0] && strcmp(types[type_at].name, optarg);)
+                        for (type_at = 0; type_at < sizeof types / sizeof types[0] &&
+                                          strcmp(types[type_at].name, optarg);)
                                 type_at++;
                         if (type_at < sizeof types / sizeof types[0])
                                 break;
@@ -302,10 +313,10 @@ int main(int argc, char **argv)
         CU_CHECK(cuMemAlloc(&b.send, max + 64 * (size_t)job.n));
         CU_CHECK(cuMemAlloc(&b.recv, max + 64 * (size_t)job.n));
         if (windows) {
-                NCCL_CHECK(ncclCommWindowRegister(job.comm, (void *)(uintptr_t)b.send, max + 64 * (size_t)job.n,
-                                                  &window[0], 1));
-                NCCL_CHECK(ncclCommWindowRegister(job.comm, (void *)(uintptr_t)b.recv, max + 64 * (size_t)job.n,
-                                                  &window[1], 1));
+                NCCL_CHECK(ncclCommWindowRegister(job.comm, (void *)(uintptr_t)b.send,
+                                                  max + 64 * (size_t)job.n, &window[0], 1));
+                NCCL_CHECK(ncclCommWindowRegister(job.comm, (void *)(uintptr_t)b.recv,
+                                                  max + 64 * (size_t)job.n, &window[1], 1));
         }
         b.host = malloc(max + 64 * (size_t)job.n);
         NCCL_CHECK(ncclGetVersion(&version));
@@ -313,14 +324,16 @@ int main(int argc, char **argv)
                 char host[64] = "";
 
                 gethostname(host, sizeof host - 1);
-                printf("# coll_perf of capo, in the format of nccl-tests; nccl-library=%d\n", version);
+                printf("# coll_perf of capo, in the format of nccl-tests; nccl-library=%d\n",
+                       version);
                 printf("# Collective test starting: %s\n", calls[call].test);
                 printf("# nThread 1 nGpus 1 minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg "
                        "iters: 1 "
                        "validation: %d graph: 0\n#\n",
-                       min, max, step ? step : factor, step ? "bytes" : "factor", warmup, iterations, checking);
-                printf("# %d ranks, one process each; rank 0 is pid %d on %s; times are rank 0's\n#\n", job.n, getpid(),
-                       host);
+                       min, max, step ? step : factor, step ? "bytes" : "factor", warmup,
+                       iterations, checking);
+                printf("# %d ranks, one process each; rank 0 is pid %d on %s; times are rank 0's\n#\n",
+                       job.n, getpid(), host);
                 printf("#                                                              out-of-place                    "
                        "   "
                        "in-place          \n");
@@ -331,13 +344,17 @@ int main(int argc, char **argv)
                        " (GB/s)  "
                        "(GB/s)         \n");
         }
-        for (size_t size = min; size <= max; size = step ? size + step : size ? size * factor : size_of) {
-                size_t parts = calls[call].total ? (size_t)job.n : 1, count = size / size_of / parts;
+        for (size_t size = min; size <= max; size = step   ? size + step
+                                                    : size ? size * factor
+                                                           : size_of) {
+                size_t parts = calls[call].total ? (size_t)job.n : 1,
+                       count = size / size_of / parts;
                 size_t real = count * size_of * parts;
 
                 if (job.rank == 0)
                         printf("%12zu  %12zu  %8s  %6s  %6d", real, count, types[type_at].name,
-                               calls[call].folds ? ops[op] : "none", calls[call].rooted ? root : -1);
+                               calls[call].folds ? ops[op] : "none",
+                               calls[call].rooted ? root : -1);
                 for (int in_place = 0; in_place < 2; in_place++) {
                         bool can = !in_place || (call != ALLTOALL && call != SENDRECV);
                         double t, alg;
@@ -355,10 +372,13 @@ int main(int argc, char **argv)
                         bus_sum += alg * bus_factor();
                         lines++;
                         if (wrong)
-                                fprintf(stderr, "coll_perf: rank %d: %s of %zu bytes: %zu wrong\n", job.rank,
-                                        calls[call].name, real, wrong);
+                                fprintf(stderr, "coll_perf: rank %d: %s of %zu bytes: %zu wrong\n",
+                                        job.rank, calls[call].name, real, wrong);
                         if (job.rank == 0)
-                                printf(t >= 1e-2 ? "  %7.0f" : t >= 1e-4 ? "  %7.1f" : "  %7.2f", t * 1e6);
+                                printf(t >= 1e-2   ? "  %7.0f"
+                                       : t >= 1e-4 ? "  %7.1f"
+                                                   : "  %7.2f",
+                                       t * 1e6);
                         if (job.rank == 0 && checking)
                                 printf("  %6.2f  %6.2f  %6zu", alg, alg * bus_factor(), wrong);
                         else if (job.rank == 0)
@@ -372,7 +392,8 @@ int main(int argc, char **argv)
                         break;
         }
         if (job.rank == 0) {
-                printf("# Out of bounds values : %zu %s\n", wrong_total, wrong_total ? "FAILED" : "OK");
+                printf("# Out of bounds values : %zu %s\n", wrong_total,
+                       wrong_total ? "FAILED" : "OK");
                 printf("# Avg bus bandwidth    : %g \n#\n# Collective test concluded: %s\n",
                        lines ? bus_sum / (double)lines : 0, calls[call].test);
         }

@@ -2,13 +2,14 @@
 /*
  * ddp_train: data-parallel training as the frameworks do it, small enough to read.
  *
- * Without options it trains a 64-32-10 network on handwritten digits (tests/jobs/data): every rank takes its share of
- * each batch, gradients are summed by ncclAllReduce in two buckets, the last layer's first since the backward pass has
- * it first, on a stream of their own ordered by events. Every number printed is the same in every run with as many
- * ranks.
+ * Without options it trains a 64-32-10 network on handwritten digits (tests/jobs/data): every rank
+ * takes its share of each batch, gradients are summed by ncclAllReduce in two buckets, the last
+ * layer's first since the backward pass has it first, on a stream of their own ordered by events.
+ * Every number printed is the same in every run with as many ranks.
  *
- * With --replay it issues the gradient buckets of a big model, computed from the model's published layer shapes,
- * without training it: BERT-large in PyTorch DDP's buckets, ResNet-50 in Horovod's 64 MB fusion buffer.
+ * With --replay it issues the gradient buckets of a big model, computed from the model's published
+ * layer shapes, without training it: BERT-large in PyTorch DDP's buckets, ResNet-50 in Horovod's 64
+ * MB fusion buffer.
  *
  * The arithmetic is done by host code on copies, so the same program runs on a real GPU.
  */
@@ -19,7 +20,13 @@
 #include "job.h"
 
 enum { IN = 64, HIDDEN = 32, OUT = 10, MAX_ROWS = 2000 };
-enum { W1 = 0, B1 = W1 + IN * HIDDEN, W2 = B1 + HIDDEN, B2 = W2 + HIDDEN * OUT, N_PARAMS = B2 + OUT };
+enum {
+        W1 = 0,
+        B1 = W1 + IN * HIDDEN,
+        W2 = B1 + HIDDEN,
+        B2 = W2 + HIDDEN * OUT,
+        N_PARAMS = B2 + OUT
+};
 
 static struct job job;
 static bool quiet;
@@ -36,7 +43,8 @@ static void load(const char *path)
         int lines = 0;
 
         if (!f) {
-                fprintf(stderr, "ddp_train: cannot open %s; --data says where the digits are\n", path);
+                fprintf(stderr, "ddp_train: cannot open %s; --data says where the digits are\n",
+                        path);
                 exit(1);
         }
         while (fgets(line, sizeof line, f)) {
@@ -49,9 +57,11 @@ static void load(const char *path)
                         char *end;
                         long v = strtol(p, &end, 10);
 
-                        if (end == p || v < 0 || v > 16 || (i < IN ? *end != ',' : *end > ' ') || n_rows == MAX_ROWS) {
-                                fprintf(stderr, "ddp_train: %s:%d:%d: expected 64 pixels of 0..16 and a digit\n", path,
-                                        lines, (int)(p - line) + 1);
+                        if (end == p || v < 0 || v > 16 || (i < IN ? *end != ',' : *end > ' ') ||
+                            n_rows == MAX_ROWS) {
+                                fprintf(stderr,
+                                        "ddp_train: %s:%d:%d: expected 64 pixels of 0..16 and a digit\n",
+                                        path, lines, (int)(p - line) + 1);
                                 exit(1);
                         }
                         if (i < IN)
@@ -115,10 +125,12 @@ static double backward(const float *p, float *g, int row, int *right)
         return -log((double)o[label[row]] / (double)sum + 1e-30);
 }
 
-static void all_reduce(CUdeviceptr at, size_t count, ncclDataType_t type, ncclRedOp_t op, CUstream stream)
+static void all_reduce(CUdeviceptr at, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                       CUstream stream)
 {
         job_begin(&job, job.name, "AllReduce", count * job_type_bytes(type), stream);
-        NCCL_CHECK(ncclAllReduce((void *)(uintptr_t)at, (void *)(uintptr_t)at, count, type, op, job.comm, stream));
+        NCCL_CHECK(ncclAllReduce((void *)(uintptr_t)at, (void *)(uintptr_t)at, count, type, op,
+                                 job.comm, stream));
         job_end(&job);
 }
 
@@ -153,11 +165,13 @@ static void train(int epochs, int batch, float rate)
 
         /* Everybody begins with rank 0's parameters. */
         for (int i = 0; i < N_PARAMS && job.rank == 0; i++)
-                p[i] = i >= B1 && i < W2 ? 0.0f : ((float)(xorshift(&seed) >> 8) / 8388608.0f - 1.0f) * 0.15f;
+                p[i] = i >= B1 && i < W2
+                               ? 0.0f
+                               : ((float)(xorshift(&seed) >> 8) / 8388608.0f - 1.0f) * 0.15f;
         CU_CHECK(cuMemcpyHtoD(params, p, sizeof p));
         job_begin(&job, job.name, "Broadcast", sizeof p, job.stream);
-        NCCL_CHECK(ncclBroadcast((void *)(uintptr_t)params, (void *)(uintptr_t)params, N_PARAMS, ncclFloat, 0, job.comm,
-                                 job.stream));
+        NCCL_CHECK(ncclBroadcast((void *)(uintptr_t)params, (void *)(uintptr_t)params, N_PARAMS,
+                                 ncclFloat, 0, job.comm, job.stream));
         job_end(&job);
         CU_CHECK(cuStreamSynchronize(job.stream));
         CU_CHECK(cuMemcpyDtoH(p, params, sizeof p));
@@ -171,13 +185,15 @@ static void train(int epochs, int batch, float rate)
                         memset(g, 0, sizeof g);
                         for (int row = first + job.rank; row < first + batch; row += job.n)
                                 mine[0] += backward(p, g, row, &right);
-                        /* Bucket 1: the last layer; bucket 2: the first. Copies on one stream, reductions on another.
+                        /* Bucket 1: the last layer; bucket 2: the first. Copies on one stream,
+                         * reductions on another.
                          */
-                        CU_CHECK(cuMemcpyHtoDAsync(grads + W2 * sizeof *g, g + W2, (N_PARAMS - W2) * sizeof *g,
-                                                   compute));
+                        CU_CHECK(cuMemcpyHtoDAsync(grads + W2 * sizeof *g, g + W2,
+                                                   (N_PARAMS - W2) * sizeof *g, compute));
                         CU_CHECK(cuEventRecord(ready, compute));
                         CU_CHECK(cuStreamWaitEvent(job.stream, ready, 0));
-                        all_reduce(grads + W2 * sizeof *g, N_PARAMS - W2, ncclFloat, ncclSum, job.stream);
+                        all_reduce(grads + W2 * sizeof *g, N_PARAMS - W2, ncclFloat, ncclSum,
+                                   job.stream);
                         CU_CHECK(cuMemcpyHtoDAsync(grads, g, W2 * sizeof *g, compute));
                         CU_CHECK(cuEventRecord(ready, compute));
                         CU_CHECK(cuStreamWaitEvent(job.stream, ready, 0));
@@ -195,7 +211,8 @@ static void train(int epochs, int batch, float rate)
                 CU_CHECK(cuStreamSynchronize(job.stream));
                 CU_CHECK(cuMemcpyDtoH(mine, stats, sizeof mine));
                 if (job.rank == 0 && !quiet)
-                        printf("epoch %d loss %.9f correct %.4f\n", epoch + 1, mine[0] / (n_rows / batch * batch),
+                        printf("epoch %d loss %.9f correct %.4f\n", epoch + 1,
+                               mine[0] / (n_rows / batch * batch),
                                mine[1] / (n_rows / batch * batch));
         }
 
@@ -203,14 +220,16 @@ static void train(int epochs, int batch, float rate)
         sum = checksum(p, sizeof p);
         CU_CHECK(cuMemcpyHtoD(sums + (size_t)job.rank * sizeof sum, &sum, sizeof sum));
         job_begin(&job, job.name, "AllGather", (uint64_t)job.n * sizeof sum, job.stream);
-        NCCL_CHECK(ncclAllGather((void *)(uintptr_t)(sums + (size_t)job.rank * sizeof sum), (void *)(uintptr_t)sums, 1,
-                                 ncclUint64, job.comm, job.stream));
+        NCCL_CHECK(ncclAllGather((void *)(uintptr_t)(sums + (size_t)job.rank * sizeof sum),
+                                 (void *)(uintptr_t)sums, 1, ncclUint64, job.comm, job.stream));
         job_end(&job);
         CU_CHECK(cuStreamSynchronize(job.stream));
         CU_CHECK(cuMemcpyDtoH(all, sums, (size_t)job.n * sizeof sum));
         for (int i = 0; i < job.n; i++)
                 if (all[i] != sum) {
-                        fprintf(stderr, "ddp_train: rank %d and rank %d end with different parameters\n", job.rank, i);
+                        fprintf(stderr,
+                                "ddp_train: rank %d and rank %d end with different parameters\n",
+                                job.rank, i);
                         exit(1);
                 }
         if (job.rank == 0) {
@@ -237,8 +256,9 @@ static void shape(size_t elements)
         shapes[n_shapes++] = elements;
 }
 
-/* Devlin et al. 2018, table of BERT-large: 24 layers, hidden 1024, 4096 inside, 30,522 words, 512 positions; parameters
- * in the order of the public PyTorch model (BertModel): weight, bias. 335.1 million. */
+/* Devlin et al. 2018, table of BERT-large: 24 layers, hidden 1024, 4096 inside, 30,522 words, 512
+ * positions; parameters in the order of the public PyTorch model (BertModel): weight, bias. 335.1
+ * million. */
 static void bert_large(void)
 {
         const size_t h = 1024, inner = 4096;
@@ -254,8 +274,8 @@ static void bert_large(void)
         shape(h * h), shape(h);
 }
 
-/* He et al. 2015, table 1: 3, 4, 6, 3 bottleneck blocks; each convolution is followed by a normalisation (weight,
- * bias). 25.6 million. */
+/* He et al. 2015, table 1: 3, 4, 6, 3 bottleneck blocks; each convolution is followed by a
+ * normalisation (weight, bias). 25.6 million. */
 static void resnet50(void)
 {
         static const int blocks[] = {3, 4, 6, 3};
@@ -278,7 +298,8 @@ static void resnet50(void)
 }
 
 /* Gradients come in the order of the backward pass: last parameter first. */
-static int make_buckets(size_t *buckets, size_t first_limit, size_t limit, size_t element, bool may_exceed)
+static int make_buckets(size_t *buckets, size_t first_limit, size_t limit, size_t element,
+                        bool may_exceed)
 {
         size_t now = 0;
         int n = 0;
@@ -301,7 +322,8 @@ static int make_buckets(size_t *buckets, size_t first_limit, size_t limit, size_
 
 static void fill(void *data, size_t n, ncclDataType_t type)
 {
-        /* -3..3 and the rank's number: exact in half precision; 16-bit patterns of the halves -3..40 by hand */
+        /* -3..3 and the rank's number: exact in half precision; 16-bit patterns of the halves
+         * -3..40 by hand */
         for (size_t i = 0; i < n; i++) {
                 int v = (int)(i % 7) - 3 + job.rank;
 
@@ -312,8 +334,9 @@ static void fill(void *data, size_t n, ncclDataType_t type)
 
                         while (m >> e > 1)
                                 e++;
-                        ((uint16_t *)data)[i] = (uint16_t)((v < 0 ? 0x8000u : 0) |
-                                                           (m ? (e + 15) << 10 | ((m << (10 - e)) & 1023u) : 0));
+                        ((uint16_t *)data)[i] =
+                                (uint16_t)((v < 0 ? 0x8000u : 0) |
+                                           (m ? (e + 15) << 10 | ((m << (10 - e)) & 1023u) : 0));
                 }
         }
 }
@@ -333,14 +356,15 @@ static void replay(const char *model, size_t limit, ncclDataType_t type, int ste
                 resnet50();
         for (int i = 0; i < n_shapes; i++)
                 total += shapes[i];
-        /* PyTorch's DDP: a first bucket of 1 MB, then closed when the limit is reached (reducer.cpp,
-         * compute_bucket_assignment_by_size). Horovod: filled as long as the next one still fits. */
+        /* PyTorch's DDP: a first bucket of 1 MB, then closed when the limit is reached
+         * (reducer.cpp, compute_bucket_assignment_by_size). Horovod: filled as long as the next one
+         * still fits. */
         n = bert ? make_buckets(buckets, 1 << 20, limit, element, true)
                  : make_buckets(buckets, 0, limit, element, false);
         if (job.rank == 0)
-                printf("replay %s: %zu parameters in %d tensors, %d buckets of up to %zu MiB, %s, scale %g%s\n", model,
-                       total, n_shapes, n, limit >> 20, type == ncclHalf ? "half" : "float", scale,
-                       scale < 1 ? " (sizes shrunk for this machine)" : "");
+                printf("replay %s: %zu parameters in %d tensors, %d buckets of up to %zu MiB, %s, scale %g%s\n",
+                       model, total, n_shapes, n, limit >> 20, type == ncclHalf ? "half" : "float",
+                       scale, scale < 1 ? " (sizes shrunk for this machine)" : "");
         memory = calloc((size_t)n, sizeof *memory);
         for (int b = 0; b < n; b++) {
                 buckets[b] = (size_t)((double)buckets[b] * scale);
@@ -360,7 +384,8 @@ static void replay(const char *model, size_t limit, ncclDataType_t type, int ste
                         all_reduce(memory[b], buckets[b], type, ncclAvg, job.stream);
                 CU_CHECK(cuStreamSynchronize(job.stream));
                 if (job.rank == 0 && !quiet)
-                        fprintf(stderr, "ddp_train: step %d of %d: %.6f s\n", step + 1, steps, job_now() - t);
+                        fprintf(stderr, "ddp_train: step %d of %d: %.6f s\n", step + 1, steps,
+                                job_now() - t);
         }
         if (job.rank == 0)
                 fprintf(stderr, "ddp_train: %d steps in %.3f s\n", steps, job_now() - t_start);
@@ -371,11 +396,13 @@ static void replay(const char *model, size_t limit, ncclDataType_t type, int ste
                         printf("bucket %d bytes %zu checksum %016lx\n", b, buckets[b] * element,
                                checksum(host, buckets[b] * element));
                 for (size_t i = 0; i < buckets[b] && type == ncclFloat; i++) {
-                        double want = (double)((int)(i % 7) - 3) + (job.n - 1) / 2.0, have = ((float *)host)[i];
+                        double want = (double)((int)(i % 7) - 3) + (job.n - 1) / 2.0,
+                               have = ((float *)host)[i];
 
                         if (fabs(have - want) > 1e-3 * job.n) {
-                                fprintf(stderr, "ddp_train: bucket %d element %zu is %g, expected %g\n", b, i, have,
-                                        want);
+                                fprintf(stderr,
+                                        "ddp_train: bucket %d element %zu is %g, expected %g\n", b,
+                                        i, have, want);
                                 exit(1);
                         }
                 }
@@ -433,7 +460,9 @@ int main(int argc, char **argv)
                         bucket <<= *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
                         break;
                 case 't':
-                        type = !strcmp(optarg, "half") ? ncclHalf : !strcmp(optarg, "float") ? ncclFloat : ncclNumTypes;
+                        type = !strcmp(optarg, "half")    ? ncclHalf
+                               : !strcmp(optarg, "float") ? ncclFloat
+                                                          : ncclNumTypes;
                         break;
                 case 's': steps = atoi(optarg); break;
                 case 'S': scale = atof(optarg); break;
@@ -445,7 +474,8 @@ int main(int argc, char **argv)
                 default: usage(stderr); return 2;
                 }
         if (optind < argc || type == ncclNumTypes || steps < 1 || epochs < 1 || batch < 1 ||
-            !(scale > 0 && scale <= 1) || (model && strcmp(model, "bert-large") && strcmp(model, "resnet50"))) {
+            !(scale > 0 && scale <= 1) ||
+            (model && strcmp(model, "bert-large") && strcmp(model, "resnet50"))) {
                 usage(stderr);
                 return 2;
         }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The start of every data-parallel program, written once: find rank and size, let rank 0 hand out the unique id, make
- * the communicator. Plain CUDA driver and NCCL calls, so it runs on a real GPU as well as on the stand-in.
+ * The start of every data-parallel program, written once: find rank and size, let rank 0 hand out
+ * the unique id, make the communicator. Plain CUDA driver and NCCL calls, so it runs on a real GPU
+ * as well as on the stand-in.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -58,7 +59,8 @@ static struct addrinfo *master(bool passive)
                                  .ai_flags = passive ? AI_PASSIVE : 0},
                         *info;
         const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-        int r = getaddrinfo(host && *host ? host : "127.0.0.1", port && *port ? port : "29519", &hints, &info);
+        int r = getaddrinfo(host && *host ? host : "127.0.0.1", port && *port ? port : "29519",
+                            &hints, &info);
 
         if (r) {
                 fprintf(stderr, "MASTER_ADDR, MASTER_PORT: %s\n", gai_strerror(r));
@@ -105,10 +107,12 @@ static void share_id(const struct job *job, ncclUniqueId *id)
 
 void job_open_gpus(struct job *jobs, int gpus, const char *name)
 {
-        static const char *const ranks[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
-        static const char *const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
-        static const char *const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                             "MPI_LOCALRANKID", NULL};
+        static const char *const ranks[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
+                                            "PMI_RANK", NULL};
+        static const char *const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE",
+                                            "PMI_SIZE", NULL};
+        static const char *const locals[] = {"LOCAL_RANK", "SLURM_LOCALID",
+                                             "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", NULL};
         struct job process = {.rank = env_int(ranks, 0), .n = env_int(sizes, 1)};
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         int version, count, local = env_int(locals, process.rank);
@@ -135,7 +139,8 @@ void job_open_gpus(struct job *jobs, int gpus, const char *name)
                 CU_CHECK(cuCtxSetCurrent(job->ctx));
                 CU_CHECK(cuStreamCreate(&job->stream, CU_STREAM_NON_BLOCKING));
                 if (version >= 22703) /* communicators have names since 2.27 */
-                        NCCL_CHECK(ncclCommInitRankConfig(&job->comm, job->n, id, job->rank, &config));
+                        NCCL_CHECK(
+                                ncclCommInitRankConfig(&job->comm, job->n, id, job->rank, &config));
                 else
                         NCCL_CHECK(ncclCommInitRank(&job->comm, job->n, id, job->rank));
         }
@@ -195,8 +200,8 @@ void job_end(struct job *job)
 void job_report(const struct job *job, FILE *to)
 {
         for (size_t i = 0; i < n_issued; i++)
-                fprintf(to, "issued call=%s bytes=%lu times=%lu ranks=%d\n", issued[i].call, issued[i].bytes,
-                        issued[i].times, job->n);
+                fprintf(to, "issued call=%s bytes=%lu times=%lu ranks=%d\n", issued[i].call,
+                        issued[i].bytes, issued[i].times, job->n);
 }
 
 size_t job_type_bytes(ncclDataType_t type)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch: starts the ranks of a job on this machine, as torchrun does on a cluster, with any layout: ranks of different
- * pretended nodes get different NCCL_HOSTIDs, so NCCL (and the stand-in) take them for different machines.
- * It ends when the last rank does, with the worst exit status; when one rank fails the others are stopped.
+ * launch: starts the ranks of a job on this machine, as torchrun does on a cluster, with any
+ * layout: ranks of different pretended nodes get different NCCL_HOSTIDs, so NCCL (and the stand-in)
+ * take them for different machines. It ends when the last rank does, with the worst exit status;
+ * when one rank fails the others are stopped.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,14 +27,15 @@ static volatile sig_atomic_t caught;
 
 static void usage(FILE *to)
 {
-        fprintf(to, "usage: launch -n N [--layout A+B+...] [--timeout S] -- CMD [ARG...]\n\n"
-                    "Starts N copies of CMD with the variables torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, "
-                    "LOCAL_WORLD_SIZE,\n"
-                    "GROUP_RANK, MASTER_ADDR, MASTER_PORT.\n\n"
-                    "  -n N             ranks; may be left out when a layout says it\n"
-                    "  --layout 3+5     pretend the ranks are on several nodes, 3 on the first and 5 on the second:\n"
-                    "                   NCCL_HOSTID=node0, node1, and LOCAL_RANK counts within the node\n"
-                    "  --timeout S      stop all ranks after S seconds, exit status 124\n");
+        fprintf(to,
+                "usage: launch -n N [--layout A+B+...] [--timeout S] -- CMD [ARG...]\n\n"
+                "Starts N copies of CMD with the variables torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, "
+                "LOCAL_WORLD_SIZE,\n"
+                "GROUP_RANK, MASTER_ADDR, MASTER_PORT.\n\n"
+                "  -n N             ranks; may be left out when a layout says it\n"
+                "  --layout 3+5     pretend the ranks are on several nodes, 3 on the first and 5 on the second:\n"
+                "                   NCCL_HOSTID=node0, node1, and LOCAL_RANK counts within the node\n"
+                "  --timeout S      stop all ranks after S seconds, exit status 124\n");
 }
 
 static void on_signal(int sig)
@@ -48,7 +50,8 @@ static void stop_all(int sig)
                         kill(pids[i], sig);
 }
 
-/* A port that rank 0 can listen on and nobody else is given meanwhile: it stays bound here, which does not keep away who reuses it. */
+/* A port that rank 0 can listen on and nobody else is given meanwhile: it stays bound here, which
+ * does not keep away who reuses it. */
 static int keep_port(void)
 {
         struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -56,7 +59,8 @@ static int keep_port(void)
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
         if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
-            bind(fd, (struct sockaddr *)&at, room) || getsockname(fd, (struct sockaddr *)&at, &room))
+            bind(fd, (struct sockaddr *)&at, room) ||
+            getsockname(fd, (struct sockaddr *)&at, &room))
                 return 29500;
         return ntohs(at.sin_port);
 }
@@ -105,8 +109,11 @@ int main(int argc, char **argv)
                         char *end;
                         long n = strtol(p, &end, 10);
 
-                        if (n < 1 || (*end && *end != '+') || n_nodes == MAX_RANKS || sum + n > MAX_RANKS) {
-                                fprintf(stderr, "launch: --layout %s: expected numbers of ranks as in 3+5\n", layout);
+                        if (n < 1 || (*end && *end != '+') || n_nodes == MAX_RANKS ||
+                            sum + n > MAX_RANKS) {
+                                fprintf(stderr,
+                                        "launch: --layout %s: expected numbers of ranks as in 3+5\n",
+                                        layout);
                                 return 2;
                         }
                         node_size[n_nodes++] = (int)n;
@@ -114,7 +121,8 @@ int main(int argc, char **argv)
                         p = end + (*end == '+');
                 }
                 if (n_ranks && n_ranks != sum) {
-                        fprintf(stderr, "launch: --layout %s has %d ranks, -n says %d\n", layout, sum, n_ranks);
+                        fprintf(stderr, "launch: --layout %s has %d ranks, -n says %d\n", layout,
+                                sum, n_ranks);
                         return 2;
                 }
                 n_ranks = sum;
@@ -157,7 +165,8 @@ int main(int argc, char **argv)
                                 setenv("NCCL_HOSTID", id, 1);
                         }
                         execvp(argv[optind], argv + optind);
-                        fprintf(stderr, "launch: cannot run %s: %s\n", argv[optind], strerror(errno));
+                        fprintf(stderr, "launch: cannot run %s: %s\n", argv[optind],
+                                strerror(errno));
                         _exit(127);
                 }
         for (left = n_ranks; left;) {
@@ -172,7 +181,8 @@ int main(int argc, char **argv)
                                 t_kill = now() + 3;
                         }
                         if (t_end > 0 && now() > t_end && !stopping) {
-                                fprintf(stderr, "launch: time is up, %d of %d ranks still run\n", left, n_ranks);
+                                fprintf(stderr, "launch: time is up, %d of %d ranks still run\n",
+                                        left, n_ranks);
                                 worst = 124;
                                 stopping = true;
                                 stop_all(SIGTERM);
@@ -192,8 +202,11 @@ int main(int argc, char **argv)
                 pids[rank] = -1;
                 left--;
                 code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-                if (code && !stopping) { /* the first failure tells the story; what follows is our own stopping */
-                        fprintf(stderr, "launch: rank %d ended with status %d; stopping the others\n", rank, code);
+                if (code && !stopping) { /* the first failure tells the story; what follows is our
+                                            own stopping */
+                        fprintf(stderr,
+                                "launch: rank %d ended with status %d; stopping the others\n", rank,
+                                code);
                         worst = code;
                         stopping = true;
                         stop_all(SIGTERM);

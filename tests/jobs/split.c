@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * split: an all-reduce over all ranks, then one in each part of them: `split 0,1,0,0` puts rank 1 alone. A minus sign
- * is a rank in no part. Every sum is checked.
+ * split: an all-reduce over all ranks, then one in each part of them: `split 0,1,0,0` puts rank 1
+ * alone. A minus sign is a rank in no part. Every sum is checked.
  */
 #include <string.h>
 
@@ -22,13 +22,15 @@ static void sum(ncclComm_t comm, int n, const char *name, const char *what)
                 host[i] = (float)(i % 5);
         CU_CHECK(cuMemcpyHtoD(data, host, bytes));
         job_begin(&job, name, "AllReduce", bytes, job.stream);
-        NCCL_CHECK(ncclAllReduce((void *)data, (void *)data, COUNT, ncclFloat32, ncclSum, comm, job.stream));
+        NCCL_CHECK(ncclAllReduce((void *)data, (void *)data, COUNT, ncclFloat32, ncclSum, comm,
+                                 job.stream));
         job_end(&job);
         CU_CHECK(cuStreamSynchronize(job.stream));
         CU_CHECK(cuMemcpyDtoH(host, data, bytes));
         for (int i = 0; i < COUNT; i++) {
                 if (host[i] != (float)(i % 5 * n)) {
-                        fprintf(stderr, "split: %s: element %d is %g, not %d\n", what, i, (double)host[i], i % 5 * n);
+                        fprintf(stderr, "split: %s: element %d is %g, not %d\n", what, i,
+                                (double)host[i], i % 5 * n);
                         exit(1);
                 }
         }

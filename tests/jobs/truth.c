@@ -39,7 +39,8 @@ struct truth *truth_open(int rank, CUstream stream)
         return t;
 }
 
-void truth_begin(struct truth *t, const char *comm, const char *name, uint64_t bytes, CUstream stream)
+void truth_begin(struct truth *t, const char *comm, const char *name, uint64_t bytes,
+                 CUstream stream)
 {
         struct call *c;
 
@@ -79,8 +80,9 @@ void truth_write(struct truth *t)
                 CU_CHECK(cuEventElapsedTime(&after, t->base, c->after));
                 CU_CHECK(cuEventDestroy(c->before));
                 CU_CHECK(cuEventDestroy(c->after));
-                fprintf(t->out, "call %s %s %lu %.0f %.0f %.0f %.0f\n", c->comm, c->name, c->bytes, c->begin * 1e9,
-                        c->end * 1e9, (t->base_s + before / 1e3) * 1e9, (t->base_s + after / 1e3) * 1e9);
+                fprintf(t->out, "call %s %s %lu %.0f %.0f %.0f %.0f\n", c->comm, c->name, c->bytes,
+                        c->begin * 1e9, c->end * 1e9, (t->base_s + before / 1e3) * 1e9,
+                        (t->base_s + after / 1e3) * 1e9);
         }
         if (t)
                 fflush(t->out);

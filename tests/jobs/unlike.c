@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unlike: three ranks whose groups are not alike, or that come to one communicator in different ways. One all-reduce of them all, again
- * and again, and
- *      unlike others   in the groups of ranks 0 and 2 before it one of a communicator of theirs
- *      unlike sends    in the groups of ranks 0 and 2 two messages, before it and behind it
- *      unlike grown    nothing else; but rank 2 came later
+ * unlike: three ranks whose groups are not alike, or that come to one communicator in different
+ * ways. One all-reduce of them all, again and again, and unlike others   in the groups of ranks 0
+ * and 2 before it one of a communicator of theirs unlike sends    in the groups of ranks 0 and 2
+ * two messages, before it and behind it unlike grown    nothing else; but rank 2 came later
  */
 #include <string.h>
 
@@ -17,7 +16,8 @@ static char *data;
 
 static void sum(ncclComm_t comm, size_t at)
 {
-        NCCL_CHECK(ncclAllReduce(data + at, data + at, COUNT, ncclFloat32, ncclSum, comm, job.stream));
+        NCCL_CHECK(
+                ncclAllReduce(data + at, data + at, COUNT, ncclFloat32, ncclSum, comm, job.stream));
 }
 
 /* Ranks 0 and 1, and then rank 2, too. */
@@ -34,8 +34,8 @@ static ncclComm_t grow(void)
         NCCL_CHECK(ncclBroadcast(data, data, sizeof id, ncclInt8, 0, job.comm, job.stream));
         CU_CHECK(cuStreamSynchronize(job.stream));
         CU_CHECK(cuMemcpyDtoH(&id, (CUdeviceptr)data, sizeof id));
-        NCCL_CHECK(ncclCommGrow(job.rank < 2 ? first : NULL, 3, job.rank == 1 ? NULL : &id, job.rank < 2 ? -1 : 2,
-                                &grown, NULL));
+        NCCL_CHECK(ncclCommGrow(job.rank < 2 ? first : NULL, 3, job.rank == 1 ? NULL : &id,
+                                job.rank < 2 ? -1 : 2, &grown, NULL));
         return grown;
 }
 
@@ -55,17 +55,20 @@ int main(int argc, char **argv)
         data = (char *)memory;
         all = strcmp(what, "grown") ? job.comm : grow();
         if (!strcmp(what, "others"))
-                NCCL_CHECK(ncclCommSplit(job.comm, job.rank == 1 ? NCCL_SPLIT_NOCOLOR : 5, job.rank, &part, NULL));
+                NCCL_CHECK(ncclCommSplit(job.comm, job.rank == 1 ? NCCL_SPLIT_NOCOLOR : 5, job.rank,
+                                         &part, NULL));
         sends = !strcmp(what, "sends");
         for (int i = 0; i < TIMES; i++) {
                 NCCL_CHECK(ncclGroupStart());
                 if (part)
                         sum(part, COUNT * sizeof(float));
                 for (int k = 0; k < 2 && sends && job.rank == 0; k++)
-                        NCCL_CHECK(ncclSend(data + 8 * COUNT, COUNT, ncclFloat32, 2, job.comm, job.stream));
+                        NCCL_CHECK(ncclSend(data + 8 * COUNT, COUNT, ncclFloat32, 2, job.comm,
+                                            job.stream));
                 sum(all, 0);
                 for (int k = 0; k < 2 && sends && job.rank == 2; k++)
-                        NCCL_CHECK(ncclRecv(data + 8 * COUNT, COUNT, ncclFloat32, 0, job.comm, job.stream));
+                        NCCL_CHECK(ncclRecv(data + 8 * COUNT, COUNT, ncclFloat32, 0, job.comm,
+                                            job.stream));
                 NCCL_CHECK(ncclGroupEnd());
                 CU_CHECK(cuStreamSynchronize(job.stream));
         }

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ways: an all-reduce in each way that a program can make it: alone, in groups of one and of two, captured in a graph and replayed, by the
- * calls that take a config, on a communicator that does not block. Each has a size of its own: 1024 bytes times its number.
- * Every sum is checked. `ways gpus` makes one for two ranks in one process.
+ * ways: an all-reduce in each way that a program can make it: alone, in groups of one and of two,
+ * captured in a graph and replayed, by the calls that take a config, on a communicator that does
+ * not block. Each has a size of its own: 1024 bytes times its number. Every sum is checked. `ways
+ * gpus` makes one for two ranks in one process.
  */
 #include <string.h>
 #include <unistd.h>
 
 #include "job.h"
 
-enum { ALONE = 1, GROUP_OF_ONE, FIRST_OF_TWO, SECOND_OF_TWO, CAPTURED, NO_CONFIG, OWN_CTAS, NONBLOCKING, WAYS };
+enum {
+        ALONE = 1,
+        GROUP_OF_ONE,
+        FIRST_OF_TWO,
+        SECOND_OF_TWO,
+        CAPTURED,
+        NO_CONFIG,
+        OWN_CTAS,
+        NONBLOCKING,
+        WAYS
+};
 
 static struct job job;
 static CUdeviceptr data[WAYS];
@@ -38,7 +49,8 @@ static void check(int way, int times)
                 factor *= (float)job.n;
         for (size_t i = 0; i < count_of(way); i++) {
                 if (host[i] != (float)(i % 7 + (size_t)way) * factor) {
-                        fprintf(stderr, "ways: way %d: element %zu is %g\n", way, i, (double)host[i]);
+                        fprintf(stderr, "ways: way %d: element %zu is %g\n", way, i,
+                                (double)host[i]);
                         exit(1);
                 }
         }
@@ -46,14 +58,14 @@ static void check(int way, int times)
 
 static ncclResult_t reduce(ncclComm_t comm, int way)
 {
-        return ncclAllReduce((void *)data[way], (void *)data[way], count_of(way), ncclFloat32, ncclSum, comm,
-                             job.stream);
+        return ncclAllReduce((void *)data[way], (void *)data[way], count_of(way), ncclFloat32,
+                             ncclSum, comm, job.stream);
 }
 
 static ncclResult_t reduce_so(int way, const ncclCollConfig_t *config)
 {
-        return ncclAllReduceConfig((void *)data[way], (void *)data[way], count_of(way), ncclFloat32, ncclSum, job.comm,
-                                   job.stream, config);
+        return ncclAllReduceConfig((void *)data[way], (void *)data[way], count_of(way), ncclFloat32,
+                                   ncclSum, job.comm, job.stream, config);
 }
 
 static void settle(ncclComm_t comm)
@@ -101,8 +113,8 @@ static int in_one_process(void)
                 for (size_t i = 0; i < 256; i++)
                         host[i] = (float)(i + (size_t)g);
                 CU_CHECK(cuMemcpyHtoD(at[g], host, sizeof host));
-                NCCL_CHECK(ncclAllReduce((void *)at[g], (void *)at[g], 256, ncclFloat32, ncclSum, jobs[g].comm,
-                                         jobs[g].stream));
+                NCCL_CHECK(ncclAllReduce((void *)at[g], (void *)at[g], 256, ncclFloat32, ncclSum,
+                                         jobs[g].comm, jobs[g].stream));
         }
         NCCL_CHECK(ncclGroupEnd());
         for (int g = 0; g < 2; g++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What aws-ofi-nccl asks of libcudart.so, which it opens by that name: the way to the driver. That is the stand-in's; what
- * it has not is there and refuses.
+ * What aws-ofi-nccl asks of libcudart.so, which it opens by that name: the way to the driver. That
+ * is the stand-in's; what it has not is there and refuses.
  */
 #include <dlfcn.h>
 #include <stddef.h>

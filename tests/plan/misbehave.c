@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tuner plugin (ABI v4 only) that does what PLAN_TEST says: force (AllReduce on Ring/LL128 with 3 channels), channels
- * (5 channels, nothing else), hang, crash, refuse (init fails), or disagree (odd ranks choose another protocol). The
- * thread that calls is the rank's, so ranks are told apart by counting threads.
+ * A tuner plugin (ABI v4 only) that does what PLAN_TEST says: force (AllReduce on Ring/LL128 with 3
+ * channels), channels (5 channels, nothing else), hang, crash, refuse (init fails), or disagree
+ * (odd ranks choose another protocol). The thread that calls is the rank's, so ranks are told apart
+ * by counting threads.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 struct tuner_v4 {
         const char *name;
         int (*init)(size_t ranks, size_t nodes, void *log, void **ctx);
-        int (*get)(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo, int n_proto, int reg,
-                   int *channels);
+        int (*get)(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo,
+                   int n_proto, int reg, int *channels);
         int (*destroy)(void *ctx);
 };
 
@@ -37,8 +38,8 @@ static int init(size_t ranks, size_t nodes, void *log, void **ctx)
         return is("refuse") ? 3 : 0;
 }
 
-static int get(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo, int n_proto, int reg,
-               int *channels)
+static int get(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo, int n_proto,
+               int reg, int *channels)
 {
         static _Atomic int threads;
         static _Thread_local int number;

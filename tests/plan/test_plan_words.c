@@ -10,7 +10,8 @@
 #include "profiles/plan/symmetry.h"
 
 static const uint16_t devs[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-static const struct capo_gpus_of machine = {"a machine", devs, 8}, none = {0}; /* none: its GPUs are not known */
+static const struct capo_gpus_of machine = {"a machine", devs, 8},
+                                 none = {0}; /* none: its GPUs are not known */
 
 Test(plan_words, gpus)
 {
@@ -33,14 +34,17 @@ Test(plan_words, gpus)
                 struct capo_plan_gpu out[CAPO_PLAN_RANKS_MAX];
                 char why[256] = "";
                 size_t n = 0;
-                int r = capo_plan_ranks_parse(rows[i].text, false, &none, out, N_ELEMENTS(out), &n, why, sizeof why);
+                int r = capo_plan_ranks_parse(rows[i].text, false, &none, out, N_ELEMENTS(out), &n,
+                                              why, sizeof why);
 
-                cr_assert_eq(r == 0 ? (int)n : -1, rows[i].n, "%s: %d, %zu GPUs, %s", rows[i].text, r, n, why);
+                cr_assert_eq(r == 0 ? (int)n : -1, rows[i].n, "%s: %d, %zu GPUs, %s", rows[i].text,
+                             r, n, why);
                 if (r < 0)
                         cr_assert(why[0], "%s: no reason given", rows[i].text);
                 else
-                        cr_assert(out[n - 1].node == rows[i].last.node && out[n - 1].dev == rows[i].last.dev, "%s",
-                                  rows[i].text);
+                        cr_assert(out[n - 1].node == rows[i].last.node &&
+                                          out[n - 1].dev == rows[i].last.dev,
+                                  "%s", rows[i].text);
         }
 }
 
@@ -49,14 +53,16 @@ Test(plan_words, allocations)
         static const struct {
                 const char *text;
                 int n;
-        } rows[] = {{"8", 8},  {"3+5", 8},  {"4x8", 32}, {"2+2x3", 8}, {"9", -1},       {"", -1},       {"3+", -1},
-                    {"0", -1}, {"0x3", -1}, {"x3", -1},  {"40x8", -1}, {"3 +\v5\n", 8}, {"2\n*\t3 ", 6}};
+        } rows[] = {{"8", 8},     {"3+5", 8},      {"4x8", 32},    {"2+2x3", 8}, {"9", -1},
+                    {"", -1},     {"3+", -1},      {"0", -1},      {"0x3", -1},  {"x3", -1},
+                    {"40x8", -1}, {"3 +\v5\n", 8}, {"2\n*\t3 ", 6}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_plan_gpu out[CAPO_PLAN_RANKS_MAX];
                 char why[256];
                 size_t n;
-                int r = capo_plan_ranks_parse(rows[i].text, true, &machine, out, N_ELEMENTS(out), &n, why, sizeof why);
+                int r = capo_plan_ranks_parse(rows[i].text, true, &machine, out, N_ELEMENTS(out),
+                                              &n, why, sizeof why);
 
                 cr_assert_eq(r == 0 ? (int)n : -1, rows[i].n, "%s", rows[i].text);
         }
@@ -103,7 +109,8 @@ Test(plan_words, sizes)
         }
 }
 
-/* A square of four GPUs, 0-1-2-3-0, one NIC at GPU 0's switch: only the mirror through 0 and 2 keeps everything. */
+/* A square of four GPUs, 0-1-2-3-0, one NIC at GPU 0's switch: only the mirror through 0 and 2
+ * keeps everything. */
 Test(plan_words, symmetry)
 {
         static const char square[] =
@@ -111,17 +118,19 @@ Test(plan_words, symmetry)
                 "<pci busid=\"0000:01:00.0\" class=\"0x060400\" link_speed=\"8 GT/s\" link_width=\"16\">"
                 "%s<pci busid=\"0000:0a:00.0\" class=\"0x020700\" link_width=\"16\"><nic><net name=\"n\" dev=\"0\" "
                 "speed=\"100000\"/></nic></pci></pci>%s%s%s</cpu></system>";
-        static const char gpu[] = "<pci busid=\"0000:%02x:00.0\" class=\"0x030200\" link_width=\"16\"><gpu dev=\"%d\" "
-                                  "sm=\"70\" gdr=\"1\">"
-                                  "<nvlink target=\"0000:%02x:00.0\" count=\"1\" tclass=\"0x030200\"/>"
-                                  "<nvlink target=\"0000:%02x:00.0\" count=\"1\" tclass=\"0x030200\"/></gpu></pci>";
+        static const char gpu[] =
+                "<pci busid=\"0000:%02x:00.0\" class=\"0x030200\" link_width=\"16\"><gpu dev=\"%d\" "
+                "sm=\"70\" gdr=\"1\">"
+                "<nvlink target=\"0000:%02x:00.0\" count=\"1\" tclass=\"0x030200\"/>"
+                "<nvlink target=\"0000:%02x:00.0\" count=\"1\" tclass=\"0x030200\"/></gpu></pci>";
         char gpus[4][512], text[4096], path[] = "/tmp/capo-square-XXXXXX", why[256];
         struct capo_topology *t;
         struct capo_symmetry s;
         FILE *f;
 
         for (int i = 0; i < 4; i++)
-                snprintf(gpus[i], sizeof gpus[i], gpu, 0x10 + i, i, 0x10 + (i + 1) % 4, 0x10 + (i + 3) % 4);
+                snprintf(gpus[i], sizeof gpus[i], gpu, 0x10 + i, i, 0x10 + (i + 1) % 4,
+                         0x10 + (i + 3) % 4);
         snprintf(text, sizeof text, square, gpus[0], gpus[1], gpus[2], gpus[3]);
         f = fdopen(mkstemp(path), "w");
         cr_assert(f);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of NCCL 2.31 that say how they are to be done. What NCCL is given, and answers, is what the program said. */
+/* The calls of NCCL 2.31 that say how they are to be done. What NCCL is given, and answers, is what
+ * the program said. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static ncclComm_t comm;
 
 static __attribute__((noinline)) void reduce(size_t count, const ncclCollConfig_t *config)
 {
-        MUST(ncclAllReduceConfig(a, b, count, 7, 0, comm, NULL, config) == ncclSuccess && fake_config() == config);
+        MUST(ncclAllReduceConfig(a, b, count, 7, 0, comm, NULL, config) == ncclSuccess &&
+             fake_config() == config);
 }
 
 int main(void)
@@ -48,7 +50,8 @@ int main(void)
         const ncclCollConfig_t *c = &ring;
         ncclUniqueId id;
 
-        MUST(ncclGetUniqueId(&id) == ncclSuccess && ncclCommInitRank(&comm, 4, id, 1) == ncclSuccess);
+        MUST(ncclGetUniqueId(&id) == ncclSuccess &&
+             ncclCommInitRank(&comm, 4, id, 1) == ncclSuccess);
         ring.algSelection = "Ring_LL, ^tree\n";
         ring.forceAlgSelection = 0;
         ring.minCTAs = 2;
@@ -81,7 +84,8 @@ int main(void)
         MUST(ncclAllReduce(a, b, 400, 7, 0, comm, st) == 0);
         MUST(ncclGroupEnd() == 0);
         MUST(ncclAllReduceConfig(a, b, 57005 + 5, 1, 0, comm, st, c) == ncclInvalidUsage);
-        MUST(ncclAllReduce(a, b, 500, 7, 0, comm, st) == 0); /* asks for nothing, whatever was asked before */
+        MUST(ncclAllReduce(a, b, 500, 7, 0, comm, st) ==
+             0); /* asks for nothing, whatever was asked before */
         MUST(ncclSetEncryption(NULL) == 0);
         MUST(ncclCommDestroy(comm) == 0);
         puts("done");

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * app_dlopen HOW LIBRARY [LIBRARY2] [BODY]: a program that is not linked to NCCL and reaches it as frameworks do.
- *      plugin    dlopen of a plugin that is linked to NCCL, local scope (a Python extension)
- *      dlsym     dlopen of NCCL itself and dlsym (vLLM, XGBoost)
- *      default   dlsym(RTLD_DEFAULT), which has NCCL only once it was loaded (nccl4py)
- *      weak      a weak reference to a function of an NCCL that nobody loads
- *      two       two copies of NCCL by dlopen + dlsym, interleaved
- *      missing   a function the NCCL loaded does not have
+ * app_dlopen HOW LIBRARY [LIBRARY2] [BODY]: a program that is not linked to NCCL and reaches it as
+ * frameworks do. plugin    dlopen of a plugin that is linked to NCCL, local scope (a Python
+ * extension) dlsym     dlopen of NCCL itself and dlsym (vLLM, XGBoost) default dlsym(RTLD_DEFAULT),
+ * which has NCCL only once it was loaded (nccl4py) weak      a weak reference to a function of an
+ * NCCL that nobody loads two       two copies of NCCL by dlopen + dlsym, interleaved missing   a
+ * function the NCCL loaded does not have
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,7 +25,8 @@
 struct nccl {
         ncclResult_t (*id)(ncclUniqueId *);
         ncclResult_t (*init)(ncclComm_t *, int, ncclUniqueId, int);
-        ncclResult_t (*all_reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t);
+        ncclResult_t (*all_reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+                                   ncclComm_t, cudaStream_t);
         ncclResult_t (*group_start)(void), (*group_end)(void), (*version)(int *);
         unsigned (*count)(const char *);
         ncclComm_t comm;
@@ -77,8 +77,10 @@ int main(int argc, char **argv)
 
                 /* preloaded or not: what is not loaded is not there */
                 MUST(!dlsym(RTLD_DEFAULT, "ncclAllReduce") && dlerror());
-                MUST(!dlsym(RTLD_NEXT, "ncclAllReduce") && !dlsym(program, "ncclAllReduce") && dlerror());
-                MUST(!dlsym(RTLD_DEFAULT, "fi_fabric") && !dlsym(program, "fi_fabric2") && dlerror());
+                MUST(!dlsym(RTLD_NEXT, "ncclAllReduce") && !dlsym(program, "ncclAllReduce") &&
+                     dlerror());
+                MUST(!dlsym(RTLD_DEFAULT, "fi_fabric") && !dlsym(program, "fi_fabric2") &&
+                     dlerror());
                 MUST(!dlvsym(RTLD_DEFAULT, "fi_fabric", "FABRIC_1.1") && dlerror());
                 MUST(dlsym(RTLD_DEFAULT, "strlen") && dlsym(program, "dlvsym") && !dlerror());
                 MUST(handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * app_gpu [BODY]: one rank with a CUDA stream, on the stand-in driver and NCCL (or on real ones: it uses nothing else).
- *      calls     64 calls, 16 groups, 8 calls on the default stream, 4 captured into a graph that is launched twice
- *      ranks     64 calls on each of two ranks, a thread each
- *      how       the same, half of the calls with a config that says how
- *      devices   64 groups of one call on each of two ranks, by one thread
- *      cancel    a thread that has made 20 calls is cancelled where it waits
- *      reset     20 calls, then the context goes as with cudaDeviceReset(), and 20 calls in the one that comes after it
+ * app_gpu [BODY]: one rank with a CUDA stream, on the stand-in driver and NCCL (or on real ones: it
+ * uses nothing else). calls     64 calls, 16 groups, 8 calls on the default stream, 4 captured into
+ * a graph that is launched twice ranks     64 calls on each of two ranks, a thread each how the
+ * same, half of the calls with a config that says how devices   64 groups of one call on each of
+ * two ranks, by one thread cancel    a thread that has made 20 calls is cancelled where it waits
+ *      reset     20 calls, then the context goes as with cudaDeviceReset(), and 20 calls in the one
+ *                that comes after it
  *      pending   ends while the GPU is still busy
  *      kill MS   is killed then, so many milliseconds later
  */
@@ -40,12 +40,15 @@ static ncclComm_t comm;
 static void all_reduce(int times, CUstream on)
 {
         for (int i = 0; i < times; i++)
-                MUST(ncclAllReduce((void *)a, (void *)b, COUNT, ncclFloat, ncclSum, comm, (void *)on));
+                MUST(ncclAllReduce((void *)a, (void *)b, COUNT, ncclFloat, ncclSum, comm,
+                                   (void *)on));
 }
 
 static void nap(void *ms)
 {
-        nanosleep(&(struct timespec){.tv_sec = (intptr_t)ms / 1000, .tv_nsec = (intptr_t)ms % 1000 * 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_sec = (intptr_t)ms / 1000,
+                                     .tv_nsec = (intptr_t)ms % 1000 * 1000000},
+                  NULL);
 }
 
 static _Atomic bool waits; /* the thread has done what it does */
@@ -128,7 +131,8 @@ static void *one_rank(void *rank)
         if (gpu_is_late_ms)
                 MUST(cuLaunchHostFunc(s, nap, (void *)(intptr_t)gpu_is_late_ms));
         for (int i = 0; i < 64; i++)
-                MUST(ncclAllReduce((void *)from, (void *)to, 1024, ncclFloat, ncclSum, c, (void *)s));
+                MUST(ncclAllReduce((void *)from, (void *)to, 1024, ncclFloat, ncclSum, c,
+                                   (void *)s));
         MUST(cuStreamSynchronize(s));
         MUST(ncclCommDestroy(c));
         return NULL;
@@ -171,14 +175,15 @@ static void devices(bool how)
                         MUST(cuCtxSetCurrent(of[i]));
                         config.algSelection = asked[k % 4];
                         config.maxCTAs = k % 4 ? 1 : INT_MIN;
-                        MUST(ncclAllReduceConfig((void *)data[i], (void *)data[i], 1024, ncclFloat, ncclSum, c[i],
-                                                 (void *)s[i], how ? &config : NULL));
+                        MUST(ncclAllReduceConfig((void *)data[i], (void *)data[i], 1024, ncclFloat,
+                                                 ncclSum, c[i], (void *)s[i],
+                                                 how ? &config : NULL));
                 }
                 MUST(ncclGroupEnd());
         }
         config.algSelection = "SYMK_LL";
-        MUST(how && ncclAllReduceConfig((void *)data[0], (void *)data[0], 1024, ncclFloat, ncclSum, c[0], (void *)s[0],
-                                        &config) != ncclInvalidArgument);
+        MUST(how && ncclAllReduceConfig((void *)data[0], (void *)data[0], 1024, ncclFloat, ncclSum,
+                                        c[0], (void *)s[0], &config) != ncclInvalidArgument);
         for (int i = 0; i < 2; i++)
                 MUST(cuStreamSynchronize(s[i]));
         for (int i = 0; i < 2; i++)
@@ -217,7 +222,8 @@ int main(int argc, char **argv)
                 for (int i = 0; i < 2; i++) {
                         all_reduce(20, stream);
                         MUST(cuStreamSynchronize(stream));
-                        usleep(i ? 0 : 200000); /* so that slots are free again, with their events */
+                        usleep(i ? 0
+                                 : 200000); /* so that slots are free again, with their events */
                         MUST(ncclCommDestroy(comm));
                         if (i)
                                 break;

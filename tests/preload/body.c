@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the test programs do, by name. Compiled into a program that is linked to NCCL, and into a plugin that is opened
- * with dlopen. It knows nothing of capo and checks that NCCL's answers reach it unchanged.
+ * What the test programs do, by name. Compiled into a program that is linked to NCCL, and into a
+ * plugin that is opened with dlopen. It knows nothing of capo and checks that NCCL's answers reach
+ * it unchanged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -165,7 +166,10 @@ static void comms(int arg)
 #if FAKE_CODE >= 22807
         ncclComm_t all[4], comm, child, none = (ncclComm_t)1, shrunk, slow;
         ncclUniqueId ids[2];
-        ncclConfig_t config = {.size = sizeof config, .magic = CAPO_NCCL_CONFIG_MAGIC, .version = 22700, .blocking = 1};
+        ncclConfig_t config = {.size = sizeof config,
+                               .magic = CAPO_NCCL_CONFIG_MAGIC,
+                               .version = 22700,
+                               .blocking = 1};
         ncclResult_t state = ncclInProgress;
         int out[1] = {1};
 
@@ -176,7 +180,9 @@ static void comms(int arg)
                 all_reduce(all[i], 1);
         config.commName = "tensor parallel";
         MUST(ncclCommInitRankConfig(&comm, 8, ids[0], 5, &config) == 0);
-        config.size = offsetof(ncclConfig_t, commName); /* an older program: what lies behind is not ours to read */
+        config.size =
+                offsetof(ncclConfig_t,
+                         commName); /* an older program: what lies behind is not ours to read */
         config.commName = (const char *)1;
         MUST(ncclCommInitRankScalable(&child, 8, 5, 2, ids, &config) == 0);
         all_reduce(child, 1);
@@ -186,7 +192,8 @@ static void comms(int arg)
         MUST(ncclCommSplit(comm, 3, 0, &child, NULL) == 0);
         MUST(ncclCommShrink(comm, out, 1, &shrunk, NULL, 0) == 0);
         all_reduce(shrunk, 1);
-        config = (ncclConfig_t){.size = sizeof config, .magic = CAPO_NCCL_CONFIG_MAGIC, .blocking = 0};
+        config = (ncclConfig_t){
+                .size = sizeof config, .magic = CAPO_NCCL_CONFIG_MAGIC, .blocking = 0};
         MUST(ncclCommInitRankConfig(&slow, 16, ids[1], 15, &config) == ncclInProgress);
         while (state == ncclInProgress)
                 MUST(ncclCommGetAsyncError(slow, &state) == 0);
@@ -349,17 +356,19 @@ static void full_disk(int n)
         MUST((int)fake_count("ncclAllReduce") == n + 1);
 }
 
-/* The folder of the log goes when there is one: on a busy machine it may take a while to be made. */
+/* The folder of the log goes when there is one: on a busy machine it may take a while to be made.
+ */
 static void vanish(int n)
 {
         ncclComm_t comm = comm_new(2, 0);
         char command[4096];
 
         all_reduce(comm, n);
-        snprintf(command, sizeof command,
-                 "cd '%s' 2>/dev/null && for i in $(seq 600); do ls *.capo >/dev/null 2>&1 && break; sleep 0.1; done; "
-                 "rm -rf '%s'",
-                 getenv("CAPO_DIR"), getenv("CAPO_DIR"));
+        snprintf(
+                command, sizeof command,
+                "cd '%s' 2>/dev/null && for i in $(seq 600); do ls *.capo >/dev/null 2>&1 && break; sleep 0.1; done; "
+                "rm -rf '%s'",
+                getenv("CAPO_DIR"), getenv("CAPO_DIR"));
         MUST(system(command) == 0);
         all_reduce(comm, n);
 }
@@ -426,7 +435,8 @@ static void calls_in_child(void)
         all_reduce(comm_new(2, 0), 3);
 }
 
-/* fork() with a handler that makes calls in the child, set before the recorder's own: it comes first. */
+/* fork() with a handler that makes calls in the child, set before the recorder's own: it comes
+ * first. */
 static void fork_handler(int arg)
 {
         ncclComm_t comm;
@@ -438,7 +448,8 @@ static void fork_handler(int arg)
         all_reduce(comm, 5);
         pid = fork();
         if (pid == 0) {
-                usleep(100000); /* the recorder's thread, if it is confused, has time to fall over it */
+                usleep(100000); /* the recorder's thread, if it is confused, has time to fall over
+                                   it */
                 calls_in_child();
                 exit(0);
         }
@@ -451,7 +462,8 @@ static int any_object(struct dl_phdr_info *info, size_t size, void *arg)
         return 1;
 }
 
-/* Children that ask the loader, as any that opens a library does, made while the recorder's thread asks it, too. */
+/* Children that ask the loader, as any that opens a library does, made while the recorder's thread
+ * asks it, too. */
 static void fork_loader(int n)
 {
         int status;
@@ -470,13 +482,15 @@ static void fork_loader(int n)
         }
 }
 
-/* The environment changes: before NCCL has been told to make a communicator (as NCCL's own files of settings do it), and afterwards. */
+/* The environment changes: before NCCL has been told to make a communicator (as NCCL's own files of
+ * settings do it), and afterwards. */
 static void environment(int arg)
 {
         ncclComm_t comm = NULL;
         ncclUniqueId id;
 
-        MUST(ncclGetUniqueId(&id) == 0 && ncclGroupStart() == 0 && ncclGroupEnd() == 0); /* the recorder has begun */
+        MUST(ncclGetUniqueId(&id) == 0 && ncclGroupStart() == 0 &&
+             ncclGroupEnd() == 0); /* the recorder has begun */
         MUST(setenv("NCCL_BEFORE", "1", 1) == 0);
         MUST(ncclCommInitRank(&comm, 2, id, 0) == 0);
         MUST(setenv("RANK", "9", 1) == 0 && setenv("NCCL_BEFORE", "2", 1) == 0);
@@ -493,7 +507,8 @@ static void *calls_slowly(void *comm)
         return NULL;
 }
 
-/* A child made by a bare clone(), whose thread ends without a call; then this thread and a new one make calls. */
+/* A child made by a bare clone(), whose thread ends without a call; then this thread and a new one
+ * make calls. */
 static void clone_exit(int arg)
 {
         ncclComm_t comm = comm_new(2, 0), other = comm_new(2, 0);
@@ -598,7 +613,8 @@ static void small_exit(int in_handler)
         pthread_join(t, NULL);
 }
 
-/* The folder of the log hangs, from the beginning or when there has been a log for a while. hung.c */
+/* The folder of the log hangs, from the beginning or when there has been a log for a while. hung.c
+ */
 extern atomic_int hung_now __attribute__((weak)), hung_writes __attribute__((weak));
 extern atomic_int hung_reads_now __attribute__((weak)), hung_reading __attribute__((weak));
 static void hung(int later)
@@ -625,8 +641,8 @@ static void *interrupts(void *thread)
         return NULL;
 }
 
-/* Ended by a signal's handler while this thread is in the middle of what the recorder's thread may wait for: it reads the file of
- * names, which does not come back. */
+/* Ended by a signal's handler while this thread is in the middle of what the recorder's thread may
+ * wait for: it reads the file of names, which does not come back. */
 static void locked_exit(int arg)
 {
         struct sigaction act = {.sa_handler = end_all};
@@ -634,7 +650,8 @@ static void locked_exit(int arg)
 
         if (!&hung_reads_now)
                 return; /* bare */
-        MUST(sigaction(SIGTERM, &act, NULL) == 0 && pthread_create(&t, NULL, interrupts, &self) == 0);
+        MUST(sigaction(SIGTERM, &act, NULL) == 0 &&
+             pthread_create(&t, NULL, interrupts, &self) == 0);
         comm_new(2, 0); /* recording has begun */
         hung_reads_now = 1;
         comm_new(2, 0);
@@ -642,8 +659,9 @@ static void locked_exit(int arg)
 }
 
 /*
- * A signal's handler that calls NCCL, at each instruction of a call: the first time before the first, the next before the
- * second, and so on until the call is over before that. The processor raises the signals (its trap flag).
+ * A signal's handler that calls NCCL, at each instruction of a call: the first time before the
+ * first, the next before the second, and so on until the call is over before that. The processor
+ * raises the signals (its trap flag).
  */
 static struct {
         ncclComm_t comm; /* the handler's */
@@ -699,7 +717,8 @@ static void stepped(int arg)
 }
 #endif
 
-/* From a function whose unwind table is wrong, as tables of assembly by hand are: the flags pass for who called it. */
+/* From a function whose unwind table is wrong, as tables of assembly by hand are: the flags pass
+ * for who called it. */
 #ifdef __x86_64__
 void astray_call(void (*function)(ncclComm_t, int), ncclComm_t comm, int times);
 __asm__(".text\n astray_call: .cfi_startproc\n pushfq\n sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n mov %rdi, %rax\n mov %rsi, %rdi\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled against an nccl.h: our types, numbers and prototypes are those of that release. Nothing here runs; that it
- * compiles is the test. Needs cuda_runtime.h beside nccl.h.
+ * Compiled against an nccl.h: our types, numbers and prototypes are those of that release. Nothing
+ * here runs; that it compiles is the test. Needs cuda_runtime.h beside nccl.h.
  */
 #define ncclResult_t           capo_ncclResult_t
 #define ncclComm_t             capo_ncclComm_t
@@ -71,10 +71,12 @@ SAME_NUMBER(ncclInternalError);
 SAME_NUMBER(ncclInvalidArgument);
 SAME_NUMBER(ncclInvalidUsage);
 SAME_NUMBER(ncclRemoteError);
-_Static_assert(ncclInt8 == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 && ncclInt64 == 4 &&
-                       ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 && ncclFloat64 == 8,
+_Static_assert(ncclInt8 == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 &&
+                       ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
+                       ncclFloat64 == 8,
                "types, as core/base/calls.c and capo_bytes() have them");
-_Static_assert(ncclSum == 0 && ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclAvg == 4, "operators");
+_Static_assert(ncclSum == 0 && ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclAvg == 4,
+               "operators");
 #if NCCL_VERSION_CODE >= 21403
 SAME_NUMBER(ncclInProgress);
 _Static_assert(offsetof(ncclConfig_t, blocking) == offsetof(capo_ncclConfig_t, blocking), "config");
@@ -83,13 +85,16 @@ _Static_assert(offsetof(ncclConfig_t, blocking) == offsetof(capo_ncclConfig_t, b
 _Static_assert(ncclBfloat16 == 9 && ncclFloat8e4m3 == 10 && ncclFloat8e5m2 == 11, "types of 2.24");
 #endif
 #if NCCL_VERSION_CODE >= 22703
-_Static_assert(offsetof(ncclConfig_t, commName) == offsetof(capo_ncclConfig_t, commName), "config of 2.27");
+_Static_assert(offsetof(ncclConfig_t, commName) == offsetof(capo_ncclConfig_t, commName),
+               "config of 2.27");
 SAME_SIZE(ncclWindow_t);
 #endif
 
 #if NCCL_VERSION_CODE >= 23102
-#define SAME_PLACE(field) \
-        _Static_assert(offsetof(ncclCollConfig_t, field) == offsetof(capo_ncclCollConfig_t, field), #field)
+#define SAME_PLACE(field)                                              \
+        _Static_assert(offsetof(ncclCollConfig_t, field) ==            \
+                               offsetof(capo_ncclCollConfig_t, field), \
+                       #field)
 SAME_PLACE(size);
 SAME_PLACE(magic);
 SAME_PLACE(minCTAs);
@@ -107,7 +112,8 @@ SAME_PLACE(launchCompletionEvent);
 #endif
 
 /* Each row's prototype is nccl.h's, with nccl.h's own types. */
-#if NCCL_VERSION_CODE == 23004 /* handed ncclParam* a pointer to its handle: another type, the same register */
+#if NCCL_VERSION_CODE == \
+        23004 /* handed ncclParam* a pointer to its handle: another type, the same register */
 #define CAPO_NCCL_CODE 23003
 #else
 #define CAPO_NCCL_CODE NCCL_VERSION_CODE

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libnccl.so.2 for tests of the preload library: it moves nothing, but it answers as NCCL does where that matters to
- * whoever sits in front of it, and it remembers what it was asked. FAKE_CODE is the release it plays
- * (NCCL_VERSION_CODE): younger functions are not there. Like NCCL (facts: nm and PLT of libnccl 2.28.9, sources of
- * older ones) it calls its own public names: ncclBcast -> ncclBroadcast, ncclCommInitAll -> ncclGetUniqueId, and up
- * to 2.23 ncclSend and ncclRecv
+ * A libnccl.so.2 for tests of the preload library: it moves nothing, but it answers as NCCL does
+ * where that matters to whoever sits in front of it, and it remembers what it was asked. FAKE_CODE
+ * is the release it plays (NCCL_VERSION_CODE): younger functions are not there. Like NCCL (facts:
+ * nm and PLT of libnccl 2.28.9, sources of older ones) it calls its own public names: ncclBcast ->
+ * ncclBroadcast, ncclCommInitAll -> ncclGetUniqueId, and up to 2.23 ncclSend and ncclRecv
  * -> ncclGroupStart/End.
  */
 #include <errno.h>
@@ -19,7 +19,8 @@
 
 struct ncclComm {
         int n_ranks, rank, device;
-        _Atomic int asked; /* ncclCommGetAsyncError: a non-blocking one is ready at the third time */
+        _Atomic int
+                asked; /* ncclCommGetAsyncError: a non-blocking one is ready at the third time */
         int nonblocking;
 };
 
@@ -63,7 +64,8 @@ EXPORT unsigned fake_count(const char *name)
 /* A program may define this: what NCCL would do itself, on the caller's thread, in a collective. */
 extern void fake_in_call(size_t count) __attribute__((weak, visibility("default")));
 
-/* The default body of a collective: counts, keeps errno or breaks it when asked to fail (count 57005 + result). */
+/* The default body of a collective: counts, keeps errno or breaks it when asked to fail (count
+ * 57005 + result). */
 static ncclResult_t collective(int i, size_t count)
 {
         COUNT(i);
@@ -96,10 +98,10 @@ static ncclResult_t collective(int i, size_t count)
         }
 
 #ifdef FAKE_QUIET /* ncclAllReduce by a name that nobody wraps */
-EXPORT ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                     ncclComm_t comm, cudaStream_t stream);
-ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                              ncclComm_t comm, cudaStream_t stream)
+EXPORT ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type,
+                                     ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type,
+                              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
         return collective(I_ncclAllReduce, count);
 }
@@ -224,15 +226,23 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *v)
 }
 
 COLLECTIVE(ncclReduce,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, int root, ncclComm_t c, cudaStream_t st),
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, int root,
+            ncclComm_t c, cudaStream_t st),
            n)
-COLLECTIVE(ncclBroadcast, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st),
+COLLECTIVE(ncclBroadcast,
+           (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c,
+            cudaStream_t st),
            n)
 COLLECTIVE(ncclAllReduce,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st), n)
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
+            cudaStream_t st),
+           n)
 COLLECTIVE(ncclReduceScatter,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st), n)
-COLLECTIVE(ncclAllGather, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
+            cudaStream_t st),
+           n)
+COLLECTIVE(ncclAllGather,
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
 
 ncclResult_t ncclBcast(void *b, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st)
 {
@@ -252,7 +262,8 @@ static ncclResult_t p2p(int i, size_t n)
         return r;
 }
 
-ncclResult_t ncclSend(const void *s, size_t n, ncclDataType_t t, int peer, ncclComm_t c, cudaStream_t st)
+ncclResult_t ncclSend(const void *s, size_t n, ncclDataType_t t, int peer, ncclComm_t c,
+                      cudaStream_t st)
 {
         return p2p(I_ncclSend, n);
 }
@@ -291,8 +302,8 @@ ncclResult_t ncclGroupEnd(void)
         return group_end();
 }
 
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t t, ncclScalarResidence_t r,
-                                      ncclComm_t c)
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t t,
+                                      ncclScalarResidence_t r, ncclComm_t c)
 {
         COUNT(I_ncclRedOpCreatePreMulSum);
         *op = 5;
@@ -301,7 +312,8 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
 SIMPLE(ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t c))
 
 #if FAKE_CODE >= 21403
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
 {
         COUNT(I_ncclCommInitRankConfig);
         return make(comm, n_ranks, rank, config && config->blocking == 0);
@@ -309,7 +321,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId 
 SIMPLE(ncclCommFinalize, (ncclComm_t c))
 #endif
 #if FAKE_CODE >= 21801
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child,
+                           ncclConfig_t *config)
 {
         COUNT(I_ncclCommSplit);
         if (color < 0) {
@@ -344,8 +357,8 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 }
 #endif
 #if FAKE_CODE >= 22304
-ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks, int rank, int n, ncclUniqueId *ids,
-                                      ncclConfig_t *config)
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks, int rank, int n,
+                                      ncclUniqueId *ids, ncclConfig_t *config)
 {
         COUNT(I_ncclCommInitRankScalable);
         return make(comm, n_ranks, rank, 0);
@@ -358,7 +371,8 @@ void ncclResetDebugInit(void)
 }
 #endif
 #if FAKE_CODE >= 22703
-ncclResult_t ncclCommShrink(ncclComm_t comm, int *out, int n, ncclComm_t *child, ncclConfig_t *config, int flags)
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *out, int n, ncclComm_t *child,
+                            ncclConfig_t *config, int flags)
 {
         COUNT(I_ncclCommShrink);
         return make(child, comm->n_ranks - n, 0, 0);
@@ -367,9 +381,15 @@ SIMPLE(ncclCommWindowRegister, (ncclComm_t c, void *b, size_t n, ncclWindow_t *w
 SIMPLE(ncclCommWindowDeregister, (ncclComm_t c, ncclWindow_t w))
 #endif
 #if FAKE_CODE >= 22803
-COLLECTIVE(ncclAlltoAll, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
-COLLECTIVE(ncclGather, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st), n)
-COLLECTIVE(ncclScatter, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st),
+COLLECTIVE(ncclAlltoAll,
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
+COLLECTIVE(ncclGather,
+           (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c,
+            cudaStream_t st),
+           n)
+COLLECTIVE(ncclScatter,
+           (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c,
+            cudaStream_t st),
            n)
 #endif
 #if FAKE_CODE >= 22807
@@ -377,16 +397,16 @@ SIMPLE(ncclCommRevoke, (ncclComm_t c, int flags))
 #endif
 #if FAKE_CODE >= 22902
 SIMPLE(ncclCommGetUniqueId, (ncclComm_t c, ncclUniqueId *id))
-ncclResult_t ncclCommGrow(ncclComm_t comm, int n, const ncclUniqueId *id, int rank, ncclComm_t *child,
-                          ncclConfig_t *config)
+ncclResult_t ncclCommGrow(ncclComm_t comm, int n, const ncclUniqueId *id, int rank,
+                          ncclComm_t *child, ncclConfig_t *config)
 {
         COUNT(I_ncclCommGrow);
         return make(child, n, comm ? comm->rank : rank, 0);
 }
 SIMPLE(ncclWinGetUserPtr, (ncclComm_t c, ncclWindow_t w, void **p))
 COLLECTIVE(ncclPutSignal,
-           (const void *b, size_t n, ncclDataType_t t, int peer, ncclWindow_t w, size_t off, int sig, int ctx,
-            unsigned flags, ncclComm_t c, cudaStream_t st),
+           (const void *b, size_t n, ncclDataType_t t, int peer, ncclWindow_t w, size_t off,
+            int sig, int ctx, unsigned flags, ncclComm_t c, cudaStream_t st),
            n)
 SIMPLE(ncclSignal, (int peer, int sig, int ctx, unsigned flags, ncclComm_t c, cudaStream_t st))
 SIMPLE(ncclWaitSignal, (int n, ncclWaitSignalDesc_t *d, ncclComm_t c, cudaStream_t st))
@@ -416,7 +436,8 @@ void ncclParamDumpAll(void)
 }
 #endif
 #if FAKE_CODE >= 23102
-/* As NCCL does: the plain call by its public name, but told how; a program asks for the config that came. */
+/* As NCCL does: the plain call by its public name, but told how; a program asks for the config that
+ * came. */
 EXPORT const ncclCollConfig_t *fake_config(void);
 static const ncclCollConfig_t *last_config;
 const ncclCollConfig_t *fake_config(void)
@@ -432,25 +453,34 @@ const ncclCollConfig_t *fake_config(void)
         }
 #define HOW const ncclCollConfig_t *config
 CONFIG(ncclAllReduce,
-       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st, HOW),
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
+        cudaStream_t st, HOW),
        (s, r, n, t, o, c, st))
 CONFIG(ncclBroadcast,
-       (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st, HOW),
+       (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st,
+        HOW),
        (s, r, n, t, root, c, st))
 CONFIG(ncclReduce,
-       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, int root, ncclComm_t c, cudaStream_t st,
-        HOW),
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, int root, ncclComm_t c,
+        cudaStream_t st, HOW),
        (s, r, n, t, o, root, c, st))
-CONFIG(ncclAllGather, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st, HOW),
+CONFIG(ncclAllGather,
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st, HOW),
        (s, r, n, t, c, st))
 CONFIG(ncclReduceScatter,
-       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st, HOW),
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
+        cudaStream_t st, HOW),
        (s, r, n, t, o, c, st))
-CONFIG(ncclAlltoAll, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st, HOW),
+CONFIG(ncclAlltoAll,
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st, HOW),
        (s, r, n, t, c, st))
-CONFIG(ncclGather, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st, HOW),
+CONFIG(ncclGather,
+       (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st,
+        HOW),
        (s, r, n, t, root, c, st))
-CONFIG(ncclScatter, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st, HOW),
+CONFIG(ncclScatter,
+       (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st,
+        HOW),
        (s, r, n, t, root, c, st))
 #endif
 #if FAKE_CODE >= 23203

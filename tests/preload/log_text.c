@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log_text LOG...: logs as lines a shell test can grep, without times. With --recover DIR: first bring the segments of
- * dead processes in DIR into their logs (prints how many records each had).
+ * log_text LOG...: logs as lines a shell test can grep, without times. With --recover DIR: first
+ * bring the segments of dead processes in DIR into their logs (prints how many records each had).
  *
- *      info KEY VALUE | comm ID RANK/RANKS parent=ID color=N uid=HEX flags=N name=NAME | site ID COUNT FRAME;FRAME...
- *      cell CALL comm=ID bytes=N count=N result=N flags=N host=N gpu=N | call CALL comm=ID bytes=N seq=N ... | end ...
+ *      info KEY VALUE | comm ID RANK/RANKS parent=ID color=N uid=HEX flags=N name=NAME | site ID
+ * COUNT FRAME;FRAME... cell CALL comm=ID bytes=N count=N result=N flags=N host=N gpu=N | call CALL
+ * comm=ID bytes=N seq=N ... | end ...
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,9 @@ static void call(const struct capo_record *r)
 {
         printf("call %s comm=%u bytes=%llu seq=%u group=%u peer=%d type=%u op=%u result=%d clock=%s flags=%u rule=%u "
                "ran=%02x/%u thread=%u gpu=%d order=%d\n",
-               capo_call_name(r->call), r->comm, (unsigned long long)r->bytes, r->seq, r->group, r->peer, r->type,
-               r->op, r->result, capo_clock_name(r->clock), r->flags, r->rule, r->algo_proto, r->channels, r->thread,
-               r->gpu_ns > 0, r->t_end >= r->t_begin);
+               capo_call_name(r->call), r->comm, (unsigned long long)r->bytes, r->seq, r->group,
+               r->peer, r->type, r->op, r->result, capo_clock_name(r->clock), r->flags, r->rule,
+               r->algo_proto, r->channels, r->thread, r->gpu_ns > 0, r->t_end >= r->t_begin);
 }
 
 static void info(const struct capo_log_frame *f)
@@ -40,8 +41,8 @@ static void info(const struct capo_log_frame *f)
         size_t at = 0;
 
         while (capo_info_next(f, &at, &line))
-                printf("info %.*s%s %.*s\n", (int)line.n_key, line.key, line.more ? "+" : "", (int)line.n_value,
-                       line.value);
+                printf("info %.*s%s %.*s\n", (int)line.n_key, line.key, line.more ? "+" : "",
+                       (int)line.n_value, line.value);
 }
 
 static void block(const struct capo_log_frame *f)
@@ -84,11 +85,14 @@ static int show(const char *path)
                 switch (f.type) {
                 case CAPO_FRAME_INFO: info(&f); break;
                 case CAPO_FRAME_FABRIC:
-                case CAPO_FRAME_RULES: printf("text %u %.*s", f.type, (int)f.size, (const char *)f.payload); break;
+                case CAPO_FRAME_RULES:
+                        printf("text %u %.*s", f.type, (int)f.size, (const char *)f.payload);
+                        break;
                 case CAPO_FRAME_COMM:
                         if (capo_log_comm(&f, &comm, &text) == 0) {
                                 comms[comm.id] = comm;
-                                snprintf(comm_names[comm.id], sizeof *comm_names, "%.*s", comm.name_size, text);
+                                snprintf(comm_names[comm.id], sizeof *comm_names, "%.*s",
+                                         comm.name_size, text);
                         }
                         break;
                 case CAPO_FRAME_SITE:
@@ -126,11 +130,13 @@ static int show(const char *path)
                 if (c->id)
                         printf("comm %u %d/%d parent=%u color=%d uid=%016llx flags=%u device=%d nodes=%d hash=%llx "
                                "dead=%d library=%u name=%s\n",
-                               c->id, c->rank, c->n_ranks, c->parent, c->color, (unsigned long long)c->uid, c->flags,
-                               c->device, c->n_nodes, (unsigned long long)c->comm_hash, c->t_death > 0, c->library,
+                               c->id, c->rank, c->n_ranks, c->parent, c->color,
+                               (unsigned long long)c->uid, c->flags, c->device, c->n_nodes,
+                               (unsigned long long)c->comm_hash, c->t_death > 0, c->library,
                                comm_names[i]);
                 if (site_counts[i])
-                        printf("site %u %llu %s\n", i, (unsigned long long)site_counts[i], sites[i]);
+                        printf("site %u %llu %s\n", i, (unsigned long long)site_counts[i],
+                               sites[i]);
         }
         for (unsigned i = 0; i < 65536; i++) {
                 const struct capo_log_cell *c = &cells[i].cell;
@@ -138,13 +144,15 @@ static int show(const char *path)
                 if (c->count)
                         printf("cell %s comm=%u bytes=%llu count=%llu result=%d flags=%u host=%llu gpu=%llu\n",
                                capo_call_name(c->call), c->comm, (unsigned long long)c->bytes,
-                               (unsigned long long)c->count, c->result, c->flags, (unsigned long long)cells[i].host,
-                               (unsigned long long)cells[i].gpu);
+                               (unsigned long long)c->count, c->result, c->flags,
+                               (unsigned long long)cells[i].host, (unsigned long long)cells[i].gpu);
         }
         printf("end calls=%llu dropped=%llu gpu_dropped=%llu lost=%llu clean=%u threads=%u cost=%s\n",
-               (unsigned long long)end.calls, (unsigned long long)end.dropped, (unsigned long long)end.gpu_dropped,
-               (unsigned long long)end.bytes_lost, end.clean, end.threads, end.cost_ns > 0 ? "measured" : "none");
-        printf("health damages=%llu cut=%llu\n", (unsigned long long)capo_log_health(log)->n_damages,
+               (unsigned long long)end.calls, (unsigned long long)end.dropped,
+               (unsigned long long)end.gpu_dropped, (unsigned long long)end.bytes_lost, end.clean,
+               end.threads, end.cost_ns > 0 ? "measured" : "none");
+        printf("health damages=%llu cut=%llu\n",
+               (unsigned long long)capo_log_health(log)->n_damages,
                (unsigned long long)capo_log_health(log)->cut_bytes);
         capo_log_close(log);
         return 0;
@@ -158,8 +166,8 @@ static int take(const struct capo_segment_info *info, void *cookie)
         if (r < 0)
                 printf("recover failed: %s: %s\n", info->path, strerror(-r));
         else
-                printf("recovered %llu records of %d into %s\n", (unsigned long long)info->records, info->pid,
-                       got.log_path);
+                printf("recovered %llu records of %d into %s\n", (unsigned long long)info->records,
+                       info->pid, got.log_path);
         return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process with very many libraries: preloaded beside the recorder, a look of its thread at them takes 30 ms more, with the loader's lock. */
+/* A process with very many libraries: preloaded beside the recorder, a look of its thread at them
+ * takes 30 ms more, with the loader's lock. */
 #include <link.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -23,11 +24,12 @@ static int slowly(struct dl_phdr_info *info, size_t size, void *arg)
         return l->each(info, size, l->arg);
 }
 
-__attribute__((visibility("default"))) int dl_iterate_phdr(int (*each)(struct dl_phdr_info *info, size_t size,
-                                                                       void *arg),
+__attribute__((visibility("default"))) int dl_iterate_phdr(int (*each)(struct dl_phdr_info *info,
+                                                                       size_t size, void *arg),
                                                            void *arg)
 {
-        __typeof__(dl_iterate_phdr) *real = (__typeof__(real))(size_t)dlsym(RTLD_NEXT, "dl_iterate_phdr");
+        __typeof__(dl_iterate_phdr) *real =
+                (__typeof__(real))(size_t)dlsym(RTLD_NEXT, "dl_iterate_phdr");
 
         return real(slowly, &(struct look){each, arg, 0});
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that Python programs load: capo_py_line() for py_lines.py, and a thread's long call into C for daemon.py. */
+/* A library that Python programs load: capo_py_line() for py_lines.py, and a thread's long call
+ * into C for daemon.py. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +11,8 @@
 int py_line(const void *code, int at);
 extern volatile int going;
 volatile int going;
-typedef int (*all_reduce_fn)(const void *from, void *to, size_t count, int type, int op, void *comm, void *stream);
+typedef int (*all_reduce_fn)(const void *from, void *to, size_t count, int type, int op, void *comm,
+                             void *stream);
 void calls_until_the_end(all_reduce_fn all_reduce, void *comm);
 void ends_late(void);
 
@@ -25,7 +27,9 @@ int py_line(const void *code, int at)
 
         if (!capo_py_find())
                 return -1;
-        return code && capo_py_code(&capo_py.it, (uintptr_t)code, &c) ? capo_py_line(&capo_py.it, &c, at) : 0;
+        return code && capo_py_code(&capo_py.it, (uintptr_t)code, &c)
+                       ? capo_py_line(&capo_py.it, &c, at)
+                       : 0;
 }
 
 void calls_until_the_end(all_reduce_fn all_reduce, void *comm)

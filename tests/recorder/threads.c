@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recorder linked into a program of its own, so that a sanitizer sees all of it: many threads make, use and destroy
- * communicators, call, open groups, end and are followed by others, while the drain empties their rings, and while a
- * plugin (this file) speaks through the seam. Prints what the log must have counted.
+ * The recorder linked into a program of its own, so that a sanitizer sees all of it: many threads
+ * make, use and destroy communicators, call, open groups, end and are followed by others, while the
+ * drain empties their rings, and while a plugin (this file) speaks through the seam. Prints what
+ * the log must have counted.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -71,7 +72,8 @@ static void *worker(void *arg)
                         MUST(ncclGroupStart() == 0);
                         MUST(ncclAllReduce(a, b, 3, 7, 0, comm, NULL) == 0);
                         MUST(ncclAllGather(a, b, 3, 7, comm, NULL) == 0);
-                        MUST(capo_seam->current(hash, &now) && now.comm_uid && now.seq == 200 + 2 * (uint32_t)(i + 1));
+                        MUST(capo_seam->current(hash, &now) && now.comm_uid &&
+                             now.seq == 200 + 2 * (uint32_t)(i + 1));
                         capo_seam->decided(7);
                         capo_seam->ran(&(struct capo_seam_ran){.comm_hash = hash,
                                                                .count = 12,

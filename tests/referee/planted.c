@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * planted: a job that does what it is told and writes down what it did (../jobs/truth.h), so that a page about it can be
- * held against the truth. Every process runs the same steps:
+ * planted: a job that does what it is told and writes down what it did (../jobs/truth.h), so that a
+ * page about it can be held against the truth. Every process runs the same steps:
  *
- *      gpus:2                   first: every process has two GPUs, each a rank; their calls are made in one group
+ *      gpus:2                   first: every process has two GPUs, each a rank; their calls are
+ *                               made in one group
  *      allreduce:8K:50          so many calls, the stream synchronised after each
  *      allreduce:8K:50:async    all enqueued at once, synchronised after the last
- *      late:2:20                from here on process 2 comes 20 ms late to every call (late:-1:0 ends it)
+ *      late:2:20                from here on process 2 comes 20 ms late to every call (late:-1:0
+ *                               ends it)
  *      sleep:2:3000             process 2 sleeps once; -1 is all of them
  *      work:30                  every process computes for 30 ms on the host
  *      even:allgather:64K:20    the same in a communicator of the even ranks
- *      twin:allreduce:64K:20    the same in a second communicator of all ranks, on a stream of its own
+ *      twin:allreduce:64K:20    the same in a second communicator of all ranks, on a stream of its
+ *                               own
  *      both:allreduce:64K:20    each call in the world, and in the twin while that one runs
  *      group:allreduce:8K:20    each call between ncclGroupStart and ncclGroupEnd
- *      bad:1                    process 1 makes a call with a data type that does not exist, and goes on
+ *      bad:1                    process 1 makes a call with a data type that does not exist, and
+ *                               goes on
  *      kill:2                   process 2 kills itself with SIGKILL; exit:2 leaves by _exit(3)
  *      stop:2:2000              process 2 is stopped (SIGSTOP) and continued by a child of its own
  */
@@ -58,7 +62,8 @@ static void synchronise(void)
         }
 }
 
-/* One call of @bytes (as the report counts them: the total over ranks for all-gather and reduce-scatter). */
+/* One call of @bytes (as the report counts them: the total over ranks for all-gather and
+ * reduce-scatter). */
 static void issue(const struct gpu *gpu, const char *name, uint64_t bytes, int in)
 {
         ncclComm_t comm = in == EVEN ? gpu->even : in == TWIN ? gpu->twin : gpu->job.comm;
@@ -89,7 +94,8 @@ static bool takes_part(const struct gpu *gpu, int in)
 /* One call in one communicator, by each GPU of this process that is in it. */
 static void call(const char *name, uint64_t bytes, int in, bool group)
 {
-        static const char *const names[] = {[WORLD] = "world", [EVEN] = "world/0", [TWIN] = "world/7"};
+        static const char *const names[] = {
+                [WORLD] = "world", [EVEN] = "world/0", [TWIN] = "world/7"};
 
         for (int g = 0; g < n_gpus; g++) {
                 struct gpu *gpu = &gpus[g];
@@ -118,7 +124,8 @@ static void call(const char *name, uint64_t bytes, int in, bool group)
 
 static const char *call_name(const char *word)
 {
-        static const char *const names[] = {"AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter"};
+        static const char *const names[] = {"AllReduce", "Broadcast", "Reduce", "AllGather",
+                                            "ReduceScatter"};
 
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
                 if (!strcasecmp(word, names[i]))
@@ -155,7 +162,8 @@ static void collective(const char *word, char *rest, int in, bool group)
         const char *name = call_name(word), *how;
         uint64_t bytes = size(strtok_r(NULL, ":", &rest));
         int times = atoi(strtok_r(NULL, ":", &rest));
-        bool async = in == (WORLD | TWIN) || ((how = strtok_r(NULL, ":", &rest)) && !strcmp(how, "async"));
+        bool async = in == (WORLD | TWIN) ||
+                     ((how = strtok_r(NULL, ":", &rest)) && !strcmp(how, "async"));
 
         if (in == EVEN && n_gpus == 1 && !gpus[0].even)
                 return;
@@ -201,8 +209,9 @@ static bool deed(const char *word, int who, double s)
                 if (mine)
                         stop_for(s);
         } else if (!strcmp(word, "bad")) {
-                if (mine && !ncclAllReduce((void *)gpus[0].from, (void *)gpus[0].into, 1, (ncclDataType_t)99, ncclSum,
-                                           gpus[0].job.comm, gpus[0].job.stream)) {
+                if (mine && !ncclAllReduce((void *)gpus[0].from, (void *)gpus[0].into, 1,
+                                           (ncclDataType_t)99, ncclSum, gpus[0].job.comm,
+                                           gpus[0].job.stream)) {
                         fprintf(stderr, "planted: a data type that does not exist was taken\n");
                         exit(2);
                 }
@@ -258,7 +267,8 @@ static void split(int color, bool only_even)
                 CU_CHECK(cuCtxSetCurrent(gpu->job.ctx));
                 if (!only_even)
                         CU_CHECK(cuStreamCreate(&gpu->second, CU_STREAM_NON_BLOCKING));
-                NCCL_CHECK(ncclCommSplit(gpu->job.comm, only_even && rank % 2 ? NCCL_SPLIT_NOCOLOR : color, rank,
+                NCCL_CHECK(ncclCommSplit(gpu->job.comm,
+                                         only_even && rank % 2 ? NCCL_SPLIT_NOCOLOR : color, rank,
                                          only_even ? &gpu->even : &gpu->twin, NULL));
         }
         if (n_gpus > 1)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled by abi_check.sh against the toolkit's cuda.h: our list of driver functions and our numbers agree with it. */
+/* Compiled by abi_check.sh against the toolkit's cuda.h: our list of driver functions and our
+ * numbers agree with it. */
 #define __CUDA_API_VERSION_INTERNAL /* all versions of a function, under their exported names */
 #include <cuda.h>
 

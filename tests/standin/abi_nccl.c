@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled by abi_check.sh against an installed nccl.h: our list of functions, our numbers and layouts agree with it.
+/* Compiled by abi_check.sh against an installed nccl.h: our list of functions, our numbers and
+ * layouts agree with it.
  */
 #include <stddef.h>
 #include <nccl.h>
@@ -12,8 +13,8 @@ typedef struct {
         int opCnt, peer, sigIdx, ctx;
 } ncclWaitSignalDesc_t;
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr);
-ncclResult_t ncclPutSignal(const void *, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned int,
-                           ncclComm_t, cudaStream_t);
+ncclResult_t ncclPutSignal(const void *, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int,
+                           int, unsigned int, ncclComm_t, cudaStream_t);
 ncclResult_t ncclSignal(int, int, int, unsigned int, ncclComm_t, cudaStream_t);
 ncclResult_t ncclWaitSignal(int, ncclWaitSignalDesc_t *, ncclComm_t, cudaStream_t);
 ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *);
@@ -29,7 +30,8 @@ ncclResult_t ncclAllReduceConfig(const void *, void *, size_t, ncclDataType_t, n
 ncclResult_t ncclBroadcastConfig(const void *, void *, size_t, ncclDataType_t, int, HOW);
 ncclResult_t ncclReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int, HOW);
 ncclResult_t ncclAllGatherConfig(const void *, void *, size_t, ncclDataType_t, HOW);
-ncclResult_t ncclReduceScatterConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, HOW);
+ncclResult_t ncclReduceScatterConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
+                                     HOW);
 ncclResult_t ncclAlltoAllConfig(const void *, void *, size_t, ncclDataType_t, HOW);
 ncclResult_t ncclGatherConfig(const void *, void *, size_t, ncclDataType_t, int, HOW);
 ncclResult_t ncclScatterConfig(const void *, void *, size_t, ncclDataType_t, int, HOW);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in NCCL beyond right results: errors, groups, children of communicators, non-blocking ones, abort while
- * a peer is missing, capture. One process; one thread holds all ranks, in groups, as nccl.h allows.
+ * The stand-in NCCL beyond right results: errors, groups, children of communicators, non-blocking
+ * ones, abort while a peer is missing, capture. One process; one thread holds all ranks, in groups,
+ * as nccl.h allows.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -53,20 +54,26 @@ static void errors(void)
         ncclUniqueId id;
         int twice[2] = {1, 1}, far[2] = {0, 77}, n;
 
-        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, NULL, streams[0]), ncclInvalidArgument);
+        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, NULL, streams[0]),
+                  ncclInvalidArgument);
         EXPECT(strstr(ncclGetLastError(NULL), "comm"));
-        EXPECT_IS(ncclAllReduce(NULL, buffer[0], 1, ncclFloat, ncclSum, comms[0], streams[0]), ncclInvalidArgument);
-        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclNumTypes, ncclSum, comms[0], streams[0]),
+        EXPECT_IS(ncclAllReduce(NULL, buffer[0], 1, ncclFloat, ncclSum, comms[0], streams[0]),
                   ncclInvalidArgument);
-        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, (ncclRedOp_t)17, comms[0], streams[0]),
+        EXPECT_IS(
+                ncclAllReduce(buffer[0], buffer[0], 1, ncclNumTypes, ncclSum, comms[0], streams[0]),
+                ncclInvalidArgument);
+        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, (ncclRedOp_t)17, comms[0],
+                                streams[0]),
                   ncclInvalidArgument);
-        EXPECT_IS(ncclBroadcast(buffer[0], buffer[0], 1, ncclFloat, N, comms[0], streams[0]), ncclInvalidArgument);
+        EXPECT_IS(ncclBroadcast(buffer[0], buffer[0], 1, ncclFloat, N, comms[0], streams[0]),
+                  ncclInvalidArgument);
         EXPECT_IS(ncclSend(buffer[0], 1, ncclFloat, -1, comms[0], streams[0]), ncclInvalidArgument);
         EXPECT_IS(ncclAllReduce(NULL, NULL, 0, ncclFloat, ncclSum, comms[0], streams[0]),
                   ncclSuccess); /* nothing to do */
         EXPECT_IS(ncclGroupEnd(), ncclInvalidUsage);
         ncclGroupStart(); /* an error inside is also the group's, and nothing of it runs */
-        EXPECT_IS(ncclReduce(buffer[0], NULL, 1, ncclFloat, ncclSum, 0, comms[0], streams[0]), ncclInvalidArgument);
+        EXPECT_IS(ncclReduce(buffer[0], NULL, 1, ncclFloat, ncclSum, 0, comms[0], streams[0]),
+                  ncclInvalidArgument);
         EXPECT_IS(ncclGroupEnd(), ncclInvalidArgument);
         EXPECT_IS(ncclGetUniqueId(&id), ncclSuccess);
         EXPECT_IS(ncclCommInitRank(&none, 2, id, 2), ncclInvalidArgument);
@@ -97,7 +104,8 @@ static void groups(void)
         sync_all(N);
         EXPECT(buffer[0][0] == 6 && buffer[2][999] == 6);
 
-        /* Several of different size and kind at once, some fused, with p2p among them; a second stream on one rank. */
+        /* Several of different size and kind at once, some fused, with p2p among them; a second
+         * stream on one rank. */
         fill(N, 4000);
         use(0);
         EXPECT_IS(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
@@ -105,15 +113,22 @@ static void groups(void)
         for (int i = 0; i < N; i++) {
                 float *b = buffer[i];
 
-                EXPECT_IS(ncclAllReduce(b, b, 700, ncclFloat, ncclSum, comms[i], streams[i]), ncclSuccess);
-                EXPECT_IS(ncclAllReduce(b + 700, b + 700, 10, ncclFloat, ncclSum, comms[i], i ? streams[i] : other),
+                EXPECT_IS(ncclAllReduce(b, b, 700, ncclFloat, ncclSum, comms[i], streams[i]),
                           ncclSuccess);
-                EXPECT_IS(ncclAllReduce(b + 710, b + 710, 20, ncclFloat, ncclMax, comms[i], streams[i]), ncclSuccess);
-                EXPECT_IS(ncclBroadcast(b + 1000, b + 1000, 5, ncclFloat, 2, comms[i], streams[i]), ncclSuccess);
+                EXPECT_IS(ncclAllReduce(b + 700, b + 700, 10, ncclFloat, ncclSum, comms[i],
+                                        i ? streams[i] : other),
+                          ncclSuccess);
+                EXPECT_IS(ncclAllReduce(b + 710, b + 710, 20, ncclFloat, ncclMax, comms[i],
+                                        streams[i]),
+                          ncclSuccess);
+                EXPECT_IS(ncclBroadcast(b + 1000, b + 1000, 5, ncclFloat, 2, comms[i], streams[i]),
+                          ncclSuccess);
                 EXPECT_IS(ncclSend(b + 2000, 100, ncclFloat, i, comms[i], streams[i]), ncclSuccess);
                 EXPECT_IS(ncclRecv(b + 2100, 100, ncclFloat, i, comms[i], streams[i]), ncclSuccess);
-                EXPECT_IS(ncclSend(b + 2000, 100, ncclFloat, (i + 1) % N, comms[i], streams[i]), ncclSuccess);
-                EXPECT_IS(ncclRecv(b + 2200, 100, ncclFloat, (i + 2) % N, comms[i], streams[i]), ncclSuccess);
+                EXPECT_IS(ncclSend(b + 2000, 100, ncclFloat, (i + 1) % N, comms[i], streams[i]),
+                          ncclSuccess);
+                EXPECT_IS(ncclRecv(b + 2200, 100, ncclFloat, (i + 2) % N, comms[i], streams[i]),
+                          ncclSuccess);
         }
         EXPECT_IS(ncclGroupEnd(), ncclSuccess);
         EXPECT_IS(cuStreamSynchronize(other), CUDA_SUCCESS);
@@ -142,7 +157,9 @@ static void children(void)
         /* Ranks 0 and 2 in reversed order; rank 1 in none. */
         ncclGroupStart();
         for (int i = 0; i < N; i++)
-                EXPECT_IS(ncclCommSplit(comms[i], i == 1 ? NCCL_SPLIT_NOCOLOR : 4, -i, &sub[i], NULL), ncclSuccess);
+                EXPECT_IS(
+                        ncclCommSplit(comms[i], i == 1 ? NCCL_SPLIT_NOCOLOR : 4, -i, &sub[i], NULL),
+                        ncclSuccess);
         EXPECT_IS(ncclGroupEnd(), ncclSuccess);
         EXPECT(sub[0] && !sub[1] && sub[2]);
         ncclCommUserRank(sub[2], &rank);
@@ -160,7 +177,9 @@ static void children(void)
 
         ncclGroupStart();
         for (int i = 0; i < N; i += 2)
-                EXPECT_IS(ncclCommShrink(comms[i], exclude, 1, &small[i], NULL, NCCL_SHRINK_DEFAULT), ncclSuccess);
+                EXPECT_IS(
+                        ncclCommShrink(comms[i], exclude, 1, &small[i], NULL, NCCL_SHRINK_DEFAULT),
+                        ncclSuccess);
         EXPECT_IS(ncclGroupEnd(), ncclSuccess);
         ncclCommUserRank(small[2], &rank);
         EXPECT(rank == 1);
@@ -218,7 +237,8 @@ static void non_blocking(void)
         EXPECT_IS(settle(pair[1]), ncclSuccess);
         fill(2, 50);
         for (int i = 0; i < 2; i++)
-                EXPECT_IS(ncclAllReduce(buffer[i], buffer[i], 50, ncclFloat, ncclSum, pair[i], streams[i]),
+                EXPECT_IS(ncclAllReduce(buffer[i], buffer[i], 50, ncclFloat, ncclSum, pair[i],
+                                        streams[i]),
                           ncclInProgress);
         for (int i = 0; i < 2; i++)
                 EXPECT_IS(settle(pair[i]), ncclSuccess);
@@ -235,7 +255,8 @@ static void non_blocking(void)
         use(0);
         EXPECT_IS(ncclGetUniqueId(&id), ncclSuccess);
         EXPECT_IS(ncclCommInitRankConfig(&lonely, 2, id, 0, &config), ncclInProgress);
-        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, lonely, streams[0]), ncclInvalidArgument);
+        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, lonely, streams[0]),
+                  ncclInvalidArgument);
         EXPECT_IS(ncclCommGetAsyncError(lonely, &r), ncclSuccess);
         EXPECT(r == ncclInProgress);
         EXPECT_IS(ncclCommAbort(lonely), ncclSuccess);
@@ -248,7 +269,8 @@ static void aborts(void)
 
         for (int revoke = 0; revoke < 2; revoke++) {
                 EXPECT_IS(ncclCommInitAll(pair, 2, NULL), ncclSuccess);
-                EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1000, ncclFloat, ncclSum, pair[0], streams[0]),
+                EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1000, ncclFloat, ncclSum, pair[0],
+                                        streams[0]),
                           ncclSuccess);
                 usleep(20000);
                 EXPECT_IS(cuStreamQuery(streams[0]),
@@ -257,7 +279,8 @@ static void aborts(void)
                         EXPECT_IS(ncclCommRevoke(pair[0], 0), ncclSuccess);
                         EXPECT_IS(ncclCommGetAsyncError(pair[0], &r), ncclSuccess);
                         EXPECT(r == ncclSuccess);
-                        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, pair[0], streams[0]),
+                        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum,
+                                                pair[0], streams[0]),
                                   ncclInvalidUsage);
                         EXPECT_IS(ncclCommDestroy(pair[0]), ncclSuccess);
                 } else {
@@ -281,8 +304,9 @@ static void aborts(void)
 }
 
 /*
- * The library's own limit (CAPO_STANDIN_TIMEOUT): who waited gets an error from its stream, and who comes after that an error
- * or the right sums. The limit of this run is so long that no busy machine meets it but here.
+ * The library's own limit (CAPO_STANDIN_TIMEOUT): who waited gets an error from its stream, and who
+ * comes after that an error or the right sums. The limit of this run is so long that no busy
+ * machine meets it but here.
  */
 static void late(void)
 {
@@ -292,12 +316,16 @@ static void late(void)
 
         EXPECT_IS(ncclCommInitAll(pair, 2, NULL), ncclSuccess);
         fill(2, 1000);
-        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1000, ncclFloat, ncclSum, pair[0], streams[0]), ncclSuccess);
+        EXPECT_IS(
+                ncclAllReduce(buffer[0], buffer[0], 1000, ncclFloat, ncclSum, pair[0], streams[0]),
+                ncclSuccess);
         EXPECT_IS(cuStreamSynchronize(streams[0]), CUDA_ERROR_LAUNCH_TIMEOUT);
         EXPECT_IS(cuStreamQuery(streams[0]), CUDA_ERROR_LAUNCH_TIMEOUT);
         EXPECT_IS(ncclCommGetAsyncError(pair[0], &r), ncclSuccess);
         EXPECT(r == ncclTimeout || r == ncclRemoteError);
-        EXPECT_IS(ncclAllReduce(buffer[1], buffer[1], 1000, ncclFloat, ncclSum, pair[1], streams[1]), ncclSuccess);
+        EXPECT_IS(
+                ncclAllReduce(buffer[1], buffer[1], 1000, ncclFloat, ncclSum, pair[1], streams[1]),
+                ncclSuccess);
         second = cuStreamSynchronize(streams[1]);
         EXPECT(second == CUDA_SUCCESS || second == CUDA_ERROR_LAUNCH_TIMEOUT);
         for (size_t k = 0; k < 1000 && second == CUDA_SUCCESS; k++)
@@ -314,7 +342,8 @@ static void graphs(void)
 
         fill(N, 64);
         for (int i = 0; i < N; i++)
-                EXPECT_IS(cuStreamBeginCapture(streams[i], CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+                EXPECT_IS(cuStreamBeginCapture(streams[i], CU_STREAM_CAPTURE_MODE_RELAXED),
+                          CUDA_SUCCESS);
         EXPECT_IS(all_reduce(comms, N, 64), ncclSuccess);
         for (int i = 0; i < N; i++) {
                 EXPECT_IS(cuStreamEndCapture(streams[i], &graph), CUDA_SUCCESS);
@@ -325,7 +354,8 @@ static void graphs(void)
         for (int turn = 0; turn < 2; turn++)
                 for (int i = 0; i < N; i++)
                         EXPECT_IS(cuGraphLaunch(exec[i], streams[i]), CUDA_SUCCESS);
-        EXPECT_IS(all_reduce(comms, N, 64), ncclSuccess); /* eager work in between counts its messages rightly */
+        EXPECT_IS(all_reduce(comms, N, 64),
+                  ncclSuccess); /* eager work in between counts its messages rightly */
         sync_all(N);
         EXPECT(buffer[0][0] == 54 && buffer[2][63] == 54); /* 6, 18, 54 */
         for (int i = 0; i < N; i++)
@@ -348,13 +378,16 @@ static void registrations(void)
                 EXPECT_IS(ncclCommWindowDeregister(comms[i], window), ncclSuccess);
         }
         EXPECT_IS(ncclMemFree(p), ncclSuccess);
-        EXPECT_IS(ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarHostImmediate, comms[0]), ncclSuccess);
+        EXPECT_IS(ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarHostImmediate, comms[0]),
+                  ncclSuccess);
         EXPECT(op >= ncclNumOps);
-        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclHalf, op, comms[0], streams[0]), ncclInvalidArgument);
+        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclHalf, op, comms[0], streams[0]),
+                  ncclInvalidArgument);
         EXPECT_IS(ncclRedOpDestroy(op, comms[0]), ncclSuccess);
         EXPECT_IS(ncclRedOpDestroy(op, comms[0]), ncclInvalidArgument);
         EXPECT_IS(ncclCommSuspend(comms[0], 1), ncclSuccess);
-        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, comms[0], streams[0]), ncclInvalidUsage);
+        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, comms[0], streams[0]),
+                  ncclInvalidUsage);
         EXPECT_IS(ncclCommResume(comms[0]), ncclSuccess);
         EXPECT_IS(ncclCommResume(comms[0]), ncclInvalidUsage);
 }
@@ -367,15 +400,17 @@ static void one_sided(void)
 
         fill(N, 100000);
         for (int i = 0; i < N; i++)
-                EXPECT_IS(ncclCommWindowRegister(comms[i], buffer[i], ROOM, &window[i], 0), ncclSuccess);
+                EXPECT_IS(ncclCommWindowRegister(comms[i], buffer[i], ROOM, &window[i], 0),
+                          ncclSuccess);
         EXPECT_IS(ncclWinGetUserPtr(comms[1], window[1], &p), ncclSuccess);
         EXPECT(p == buffer[1]);
         for (int i = 0; i < N; i++) {
-                ncclWaitSignalDesc_t waits[2] = {{1, (i + N - 1) % N, 0, 0}, {2, (i + N - 1) % N, 3, 0}};
+                ncclWaitSignalDesc_t waits[2] = {{1, (i + N - 1) % N, 0, 0},
+                                                 {2, (i + N - 1) % N, 3, 0}};
                 int next = (i + 1) % N;
 
-                EXPECT_IS(ncclPutSignal(buffer[i], 50000, ncclFloat, next, window[i], 100000 * sizeof(float), 0, 0, 0,
-                                        comms[i], streams[i]),
+                EXPECT_IS(ncclPutSignal(buffer[i], 50000, ncclFloat, next, window[i],
+                                        100000 * sizeof(float), 0, 0, 0, comms[i], streams[i]),
                           ncclSuccess);
                 EXPECT_IS(ncclSignal(next, 3, 0, 0, comms[i], streams[i]), ncclSuccess);
                 EXPECT_IS(ncclSignal(next, 3, 0, 0, comms[i], streams[i]), ncclSuccess);
@@ -383,7 +418,8 @@ static void one_sided(void)
         }
         sync_all(N);
         for (int i = 0; i < N; i++)
-                EXPECT(buffer[i][100000] == (float)((i + N - 1) % N + 1) && buffer[i][149999] == buffer[i][100000]);
+                EXPECT(buffer[i][100000] == (float)((i + N - 1) % N + 1) &&
+                       buffer[i][149999] == buffer[i][100000]);
         EXPECT_IS(all_reduce(comms, N, 100), ncclSuccess);
         sync_all(N);
         for (int i = 0; i < N; i++)
@@ -424,7 +460,8 @@ int main(int argc, char **argv)
         use(0);
         ncclGetUniqueId(&ids[0]);
         EXPECT_IS(ncclCommInitRankScalable(&alone, 1, 0, 1, ids, NULL), ncclSuccess);
-        EXPECT_IS(ncclAllGather(buffer[0], buffer[0] + 10, 10, ncclFloat, alone, streams[0]), ncclSuccess);
+        EXPECT_IS(ncclAllGather(buffer[0], buffer[0] + 10, 10, ncclFloat, alone, streams[0]),
+                  ncclSuccess);
         sync_all(1);
         EXPECT(buffer[0][10] == buffer[0][0]);
         EXPECT_IS(ncclCommFinalize(alone), ncclSuccess);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every collective x type x operator x algorithm x protocol x channels x odd count x in place, against a plain host
- * computation that shares no code with the stand-in: values are folded in double in the documented order
- * (docs/standin.md) and rounded to the type after each step.
+ * Every collective x type x operator x algorithm x protocol x channels x odd count x in place,
+ * against a plain host computation that shares no code with the stand-in: values are folded in
+ * double in the documented order (docs/standin.md) and rounded to the type after each step.
  *
  * usage: check_coll threads N | check_coll process     (the latter under tests/jobs/launch)
- * The program is its own tuner: it exports ncclTunerPlugin_v6, loaded by NCCL_TUNER_PLUGIN=STATIC_PLUGIN, and forces
- * what the test at hand wants; small chunks make small buffers go through the whole pipeline.
+ * The program is its own tuner: it exports ncclTunerPlugin_v6, loaded by
+ * NCCL_TUNER_PLUGIN=STATIC_PLUGIN, and forces what the test at hand wants; small chunks make small
+ * buffers go through the whole pipeline.
  */
 #include <math.h>
 #include <pthread.h>
@@ -17,9 +18,21 @@
 
 enum { TREE, RING };
 enum { LL, SIMPLE = 2 };
-enum call { ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, REDUCESCATTER, ALLTOALL, GATHER, SCATTER, RING_SHIFT, N_CALLS };
-static const char *const call_names[] = {"AllReduce", "Reduce", "Broadcast", "AllGather", "ReduceScatter",
-                                         "AlltoAll",  "Gather", "Scatter",   "Send/Recv"};
+enum call {
+        ALLREDUCE,
+        REDUCE,
+        BROADCAST,
+        ALLGATHER,
+        REDUCESCATTER,
+        ALLTOALL,
+        GATHER,
+        SCATTER,
+        RING_SHIFT,
+        N_CALLS
+};
+static const char *const call_names[] = {"AllReduce", "Reduce",        "Broadcast",
+                                         "AllGather", "ReduceScatter", "AlltoAll",
+                                         "Gather",    "Scatter",       "Send/Recv"};
 
 static __thread struct {
         int algo, proto, channels;
@@ -29,14 +42,15 @@ static atomic_long n_checks, n_failures;
 
 /* --- the tuner --- */
 
-static int tuner_init(void **ctx, uint64_t comm, size_t n_ranks, size_t n_nodes, void *log, void *nvl, void *constants)
+static int tuner_init(void **ctx, uint64_t comm, size_t n_ranks, size_t n_nodes, void *log,
+                      void *nvl, void *constants)
 {
         *ctx = NULL;
         return 0;
 }
 
-static int tuner_get(void *ctx, int coll, size_t bytes, int pipe, float **table, int n_algo, int n_proto, int reg,
-                     int *channels)
+static int tuner_get(void *ctx, int coll, size_t bytes, int pipe, float **table, int n_algo,
+                     int n_proto, int reg, int *channels)
 {
         float *cell = (float *)table + want.algo * n_proto + want.proto;
 
@@ -51,7 +65,8 @@ static int tuner_destroy(void *ctx)
         return 0;
 }
 
-static int tuner_chunk(void *ctx, int coll, size_t bytes, int algo, int proto, int channels, size_t *chunk)
+static int tuner_chunk(void *ctx, int coll, size_t bytes, int algo, int proto, int channels,
+                       size_t *chunk)
 {
         if (want.chunk)
                 *chunk = want.chunk;
@@ -65,8 +80,8 @@ extern const struct tuner {
         int (*finalize)(void *);
         int (*chunk)(void *, int, size_t, int, int, int, size_t *);
 } ncclTunerPlugin_v6;
-__attribute__((visibility("default")))
-const struct tuner ncclTunerPlugin_v6 = {"check", tuner_init, tuner_get, tuner_destroy, tuner_chunk};
+__attribute__((visibility("default"))) const struct tuner ncclTunerPlugin_v6 = {
+        "check", tuner_init, tuner_get, tuner_destroy, tuner_chunk};
 
 /* --- the plain computation --- */
 
@@ -80,8 +95,10 @@ static const struct shape shapes[ncclNumTypes] = {[ncclFloat16] = {5, 10, 15},
 
 static double decode_small(const struct shape *s, unsigned v)
 {
-        unsigned e = v >> s->mantissa & ((1u << s->exp_bits) - 1), m = v & ((1u << s->mantissa) - 1);
-        double a = e ? ldexp(1 + ldexp(m, -s->mantissa), (int)e - s->bias) : ldexp(m, 1 - s->bias - s->mantissa);
+        unsigned e = v >> s->mantissa & ((1u << s->exp_bits) - 1),
+                 m = v & ((1u << s->mantissa) - 1);
+        double a = e ? ldexp(1 + ldexp(m, -s->mantissa), (int)e - s->bias)
+                     : ldexp(m, 1 - s->bias - s->mantissa);
 
         return v >> (s->exp_bits + s->mantissa) & 1 ? -a : a;
 }
@@ -97,12 +114,14 @@ static unsigned encode_small(const struct shape *s, double v)
         if (a != 0) {
                 frexp(a, &e);
                 e = e - 1 < 1 - s->bias ? 1 - s->bias : e - 1;
-                code = (unsigned)nearbyint(ldexp(a, s->mantissa - e)) + ((unsigned)(e - 1 + s->bias) << s->mantissa);
+                code = (unsigned)nearbyint(ldexp(a, s->mantissa - e)) +
+                       ((unsigned)(e - 1 + s->bias) << s->mantissa);
         }
         return sign | (code > largest ? largest : code);
 }
 
-/* Trust in encode_small: the nearest of all codes, even at a tie, for many values between and on the codes. */
+/* Trust in encode_small: the nearest of all codes, even at a tie, for many values between and on
+ * the codes. */
 static void check_encoding(ncclDataType_t t)
 {
         const struct shape *s = &shapes[t];
@@ -122,8 +141,8 @@ static void check_encoding(ncclDataType_t t)
                 n_checks++;
                 if (best != encode_small(s, v)) {
                         n_failures++;
-                        fprintf(stderr, "check_coll: %g becomes %#x, the nearest is %#x\n", v, encode_small(s, v),
-                                best);
+                        fprintf(stderr, "check_coll: %g becomes %#x, the nearest is %#x\n", v,
+                                encode_small(s, v), best);
                 }
         }
 }
@@ -139,7 +158,8 @@ static double get(ncclDataType_t t, const void *p, size_t i)
                 return ((const float *)p)[i];
         if (t == ncclFloat64)
                 return ((const double *)p)[i];
-        return decode_small(&shapes[t], job_type_bytes(t) == 1 ? ((const uint8_t *)p)[i] : ((const uint16_t *)p)[i]);
+        return decode_small(&shapes[t], job_type_bytes(t) == 1 ? ((const uint8_t *)p)[i]
+                                                               : ((const uint16_t *)p)[i]);
 }
 
 static void put(ncclDataType_t t, void *p, size_t i, double v)
@@ -183,7 +203,8 @@ static uint64_t noise(uint64_t rank, uint64_t i)
         return h ^ h >> 32;
 }
 
-/* Input element i of a rank: thirds and eighths that need rounding in every small type, powers of two for products. */
+/* Input element i of a rank: thirds and eighths that need rounding in every small type, powers of
+ * two for products. */
 static void input(ncclDataType_t t, ncclRedOp_t op, void *p, int rank, size_t n)
 {
         static const double factors[] = {0.5, 1, 2, -1};
@@ -195,7 +216,9 @@ static void input(ncclDataType_t t, ncclRedOp_t op, void *p, int rank, size_t n)
                         put(t, p, i,
                             op == ncclProd ? factors[h % 4]
                                            : ((double)(h % 61) - 30) / 8 +
-                                                     (t == ncclFloat32 || t == ncclFloat64 ? (double)(h % 7) / 3 : 0));
+                                                     (t == ncclFloat32 || t == ncclFloat64
+                                                              ? (double)(h % 7) / 3
+                                                              : 0));
                 else
                         put_int(t, p, i, (int64_t)h);
         }
@@ -203,7 +226,8 @@ static void input(ncclDataType_t t, ncclRedOp_t op, void *p, int rank, size_t n)
 
 enum { PREMUL = 100 }; /* an operator made by ncclRedOpCreatePreMulSum, factor 1.5 or 3 */
 
-static void fold(ncclDataType_t t, int op, void *acc, size_t i, const void *in, size_t k, bool begin, int n)
+static void fold(ncclDataType_t t, int op, void *acc, size_t i, const void *in, size_t k,
+                 bool begin, int n)
 {
         if (is_float(t)) {
                 char cell[8];
@@ -212,7 +236,9 @@ static void fold(ncclDataType_t t, int op, void *acc, size_t i, const void *in, 
                 if (op == ncclAvg || op == PREMUL) {
                         put(t, cell, 0, op == PREMUL ? 1.5 : 1.0 / n);
                         a = get(t, cell, 0);
-                        put(t, cell, 0, t == ncclFloat64 || t == ncclFloat32 ? v * a : (double)((float)v * (float)a));
+                        put(t, cell, 0,
+                            t == ncclFloat64 || t == ncclFloat32 ? v * a
+                                                                 : (double)((float)v * (float)a));
                         v = get(t, cell, 0);
                 }
                 if (!begin) {
@@ -258,7 +284,8 @@ static int owner(size_t count, int n, size_t i)
 {
         size_t each = count / (size_t)n, more = count % (size_t)n;
 
-        return (int)(i < more * (each + 1) ? i / (each + 1) : more + (i - more * (each + 1)) / each);
+        return (int)(i < more * (each + 1) ? i / (each + 1)
+                                           : more + (i - more * (each + 1)) / each);
 }
 
 struct one {
@@ -281,12 +308,16 @@ struct rank {
 
 static size_t elements_in(const struct one *o, int n)
 {
-        return o->call == REDUCESCATTER || o->call == ALLTOALL || o->call == SCATTER ? o->count * (size_t)n : o->count;
+        return o->call == REDUCESCATTER || o->call == ALLTOALL || o->call == SCATTER
+                       ? o->count * (size_t)n
+                       : o->count;
 }
 
 static size_t elements_out(const struct one *o, int n)
 {
-        return o->call == ALLGATHER || o->call == ALLTOALL || o->call == GATHER ? o->count * (size_t)n : o->count;
+        return o->call == ALLGATHER || o->call == ALLTOALL || o->call == GATHER
+                       ? o->count * (size_t)n
+                       : o->count;
 }
 
 /* What this rank's receive buffer must hold; false when the call leaves it alone here. */
@@ -302,7 +333,9 @@ static bool expected(struct rank *r, const struct one *o, char *out)
                 if (o->call == REDUCE && me != o->root)
                         return false;
                 for (size_t i = 0; i < c; i++) {
-                        int last = o->call == ALLREDUCE ? owner(c, n, i) : o->call == REDUCE ? o->root : me;
+                        int last = o->call == ALLREDUCE ? owner(c, n, i)
+                                   : o->call == REDUCE  ? o->root
+                                                        : me;
 
                         for (int k = 1; k <= n; k++)
                                 fold(o->type, o->op, out, i, r->inputs[(last + k) % n],
@@ -320,9 +353,12 @@ static bool expected(struct rank *r, const struct one *o, char *out)
                 return true;
         case ALLTOALL:
                 for (int k = 0; k < n; k++)
-                        memcpy(out + (size_t)k * c * size, r->inputs[k] + (size_t)me * c * size, c * size);
+                        memcpy(out + (size_t)k * c * size, r->inputs[k] + (size_t)me * c * size,
+                               c * size);
                 return true;
-        case SCATTER: memcpy(out, r->inputs[o->root] + (size_t)me * c * size, c * size); return true;
+        case SCATTER:
+                memcpy(out, r->inputs[o->root] + (size_t)me * c * size, c * size);
+                return true;
         default: memcpy(out, r->inputs[(me + n - 1) % n], c * size); return true;
         }
 }
@@ -335,14 +371,24 @@ static void issue(struct rank *r, const struct one *o, void *send, void *recv)
         int n = r->job.n, me = r->job.rank;
 
         switch ((int)o->call) {
-        case ALLREDUCE: NCCL_CHECK(ncclAllReduce(send, recv, o->count, o->type, op, comm, s)); break;
-        case REDUCE: NCCL_CHECK(ncclReduce(send, recv, o->count, o->type, op, o->root, comm, s)); break;
-        case BROADCAST: NCCL_CHECK(ncclBroadcast(send, recv, o->count, o->type, o->root, comm, s)); break;
+        case ALLREDUCE:
+                NCCL_CHECK(ncclAllReduce(send, recv, o->count, o->type, op, comm, s));
+                break;
+        case REDUCE:
+                NCCL_CHECK(ncclReduce(send, recv, o->count, o->type, op, o->root, comm, s));
+                break;
+        case BROADCAST:
+                NCCL_CHECK(ncclBroadcast(send, recv, o->count, o->type, o->root, comm, s));
+                break;
         case ALLGATHER: NCCL_CHECK(ncclAllGather(send, recv, o->count, o->type, comm, s)); break;
-        case REDUCESCATTER: NCCL_CHECK(ncclReduceScatter(send, recv, o->count, o->type, op, comm, s)); break;
+        case REDUCESCATTER:
+                NCCL_CHECK(ncclReduceScatter(send, recv, o->count, o->type, op, comm, s));
+                break;
         case ALLTOALL: NCCL_CHECK(ncclAlltoAll(send, recv, o->count, o->type, comm, s)); break;
         case GATHER: NCCL_CHECK(ncclGather(send, recv, o->count, o->type, o->root, comm, s)); break;
-        case SCATTER: NCCL_CHECK(ncclScatter(send, recv, o->count, o->type, o->root, comm, s)); break;
+        case SCATTER:
+                NCCL_CHECK(ncclScatter(send, recv, o->count, o->type, o->root, comm, s));
+                break;
         default:
                 NCCL_CHECK(ncclGroupStart());
                 NCCL_CHECK(ncclSend(send, o->count, o->type, (me + 1) % n, comm, s));
@@ -395,8 +441,8 @@ static void check_one(struct rank *r, const struct one *o)
                         "check_coll: rank %d of %d: %s type %d op %d count %zu %s %s channels %d root %d%s: element "
                         "%zu is wrong\n",
                         r->job.rank, r->job.n, call_names[o->call], o->type, o->op, o->count,
-                        o->algo == TREE ? "tree" : "ring", o->proto == LL ? "LL" : "Simple", o->channels, o->root,
-                        o->in_place ? " in place" : "", differs / size);
+                        o->algo == TREE ? "tree" : "ring", o->proto == LL ? "LL" : "Simple",
+                        o->channels, o->root, o->in_place ? " in place" : "", differs / size);
         }
 }
 
@@ -415,7 +461,8 @@ static void check_all(struct rank *r, bool quick)
         CU_CHECK(cuMemAlloc(&r->send, largest));
         CU_CHECK(cuMemAlloc(&r->recv, largest));
         CU_CHECK(cuMemAlloc(&r->scalar, 64));
-        for (int t = 0; t < ncclNumTypes; t++) { /* the factor alternately in host and device memory */
+        for (int t = 0; t < ncclNumTypes;
+             t++) { /* the factor alternately in host and device memory */
                 char cell[8] = {0};
 
                 if (is_float((ncclDataType_t)t))
@@ -430,11 +477,13 @@ static void check_all(struct rank *r, bool quick)
 
                         CU_CHECK(cuMemAlloc(&at, 8));
                         CU_CHECK(cuMemcpyHtoD(at, cell, 8));
-                        NCCL_CHECK(ncclRedOpCreatePreMulSum(&r->premul[t], (void *)(uintptr_t)at, (ncclDataType_t)t,
-                                                            ncclScalarDevice, r->job.comm));
+                        NCCL_CHECK(ncclRedOpCreatePreMulSum(&r->premul[t], (void *)(uintptr_t)at,
+                                                            (ncclDataType_t)t, ncclScalarDevice,
+                                                            r->job.comm));
                 }
         }
-        /* One type and operator through every algorithm, protocol, channel count, size, in and out of place. */
+        /* One type and operator through every algorithm, protocol, channel count, size, in and out
+         * of place. */
         for (int call = 0; call < N_CALLS; call++)
                 for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
                         for (int algo = call == ALLREDUCE ? TREE : RING; algo <= RING; algo++)
@@ -446,7 +495,8 @@ static void check_all(struct rank *r, bool quick)
                                                                         .type = ncclFloat32,
                                                                         .op = ncclSum,
                                                                         .count = counts[c],
-                                                                        .chunk = turn % 2 ? 1024 : 0,
+                                                                        .chunk =
+                                                                                turn % 2 ? 1024 : 0,
                                                                         .algo = algo,
                                                                         .proto = proto,
                                                                         .channels = channels,
@@ -454,8 +504,10 @@ static void check_all(struct rank *r, bool quick)
                                                                         .in_place = in_place};
 
                                                         turn++;
-                                                        if (call > REDUCESCATTER && (proto != LL || channels > 1))
-                                                                continue; /* no algorithm to choose */
+                                                        if (call > REDUCESCATTER &&
+                                                            (proto != LL || channels > 1))
+                                                                continue; /* no algorithm to choose
+                                                                           */
                                                         if (r->job.n > 4 && channels > 3)
                                                                 continue;
                                                         if (quick && c != 2 && c != 4)
@@ -466,8 +518,11 @@ static void check_all(struct rank *r, bool quick)
         for (int t = 0; t < ncclNumTypes; t++)
                 for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++)
                         for (int call = 0; call < N_CALLS; call++) {
-                                struct one o = {.call = (enum call)call, .type = (ncclDataType_t)t, .op = ops[k]};
-                                bool folds = call == ALLREDUCE || call == REDUCE || call == REDUCESCATTER;
+                                struct one o = {.call = (enum call)call,
+                                                .type = (ncclDataType_t)t,
+                                                .op = ops[k]};
+                                bool folds = call == ALLREDUCE || call == REDUCE ||
+                                             call == REDUCESCATTER;
 
                                 if (!folds && k)
                                         continue;
@@ -524,7 +579,8 @@ int main(int argc, char **argv)
                 CU_CHECK(cuInit(0));
                 NCCL_CHECK(ncclCommInitAll(comms, n, NULL));
                 for (int i = 0; i < n; i++) {
-                        ranks[i].job = (struct job){.rank = i, .n = n, .local = i, .comm = comms[i]};
+                        ranks[i].job =
+                                (struct job){.rank = i, .n = n, .local = i, .comm = comms[i]};
                         pthread_create(&threads[i], NULL, thread, &ranks[i]);
                 }
                 for (int i = 0; i < n; i++)

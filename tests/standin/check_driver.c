@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-in driver: order of work, events that tell real time, the current context, and what a capture forbids. */
+/* The stand-in driver: order of work, events that tell real time, the current context, and what a
+ * capture forbids. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -79,7 +80,8 @@ static void held(void *until)
                 nap((void *)1);
 }
 
-/* An event recorded on a stream that stands still, and again on another: it is the second record, and who waited for the first still does. */
+/* An event recorded on a stream that stands still, and again on another: it is the second record,
+ * and who waited for the first still does. */
 static void recorded_again(void)
 {
         CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING),
@@ -116,7 +118,8 @@ static void recorded_again(void)
         EXPECT_IS(cuStreamDestroy(c), CUDA_SUCCESS);
 }
 
-/* The default stream waits for blocking streams and they for it; non-blocking ones go their own way. */
+/* The default stream waits for blocking streams and they for it; non-blocking ones go their own
+ * way. */
 static void default_stream(void)
 {
         CUstream a = stream(CU_STREAM_DEFAULT);
@@ -174,26 +177,32 @@ static void memory(void)
         EXPECT_IS(cuMemsetD8(p, 7, 1000), CUDA_SUCCESS);
         EXPECT_IS(cuMemcpyDtoH(host, p + 984, 16), CUDA_SUCCESS);
         EXPECT(host[0] == 7 && host[15] == 7);
-        EXPECT_IS(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 10), CUDA_SUCCESS);
+        EXPECT_IS(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 10),
+                  CUDA_SUCCESS);
         EXPECT(type == CU_MEMORYTYPE_DEVICE);
-        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p + 10), CUDA_SUCCESS);
+        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p + 10),
+                  CUDA_SUCCESS);
         EXPECT(device == 0);
         EXPECT_IS(cuMemGetAddressRange(&base, &n, p + 999), CUDA_SUCCESS);
         EXPECT(base == p && n >= 1000);
-        EXPECT_IS(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host),
+        EXPECT_IS(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        (CUdeviceptr)(uintptr_t)host),
                   CUDA_ERROR_INVALID_VALUE);
         EXPECT_IS(cuMemFree(p), CUDA_SUCCESS);
         EXPECT_IS(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* One allocation at two places is the same bytes, also for who got it as a file; nothing is there before access was given or after. */
+/* One allocation at two places is the same bytes, also for who got it as a file; nothing is there
+ * before access was given or after. */
 static void virtual_memory(void)
 {
         CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                    .requestedHandleTypes =
+                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                     .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}},
                             got, odd = prop;
-        CUmemAccessDesc one = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+        CUmemAccessDesc one = {{CU_MEM_LOCATION_TYPE_DEVICE, 1},
+                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
                         zero = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READ};
         CUmemGenericAllocationHandle h = 0, again = 0, imported = 0;
         CUdeviceptr a = 0, b = 0, base = 0;
@@ -203,7 +212,8 @@ static void virtual_memory(void)
         CUstream s = stream(CU_STREAM_NON_BLOCKING);
         size_t g = 0, n = 0;
 
-        EXPECT_IS(cuMemGetAllocationGranularity(&g, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), CUDA_SUCCESS);
+        EXPECT_IS(cuMemGetAllocationGranularity(&g, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                  CUDA_SUCCESS);
         EXPECT(g >= 4096 && !(g & (g - 1)));
         odd.location.id = 99;
         EXPECT_IS(cuMemCreate(&h, g, &odd, 0), CUDA_ERROR_INVALID_DEVICE);
@@ -220,9 +230,11 @@ static void virtual_memory(void)
         EXPECT_IS(cuMemAddressReserve(&b, 2 * g, 0, 0, 0), CUDA_SUCCESS);
         EXPECT_IS(cuMemMap(a, 4 * g, 0, h, 0), CUDA_ERROR_INVALID_VALUE); /* more than there is */
         EXPECT_IS(cuMemMap(a + g, 2 * g, 0, h, 0), CUDA_SUCCESS);
-        EXPECT_IS(cuMemMap(a, 2 * g, 0, h, 0), CUDA_ERROR_INVALID_VALUE); /* there is something already */
+        EXPECT_IS(cuMemMap(a, 2 * g, 0, h, 0),
+                  CUDA_ERROR_INVALID_VALUE); /* there is something already */
         EXPECT_IS(cuMemMap(b + g, 2 * g, 0, h, 0), CUDA_ERROR_INVALID_VALUE);
-        EXPECT_IS(cuMemSetAccess(a, 3 * g, &one, 1), CUDA_ERROR_INVALID_VALUE); /* not all of it is mapped */
+        EXPECT_IS(cuMemSetAccess(a, 3 * g, &one, 1),
+                  CUDA_ERROR_INVALID_VALUE); /* not all of it is mapped */
         EXPECT_IS(cuMemSetAccess(a + g, g, &one, 1), CUDA_ERROR_INVALID_VALUE);
         EXPECT_IS(cuMemSetAccess(a + g, 2 * g, &one, 1), CUDA_SUCCESS);
         EXPECT_IS(cuMemGetAccess(&flags, &one.location, a + g), CUDA_SUCCESS);
@@ -231,14 +243,19 @@ static void virtual_memory(void)
         EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE);
         EXPECT_IS(cuMemGetAddressRange(&base, &n, a + g + 5), CUDA_SUCCESS);
         EXPECT(base == a + g && n == 2 * g);
-        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a + 2 * g), CUDA_SUCCESS);
+        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a + 2 * g),
+                  CUDA_SUCCESS);
         EXPECT(device == 1);
-        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a),
+                  CUDA_ERROR_INVALID_VALUE);
         EXPECT_IS(cuMemFree(a + g), CUDA_ERROR_INVALID_VALUE); /* not what cuMemAlloc() gave */
 
-        EXPECT_IS(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_FABRIC, 0), CUDA_ERROR_NOT_SUPPORTED);
-        EXPECT_IS(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_SUCCESS);
-        EXPECT_IS(cuMemImportFromShareableHandle(&imported, NULL, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        EXPECT_IS(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_FABRIC, 0),
+                  CUDA_ERROR_NOT_SUPPORTED);
+        EXPECT_IS(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                  CUDA_SUCCESS);
+        EXPECT_IS(cuMemImportFromShareableHandle(&imported, NULL,
+                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                   CUDA_ERROR_INVALID_VALUE); /* standard input is no memory of a device's */
         EXPECT_IS(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd,
                                                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
@@ -258,18 +275,22 @@ static void virtual_memory(void)
         EXPECT_IS(cuMemcpyDtoH(&seen, b + g, sizeof seen), CUDA_SUCCESS);
         EXPECT(seen == 77);
 
-        EXPECT_IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(a + g + 8)), CUDA_SUCCESS);
+        EXPECT_IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(a + g + 8)),
+                  CUDA_SUCCESS);
         EXPECT(again == h);
-        EXPECT_IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)a), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)a),
+                  CUDA_ERROR_INVALID_VALUE);
         EXPECT_IS(cuMemRelease(h), CUDA_SUCCESS);
         EXPECT_IS(cuMemRelease(h), CUDA_SUCCESS);
         EXPECT_IS(cuMemRelease(h), CUDA_ERROR_INVALID_VALUE);
-        EXPECT_IS(cuMemAddressFree(a, 4 * g), CUDA_ERROR_INVALID_VALUE); /* something is mapped there */
+        EXPECT_IS(cuMemAddressFree(a, 4 * g),
+                  CUDA_ERROR_INVALID_VALUE); /* something is mapped there */
         EXPECT_IS(cuMemUnmap(a + g, g), CUDA_ERROR_INVALID_VALUE);
         EXPECT_IS(cuMemUnmap(a + g, 2 * g), CUDA_SUCCESS);
         EXPECT_IS(cuMemUnmap(a + g, 2 * g), CUDA_ERROR_INVALID_VALUE);
         EXPECT_IS(cuMemGetAddressRange(&base, &n, a + g + 5), CUDA_ERROR_NOT_FOUND);
-        EXPECT_IS(cuMemcpyDtoH(&seen, b + g, sizeof seen), CUDA_SUCCESS); /* the other mapping has it still */
+        EXPECT_IS(cuMemcpyDtoH(&seen, b + g, sizeof seen),
+                  CUDA_SUCCESS); /* the other mapping has it still */
         EXPECT(seen == 77);
         EXPECT_IS(cuMemAddressFree(a, 2 * g), CUDA_ERROR_INVALID_VALUE);
         EXPECT_IS(cuMemAddressFree(a, 4 * g), CUDA_SUCCESS);
@@ -342,7 +363,8 @@ static void capture(void)
         EXPECT_IS(cuStreamSynchronize(b), CUDA_SUCCESS);
         EXPECT_IS(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
         EXPECT_IS(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_ILLEGAL_STATE);
-        EXPECT(capturing(a) == CU_STREAM_CAPTURE_STATUS_ACTIVE && capturing(b) == CU_STREAM_CAPTURE_STATUS_NONE);
+        EXPECT(capturing(a) == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
+               capturing(b) == CU_STREAM_CAPTURE_STATUS_NONE);
         EXPECT_IS(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
         EXPECT(capturing(a) == CU_STREAM_CAPTURE_STATUS_ACTIVE); /* asking does no harm */
         cuLaunchHostFunc(a, note, (void *)1);
@@ -366,7 +388,8 @@ static void capture(void)
         EXPECT_IS(cuStreamSynchronize(b), CUDA_SUCCESS);
         EXPECT(n_order == 4 && order[0] == 1 && order[3] == 2);
         EXPECT_IS(cuEventQuery(timed), CUDA_SUCCESS);
-        EXPECT_IS(cuEventRecord(inside, b), CUDA_SUCCESS); /* recorded outside: an ordinary event again */
+        EXPECT_IS(cuEventRecord(inside, b),
+                  CUDA_SUCCESS); /* recorded outside: an ordinary event again */
         EXPECT_IS(cuStreamSynchronize(b), CUDA_SUCCESS);
         EXPECT_IS(cuEventQuery(inside), CUDA_SUCCESS);
 
@@ -417,7 +440,8 @@ static void capture(void)
         EXPECT_IS(cuEventRecord(inside, a), CUDA_SUCCESS);
         EXPECT_IS(cuStreamWaitEvent(b, inside, 0), CUDA_SUCCESS);
         EXPECT_IS(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-        EXPECT_IS(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        EXPECT_IS(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED),
+                  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         EXPECT_IS(cuStreamEndCapture(a, &graph), CUDA_ERROR_ILLEGAL_STATE);
         cuStreamDestroy(a);
         cuStreamDestroy(b);

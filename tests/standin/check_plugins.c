@@ -2,7 +2,8 @@
 /*
  * Plugins are found, probed and obeyed as the NCCL release we say we are would do.
  *
- * usage: check_plugins tuner|profiler FOLDER ABI NCCL-VERSION     FOLDER holds plugin_tuner_vN.so, plugin_profiler_vN.so
+ * usage: check_plugins tuner|profiler FOLDER ABI NCCL-VERSION     FOLDER holds plugin_tuner_vN.so,
+ * plugin_profiler_vN.so
  *
  * Each run is a process of its own, since a library looks for its plugins once.
  */
@@ -87,7 +88,8 @@ static ncclResult_t all_reduce(size_t count, bool right)
                         buffer[i][k] = (float)(i + 1);
         ncclGroupStart();
         for (int i = 0; i < 2; i++)
-                ncclAllReduce(buffer[i], buffer[i], count, ncclFloat, ncclSum, comms[i], streams[i]);
+                ncclAllReduce(buffer[i], buffer[i], count, ncclFloat, ncclSum, comms[i],
+                              streams[i]);
         r = ncclGroupEnd();
         for (int i = 0; i < 2; i++)
                 EXPECT_IS(cuStreamSynchronize(streams[i]), CUDA_SUCCESS);
@@ -110,10 +112,12 @@ static void tuner(const char *path, int abi)
         EXPECT(t->inits == 2 && t->n_ranks == 2 && t->n_nodes == 1);
         EXPECT_IS(all_reduce(100000, true), ncclSuccess);
         EXPECT(t->gets == 2 && t->coll == 4 && t->bytes == 400000 && t->pipe_ops == 1);
-        EXPECT(strstr(decision(), "AllReduce: 400000 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..2}"));
+        EXPECT(strstr(decision(),
+                      "AllReduce: 400000 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..2}"));
         if (abi >= 3) {
                 EXPECT(t->n_algo == 7 && t->n_proto == 3);
-                EXPECT(t->table[0][0] > 0 && t->table[1][2] > 0 && t->table[0][1] == -1.0f && t->table[4][2] == -1.0f);
+                EXPECT(t->table[0][0] > 0 && t->table[1][2] > 0 && t->table[0][1] == -1.0f &&
+                       t->table[4][2] == -1.0f);
         }
         if (abi >= 5)
                 EXPECT(t->nvl_domains == 1 && t->nvl_min == 2 && t->nvl_max == 2);
@@ -122,7 +126,8 @@ static void tuner(const char *path, int abi)
         t->channels = 0; /* the library's own number */
         EXPECT_IS(all_reduce(100000, true), ncclSuccess);
         EXPECT(strstr(decision(), "Algo RING proto SIMPLE channel{Lo..Hi}={0..0}"));
-        t->channels = 100; /* an upper bound: no more than there are, none below a share that depends on the release */
+        t->channels = 100; /* an upper bound: no more than there are, none below a share that
+                              depends on the release */
         EXPECT_IS(all_reduce(20000, true), ncclSuccess);
         EXPECT(strstr(decision(), abi <= 2 && version < 22304 ? "Hi}={0..7}"
                                   : version < 22900           ? "Hi}={0..3}"
@@ -132,7 +137,8 @@ static void tuner(const char *path, int abi)
 
         /* Zero counts, sends and one-rank communicators never come to a tuner. */
         gets = t->gets;
-        EXPECT_IS(ncclAllReduce(NULL, NULL, 0, ncclFloat, ncclSum, comms[0], streams[0]), ncclSuccess);
+        EXPECT_IS(ncclAllReduce(NULL, NULL, 0, ncclFloat, ncclSum, comms[0], streams[0]),
+                  ncclSuccess);
         ncclGroupStart();
         for (int i = 0; i < 2; i++)
                 ncclAlltoAll(buffer[i], buffer[i] + 100, 10, ncclFloat, comms[i], streams[i]);
@@ -142,13 +148,15 @@ static void tuner(const char *path, int abi)
         ncclGroupStart();
         for (int k = 0; k < 2; k++)
                 for (int i = 0; i < 2; i++)
-                        ncclAllGather(buffer[i], buffer[i] + 1000, 10, ncclFloat, comms[i], streams[i]);
+                        ncclAllGather(buffer[i], buffer[i] + 1000, 10, ncclFloat, comms[i],
+                                      streams[i]);
         EXPECT_IS(ncclGroupEnd(), ncclSuccess);
         EXPECT(t->gets == gets + 2 && t->bytes == 160 && t->coll == 2);
 
         t->channels = 1;
         if (abi >= 3) {
-                t->algo = 0; /* a cell of -1 is left alone by this tuner: the library's own choice remains */
+                t->algo = 0; /* a cell of -1 is left alone by this tuner: the library's own choice
+                                remains */
                 t->proto = 1;
                 EXPECT_IS(all_reduce(100, true), ncclSuccess);
                 EXPECT(!strstr(decision(), "LL128"));
@@ -243,12 +251,14 @@ int main(int argc, char **argv)
         int abi;
 
         if (argc != 5) {
-                fprintf(stderr, "usage: check_plugins tuner|constants|profiler FOLDER ABI NCCL-VERSION\n");
+                fprintf(stderr,
+                        "usage: check_plugins tuner|constants|profiler FOLDER ABI NCCL-VERSION\n");
                 return 2;
         }
         tunes = strcmp(argv[1], "profiler") != 0;
         abi = atoi(argv[3]);
-        snprintf(path, sizeof path, "%s/plugin_%s_v%d.so", argv[2], tunes ? "tuner" : "profiler", abi);
+        snprintf(path, sizeof path, "%s/plugin_%s_v%d.so", argv[2], tunes ? "tuner" : "profiler",
+                 abi);
         snprintf(log_path, sizeof log_path, "/tmp/check_plugins.%d.log", getpid());
         setenv(tunes ? "NCCL_TUNER_PLUGIN" : "NCCL_PROFILER_PLUGIN", path, 1);
         setenv("CAPO_STANDIN_NCCL_VERSION", argv[4], 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profiler for check_plugins, built once per interface version (-DABI=3 .. 6): it checks that events nest, and counts
- * them. Layouts as in nccl's profiler_v3.h .. profiler_v6.h, written down a second time on purpose, with offsets.
+ * A profiler for check_plugins, built once per interface version (-DABI=3 .. 6): it checks that
+ * events nest, and counts them. Layouts as in nccl's profiler_v3.h .. profiler_v6.h, written down a
+ * second time on purpose, with offsets.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -90,7 +91,8 @@ static int record(void *event, int state, const uint64_t *args)
                 if (e->bit != 6 || *args < e->begin)
                         COUNT(profiler_seen.bad);
                 else
-                        __atomic_add_fetch(&profiler_seen.kernel_ns, *args - e->begin, __ATOMIC_RELAXED);
+                        __atomic_add_fetch(&profiler_seen.kernel_ns, *args - e->begin,
+                                           __ATOMIC_RELAXED);
         }
         return 0;
 }
@@ -115,7 +117,8 @@ static int init(void **ctx, int *mask)
         return begin(ctx, mask);
 }
 #elif ABI == 4
-static int init(void **ctx, int *mask, const char *name, uint64_t hash, int n_nodes, int n_ranks, int rank, void *log)
+static int init(void **ctx, int *mask, const char *name, uint64_t hash, int n_nodes, int n_ranks,
+                int rank, void *log)
 {
         strncpy(profiler_seen.name, name, 31);
         profiler_seen.n_nodes = n_nodes;
@@ -123,7 +126,8 @@ static int init(void **ctx, int *mask, const char *name, uint64_t hash, int n_no
         return begin(ctx, mask);
 }
 #else
-static int init(void **ctx, uint64_t hash, int *mask, const char *name, int n_nodes, int n_ranks, int rank, void *log)
+static int init(void **ctx, uint64_t hash, int *mask, const char *name, int n_nodes, int n_ranks,
+                int rank, void *log)
 {
         strncpy(profiler_seen.name, name, 31);
         profiler_seen.n_nodes = n_nodes;

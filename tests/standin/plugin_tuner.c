@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tuner for check_plugins, built once per interface version (-DABI=1 .. 6): it counts what it is told and wants what
- * the test asks for through `ask`. Layouts as in nccl's tuner_v1.h .. tuner_v6.h, written down a second time on
- * purpose.
+ * A tuner for check_plugins, built once per interface version (-DABI=1 .. 6): it counts what it is
+ * told and wants what the test asks for through `ask`. Layouts as in nccl's tuner_v1.h ..
+ * tuner_v6.h, written down a second time on purpose.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -51,7 +51,8 @@ static int answer(int coll, size_t bytes, int pipe_ops, int *algo, int *proto, i
         return tuner_ask.fail_get;
 }
 #else
-static int answer(int coll, size_t bytes, int pipe_ops, float **t, int n_algo, int n_proto, int reg, int *channels)
+static int answer(int coll, size_t bytes, int pipe_ops, float **t, int n_algo, int n_proto, int reg,
+                  int *channels)
 {
         float *table = (float *)t;
 
@@ -80,7 +81,8 @@ static int init(size_t n_ranks, size_t n_nodes, void *log)
 {
         return begin(n_ranks, n_nodes);
 }
-static int get(int coll, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo, int *proto, int *channels)
+static int get(int coll, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+               int *channels)
 {
         return answer(coll, bytes, pipe_ops, algo, proto, channels);
 }
@@ -100,7 +102,8 @@ static int init(size_t n_ranks, size_t n_nodes, void *log, void **ctx)
         return begin(n_ranks, n_nodes);
 }
 #else
-static int init(void **ctx, uint64_t comm, size_t n_ranks, size_t n_nodes, void *log, int *nvl, double *constants)
+static int init(void **ctx, uint64_t comm, size_t n_ranks, size_t n_nodes, void *log, int *nvl,
+                double *constants)
 {
         *ctx = &tuner_ask;
         tuner_ask.nvl_domains = nvl[0];
@@ -113,19 +116,20 @@ static int init(void **ctx, uint64_t comm, size_t n_ranks, size_t n_nodes, void 
 }
 #endif
 #if ABI == 2
-static int get(void *ctx, int coll, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo, int *proto,
-               int *channels)
+static int get(void *ctx, int coll, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
+               int *proto, int *channels)
 {
         return answer(coll, bytes, pipe_ops, algo, proto, channels);
 }
 #elif ABI == 3
-static int get(void *ctx, int coll, size_t bytes, int pipe_ops, float **t, int n_algo, int n_proto, int *channels)
+static int get(void *ctx, int coll, size_t bytes, int pipe_ops, float **t, int n_algo, int n_proto,
+               int *channels)
 {
         return answer(coll, bytes, pipe_ops, t, n_algo, n_proto, -1, channels);
 }
 #else
-static int get(void *ctx, int coll, size_t bytes, int pipe_ops, float **t, int n_algo, int n_proto, int reg,
-               int *channels)
+static int get(void *ctx, int coll, size_t bytes, int pipe_ops, float **t, int n_algo, int n_proto,
+               int reg, int *channels)
 {
         return answer(coll, bytes, pipe_ops, t, n_algo, n_proto, reg, channels);
 }
@@ -133,7 +137,8 @@ static int get(void *ctx, int coll, size_t bytes, int pipe_ops, float **t, int n
 #endif
 
 #if ABI == 6
-static int chunk(void *ctx, int coll, size_t bytes, int algo, int proto, int channels, size_t *bytes_of_chunk)
+static int chunk(void *ctx, int coll, size_t bytes, int algo, int proto, int channels,
+                 size_t *bytes_of_chunk)
 {
         COUNT(tuner_ask.chunks);
         *bytes_of_chunk = 2048;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody else's plugin, built once per version of the interface (OTHER_VERSION), to be chained to: the version's own adapter
- * (tuner/abi/tuner_vN.c) with these bodies behind it.
+ * Somebody else's plugin, built once per version of the interface (OTHER_VERSION), to be chained
+ * to: the version's own adapter (tuner/abi/tuner_vN.c) with these bodies behind it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static struct capo_tuner tuner; /* not plain: every question comes here */
 
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
 {
-        if (OTHER_VERSION >= 5 && (info->comm_id != 77 || !info->log || info->nvl->min_ranks != 4 || !info->constants))
+        if (OTHER_VERSION >= 5 &&
+            (info->comm_id != 77 || !info->log || info->nvl->min_ranks != 4 || !info->constants))
                 return CAPO_NCCL_INVALID_USAGE;
         if (getenv("OTHER_TUNER_REFUSES"))
                 return CAPO_NCCL_SYSTEM_ERROR;
@@ -72,8 +73,9 @@ capo_nccl_result capo_tuner_close(void *t)
         return 0;
 }
 
-capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
-                                      int pipe_ops, int *algo, int *proto, int *channels)
+capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                                      int *channels)
 {
         if (getenv("OTHER_TUNER_CAN_BE_CANCELLED"))
                 pthread_testcancel();
@@ -84,8 +86,9 @@ capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size
         return getenv("OTHER_TUNER_FAILS") ? CAPO_NCCL_SYSTEM_ERROR : 0;
 }
 
-capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
-                                      int n_algos, int n_protos, int reg_buff, int *channels)
+capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int pipe_ops, float *table, int n_algos, int n_protos,
+                                      int reg_buff, int *channels)
 {
         if (func == REDUCE && t == &tuner && n_algos == 7 && n_protos == 3) {
                 if (table[0] >= 0)
@@ -95,20 +98,20 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
         return getenv("OTHER_TUNER_FAILS") ? CAPO_NCCL_SYSTEM_ERROR : 0;
 }
 
-void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,
-                      size_t *chunk)
+void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto,
+                      int channels, size_t *chunk)
 {
         *chunk = (size_t)atol(getenv("OTHER_TUNER_CHUNK"));
 }
 
-capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
-                                     float *table, int n_algos, int *channels)
+capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows,
+                                     size_t bytes, float *table, int n_algos, int *channels)
 {
         abort();
 }
 
-capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
-                                     int *proto, int *channels)
+capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls,
+                                     int *algo, int *proto, int *channels)
 {
         abort();
 }
@@ -125,8 +128,8 @@ capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
 #if OTHER_VERSION == 1
 static capo_nccl_result profiler_init(void **context, int *mask)
 #else
-static capo_nccl_result profiler_init(void **context, uint64_t id, int *mask, const char *name, int n_nodes,
-                                      int n_ranks, int rank, capo_nccl_log log)
+static capo_nccl_result profiler_init(void **context, uint64_t id, int *mask, const char *name,
+                                      int n_nodes, int n_ranks, int rank, capo_nccl_log log)
 #endif
 {
         const char *wanted = getenv("OTHER_PROFILER_MASK");
@@ -175,13 +178,15 @@ static capo_nccl_result finish(void *context)
 #define PROFILER_TYPE   struct NAMED(capo_profiler_v, OTHER_VERSION)
 #define PROFILER_SYMBOL NAMED(ncclProfiler_v, OTHER_VERSION)
 extern const PROFILER_TYPE PROFILER_SYMBOL;
-CAPO_EXPORT const PROFILER_TYPE PROFILER_SYMBOL = {"other", profiler_init, start, stop, state, finish};
+CAPO_EXPORT const PROFILER_TYPE PROFILER_SYMBOL = {"other", profiler_init, start,
+                                                   stop,    state,         finish};
 #endif
 
 #if OTHER_VERSION == 6
 /* A libnccl of 2.31.2, as far as a plugin can see one. */
 CAPO_EXPORT int ncclGetVersion(int *version);
-CAPO_EXPORT void others_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
+CAPO_EXPORT void others_log(int level, unsigned long flags, const char *file, int line,
+                            const char *format, ...);
 
 int ncclGetVersion(int *version)
 {

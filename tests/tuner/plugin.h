@@ -26,7 +26,8 @@ struct plugin {
 };
 
 struct answer {
-        int algo, proto, channels; /* what NCCL would take: the smallest entry; channels 0: its own */
+        int algo, proto,
+                channels; /* what NCCL would take: the smallest entry; channels 0: its own */
         float table[CAPO_NCCL_ALGOS][CAPO_NCCL_PROTOS];
         bool touched;
 };
@@ -62,8 +63,8 @@ static struct plugin __attribute__((unused)) plugin_open(int abi)
 
 /* @min, @max: ranks on the smallest and largest node, told from v5 on. */
 static capo_nccl_result __attribute__((unused))
-plugin_init(const struct plugin *p, size_t ranks, size_t nodes, int min, int max, struct capo_nccl_constants *constants,
-            void **context)
+plugin_init(const struct plugin *p, size_t ranks, size_t nodes, int min, int max,
+            struct capo_nccl_constants *constants, void **context)
 {
         static struct capo_nccl_constants scratch;
         const struct capo_nvl_info nvl = {(int)nodes, min, max};
@@ -89,15 +90,18 @@ static void __attribute__((unused)) table_fill(float table[CAPO_NCCL_ALGOS][CAPO
 {
         for (int a = 0; a < CAPO_NCCL_ALGOS; a++) {
                 for (int p = 0; p < CAPO_NCCL_PROTOS; p++) {
-                        bool there = a == TREE || a == RING || ((a == NVLS || a == NVLS_TREE) && p == SIMPLE);
+                        bool there = a == TREE || a == RING ||
+                                     ((a == NVLS || a == NVLS_TREE) && p == SIMPLE);
 
                         table[a][p] = there ? 20.5f + 7 * (float)a - 3 * (float)p : -1.0f;
                 }
         }
 }
 
-/* NCCL's own choice from a table (enqueue.cc, topoGetAlgoInfo): smallest that is not negative, the first of equals. */
-static void __attribute__((unused)) table_pick(const float *table, int n_algos, int n_protos, int *algo, int *proto)
+/* NCCL's own choice from a table (enqueue.cc, topoGetAlgoInfo): smallest that is not negative, the
+ * first of equals. */
+static void __attribute__((unused))
+table_pick(const float *table, int n_algos, int n_protos, int *algo, int *proto)
 {
         float min = INFINITY;
 
@@ -115,10 +119,11 @@ static void __attribute__((unused)) table_pick(const float *table, int n_algos, 
         }
 }
 
-/* Ask; @out->table must hold the table to offer (v3 on). For v1 and v2: algo, proto -1 when the plugin did not answer.
+/* Ask; @out->table must hold the table to offer (v3 on). For v1 and v2: algo, proto -1 when the
+ * plugin did not answer.
  */
-static void __attribute__((unused))
-plugin_ask(const struct plugin *p, void *context, int func, size_t bytes, int pipe, int reg, struct answer *out)
+static void __attribute__((unused)) plugin_ask(const struct plugin *p, void *context, int func,
+                                               size_t bytes, int pipe, int reg, struct answer *out)
 {
         float before[CAPO_NCCL_ALGOS][CAPO_NCCL_PROTOS];
         const struct capo_tuner_abi *abi = capo_tuner_abis[p->abi - 1];
@@ -127,13 +132,16 @@ plugin_ask(const struct plugin *p, void *context, int func, size_t bytes, int pi
         memcpy(before, out->table, sizeof before);
         out->channels = 0;
         out->algo = out->proto = -1;
-        r = abi->name ? abi->name(p->object, context, func, bytes, 0, 1, pipe, &out->algo, &out->proto, &out->channels)
-                      : abi->mark(p->object, context, func, bytes, pipe, &out->table[0][0], CAPO_NCCL_ALGOS,
-                                  CAPO_NCCL_PROTOS, reg, &out->channels);
+        r = abi->name ? abi->name(p->object, context, func, bytes, 0, 1, pipe, &out->algo,
+                                  &out->proto, &out->channels)
+                      : abi->mark(p->object, context, func, bytes, pipe, &out->table[0][0],
+                                  CAPO_NCCL_ALGOS, CAPO_NCCL_PROTOS, reg, &out->channels);
         cr_assert_eq(r, CAPO_NCCL_SUCCESS);
-        out->touched = out->channels || memcmp(before, out->table, sizeof before) || (p->abi < 3 && out->algo >= 0);
+        out->touched = out->channels || memcmp(before, out->table, sizeof before) ||
+                       (p->abi < 3 && out->algo >= 0);
         if (p->abi >= 3)
-                table_pick(&out->table[0][0], CAPO_NCCL_ALGOS, CAPO_NCCL_PROTOS, &out->algo, &out->proto);
+                table_pick(&out->table[0][0], CAPO_NCCL_ALGOS, CAPO_NCCL_PROTOS, &out->algo,
+                           &out->proto);
 }
 
 /* A file with @text that goes away with the process. Returns its path. */
@@ -153,10 +161,12 @@ static void __attribute__((unused)) use_profile(const char *text)
         setenv("CAPO_PROFILE", file_with(text), 1);
 }
 
-#define ROWS(coll, rows)       "\"" coll "\": [" rows "]"
-#define ROW(upto, algo, proto) "{\"upto\": \"" upto "\", \"algo\": \"" algo "\", \"proto\": \"" proto "\"}, "
-#define ROWC(upto, algo, proto, channels) \
-        "{\"upto\": \"" upto "\", \"algo\": \"" algo "\", \"proto\": \"" proto "\", \"channels\": " #channels "}, "
+#define ROWS(coll, rows) "\"" coll "\": [" rows "]"
+#define ROW(upto, algo, proto) \
+        "{\"upto\": \"" upto "\", \"algo\": \"" algo "\", \"proto\": \"" proto "\"}, "
+#define ROWC(upto, algo, proto, channels)                                      \
+        "{\"upto\": \"" upto "\", \"algo\": \"" algo "\", \"proto\": \"" proto \
+        "\", \"channels\": " #channels "}, "
 #define LEAVE_REST   "{\"upto\": \"max\", \"leave\": true}"
 #define RULES(rules) "{\"capo_profile\": 1, \"name\": \"test\", \"rules\": [" rules "]}"
 

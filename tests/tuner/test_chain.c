@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tuner and the profiler that the user had already: asked where capo has no opinion, through every version. */
+/* The tuner and the profiler that the user had already: asked where capo has no opinion, through
+ * every version. */
 #include <pthread.h>
 
 #include "plugin.h"
@@ -7,13 +8,15 @@
 
 TestSuite(chain, .timeout = 60);
 
-/* tests/tuner/other_tuner.c built for interface v<n>: it takes Tree/LL with <n> channels for Reduce, and counts itself.
+/* tests/tuner/other_tuner.c built for interface v<n>: it takes Tree/LL with <n> channels for
+ * Reduce, and counts itself.
  */
 static const char *other(int version)
 {
         static char path[4096];
 
-        snprintf(path, sizeof path, "%s/libother-tuner-v%d.so", getenv("CAPO_TEST_OTHERS"), version);
+        snprintf(path, sizeof path, "%s/libother-tuner-v%d.so", getenv("CAPO_TEST_OTHERS"),
+                 version);
         return path;
 }
 
@@ -42,13 +45,14 @@ static void try(int abi, int version, bool expect_chained)
         table_fill(a.table);
         plugin_ask(&p, context, REDUCE, 8, 1, 0, &a);
         if (expect_chained)
-                cr_expect(a.algo == TREE && a.proto == LL && a.channels == version, "v%d asks v%d: %d/%d %d", abi,
-                          version, a.algo, a.proto, a.channels);
+                cr_expect(a.algo == TREE && a.proto == LL && a.channels == version,
+                          "v%d asks v%d: %d/%d %d", abi, version, a.algo, a.proto, a.channels);
         else
                 cr_expect_not(a.touched, "v%d asks v%d", abi, version);
         if (expect_chained)
                 cr_expect_eq(other_count(version, "others_open"), 1);
-        if (expect_chained && version > 1) { /* an entry that is not there is not revived for the other either */
+        if (expect_chained &&
+            version > 1) { /* an entry that is not there is not revived for the other either */
                 table_fill(a.table);
                 a.table[TREE][LL] = -1;
                 plugin_ask(&p, context, REDUCE, 8, 1, 0, &a);
@@ -59,7 +63,8 @@ static void try(int abi, int version, bool expect_chained)
                 cr_expect_eq(other_count(version, "others_open"), 0);
 }
 
-/* The newest interface both know; and none that this NCCL would not have used. One process has one NCCL. */
+/* The newest interface both know; and none that this NCCL would not have used. One process has one
+ * NCCL. */
 #define CHAIN(abi, version, chained)                           \
         Test(chain, abi_##abi##_to_##version)                  \
         {                                                      \
@@ -117,7 +122,8 @@ Test(chain, one_without_a_name)
         try(6, 3, true);
 }
 
-/* aws-ofi-nccl brings its tuner (v2, v3, v6) inside the net plugin, which NCCL has loaded by then. */
+/* aws-ofi-nccl brings its tuner (v2, v3, v6) inside the net plugin, which NCCL has loaded by then.
+ */
 Test(chain, the_net_plugin_brings_one)
 {
         cr_assert_not_null(dlopen(other(3), RTLD_NOW | RTLD_LOCAL));
@@ -202,7 +208,8 @@ Test(chain, its_refusal_is_handed_on)
         cr_expect_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SYSTEM_ERROR);
 }
 
-/* NCCL would fail the collective for its error: nothing of such an answer is taken, and it is said, once. */
+/* NCCL would fail the collective for its error: nothing of such an answer is taken, and it is said,
+ * once. */
 static void fails(int abi)
 {
         struct plugin p = plugin_open(abi);
@@ -249,12 +256,14 @@ static void *is_cancelled(void *plugin)
         int algo = -1, proto = -1, channels = 0;
 
         pthread_cancel(pthread_self());
-        capo_tuner_abi_v1.name(((struct plugin *)plugin)->object, NULL, REDUCE, 8, 0, 1, 1, &algo, &proto, &channels);
+        capo_tuner_abi_v1.name(((struct plugin *)plugin)->object, NULL, REDUCE, 8, 0, 1, 1, &algo,
+                               &proto, &channels);
         pthread_testcancel();
         return NULL;
 }
 
-/* Version 1 has one lock for all communicators, and a tuner that logs comes to where a thread may be cancelled. */
+/* Version 1 has one lock for all communicators, and a tuner that logs comes to where a thread may
+ * be cancelled. */
 Test(chain, a_thread_that_is_cancelled_in_it_leaves_no_lock)
 {
         struct plugin p = plugin_open(1);
@@ -288,13 +297,15 @@ Test(chain, chunks_pass_but_never_below_a_grain)
 
                 snprintf(text, sizeof text, "%zu", answers[i][0]);
                 setenv("OTHER_TUNER_CHUNK", text, 1);
-                cr_expect_eq(v6->get_chunk_size(context, REDUCE, 1 << 20, RING, SIMPLE, 1, &chunk), 0);
+                cr_expect_eq(v6->get_chunk_size(context, REDUCE, 1 << 20, RING, SIMPLE, 1, &chunk),
+                             0);
                 cr_expect_eq(chunk, answers[i][1], "%zu: %zu", answers[i][0], chunk);
         }
         plugin_finish(&p, context);
 }
 
-/* ---- the profiler, without a recorder: it asks for nothing, and hands on what another asks for ---- */
+/* ---- the profiler, without a recorder: it asks for nothing, and hands on what another asks for
+ * ---- */
 
 Test(chain, profiler_wants_nothing_without_a_recorder)
 {
@@ -306,8 +317,11 @@ Test(chain, profiler_wants_nothing_without_a_recorder)
                 void *context = NULL, *handle = &v;
                 int mask = 99;
                 struct capo_event_v4 e = {.type = CAPO_EVENT_COLL};
-                const struct capo_profiler_info info = {
-                        .comm_name = "dp", .comm_hash = 7, .n_nodes = 2, .n_ranks = 8, .log = log_line};
+                const struct capo_profiler_info info = {.comm_name = "dp",
+                                                        .comm_hash = 7,
+                                                        .n_nodes = 2,
+                                                        .n_ranks = 8,
+                                                        .log = log_line};
 
                 snprintf(symbol, sizeof symbol, "ncclProfiler_v%d", v);
                 v1 = dlsym(library, symbol);
@@ -335,8 +349,8 @@ Test(chain, names_reach_the_tuner_through_the_profiler)
         struct answer a;
         int mask;
 
-        use_profile(RULES(
-                "{\"when\": {\"comm\": \"dp*\"}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
+        use_profile(RULES("{\"when\": {\"comm\": \"dp*\"}, " ROWS(
+                "allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
         v5->init(&profiler, 77, &mask, "dp_0", 2, 8, 0, log_line);
         cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
         table_fill(a.table);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plugin promises NCCL, tried through every version of the interface. Each test is a process of its own. */
+/* What the plugin promises NCCL, tried through every version of the interface. Each test is a
+ * process of its own. */
 #include <pthread.h>
 
 #include "plugin.h"
 
-#define MAIN_RULE                                                                                             \
-        "{\"when\": {\"nodes\": 2, \"ranks\": 8}, " ROWS(                                                     \
-                "allreduce",                                                                                  \
-                ROWC("64K", "tree", "ll", 2) ROW("1M", "ring", "simple") ROWC("8G", "nvls_tree", "simple", 9) \
-                        ROW("16G", "pat", "simple")                                                           \
-                                LEAVE_REST) ", " ROWS("reduce", ROWC("1K", "ring", "ll", 3) LEAVE_REST) "}"
+#define MAIN_RULE                                                                        \
+        "{\"when\": {\"nodes\": 2, \"ranks\": 8}, " ROWS(                                \
+                "allreduce",                                                             \
+                ROWC("64K", "tree", "ll", 2) ROW("1M", "ring", "simple")                 \
+                        ROWC("8G", "nvls_tree", "simple", 9) ROW("16G", "pat", "simple") \
+                                LEAVE_REST) ", " ROWS("reduce",                          \
+                                                      ROWC("1K", "ring", "ll", 3) LEAVE_REST) "}"
 
 TestSuite(plugin, .timeout = 60);
 
@@ -23,7 +25,8 @@ static const struct question {
         {ALLREDUCE, 65536, TREE, LL, 2},
         {ALLREDUCE, 65537, RING, SIMPLE, 0},
         {ALLREDUCE, 1 << 20, RING, SIMPLE, 0},
-        {ALLREDUCE, (1 << 20) + 1, NVLS_TREE, SIMPLE, 0}, /* NVLS over nodes: channels would be taken unchecked */
+        {ALLREDUCE, (1 << 20) + 1, NVLS_TREE, SIMPLE,
+         0}, /* NVLS over nodes: channels would be taken unchecked */
         {ALLREDUCE, 5ull << 30, NVLS_TREE, SIMPLE, 0},
         {ALLREDUCE, (8ull << 30) + 1, -1, -1, 0}, /* PAT is not available */
         {ALLREDUCE, 1ull << 40, -1, -1, 0},       /* leave */
@@ -55,18 +58,23 @@ Test(plugin, every_version_gives_the_same_answers)
                                 cr_expect_not(a.touched, "v%d question %zu", abi, i);
                                 continue;
                         }
-                        cr_expect(a.algo == q->algo && a.proto == q->proto && a.channels == q->channels,
-                                  "v%d question %zu: %d/%d %d channels", abi, i, a.algo, a.proto, a.channels);
-                        for (int k = 0; abi >= 3 && k < 21; k++) { /* nothing but the chosen entry changes */
+                        cr_expect(a.algo == q->algo && a.proto == q->proto &&
+                                          a.channels == q->channels,
+                                  "v%d question %zu: %d/%d %d channels", abi, i, a.algo, a.proto,
+                                  a.channels);
+                        for (int k = 0; abi >= 3 && k < 21;
+                             k++) { /* nothing but the chosen entry changes */
                                 if (k != q->algo * 3 + q->proto)
-                                        cr_expect_eq((&a.table[0][0])[k], (&untouched.table[0][0])[k]);
+                                        cr_expect_eq((&a.table[0][0])[k],
+                                                     (&untouched.table[0][0])[k]);
                         }
                 }
                 plugin_finish(&p, context);
         }
 }
 
-/* 2.19 and 2.20 do not say which communicator asks: only rules that hold for all of them may answer. */
+/* 2.19 and 2.20 do not say which communicator asks: only rules that hold for all of them may
+ * answer. */
 Test(plugin, version_1_answers_only_what_holds_everywhere)
 {
         struct plugin p;
@@ -74,9 +82,10 @@ Test(plugin, version_1_answers_only_what_holds_everywhere)
         void *context;
 
         use_profile(RULES(MAIN_RULE ", {\"when\": {\"ranks\": 8}, " ROWS(
-                "reduce", ROW("1K", "ring", "ll") LEAVE_REST) "}, {\"when\": {}, " ROWS("broadcast",
-                                                                                        ROWC("1K", "ring", "ll", 3)
-                                                                                                LEAVE_REST) "}"));
+                "reduce", ROW("1K", "ring", "ll")
+                                  LEAVE_REST) "}, {\"when\": {}, " ROWS("broadcast",
+                                                                        ROWC("1K", "ring", "ll", 3)
+                                                                                LEAVE_REST) "}"));
         p = plugin_open(1);
         cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
         cr_assert_eq(plugin_init(&p, 4, 1, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
@@ -96,8 +105,8 @@ Test(plugin, version_1_answers_only_what_holds_everywhere)
 }
 
 /*
- * NCCL opens the tuner for communicators of one rank too, which some ranks of a job have and others have not, and closes it
- * without saying which. What the others are told must not depend on that.
+ * NCCL opens the tuner for communicators of one rank too, which some ranks of a job have and others
+ * have not, and closes it without saying which. What the others are told must not depend on that.
  */
 static void expect_version_1_beside_one_rank(const char *profile)
 {
@@ -110,7 +119,8 @@ static void expect_version_1_beside_one_rank(const char *profile)
                 void *context;
 
                 for (int i = 0; i < 2; i++)
-                        cr_assert_eq(plugin_init(&p, i == first ? 1 : 8, 1, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+                        cr_assert_eq(plugin_init(&p, i == first ? 1 : 8, 1, 4, 4, NULL, &context),
+                                     CAPO_NCCL_SUCCESS);
                 plugin_ask(&p, NULL, BROADCAST, 8, 1, 0, &a);
                 cr_expect(a.algo == RING && a.proto == LL && a.channels == 3, "both are open");
                 plugin_finish(&p, NULL);
@@ -130,16 +140,18 @@ Test(plugin, version_1_beside_a_communicator_of_one_rank_with_conditions)
         expect_version_1_beside_one_rank("broadcast,0,max,ring,ll,3,-1,-1,1\n");
 }
 
-/* Nothing vouches for LL128 or CollNet where NCCL takes the answer unchecked; the user's variables win there too. */
+/* Nothing vouches for LL128 or CollNet where NCCL takes the answer unchecked; the user's variables
+ * win there too. */
 Test(plugin, version_2_answers_only_what_is_safe)
 {
         struct plugin p = plugin_open(2);
         struct answer a;
         void *context;
 
-        use_profile("allreduce,0,max,ring,ll128,-1,-1,-1\nreduce,0,max,collnetchain,simple,-1,-1,-1\n"
-                    "allgather,0,max,pat,simple,-1,-1,-1\nreducescatter,0,max,nvls,simple,-1,-1,-1\n"
-                    "broadcast,0,max,tree,simple,-1,-1,-1\n");
+        use_profile(
+                "allreduce,0,max,ring,ll128,-1,-1,-1\nreduce,0,max,collnetchain,simple,-1,-1,-1\n"
+                "allgather,0,max,pat,simple,-1,-1,-1\nreducescatter,0,max,nvls,simple,-1,-1,-1\n"
+                "broadcast,0,max,tree,simple,-1,-1,-1\n");
         cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
         for (int func = 0; func < 5; func++) {
                 plugin_ask(&p, context, func, 8, 1, 0, &a);
@@ -181,7 +193,8 @@ Test(plugin, never_revives_an_entry)
                                 table_fill(a.table);
                                 if (questions[i].algo >= 0)
                                         a.table[questions[i].algo][questions[i].proto] = absent[v];
-                                plugin_ask(&p, context, questions[i].func, questions[i].bytes, 1, 0, &a);
+                                plugin_ask(&p, context, questions[i].func, questions[i].bytes, 1, 0,
+                                           &a);
                                 cr_expect_not(a.touched, "v%d question %zu", abi, i);
                         }
                 }
@@ -205,7 +218,8 @@ Test(plugin, wins_over_an_earlier_zero)
         plugin_finish(&p, context);
 }
 
-/* 2.22 offers six algorithms; a table may also be smaller than anything we know. Nothing behind it is touched. */
+/* 2.22 offers six algorithms; a table may also be smaller than anything we know. Nothing behind it
+ * is touched. */
 Test(plugin, small_tables)
 {
         struct plugin p;
@@ -222,9 +236,12 @@ Test(plugin, small_tables)
                 for (int m = 0; m <= 3; m++) {
                         for (int i = 0; i < 24; i++)
                                 table[i] = 5;
-                        v4->get_coll_info(context, ALLREDUCE, 2 << 20, 1, (float **)table, n, m, 0, &channels);
+                        v4->get_coll_info(context, ALLREDUCE, 2 << 20, 1, (float **)table, n, m, 0,
+                                          &channels);
                         for (int i = 0; i < 24; i++)
-                                cr_expect_eq(table[i], n == 6 && m == 3 && i == NVLS_TREE * 3 + SIMPLE ? 0 : 5);
+                                cr_expect_eq(table[i],
+                                             n == 6 && m == 3 && i == NVLS_TREE * 3 + SIMPLE ? 0
+                                                                                             : 5);
                 }
         }
         plugin_finish(&p, context);
@@ -291,8 +308,8 @@ Test(plugin, uneven_nodes)
         void *even, *uneven;
         struct answer a;
 
-        use_profile(RULES(
-                "{\"when\": {\"layout\": \"5+3\"}, " ROWS("allreduce", ROW("1M", "tree", "simple") LEAVE_REST) "}"));
+        use_profile(RULES("{\"when\": {\"layout\": \"5+3\"}, " ROWS(
+                "allreduce", ROW("1M", "tree", "simple") LEAVE_REST) "}"));
         p = plugin_open(5);
         cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &even), CAPO_NCCL_SUCCESS);
         cr_assert_eq(plugin_init(&p, 8, 2, 3, 5, NULL, &uneven), CAPO_NCCL_SUCCESS);
@@ -313,8 +330,8 @@ Test(plugin, layout_from_the_launcher)
         struct answer a;
 
         setenv("CAPO_LAYOUT", "5+3", 1);
-        use_profile(RULES(
-                "{\"when\": {\"layout\": \"uneven\"}, " ROWS("allreduce", ROW("1M", "tree", "simple") LEAVE_REST) "}"));
+        use_profile(RULES("{\"when\": {\"layout\": \"uneven\"}, " ROWS(
+                "allreduce", ROW("1M", "tree", "simple") LEAVE_REST) "}"));
         p = plugin_open(3);
         cr_assert_eq(plugin_init(&p, 8, 2, 0, 0, NULL, &world), CAPO_NCCL_SUCCESS);
         cr_assert_eq(plugin_init(&p, 6, 2, 0, 0, NULL, &part), CAPO_NCCL_SUCCESS);
@@ -335,10 +352,11 @@ Test(plugin, links_and_bandwidth)
         struct answer a;
 
         use_profile(RULES("{\"when\": {\"link\": \"other\", \"ring_gbs\": \"-12\"}, " ROWS(
-                "allreduce", ROW("1G", "tree", "ll") LEAVE_REST) "},"
-                                                                 "{\"when\": {\"link\": \"nvlink\"}, " ROWS(
-                                                                         "reduce",
-                                                                         ROW("1G", "ring", "ll") LEAVE_REST) "}"));
+                "allreduce",
+                ROW("1G", "tree", "ll")
+                        LEAVE_REST) "},"
+                                    "{\"when\": {\"link\": \"nvlink\"}, " ROWS(
+                                            "reduce", ROW("1G", "ring", "ll") LEAVE_REST) "}"));
         p = plugin_open(3);
         cr_assert_eq(plugin_init(&p, 8, 2, 0, 0, NULL, &context), CAPO_NCCL_SUCCESS);
         table_fill(a.table);
@@ -363,7 +381,8 @@ Test(plugin, links_and_bandwidth)
         plugin_finish(&p, context);
 }
 
-/* Where NCCL tells no node sizes (before v5), its table tells the layout: per question, and never against a launcher.
+/* Where NCCL tells no node sizes (before v5), its table tells the layout: per question, and never
+ * against a launcher.
  */
 #define LAYOUT_RULE                                                                                           \
         "{\"capo_profile\": 1, \"layouts\": ["                                                                \
@@ -380,7 +399,9 @@ Test(plugin, links_and_bandwidth)
                                                     LEAVE_REST) "},"                                          \
                                                                 "{\"when\": {\"max_local\": 6}, " ROWS(       \
                                                                         "allreduce",                          \
-                                                                        ROW("8G", "tree", "simple") LEAVE_REST) "}]}"
+                                                                        ROW("8G", "tree",                     \
+                                                                            "simple")                         \
+                                                                                LEAVE_REST) "}]}"
 
 static struct answer ask_by_layout(const struct plugin *p, void *context, size_t bytes, double gbs)
 {
@@ -402,15 +423,20 @@ Test(plugin, layout_by_the_cost_table)
 
                 cr_assert_eq(plugin_init(&p, 8, 2, -1, -1, NULL, &context), CAPO_NCCL_SUCCESS);
                 cr_assert_eq(plugin_init(&p, 7, 2, -1, -1, NULL, &part), CAPO_NCCL_SUCCESS);
-                for (int round = 0; round < 2; round++) { /* nothing is remembered: the order does not matter */
+                for (int round = 0; round < 2;
+                     round++) { /* nothing is remembered: the order does not matter */
                         a = ask_by_layout(&p, context, 64 << 20, 75);
                         cr_expect(a.algo == TREE && a.proto == LL, "v%d", abi);
                         a = ask_by_layout(&p, context, 64 << 20, 100);
                         cr_expect(a.algo == RING && a.proto == LL, "v%d", abi);
-                        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 50).touched, "two layouts have that");
-                        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 60).touched, "no layout has that");
-                        cr_expect_not(ask_by_layout(&p, context, 8192, 75).touched, "too small to say");
-                        cr_expect_not(ask_by_layout(&p, part, 64 << 20, 75).touched, "no list for it");
+                        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 50).touched,
+                                      "two layouts have that");
+                        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 60).touched,
+                                      "no layout has that");
+                        cr_expect_not(ask_by_layout(&p, context, 8192, 75).touched,
+                                      "too small to say");
+                        cr_expect_not(ask_by_layout(&p, part, 64 << 20, 75).touched,
+                                      "no list for it");
                 }
                 plugin_finish(&p, part);
                 plugin_finish(&p, context);
@@ -434,7 +460,8 @@ Test(plugin, a_launcher_that_the_cost_table_contradicts)
         cr_expect_not(ask_by_layout(&p, context, 64 << 20, 75).touched);
         cr_expect_not(ask_by_layout(&p, context, 64 << 20, 60).touched);
         cr_assert(write(STDERR_FILENO, "|", 1) == 1 && read(ends[0], said, sizeof said - 1) > 0);
-        cr_expect(strstr(said, "8 ranks on 2 nodes: ") && strstr(said, " (it says 4+4)"), "%s", said);
+        cr_expect(strstr(said, "8 ranks on 2 nodes: ") && strstr(said, " (it says 4+4)"), "%s",
+                  said);
         plugin_finish(&p, context);
         /* NCCL's own numbers go before both */
         p = plugin_open(6);
@@ -449,7 +476,8 @@ Test(plugin, registered_buffers_and_groups)
         void *context;
         struct answer a;
 
-        use_profile("allreduce,0,max,ring,ll,2,-1,-1,4,-1\nallreduce,0,max,tree,simple,3,-1,-1,-1,1\n");
+        use_profile(
+                "allreduce,0,max,ring,ll,2,-1,-1,4,-1\nallreduce,0,max,tree,simple,3,-1,-1,-1,1\n");
         p = plugin_open(4);
         cr_assert_eq(plugin_init(&p, 8, 2, 0, 0, NULL, &context), CAPO_NCCL_SUCCESS);
         table_fill(a.table);
@@ -467,14 +495,16 @@ Test(plugin, constants_are_corrected_only_where_the_profile_says_so)
 {
         for (int abi = 5; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
-                struct capo_nccl_constants constants = {.ll_bw = {{39, 39, 20.4}}}, before = constants;
+                struct capo_nccl_constants constants = {.ll_bw = {{39, 39, 20.4}}},
+                                           before = constants;
                 void *context;
 
-                use_profile(RULES("{\"when\": {\"nodes\": 2}, \"constants\": [{\"table\": \"hw_latency\", \"link\": "
-                                  "\"net\", \"algo\": "
-                                  "\"ring\", \"proto\": \"simple\", \"value\": 14.5}, {\"table\": \"tree_bw\", "
-                                  "\"gpu\": \"hopper\", "
-                                  "\"scale\": 2, \"value\": 24}]}"));
+                use_profile(RULES(
+                        "{\"when\": {\"nodes\": 2}, \"constants\": [{\"table\": \"hw_latency\", \"link\": "
+                        "\"net\", \"algo\": "
+                        "\"ring\", \"proto\": \"simple\", \"value\": 14.5}, {\"table\": \"tree_bw\", "
+                        "\"gpu\": \"hopper\", "
+                        "\"scale\": 2, \"value\": 24}]}"));
                 cr_assert_eq(plugin_init(&p, 8, 2, 3, 5, &constants, &context), CAPO_NCCL_SUCCESS);
                 before.hw_latency[2][RING][SIMPLE] = 14.5;
                 before.tree_bw[2][1] = 24;
@@ -492,8 +522,10 @@ static void refused(const char *must_say, const char *and_this)
                 void *context;
 
                 *last_log = 0;
-                cr_expect_neq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS, "v%d", abi);
-                cr_expect(strstr(last_log, must_say) && strstr(last_log, and_this), "v%d said: %s", abi, last_log);
+                cr_expect_neq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS, "v%d",
+                              abi);
+                cr_expect(strstr(last_log, must_say) && strstr(last_log, and_this), "v%d said: %s",
+                          abi, last_log);
         }
 }
 
@@ -698,7 +730,8 @@ Test(plugin, unloaded_and_loaded_again)
         }
 }
 
-/* A row's chunk, for the questions that follow the cost table it decided; NCCL's own where it decided nothing. */
+/* A row's chunk, for the questions that follow the cost table it decided; NCCL's own where it
+ * decided nothing. */
 Test(plugin, chunks_of_rows)
 {
         struct plugin p;
@@ -719,9 +752,10 @@ Test(plugin, chunks_of_rows)
                 {8 << 20, 8 << 20, RING, SIMPLE, 9, 1 << 20},
         };
 
-        use_profile(RULES("{\"when\": {}, \"allreduce\": [{\"upto\": 4096, \"algo\": \"tree\", \"proto\": \"ll\"}, "
-                          "{\"upto\": \"1M\", \"algo\": \"ring\", \"proto\": \"simple\", \"chunk\": \"64K\"}, "
-                          "{\"upto\": \"max\", \"leave\": true}]}"));
+        use_profile(RULES(
+                "{\"when\": {}, \"allreduce\": [{\"upto\": 4096, \"algo\": \"tree\", \"proto\": \"ll\"}, "
+                "{\"upto\": \"1M\", \"algo\": \"ring\", \"proto\": \"simple\", \"chunk\": \"64K\"}, "
+                "{\"upto\": \"max\", \"leave\": true}]}"));
         p = plugin_open(6);
         v6 = p.object;
         cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
@@ -731,9 +765,9 @@ Test(plugin, chunks_of_rows)
                 table_fill(a.table);
                 a.table[RING][SIMPLE] = rows[i].closed;
                 plugin_ask(&p, context, ALLREDUCE, rows[i].bytes, 1, 0, &a);
-                cr_expect_eq(
-                        v6->get_chunk_size(context, ALLREDUCE, rows[i].part, rows[i].algo, rows[i].proto, 1, &chunk),
-                        0);
+                cr_expect_eq(v6->get_chunk_size(context, ALLREDUCE, rows[i].part, rows[i].algo,
+                                                rows[i].proto, 1, &chunk),
+                             0);
                 cr_expect_eq(chunk, rows[i].chunk, "row %zu: %zu", i, chunk);
         }
         plugin_finish(&p, context);
@@ -742,7 +776,8 @@ Test(plugin, chunks_of_rows)
 /* Criterion's assertions are not for threads: count what is wrong. */
 static void *many_communicators(void *wrong)
 {
-        struct plugin p = {.library = dlopen(getenv("CAPO_TEST_PLUGIN"), RTLD_NOW | RTLD_LOCAL), .abi = 6};
+        struct plugin p = {.library = dlopen(getenv("CAPO_TEST_PLUGIN"), RTLD_NOW | RTLD_LOCAL),
+                           .abi = 6};
         const struct capo_tuner_v6 *v6 = dlsym(p.library, "ncclTunerPlugin_v6");
 
         for (int i = 0; i < 200; i++) {
@@ -762,7 +797,8 @@ static void *many_communicators(void *wrong)
 
                         for (int n = 0; n < 21; n++)
                                 table[n] = 9;
-                        v6->get_coll_info(context, ALLREDUCE, 8, 1, (float **)table, 7, 3, 0, &channels);
+                        v6->get_coll_info(context, ALLREDUCE, 8, 1, (float **)table, 7, 3, 0,
+                                          &channels);
                         table_pick(table, 7, 3, &algo, &proto);
                         if (channels != (ranks == 8 ? 2 : 0) || algo != TREE || proto != LL)
                                 __atomic_add_fetch((int *)wrong, 1, __ATOMIC_RELAXED);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The body behind all profiler interfaces: whose events are whose, and the slots that fold kernel time stamps. */
+/* The body behind all profiler interfaces: whose events are whose, and the slots that fold kernel
+ * time stamps. */
 #include "capo/seam.h"
 #include "core/base/util.h"
 #include "plugin.h"
@@ -53,7 +54,8 @@ static const char *other(int version)
 {
         static char path[4096];
 
-        snprintf(path, sizeof path, "%s/libother-tuner-v%d.so", getenv("CAPO_TEST_OTHERS"), version);
+        snprintf(path, sizeof path, "%s/libother-tuner-v%d.so", getenv("CAPO_TEST_OTHERS"),
+                 version);
         return path;
 }
 
@@ -64,7 +66,8 @@ static int told(int version, const char *what)
         return count();
 }
 
-static const struct capo_profiler_v5 *profiler_of(int version) /* but for init, all versions are alike */
+static const struct capo_profiler_v5 *profiler_of(
+        int version) /* but for init, all versions are alike */
 {
         return capo_profiler_abis[version - 1]->own;
 }
@@ -76,16 +79,21 @@ static int open_for(int version, int n_nodes, const char *name, void **context)
                 .comm_name = name, .comm_hash = 42, .n_nodes = n_nodes, .n_ranks = 8, .rank = 3};
         int mask = -1;
 
-        cr_assert_eq(capo_profiler_abis[version - 1]->init(profiler_of(version), &info, context, &mask), 0);
+        cr_assert_eq(
+                capo_profiler_abis[version - 1]->init(profiler_of(version), &info, context, &mask),
+                0);
         return mask;
 }
 
 static struct capo_event_v5 event(uint64_t type, void *parent)
 {
-        return (struct capo_event_v5){
-                .type = type,
-                .parent = parent,
-                .coll = {.func = "AllReduce", .algo = "RING", .proto = "LL", .n_channels = 2, .count = 9}};
+        return (struct capo_event_v5){.type = type,
+                                      .parent = parent,
+                                      .coll = {.func = "AllReduce",
+                                               .algo = "RING",
+                                               .proto = "LL",
+                                               .n_channels = 2,
+                                               .count = 9}};
 }
 
 static void *start(void *context, uint64_t type, void *parent)
@@ -100,7 +108,8 @@ static void *start(void *context, uint64_t type, void *parent)
 
 static void *start_channel(void *context, void *parent, uint64_t timer)
 {
-        struct capo_event_v5 e = {.type = CAPO_EVENT_KERNEL, .parent = parent, .kernel = {.timer = timer}};
+        struct capo_event_v5 e = {
+                .type = CAPO_EVENT_KERNEL, .parent = parent, .kernel = {.timer = timer}};
         void *handle = &e;
 
         profiler_of(5)->start_event(context, &handle, &e);
@@ -137,7 +146,8 @@ Test(profiler, the_others_mask_brings_its_parents)
                 {CAPO_EVENT_P2P_API, CAPO_EVENT_P2P_API | API},
                 {CAPO_EVENT_KERNEL_LAUNCH, CAPO_EVENT_KERNEL_LAUNCH | API},
                 {CAPO_EVENT_CE_COLL, CAPO_EVENT_CE_COLL | CAPO_EVENT_COLL_API | API},
-                {CAPO_EVENT_CE_BATCH, CAPO_EVENT_CE_BATCH | CAPO_EVENT_CE_COLL | CAPO_EVENT_COLL_API | API},
+                {CAPO_EVENT_CE_BATCH,
+                 CAPO_EVENT_CE_BATCH | CAPO_EVENT_CE_COLL | CAPO_EVENT_COLL_API | API},
                 {CAPO_EVENT_KERNEL_PHASE, CAPO_EVENT_KERNEL_PHASE | CAPO_EVENT_KERNEL | OP},
                 {0, 0},
         };
@@ -149,11 +159,13 @@ Test(profiler, the_others_mask_brings_its_parents)
 
                 snprintf(text, sizeof text, "%d", rows[i].asked);
                 setenv("OTHER_PROFILER_MASK", text, 1);
-                cr_expect_eq(open_for(5, 2, "dp", &context), rows[i].asked | CAPO_EVENT_COLL, "row %zu", i);
+                cr_expect_eq(open_for(5, 2, "dp", &context), rows[i].asked | CAPO_EVENT_COLL,
+                             "row %zu", i);
                 for (int bit = 1; bit <= CAPO_EVENT_KERNEL_PHASE; bit <<= 1) {
                         void *handle = start(context, (uint64_t)bit, NULL);
 
-                        cr_expect_eq(handle != NULL, !!(rows[i].passed & bit), "row %zu, event %d", i, bit);
+                        cr_expect_eq(handle != NULL, !!(rows[i].passed & bit), "row %zu, event %d",
+                                     i, bit);
                         profiler_of(5)->record_state(handle, 3, NULL);
                         profiler_of(5)->stop_event(handle);
                 }
@@ -210,7 +222,8 @@ Test(profiler, itself_is_not_chained)
 Test(profiler, the_mask_is_whole_at_any_moment)
 {
         int mask = own_mask(6), **watched, *saw;
-        const struct capo_profiler_info info = {.comm_hash = 42, .n_nodes = 2, .n_ranks = 8, .rank = 3};
+        const struct capo_profiler_info info = {
+                .comm_hash = 42, .n_nodes = 2, .n_ranks = 8, .rank = 3};
         void *context;
 
         setenv("CAPO_CHAIN_PROFILER", other(6), 1);
@@ -229,7 +242,8 @@ static void passes(int speaks, int theirs, bool passed)
         void *context;
 
         setenv("CAPO_CHAIN_PROFILER", other(theirs), 1);
-        cr_expect_eq(open_for(speaks, 2, "dp", &context), own_mask(speaks) | (passed ? CAPO_EVENT_PROXY_OP : 0));
+        cr_expect_eq(open_for(speaks, 2, "dp", &context),
+                     own_mask(speaks) | (passed ? CAPO_EVENT_PROXY_OP : 0));
         profiler_of(speaks)->finalize(context);
         cr_expect_eq(told(theirs, "others_events"), passed ? 2 : 0);
 }
@@ -269,7 +283,8 @@ Test(profiler, unknown_names)
         profiler_of(5)->finalize(context);
 }
 
-/* Its kernel is none of the cost table; what NCCL writes where algorithms stand, or that nothing stands there, is no matter. */
+/* Its kernel is none of the cost table; what NCCL writes where algorithms stand, or that nothing
+ * stands there, is no matter. */
 Test(profiler, version_7_symmetric)
 {
         struct capo_event_v7 e = {.type = CAPO_EVENT_COLL,
@@ -285,8 +300,8 @@ Test(profiler, version_7_symmetric)
 
         open_for(7, 2, "dp", &context);
         profiler_of(7)->start_event(context, &handle, &e);
-        cr_expect(n_ran == 1 && last_ran.algo_proto == CAPO_KERNEL_SYMK_RSXLD_AGXST && last_ran.channels == 3 &&
-                  last_ran.call == CAPO_CALL_ALLREDUCE);
+        cr_expect(n_ran == 1 && last_ran.algo_proto == CAPO_KERNEL_SYMK_RSXLD_AGXST &&
+                  last_ran.channels == 3 && last_ran.call == CAPO_CALL_ALLREDUCE);
         e.coll.algo = e.coll.proto = NULL;
         e.coll.kernel_variant = "AllReduce_NotYetKnown";
         profiler_of(7)->start_event(context, &handle, &e);
@@ -313,7 +328,8 @@ Test(profiler, symmetric_without_a_name)
 
         open_for(4, 2, "dp", &context);
         profiler_of(4)->start_event(context, &handle, &e4);
-        cr_expect(last_ran.algo_proto == CAPO_KERNEL_SYMK && last_ran.channels == 0 && !last_ran.tagged);
+        cr_expect(last_ran.algo_proto == CAPO_KERNEL_SYMK && last_ran.channels == 0 &&
+                  !last_ran.tagged);
         profiler_of(4)->finalize(context);
         for (int version = 5; version <= 6; version++) {
                 struct capo_event_v5 e = event(CAPO_EVENT_COLL, NULL);
@@ -321,13 +337,15 @@ Test(profiler, symmetric_without_a_name)
                 e.coll.n_channels = 0;
                 open_for(version, 2, "dp", &context);
                 profiler_of(version)->start_event(context, &handle, &e);
-                cr_expect(last_ran.algo_proto == CAPO_KERNEL_SYMK && last_ran.call == CAPO_CALL_ALLREDUCE);
+                cr_expect(last_ran.algo_proto == CAPO_KERNEL_SYMK &&
+                          last_ran.call == CAPO_CALL_ALLREDUCE);
                 profiler_of(version)->finalize(context);
         }
         cr_expect_eq(n_ran, 3);
 }
 
-/* Copy engines have no kernel: no slot waits for stamps of theirs, and the next kernel's number is the next. */
+/* Copy engines have no kernel: no slot waits for stamps of theirs, and the next kernel's number is
+ * the next. */
 Test(profiler, copy_engines)
 {
         static const struct {
@@ -343,16 +361,19 @@ Test(profiler, copy_engines)
         setenv("CAPO_KERNEL_TIME", "1", 1);
         for (int version = 6; version <= 7; version++) {
                 cr_expect_eq(open_for(version, 2, "dp", &context),
-                             own_mask(version) | CAPO_EVENT_KERNEL | (version == 7 ? CAPO_EVENT_KERNEL_PHASE : 0));
+                             own_mask(version) | CAPO_EVENT_KERNEL |
+                                     (version == 7 ? CAPO_EVENT_KERNEL_PHASE : 0));
                 for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                        struct capo_event_v7 e = {.type = CAPO_EVENT_CE_COLL,
-                                                  .ce = {.func = rows[i].func, .count = 7, .tag = 3}};
+                        struct capo_event_v7 e = {
+                                .type = CAPO_EVENT_CE_COLL,
+                                .ce = {.func = rows[i].func, .count = 7, .tag = 3}};
 
                         handle = &e;
                         profiler_of(version)->start_event(context, &handle, &e);
                         cr_expect_null(handle);
-                        cr_expect(last_ran.algo_proto == CAPO_KERNEL_COPY_ENGINE && last_ran.call == rows[i].call &&
-                                  last_ran.count == 7 && last_ran.tagged == (version == 7) &&
+                        cr_expect(last_ran.algo_proto == CAPO_KERNEL_COPY_ENGINE &&
+                                  last_ran.call == rows[i].call && last_ran.count == 7 &&
+                                  last_ran.tagged == (version == 7) &&
                                   last_ran.tag == (version == 7 ? 3 : 0));
                 }
                 profiler_of(version)->finalize(context);
@@ -376,17 +397,21 @@ Test(profiler, phases_say_how_long_a_kernel_waited)
         setenv("CAPO_KERNEL_TIME", "1", 1);
         open_for(7, 2, "dp", &context);
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                struct capo_event_v7 coll = {
-                        .type = CAPO_EVENT_COLL,
-                        .coll = {.func = "AllReduce", .n_channels = 2, .kernel_variant = "LL", .is_symmetric = true}};
+                struct capo_event_v7 coll = {.type = CAPO_EVENT_COLL,
+                                             .coll = {.func = "AllReduce",
+                                                      .n_channels = 2,
+                                                      .kernel_variant = "LL",
+                                                      .is_symmetric = true}};
                 void *slot, *channel[2], *phase;
 
                 profiler_of(7)->start_event(context, &slot, &coll);
                 for (unsigned c = 0; c < 2; c++) {
-                        struct capo_event_v7 e = {
-                                .type = CAPO_EVENT_KERNEL, .parent = slot, .kernel = {.timer = 100 + c}};
-                        struct capo_event_v7 p = {.type = CAPO_EVENT_KERNEL_PHASE,
-                                                  .phase = {(uint8_t)c, rows[i].phase, "", rows[i].timer[c]}};
+                        struct capo_event_v7 e = {.type = CAPO_EVENT_KERNEL,
+                                                  .parent = slot,
+                                                  .kernel = {.timer = 100 + c}};
+                        struct capo_event_v7 p = {
+                                .type = CAPO_EVENT_KERNEL_PHASE,
+                                .phase = {(uint8_t)c, rows[i].phase, "", rows[i].timer[c]}};
 
                         profiler_of(7)->start_event(context, &channel[c], &e);
                         p.parent = phase = channel[c];
@@ -412,14 +437,16 @@ Test(profiler, version_5_to_1_has_other_events)
         passes(5, 1, false);
 }
 
-/* A slot stands in front of the other's handle; where the other did not want the event, it hears nothing of its end. */
+/* A slot stands in front of the other's handle; where the other did not want the event, it hears
+ * nothing of its end. */
 Test(profiler, a_slot_in_front_of_the_others_handle)
 {
         void *context, *coll, *op, *channel[2];
 
         setenv("CAPO_KERNEL_TIME", "1", 1);
         setenv("CAPO_CHAIN_PROFILER", other(5), 1);
-        cr_assert_eq(open_for(5, 2, "dp", &context), CAPO_EVENT_COLL | CAPO_EVENT_KERNEL | CAPO_EVENT_PROXY_OP);
+        cr_assert_eq(open_for(5, 2, "dp", &context),
+                     CAPO_EVENT_COLL | CAPO_EVENT_KERNEL | CAPO_EVENT_PROXY_OP);
         coll = start(context, CAPO_EVENT_COLL, NULL);
         op = start(context, CAPO_EVENT_PROXY_OP, coll);
         cr_expect_eq(told(5, "others_parent_right"), 1);
@@ -484,11 +511,13 @@ Test(profiler, slots_are_taken_again)
                                 cr_expect_eq(kernels.n, 0);
                                 stop_channel(channel, 400 - (uint64_t)c);
                         }
-                        cr_expect(kernels.n == 1 && kernels.nth == 2 && kernels.begin == 299 && kernels.end == 400);
+                        cr_expect(kernels.n == 1 && kernels.nth == 2 && kernels.begin == 299 &&
+                                  kernels.end == 400);
                         stop_channel(channel, 500); /* once more is nothing */
                         cr_expect_eq(kernels.n, 1);
                 }
-                cr_assert_eq(handle != NULL, i < slots || i == slots + 1 || i == stale || i == stale + 2, "%d", i);
+                cr_assert_eq(handle != NULL,
+                             i < slots || i == slots + 1 || i == stale || i == stale + 2, "%d", i);
         }
         profiler_of(5)->finalize(context);
 }
@@ -515,7 +544,8 @@ Test(profiler, stamps_that_say_nothing)
                 for (int c = 0; c < 2; c++) {
                         uint64_t later = 1000;
 
-                        profiler_of(5)->record_state(channel[c], CAPO_STATE_KERNEL_STOP + 1, &later);
+                        profiler_of(5)->record_state(channel[c], CAPO_STATE_KERNEL_STOP + 1,
+                                                     &later);
                         profiler_of(5)->record_state(channel[c], CAPO_STATE_KERNEL_STOP, NULL);
                         stop_channel(channel[c], rows[i].end);
                 }
@@ -538,17 +568,20 @@ Test(profiler, the_recorder_learns_of_the_communicator)
                         open_for(version, nodes, "dp", &context);
                         cr_expect_eq(n_comms, version >= 4, "v%d", version);
                         if (n_comms)
-                                cr_expect(last_comm.comm_hash == 42 && last_comm.n_ranks == 8 && last_comm.rank == 3 &&
+                                cr_expect(last_comm.comm_hash == 42 && last_comm.n_ranks == 8 &&
+                                                  last_comm.rank == 3 &&
                                                   last_comm.n_nodes == (nodes > 0 ? nodes : -1) &&
-                                                  last_comm.min_local == -1 && last_comm.max_local == -1 &&
-                                                  !last_comm.tuned && !strcmp(last_comm.name, "dp"),
+                                                  last_comm.min_local == -1 &&
+                                                  last_comm.max_local == -1 && !last_comm.tuned &&
+                                                  !strcmp(last_comm.name, "dp"),
                                           "v%d, %d nodes", version, nodes);
                         profiler_of(version)->finalize(context);
                 }
         }
         cr_expect(capo_comm_name_find(42, name, sizeof name) && !strcmp(name, "dp"));
         open_for(5, 2, "", &context);
-        cr_expect(capo_comm_name_find(42, name, sizeof name) && !strcmp(name, "dp"), "an empty name is none");
+        cr_expect(capo_comm_name_find(42, name, sizeof name) && !strcmp(name, "dp"),
+                  "an empty name is none");
         profiler_of(5)->finalize(context);
 }
 
@@ -567,10 +600,12 @@ Test(profiler, kernel_times_from_version_4_on)
         }
 }
 
-/* A library with ncclGetVersion stands behind the logger; the last one is remembered, and no other. */
+/* A library with ncclGetVersion stands behind the logger; the last one is remembered, and no other.
+ */
 Test(profiler, the_release_behind_a_logger)
 {
-        capo_nccl_log log = (capo_nccl_log)(uintptr_t)dlsym(dlopen(other(6), RTLD_NOW), "others_log");
+        capo_nccl_log log =
+                (capo_nccl_log)(uintptr_t)dlsym(dlopen(other(6), RTLD_NOW), "others_log");
 
         cr_assert_not_null(log);
         for (int again = 0; again < 2; again++) {
@@ -588,7 +623,8 @@ Test(profiler, no_context)
                 uint64_t room[64] = {CAPO_EVENT_GROUP}; /* an event of any version */
                 void *handle = NULL;
 
-                cr_expect_eq(profiler_of(version)->start_event(NULL, &handle, room), 0, "v%d", version);
+                cr_expect_eq(profiler_of(version)->start_event(NULL, &handle, room), 0, "v%d",
+                             version);
                 cr_expect_null(handle, "v%d", version);
                 cr_expect_eq(profiler_of(version)->finalize(NULL), 0, "v%d", version);
         }

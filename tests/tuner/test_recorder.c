@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugins inside libcapo.so: what they tell the recorder. The plugin's own sources are linked in, with a recorder
- * that only listens. */
+/* The plugins inside libcapo.so: what they tell the recorder. The plugin's own sources are linked
+ * in, with a recorder that only listens. */
 #include "capo/profile.h"
 #include "capo/seam.h"
 #include "plugin.h"
@@ -75,16 +75,22 @@ Test(recorder, hears_which_row_decided)
         use_profile(RULES("{\"when\": {\"nodes\": 2}, " ROWS(
                 "allreduce",
                 ROW("1K", "tree", "ll") ROW("1M", "ring", "simple")
-                        LEAVE_REST) ", " ROWS("reducescatter", ROW("1M", "nvls", "simple") LEAVE_REST) "}"));
+                        LEAVE_REST) ", " ROWS("reducescatter",
+                                              ROW("1M", "nvls", "simple") LEAVE_REST) "}"));
         cr_assert_eq(plugin_init(&p, 8, 2, 3, 5, NULL, &context), CAPO_NCCL_SUCCESS);
         cr_expect(last_comm.comm_hash == 77 && last_comm.n_ranks == 8 && last_comm.min_local == 3 &&
                   last_comm.max_local == 5);
         cr_expect(last_comm.tuned && strstr(last_rule_when, ":1: nodes=2"), "%s", last_rule_when);
-        cr_expect(((const struct capo_tuner *)context)->plain, "without a sweep a look-up is the whole decision");
-        for (int func = 0; func < CAPO_COLLS; func++) /* Ring with LL and Simple; for all-reduce Tree with them too */
-                cr_expect_eq(((const struct capo_tuner *)context)->direct[func], func == ALLREDUCE ? 055 : 050);
-        cr_expect(strstr(last_rules, "digest\t") && strstr(last_rules, "\nmodelled\tnot allowed\n") &&
-                          strstr(last_rules, "row\t2\t1\tnodes=2\tallreduce\t1025\t1048576\tRing\tSimple"),
+        cr_expect(((const struct capo_tuner *)context)->plain,
+                  "without a sweep a look-up is the whole decision");
+        for (int func = 0; func < CAPO_COLLS;
+             func++) /* Ring with LL and Simple; for all-reduce Tree with them too */
+                cr_expect_eq(((const struct capo_tuner *)context)->direct[func],
+                             func == ALLREDUCE ? 055 : 050);
+        cr_expect(strstr(last_rules, "digest\t") &&
+                          strstr(last_rules, "\nmodelled\tnot allowed\n") &&
+                          strstr(last_rules,
+                                 "row\t2\t1\tnodes=2\tallreduce\t1025\t1048576\tRing\tSimple"),
                   "%s", last_rules);
         table_fill(a.table);
         plugin_ask(&p, context, ALLREDUCE, 4096, 1, 0, &a);
@@ -102,13 +108,15 @@ Test(recorder, hears_which_row_decided)
         plugin_finish(&p, context);
 }
 
-/* Of version 1 nobody knows which communicator is asked about, and of one rank there is nothing to tell. */
+/* Of version 1 nobody knows which communicator is asked about, and of one rank there is nothing to
+ * tell. */
 Test(recorder, what_is_told_of_a_communicator)
 {
         struct plugin p = linked(1);
         void *context;
 
-        use_profile(RULES("{\"when\": {}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
+        use_profile(RULES(
+                "{\"when\": {}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
         cr_assert_eq(plugin_init(&p, 8, 2, 3, 5, NULL, &context), CAPO_NCCL_SUCCESS);
         cr_expect(last_comm.n_ranks == 8 && last_comm.n_nodes == -1);
         plugin_finish(&p, context);
@@ -126,7 +134,8 @@ static struct capo_choice candidate(const struct capo_sweep_ask *ask)
 {
         if (ask->call.seq != 3 || ask->n_ranks != 8 || ask->question.bytes != 4096)
                 return (struct capo_choice){0};
-        return (struct capo_choice){.algo = CAPO_ALGO_NVLS, .proto = CAPO_PROTO_SIMPLE, .channels = 4, .rule = 9};
+        return (struct capo_choice){
+                .algo = CAPO_ALGO_NVLS, .proto = CAPO_PROTO_SIMPLE, .channels = 4, .rule = 9};
 }
 
 Test(recorder, a_sweep_comes_before_the_profile)
@@ -136,7 +145,8 @@ Test(recorder, a_sweep_comes_before_the_profile)
         void *context;
 
         capo_sweep_choose = candidate;
-        use_profile(RULES("{\"when\": {}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
+        use_profile(RULES(
+                "{\"when\": {}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
         cr_assert_eq(plugin_init(&p, 8, 1, 8, 8, NULL, &context), CAPO_NCCL_SUCCESS);
         table_fill(a.table);
         plugin_ask(&p, context, ALLREDUCE, 4096, 1, 0, &a);
@@ -144,7 +154,8 @@ Test(recorder, a_sweep_comes_before_the_profile)
         cr_expect_eq(last_asked, 0, "this version does not know who asks");
         table_fill(a.table);
         plugin_ask(&p, context, ALLREDUCE, 8192, 1, 0, &a);
-        cr_expect(a.algo == RING && a.proto == SIMPLE && last_decided == 1, "no candidate: the profile");
+        cr_expect(a.algo == RING && a.proto == SIMPLE && last_decided == 1,
+                  "no candidate: the profile");
         plugin_finish(&p, context);
 }
 
@@ -156,8 +167,12 @@ static const struct capo_profiler_v5 *profiler_of(int version)
 
 static capo_nccl_result profiler_init(int version, void **context, int *mask, capo_nccl_log log)
 {
-        const struct capo_profiler_info info = {
-                .comm_name = "dp", .comm_hash = 42, .n_nodes = 2, .n_ranks = 8, .rank = 3, .log = log};
+        const struct capo_profiler_info info = {.comm_name = "dp",
+                                                .comm_hash = 42,
+                                                .n_nodes = 2,
+                                                .n_ranks = 8,
+                                                .rank = 3,
+                                                .log = log};
 
         return capo_profiler_abis[version - 1]->init(profiler_of(version), &info, context, mask);
 }
@@ -165,10 +180,11 @@ static capo_nccl_result profiler_init(int version, void **context, int *mask, ca
 static void expect_ran(int version, unsigned call, unsigned algo, unsigned proto, unsigned channels)
 {
         cr_expect(last_ran.comm_hash == 42 && last_ran.count == 1000 && last_ran.call == call &&
-                          last_ran.channels == channels && last_ran.algo_proto == (algo << 4 | proto),
+                          last_ran.channels == channels &&
+                          last_ran.algo_proto == (algo << 4 | proto),
                   "v%d: hash %llu count %llu call %u algo_proto %x channels %u", version,
-                  (unsigned long long)last_ran.comm_hash, (unsigned long long)last_ran.count, last_ran.call,
-                  last_ran.algo_proto, last_ran.channels);
+                  (unsigned long long)last_ran.comm_hash, (unsigned long long)last_ran.count,
+                  last_ran.call, last_ran.algo_proto, last_ran.channels);
 }
 
 Test(recorder, every_profiler_version_tells_what_ran)
@@ -178,16 +194,21 @@ Test(recorder, every_profiler_version_tells_what_ran)
                 const char *func, *algo, *proto;
                 unsigned call, a, p;
         } rows[] = {
-                {"AllReduce", "RING", "SIMPLE", CAPO_CALL_ALLREDUCE, CAPO_ALGO_RING, CAPO_PROTO_SIMPLE},
-                {"AllReduce", "Ring", "LL128", CAPO_CALL_ALLREDUCE, CAPO_ALGO_RING, CAPO_PROTO_LL128},
+                {"AllReduce", "RING", "SIMPLE", CAPO_CALL_ALLREDUCE, CAPO_ALGO_RING,
+                 CAPO_PROTO_SIMPLE},
+                {"AllReduce", "Ring", "LL128", CAPO_CALL_ALLREDUCE, CAPO_ALGO_RING,
+                 CAPO_PROTO_LL128},
                 {"AllReduce", "TREE", "LL", CAPO_CALL_ALLREDUCE, CAPO_ALGO_TREE, CAPO_PROTO_LL},
-                {"AllReduce", "NVLS_TREE", "SIMPLE", CAPO_CALL_ALLREDUCE, CAPO_ALGO_NVLS_TREE, CAPO_PROTO_SIMPLE},
-                {"AllReduce", "COLLNET_CHAIN", "SIMPLE", CAPO_CALL_ALLREDUCE, CAPO_ALGO_COLLNET_CHAIN,
+                {"AllReduce", "NVLS_TREE", "SIMPLE", CAPO_CALL_ALLREDUCE, CAPO_ALGO_NVLS_TREE,
                  CAPO_PROTO_SIMPLE},
-                {"AllReduce", "COLLNET_DIRECT", "SIMPLE", CAPO_CALL_ALLREDUCE, CAPO_ALGO_COLLNET_DIRECT,
+                {"AllReduce", "COLLNET_CHAIN", "SIMPLE", CAPO_CALL_ALLREDUCE,
+                 CAPO_ALGO_COLLNET_CHAIN, CAPO_PROTO_SIMPLE},
+                {"AllReduce", "COLLNET_DIRECT", "SIMPLE", CAPO_CALL_ALLREDUCE,
+                 CAPO_ALGO_COLLNET_DIRECT, CAPO_PROTO_SIMPLE},
+                {"AllGather", "PAT", "SIMPLE", CAPO_CALL_ALLGATHER, CAPO_ALGO_PAT,
                  CAPO_PROTO_SIMPLE},
-                {"AllGather", "PAT", "SIMPLE", CAPO_CALL_ALLGATHER, CAPO_ALGO_PAT, CAPO_PROTO_SIMPLE},
-                {"ReduceScatter", "NVLS", "SIMPLE", CAPO_CALL_REDUCESCATTER, CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE},
+                {"ReduceScatter", "NVLS", "SIMPLE", CAPO_CALL_REDUCESCATTER, CAPO_ALGO_NVLS,
+                 CAPO_PROTO_SIMPLE},
                 {"Broadcast", "RING", "LL", CAPO_CALL_BROADCAST, CAPO_ALGO_RING, CAPO_PROTO_LL},
                 {"Reduce", "RING", "LL", CAPO_CALL_REDUCE, CAPO_ALGO_RING, CAPO_PROTO_LL},
         };
@@ -237,7 +258,8 @@ Test(recorder, every_profiler_version_tells_what_ran)
                         cr_expect_eq(mask, CAPO_EVENT_COLL | (v >= 6 ? CAPO_EVENT_CE_COLL : 0),
                                      "collectives and nothing else");
                         handle = &handle;
-                        cr_expect_eq(profiler_of(v)->start_event(context, &handle, events[layout]), 0);
+                        cr_expect_eq(profiler_of(v)->start_event(context, &handle, events[layout]),
+                                     0);
                         cr_expect_null(handle);
                         cr_expect_eq(profiler_of(v)->stop_event(handle), 0);
                         expect_ran(v, rows[i].call, rows[i].a, rows[i].p, 9);
@@ -245,8 +267,9 @@ Test(recorder, every_profiler_version_tells_what_ran)
                 }
         }
         for (int func = 0; func < 5; func++) {
-                static const unsigned calls[] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE, CAPO_CALL_ALLGATHER,
-                                                 CAPO_CALL_REDUCESCATTER, CAPO_CALL_ALLREDUCE};
+                static const unsigned calls[] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE,
+                                                 CAPO_CALL_ALLGATHER, CAPO_CALL_REDUCESCATTER,
+                                                 CAPO_CALL_ALLREDUCE};
                 struct capo_event_v1 e1 = {.type = CAPO_EVENT_COLL,
                                            .coll = {.comm_hash = 42,
                                                     .func = (uint8_t)func,
@@ -264,8 +287,9 @@ Test(recorder, every_profiler_version_tells_what_ran)
 
 Test(recorder, kernel_times_fold_the_channels)
 {
-        struct capo_event_v4 coll = {.type = CAPO_EVENT_COLL,
-                                     .coll = {.func = "AllReduce", .algo = "RING", .proto = "LL", .n_channels = 3}};
+        struct capo_event_v4 coll = {
+                .type = CAPO_EVENT_COLL,
+                .coll = {.func = "AllReduce", .algo = "RING", .proto = "LL", .n_channels = 3}};
         static const uint64_t begins[] = {1500, 1000, 1200}, ends[] = {1900, 2500, 2100};
         void *context, *coll_handle[2], *channel[3];
         int mask;
@@ -279,8 +303,9 @@ Test(recorder, kernel_times_fold_the_channels)
                 profiler_of(4)->stop_event(coll_handle[i]);
         }
         for (int c = 0; c < 3; c++) {
-                struct capo_event_v4 e = {
-                        .type = CAPO_EVENT_KERNEL, .parent = coll_handle[1], .kernel = {(uint8_t)c, begins[c]}};
+                struct capo_event_v4 e = {.type = CAPO_EVENT_KERNEL,
+                                          .parent = coll_handle[1],
+                                          .kernel = {(uint8_t)c, begins[c]}};
 
                 profiler_of(4)->start_event(context, &channel[c], &e);
                 cr_assert_not_null(channel[c]);
@@ -290,9 +315,10 @@ Test(recorder, kernel_times_fold_the_channels)
                 profiler_of(4)->record_state(channel[c], CAPO_STATE_KERNEL_STOP, &ends[c]);
                 profiler_of(4)->stop_event(channel[c]);
         }
-        cr_expect(kernels.n == 1 && kernels.hash == 42 && kernels.nth == 2 && kernels.begin == 1000 &&
-                  kernels.end == 2500);
-        /* many more than there are slots, none of which ever gets its stamps: dropped, not overrun */
+        cr_expect(kernels.n == 1 && kernels.hash == 42 && kernels.nth == 2 &&
+                  kernels.begin == 1000 && kernels.end == 2500);
+        /* many more than there are slots, none of which ever gets its stamps: dropped, not overrun
+         */
         for (int i = 0; i < 20000; i++) {
                 profiler_of(4)->start_event(context, &coll_handle[0], &coll);
                 profiler_of(4)->stop_event(coll_handle[0]);

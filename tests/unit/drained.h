@@ -21,7 +21,8 @@ static uint32_t made;
 /* @flight: calls to keep; all of them: everything is traced. */
 static inline void drained_start(uint64_t flight, bool all)
 {
-        struct capo_segment_config config = {.ring_bytes = 256 * 64, .flight_records = flight, .trace_all = all};
+        struct capo_segment_config config = {
+                .ring_bytes = 256 * 64, .flight_records = flight, .trace_all = all};
         struct capo_segment_header *h;
 
         close(STDIN_FILENO); /* as daemons do: 0 is a descriptor like any other */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs put together by hand, field by field, for tests of what is concluded from them; capo_job_free() frees all. */
+/* Jobs put together by hand, field by field, for tests of what is concluded from them;
+ * capo_job_free() frees all. */
 #ifndef CAPO_MADE_JOB_H
 #define CAPO_MADE_JOB_H
 
@@ -10,7 +11,8 @@
 
 #include "analysis/job/job.h"
 
-/* @n ranks on one node "n0", all with a log that ended well, in one communicator "dp"; the job lasted 1 s. */
+/* @n ranks on one node "n0", all with a log that ended well, in one communicator "dp"; the job
+ * lasted 1 s. */
 static inline struct capo_job *made_job(uint32_t n)
 {
         struct capo_job *job = capo_job_new();
@@ -21,7 +23,8 @@ static inline struct capo_job *made_job(uint32_t n)
         job->comms = calloc(16, sizeof *job->comms);
         job->rows = calloc(64, sizeof *job->rows);
         job->sites = calloc(16, sizeof *job->sites);
-        job->nodes[0] = (struct capo_job_node){.key = strdup("n0"), .name = strdup("n0"), .n_processes = n};
+        job->nodes[0] =
+                (struct capo_job_node){.key = strdup("n0"), .name = strdup("n0"), .n_processes = n};
         job->n_nodes = job->n_clocks = 1;
         c = &job->comms[job->n_comms++];
         *c = (struct capo_job_comm){.name = strdup("dp"),
@@ -41,7 +44,8 @@ static inline struct capo_job *made_job(uint32_t n)
                                                               .rank = (int32_t)i,
                                                               .has_end = true,
                                                               .end = {.clean = 1}};
-                c->members[i] = (struct capo_job_member){.rank = (int32_t)i, .process = i, .device = -1};
+                c->members[i] =
+                        (struct capo_job_member){.rank = (int32_t)i, .process = i, .device = -1};
         }
         job->n_processes = n;
         job->n_ranks = (int32_t)n;
@@ -57,23 +61,26 @@ static inline void made_info(struct capo_job_process *p, const char *key, const 
 }
 
 /* @calls of the first communicator, timed by @clock: each took @ns. */
-static inline struct capo_job_row *made_row(struct capo_job *job, enum capo_call_id call, uint64_t bytes,
-                                            uint64_t count, enum capo_clock clock, uint64_t ns)
+static inline struct capo_job_row *made_row(struct capo_job *job, enum capo_call_id call,
+                                            uint64_t bytes, uint64_t count, enum capo_clock clock,
+                                            uint64_t ns)
 {
         struct capo_job_row *row = &job->rows[job->n_rows++];
 
-        *row = (struct capo_job_row){
-                .call = (uint8_t)call, .bytes = bytes, .count = count, .calls = count * job->n_processes};
+        *row = (struct capo_job_row){.call = (uint8_t)call,
+                                     .bytes = bytes,
+                                     .count = count,
+                                     .calls = count * job->n_processes};
         cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_HOST], 1000, row->calls), 0);
         if (clock > CAPO_CLOCK_HOST)
                 cr_assert_eq(capo_hist_add(&row->time[clock], ns, row->calls), 0);
         return row;
 }
 
-/* Lateness of the first communicator: @last[i] of @n_calls calls had rank i last, for which the others waited @caused[i]
- * ns in all; NULL: 10 us each time. */
-static inline struct capo_skew *made_skew(struct capo_job *job, uint32_t n_calls, const uint32_t *last,
-                                          const double *caused)
+/* Lateness of the first communicator: @last[i] of @n_calls calls had rank i last, for which the
+ * others waited @caused[i] ns in all; NULL: 10 us each time. */
+static inline struct capo_skew *made_skew(struct capo_job *job, uint32_t n_calls,
+                                          const uint32_t *last, const double *caused)
 {
         struct capo_job_comm *c = &job->comms[0];
 
@@ -88,10 +95,14 @@ static inline struct capo_skew *made_skew(struct capo_job *job, uint32_t n_calls
                                       .wait_share = 0.05,
                                       .ranks = calloc(c->n_members, sizeof *c->skew->ranks)};
         for (uint32_t i = 0; i < c->n_members; i++) {
-                c->skew->ranks[i] = (struct capo_skew_rank){
-                        .last = last[i], .seen = n_calls, .caused_ns = caused ? caused[i] : 1e4 * last[i]};
+                c->skew->ranks[i] =
+                        (struct capo_skew_rank){.last = last[i],
+                                                .seen = n_calls,
+                                                .caused_ns = caused ? caused[i] : 1e4 * last[i]};
                 c->skew->worst =
-                        c->skew->ranks[i].caused_ns > c->skew->ranks[c->skew->worst].caused_ns ? i : c->skew->worst;
+                        c->skew->ranks[i].caused_ns > c->skew->ranks[c->skew->worst].caused_ns
+                                ? i
+                                : c->skew->worst;
         }
         return c->skew;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A segment of one thread, put together by hand: a ring and four slots, a clock whose ticks are nanoseconds. */
+/* A segment of one thread, put together by hand: a ring and four slots, a clock whose ticks are
+ * nanoseconds. */
 #ifndef CAPO_ONE_RING_H
 #define CAPO_ONE_RING_H
 

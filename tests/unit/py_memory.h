@@ -7,7 +7,14 @@
 
 #include "core/base/cpython.h"
 
-enum { PY_BEGIN = 0x10000, PY_ROOM = 1 << 16, PY_CODE_TYPE = 0x101, PY_TEXT_TYPE, PY_BYTES_TYPE, PY_TUPLE_TYPE };
+enum {
+        PY_BEGIN = 0x10000,
+        PY_ROOM = 1 << 16,
+        PY_CODE_TYPE = 0x101,
+        PY_TEXT_TYPE,
+        PY_BYTES_TYPE,
+        PY_TUPLE_TYPE
+};
 
 static struct py_memory {
         uint8_t at[PY_ROOM];
@@ -31,8 +38,13 @@ static inline struct capo_py py_begin(int minor)
 {
         memset(&memory, 0, sizeof memory);
         memory.next = PY_BEGIN;
-        return (struct capo_py){
-                capo_py_layout_of(minor), PY_CODE_TYPE, PY_TEXT_TYPE, PY_BYTES_TYPE, PY_TUPLE_TYPE, py_read, &memory};
+        return (struct capo_py){capo_py_layout_of(minor),
+                                PY_CODE_TYPE,
+                                PY_TEXT_TYPE,
+                                PY_BYTES_TYPE,
+                                PY_TUPLE_TYPE,
+                                py_read,
+                                &memory};
 }
 
 static uint64_t py_new(size_t size)
@@ -63,7 +75,8 @@ static uint64_t py_object(uint64_t type, uint64_t length, size_t size)
 }
 
 /* @n characters of @kind bytes; ASCII where kind is 0. */
-static inline uint64_t py_text(const struct capo_py *py, const void *characters, size_t n, uint32_t kind)
+static inline uint64_t py_text(const struct capo_py *py, const void *characters, size_t n,
+                               uint32_t kind)
 {
         uint32_t state = (kind ? kind : 1) << 2 | 1 << 5 | (kind ? 0 : 1 << 6);
         uint64_t at = py_object(PY_TEXT_TYPE, n, 80 + n * (kind ? kind : 1));
@@ -87,8 +100,8 @@ static inline uint64_t py_bytes(const void *bytes, size_t n)
 }
 
 /* Of @size bytes of instructions. */
-static inline uint64_t py_code(const struct capo_py *py, const char *file, const char *name, int first,
-                               const void *table, size_t n, size_t size)
+static inline uint64_t py_code(const struct capo_py *py, const char *file, const char *name,
+                               int first, const void *table, size_t n, size_t size)
 {
         const struct capo_py_layout *l = py->layout;
         uint64_t at = py_object(PY_CODE_TYPE, size / 2, 400 + size);
@@ -103,7 +116,8 @@ static inline uint64_t py_code(const struct capo_py *py, const char *file, const
 }
 
 /* At byte @into of @code. */
-static inline uint64_t py_frame(const struct capo_py *py, uint64_t code, int into, uint64_t back, uint8_t owner)
+static inline uint64_t py_frame(const struct capo_py *py, uint64_t code, int into, uint64_t back,
+                                uint8_t owner)
 {
         const struct capo_py_layout *l = py->layout;
         uint64_t at = py_new(400);

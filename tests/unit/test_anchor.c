@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where events of a GPU lie on the host's clock, of which only distances and two bounds are known. */
+/* Where events of a GPU lie on the host's clock, of which only distances and two bounds are known.
+ */
 #include <criterion/criterion.h>
 
 #include "shim/gpu/anchor.h"
 
 static struct capo_anchor a;
 
-/* The GPU is @ahead of the host; the host asked for an event at @asked, it ran at @ran and the host saw its end, 10 later, at
+/* The GPU is @ahead of the host; the host asked for an event at @asked, it ran at @ran and the host
+ * saw its end, 10 later, at
  * @seen; the anchor ran at @zero. */
 static uint64_t place(uint64_t zero, uint64_t ran, uint64_t asked, uint64_t seen)
 {
@@ -38,7 +40,8 @@ Test(anchor, never_behind_what_the_host_has_seen)
         cr_expect_eq(place(1000, 1000, 1000, 5000), 1000);
         cr_expect_eq(place(1000, 9000, 8000, 8910), 8900, "the GPU's clock is fast");
         cr_expect_eq(place(1000, 9100, 8000, 9900), 9000, "and so are the others");
-        cr_expect_eq(place(1000, 9000, 8950, 8910), 8950, "not before it was asked for, whatever that says");
+        cr_expect_eq(place(1000, 9000, 8950, 8910), 8950,
+                     "not before it was asked for, whatever that says");
 }
 
 /* Distances from the new one; an error of one clock against the other does not stay. */

@@ -20,10 +20,11 @@ static void write_file(const char *folder, const char *name, const char *text)
 
 Test(answer, numbers_that_no_int_holds)
 {
-        static const char graphs[] = "<graphs version=\"1\">"
-                                     "<graph id=\"1\" pattern=\"4\" nchannels=\"2\" speedintra=\"20\"/>"
-                                     "<graph id=\"2\" pattern=\"1e50\" nchannels=\"-1e50\" speedintra=\"1e50\"/>"
-                                     "<graph id=\"nan\" pattern=\"inf\" nchannels=\"x\"/></graphs>";
+        static const char graphs[] =
+                "<graphs version=\"1\">"
+                "<graph id=\"1\" pattern=\"4\" nchannels=\"2\" speedintra=\"20\"/>"
+                "<graph id=\"2\" pattern=\"1e50\" nchannels=\"-1e50\" speedintra=\"1e50\"/>"
+                "<graph id=\"nan\" pattern=\"inf\" nchannels=\"x\"/></graphs>";
         const struct capo_plan_question question = {.graph = true};
         struct plan_job *job = calloc(1, plan_job_size(1, 1));
         struct capo_plan_answer answer = {0};
@@ -38,9 +39,12 @@ Test(answer, numbers_that_no_int_holds)
         unlink(path);
         rmdir(folder);
         cr_assert_eq(answer.n_graphs, 3);
-        cr_expect(answer.graphs[0].id == 1 && answer.graphs[0].pattern == 4 && answer.graphs[0].n_channels == 2);
-        cr_expect(answer.graphs[1].id == 2 && answer.graphs[1].pattern == 0 && answer.graphs[1].n_channels == 0);
-        cr_expect(answer.graphs[2].id == 0 && answer.graphs[2].pattern == 0 && answer.graphs[2].n_channels == 0);
+        cr_expect(answer.graphs[0].id == 1 && answer.graphs[0].pattern == 4 &&
+                  answer.graphs[0].n_channels == 2);
+        cr_expect(answer.graphs[1].id == 2 && answer.graphs[1].pattern == 0 &&
+                  answer.graphs[1].n_channels == 0);
+        cr_expect(answer.graphs[2].id == 0 && answer.graphs[2].pattern == 0 &&
+                  answer.graphs[2].n_channels == 0);
         capo_plan_answer_finish(&answer);
         free(job);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program started beside this process: the process has no child of it, hears nothing of it and lends it no file. */
+/* A program started beside this process: the process has no child of it, hears nothing of it and
+ * lends it no file. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

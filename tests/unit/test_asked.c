@@ -62,7 +62,8 @@ Test(asked, counted, .init = write_log)
         char name[] = "dp";
         struct capo_job_comm comm = {.name = name, .members = &member, .n_members = 1};
         struct capo_job_process process = {.path = path};
-        struct capo_job job = {.processes = &process, .n_processes = 1, .comms = &comm, .n_comms = 1};
+        struct capo_job job = {
+                .processes = &process, .n_processes = 1, .comms = &comm, .n_comms = 1};
         struct capo_asked *list = NULL;
         long n;
 

@@ -29,7 +29,8 @@ Test(calls, names_and_kinds)
         }
         cr_expect_str_neq(capo_call_name(CAPO_CALLS - 1), "?", "the last row is one");
         for (unsigned call = 1; call < CAPO_CALLS; call++)
-                cr_expect_eq(capo_call_find(capo_call_name(call)), call, "%s", capo_call_name(call));
+                cr_expect_eq(capo_call_find(capo_call_name(call)), call, "%s",
+                             capo_call_name(call));
 }
 
 Test(calls, found_in_any_spelling)
@@ -74,7 +75,8 @@ Test(calls, algorithms_and_protocols)
         cr_expect_str_eq(capo_ran_proto(CAPO_ALGO_RING << 4 | CAPO_PROTO_LL), "LL");
         cr_expect(!strcmp(capo_ran_algo(0), "-") && !strcmp(capo_ran_proto(0), "-"));
         for (unsigned unknown = 0x80; unknown < 0x84; unknown++)
-                cr_expect(!strcmp(capo_ran_algo(unknown), "-") && !strcmp(capo_ran_proto(unknown), "-"));
+                cr_expect(!strcmp(capo_ran_algo(unknown), "-") &&
+                          !strcmp(capo_ran_proto(unknown), "-"));
         cr_expect_str_eq(capo_proto_word(CAPO_PROTO_UNKNOWN), "");
         cr_expect_str_eq(capo_proto_name(CAPO_PROTOS - 1), "Simple");
         cr_expect_str_eq(capo_proto_word(CAPO_PROTOS - 1), "simple");
@@ -113,7 +115,8 @@ Test(calls, lists_of_words)
 
 Test(calls, what_any_nccl_has)
 {
-        /* by collective as NCCL counts them: broadcast, reduce, all-gather, reduce-scatter, all-reduce */
+        /* by collective as NCCL counts them: broadcast, reduce, all-gather, reduce-scatter,
+         * all-reduce */
         static const char *const has[CAPO_ALGOS] = {
                 [CAPO_ALGO_UNKNOWN] = "11111",        [CAPO_ALGO_TREE] = "00001",
                 [CAPO_ALGO_RING] = "11111",           [CAPO_ALGO_PAT] = "00110",
@@ -126,8 +129,8 @@ Test(calls, what_any_nccl_has)
                         for (unsigned p = 0; p < CAPO_PROTOS; p++) {
                                 bool all = a <= CAPO_ALGO_RING || p == CAPO_PROTO_SIMPLE;
 
-                                cr_expect_eq(capo_pair_offered(c, a, p), has[a][c] == '1' && all, "%u %s %s", c,
-                                             capo_algo_name(a), capo_proto_name(p));
+                                cr_expect_eq(capo_pair_offered(c, a, p), has[a][c] == '1' && all,
+                                             "%u %s %s", c, capo_algo_name(a), capo_proto_name(p));
                         }
                 }
         }
@@ -143,12 +146,15 @@ Test(calls, collectives)
                 unsigned call, place;
                 enum capo_call_kind kind;
         } rows[CAPO_COLLS] = {
-                {"allreduce", "all_reduce", CAPO_COLL_ALLREDUCE, CAPO_CALL_ALLREDUCE, 0, CAPO_KIND_ALLREDUCE},
-                {"broadcast", "broadcast", CAPO_COLL_BROADCAST, CAPO_CALL_BROADCAST, 1, CAPO_KIND_BROADCAST},
+                {"allreduce", "all_reduce", CAPO_COLL_ALLREDUCE, CAPO_CALL_ALLREDUCE, 0,
+                 CAPO_KIND_ALLREDUCE},
+                {"broadcast", "broadcast", CAPO_COLL_BROADCAST, CAPO_CALL_BROADCAST, 1,
+                 CAPO_KIND_BROADCAST},
                 {"reduce", "reduce", CAPO_COLL_REDUCE, CAPO_CALL_REDUCE, 2, CAPO_KIND_REDUCE},
-                {"allgather", "all_gather", CAPO_COLL_ALLGATHER, CAPO_CALL_ALLGATHER, 3, CAPO_KIND_ALLGATHER},
-                {"reducescatter", "reduce_scatter", CAPO_COLL_REDUCESCATTER, CAPO_CALL_REDUCESCATTER, 4,
-                 CAPO_KIND_REDUCESCATTER},
+                {"allgather", "all_gather", CAPO_COLL_ALLGATHER, CAPO_CALL_ALLGATHER, 3,
+                 CAPO_KIND_ALLGATHER},
+                {"reducescatter", "reduce_scatter", CAPO_COLL_REDUCESCATTER,
+                 CAPO_CALL_REDUCESCATTER, 4, CAPO_KIND_REDUCESCATTER},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -174,9 +180,10 @@ Test(calls, types_and_operations)
         static const struct {
                 const char *name;
                 unsigned type, size;
-        } rows[] = {{"int8", 0, 1},    {"uint8", 1, 1},   {"int32", 2, 4}, {"uint32", 3, 4}, {"int64", 4, 8},
-                    {"uint64", 5, 8},  {"half", 6, 2},    {"float", 7, 4}, {"double", 8, 8}, {"bfloat16", 9, 2},
-                    {"f8e4m3", 10, 1}, {"f8e5m2", 11, 1}, {"none", 12, 0}, {"none", 255, 0}, {"none", ~0u, 0}};
+        } rows[] = {{"int8", 0, 1},   {"uint8", 1, 1},    {"int32", 2, 4},   {"uint32", 3, 4},
+                    {"int64", 4, 8},  {"uint64", 5, 8},   {"half", 6, 2},    {"float", 7, 4},
+                    {"double", 8, 8}, {"bfloat16", 9, 2}, {"f8e4m3", 10, 1}, {"f8e5m2", 11, 1},
+                    {"none", 12, 0},  {"none", 255, 0},   {"none", ~0u, 0}};
         static const char *const clocks[] = {"none", "host", "event", "kernel"};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -201,19 +208,24 @@ Test(calls, bus_bandwidth)
                 unsigned n;
                 double factor;
         } rows[] = {
-                {CAPO_KIND_ALLREDUCE, 0, 0},    {CAPO_KIND_ALLREDUCE, 1, 0},       {CAPO_KIND_ALLREDUCE, 2, 1},
-                {CAPO_KIND_ALLREDUCE, 8, 1.75}, {CAPO_KIND_ALLGATHER, 1, 0},       {CAPO_KIND_ALLGATHER, 2, .5},
-                {CAPO_KIND_ALLGATHER, 8, .875}, {CAPO_KIND_REDUCESCATTER, 4, .75}, {CAPO_KIND_ALLTOALL, 4, .75},
-                {CAPO_KIND_GATHER, 4, .75},     {CAPO_KIND_SCATTER, 4, .75},       {CAPO_KIND_SCATTER, 1, 0},
-                {CAPO_KIND_BROADCAST, 1, 1},    {CAPO_KIND_BROADCAST, 8, 1},       {CAPO_KIND_REDUCE, 8, 1},
-                {CAPO_KIND_P2P, 8, 1},          {CAPO_KIND_OTHER, 0, 1},
+                {CAPO_KIND_ALLREDUCE, 0, 0},    {CAPO_KIND_ALLREDUCE, 1, 0},
+                {CAPO_KIND_ALLREDUCE, 2, 1},    {CAPO_KIND_ALLREDUCE, 8, 1.75},
+                {CAPO_KIND_ALLGATHER, 1, 0},    {CAPO_KIND_ALLGATHER, 2, .5},
+                {CAPO_KIND_ALLGATHER, 8, .875}, {CAPO_KIND_REDUCESCATTER, 4, .75},
+                {CAPO_KIND_ALLTOALL, 4, .75},   {CAPO_KIND_GATHER, 4, .75},
+                {CAPO_KIND_SCATTER, 4, .75},    {CAPO_KIND_SCATTER, 1, 0},
+                {CAPO_KIND_BROADCAST, 1, 1},    {CAPO_KIND_BROADCAST, 8, 1},
+                {CAPO_KIND_REDUCE, 8, 1},       {CAPO_KIND_P2P, 8, 1},
+                {CAPO_KIND_OTHER, 0, 1},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                cr_expect_eq(capo_busbw_factor(rows[i].kind, rows[i].n), rows[i].factor, "row %zu", i);
+                cr_expect_eq(capo_busbw_factor(rows[i].kind, rows[i].n), rows[i].factor, "row %zu",
+                             i);
 }
 
-/* What runs beside the table: each has a name, is found by it, and is neither an algorithm nor a protocol to who does not know it. */
+/* What runs beside the table: each has a name, is found by it, and is neither an algorithm nor a
+ * protocol to who does not know it. */
 Test(calls, kernels)
 {
         static const struct {

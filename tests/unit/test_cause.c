@@ -86,9 +86,10 @@ Test(cause, of_others_that_nobody_looked_at_its_own_highest_clock_is_the_measure
 {
         clocks(3, HOT);
         cr_assert(cause().throttled);
-        cr_assert_str_eq(said(),
-                         "its GPU is throttled: 345 MHz of 1980, 91 C: slowed by the hardware at 2 of 12 looks, "
-                         "too hot (hardware) at 11 of 12 looks");
+        cr_assert_str_eq(
+                said(),
+                "its GPU is throttled: 345 MHz of 1980, 91 C: slowed by the hardware at 2 of 12 looks, "
+                "too hot (hardware) at 11 of 12 looks");
         clocks(0, "looks 3 busy 0 sm 0 least 0 max 1980 celsius 0 idle 3");
         cr_assert(cause().throttled, "who was idle is no measure");
 }
@@ -102,8 +103,9 @@ Test(cause, a_power_limit_counts_where_much_is_lost)
         job->processes[3].n_info = 0;
         clocks(3, "looks 9 busy 9 sm 1380 least 1300 max 1980 celsius 70 power_cap 9");
         cr_assert(cause().throttled);
-        cr_assert_str_eq(said(),
-                         "its GPU is throttled: 1380 MHz, the others 1980, 70 C: its power limit at 9 of 9 looks");
+        cr_assert_str_eq(
+                said(),
+                "its GPU is throttled: 1380 MHz, the others 1980, 70 C: its power limit at 9 of 9 looks");
 }
 
 Test(cause, a_reason_seen_once_in_a_while_is_none)
@@ -139,7 +141,8 @@ static void sends(unsigned rank, const char *tx)
 {
         char text[512];
 
-        snprintf(text, sizeof text, "snapshot\t3\ndomain\tid=1\tdomain=0\tname=nic\ttx_ns=%s\ncomplete\t3\n", tx);
+        snprintf(text, sizeof text,
+                 "snapshot\t3\ndomain\tid=1\tdomain=0\tname=nic\ttx_ns=%s\ncomplete\t3\n", tx);
         job->processes[rank].fabric = strdup(text);
 }
 
@@ -151,7 +154,9 @@ Test(cause, a_network_three_times_as_slow_as_the_others)
         sends(2, "100,1200000,20000;9:100");
         sends(3, "20,620000,40000;9:20");
         cr_assert_eq(cause().by, CAPO_CAUSE_NETWORK);
-        cr_assert_str_eq(said(), "its network is slow: what it posts takes 31 us to complete, the others' 10 us");
+        cr_assert_str_eq(
+                said(),
+                "its network is slow: what it posts takes 31 us to complete, the others' 10 us");
         free(job->processes[3].fabric);
         sends(3, "20,600000,40000;9:20");
         cr_assert_eq(cause().by, CAPO_CAUSE_HOST);
@@ -160,13 +165,17 @@ Test(cause, a_network_three_times_as_slow_as_the_others)
         cr_assert_eq(cause().by, CAPO_CAUSE_HOST, "of a few sends nothing is said");
 }
 
-static bool now(const struct capo_job *j, uint32_t process, int32_t device, struct capo_gpu_clocks *out)
+static bool now(const struct capo_job *j, uint32_t process, int32_t device,
+                struct capo_gpu_clocks *out)
 {
         return capo_gpu_clocks_read(
-                process == 3 ? "looks 1 busy 1 sm 700 least 700 max 1980 celsius 95 power_brake 1" : FINE, out);
+                process == 3 ? "looks 1 busy 1 sm 700 least 700 max 1980 celsius 95 power_brake 1"
+                             : FINE,
+                out);
 }
 
-static bool fine_now(const struct capo_job *j, uint32_t process, int32_t device, struct capo_gpu_clocks *out)
+static bool fine_now(const struct capo_job *j, uint32_t process, int32_t device,
+                     struct capo_gpu_clocks *out)
 {
         return capo_gpu_clocks_read(FINE, out);
 }
@@ -176,8 +185,9 @@ Test(cause, this_moment_goes_before_the_log_where_it_tells_more)
         struct capo_late_cause c = capo_late_cause(job, 0, 3, now);
         char text[512];
 
-        cr_assert_str_eq(capo_cause_print(&c, text, sizeof text),
-                         "its GPU is throttled now: 700 MHz, the others 1980, 95 C: power brake of the system");
+        cr_assert_str_eq(
+                capo_cause_print(&c, text, sizeof text),
+                "its GPU is throttled now: 700 MHz, the others 1980, 95 C: power brake of the system");
         c = capo_late_cause(job, 0, 3, fine_now);
         cr_assert(!c.throttled && c.now && c.by == CAPO_CAUSE_GPU);
         clocks(3, HOT);
@@ -200,8 +210,9 @@ Test(cause, it_is_in_the_sentence)
         clocks(3, HOT);
         others(FINE);
         cr_assert_eq(capo_judge_waits(&page), 0);
-        cr_assert(strstr(page.waits[0].text,
-                         "(by GPU durations); its GPU is throttled: 345 MHz, the others 1980, 91 C: "));
+        cr_assert(strstr(
+                page.waits[0].text,
+                "(by GPU durations); its GPU is throttled: 345 MHz, the others 1980, 91 C: "));
         cr_assert_eq(page.waits[0].cause.by, CAPO_CAUSE_GPU);
         cr_assert_str_eq(capo_cause_name(page.waits[0].cause.by), "gpu");
         page.job = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls are counted together, with which times, and what happens when there is no room for one kind more. */
+/* Which calls are counted together, with which times, and what happens when there is no room for
+ * one kind more. */
 #include "tests/unit/drained.h"
 
 static void setup(void)
@@ -66,7 +67,9 @@ Test(cells, calls_that_differ_in_anything_have_cells_of_their_own)
                 cr_expect_eq(cell[i].bytes, i == 1 ? 4097 : 4096);
                 cr_expect_eq(cell[i].result, i == 8 ? -1 : 0);
                 cr_expect_eq(cell[i].hists, i == 0 || i == 7 ? 3 : 1, "cell %u", i);
-                cr_expect_eq(cell[i].clock, i == 0 ? CAPO_CLOCK_EVENT : i == 7 ? CAPO_CLOCK_KERNEL : CAPO_CLOCK_NONE);
+                cr_expect_eq(cell[i].clock, i == 0   ? CAPO_CLOCK_EVENT
+                                            : i == 7 ? CAPO_CLOCK_KERNEL
+                                                     : CAPO_CLOCK_NONE);
         }
         put(other[4]);
         capo_drain_round(drain);
@@ -80,10 +83,12 @@ static void keep_times(const struct capo_log_frame *f)
 {
         keep_cell(f);
         cr_assert_eq(n_cells, 1);
-        cr_expect(host[0].head.count == 4 && host[0].head.sum_ns == 1060 && host[0].head.min_ns == 10 &&
-                  host[0].head.max_ns == 1000 && host[0].head.sum_sq == 100 + 400 + 900 + 1e6);
+        cr_expect(host[0].head.count == 4 && host[0].head.sum_ns == 1060 &&
+                  host[0].head.min_ns == 10 && host[0].head.max_ns == 1000 &&
+                  host[0].head.sum_sq == 100 + 400 + 900 + 1e6);
         cr_expect(host[0].head.n == 4 && host[0].pairs[0].count == 1 &&
-                  host[0].pairs[0].bucket == capo_hist_bucket(10) && host[0].pairs[3].bucket == capo_hist_bucket(1000));
+                  host[0].pairs[0].bucket == capo_hist_bucket(10) &&
+                  host[0].pairs[3].bucket == capo_hist_bucket(1000));
         cr_expect(gpu[0].head.count == 2 && gpu[0].head.sum_ns == 10000 && gpu[0].head.n == 1 &&
                   gpu[0].pairs[0].count == 2 && gpu[0].pairs[0].bucket == capo_hist_bucket(5000));
 }
@@ -107,7 +112,8 @@ Test(cells, a_cell_has_the_times_of_its_calls)
         cr_expect_eq(cell[0].count, 4);
 }
 
-/* A call timed for what it is stands for itself: it is not among those that stand for the others. */
+/* A call timed for what it is stands for itself: it is not among those that stand for the others.
+ */
 Test(cells, chosen_calls_have_a_cell_of_their_own)
 {
         for (unsigned i = 0; i < 6; i++) {
@@ -122,14 +128,17 @@ Test(cells, chosen_calls_have_a_cell_of_their_own)
         cr_assert_eq(capo_drain_finish(drain, 1), 0);
         read_cells();
         cr_assert_eq(n_cells, 2);
-        cr_expect(cell[0].flags == CAPO_RECORD_CHOSEN && cell[0].count == 2 && gpu[0].head.sum_ns == 18000);
-        cr_expect(cell[1].flags == 0 && cell[1].count == 4 && gpu[1].head.sum_ns == 1000 && gpu[1].head.count == 1);
+        cr_expect(cell[0].flags == CAPO_RECORD_CHOSEN && cell[0].count == 2 &&
+                  gpu[0].head.sum_ns == 18000);
+        cr_expect(cell[1].flags == 0 && cell[1].count == 4 && gpu[1].head.sum_ns == 1000 &&
+                  gpu[1].head.count == 1);
 }
 
 static void keep_borders(const struct capo_log_frame *f)
 {
         keep_cell(f);
-        cr_expect(host[0].head.n == 2 && host[0].head.min_ns == 0 && host[0].head.max_ns == 5000000000);
+        cr_expect(host[0].head.n == 2 && host[0].head.min_ns == 0 &&
+                  host[0].head.max_ns == 5000000000);
         cr_expect(host[0].pairs[0].bucket == 0 && host[0].pairs[0].count == 3);
         cr_expect(host[0].pairs[1].bucket == CAPO_HIST_BUCKETS - 1 && host[0].pairs[1].count == 2);
 }
@@ -220,7 +229,8 @@ Test(cells, a_new_cell_begins_with_zeros)
         capo_drain_round(drain);
         cr_assert_eq(capo_drain_finish(drain, 1), 0);
         read_cells();
-        cr_assert(n_cells == 1 && cell[0].count == 1 && host[0].head.count == 1 && host[0].head.max_ns == 10);
+        cr_assert(n_cells == 1 && cell[0].count == 1 && host[0].head.count == 1 &&
+                  host[0].head.max_ns == 10);
 }
 
 /* No memory for another kind: the call is counted, and nothing else. */
@@ -236,7 +246,8 @@ Test(cells, no_memory_for_a_cell_or_a_histogram)
         h->size = h->areas[CAPO_AREA_HISTS].offset;
         put(call_at(100, 10));
         capo_drain_round(drain);
-        cr_expect(h->calls == 2 && h->areas[CAPO_AREA_CELLS].used == 1 && h->areas[CAPO_AREA_HISTS].used == 0);
+        cr_expect(h->calls == 2 && h->areas[CAPO_AREA_CELLS].used == 1 &&
+                  h->areas[CAPO_AREA_HISTS].used == 0);
         cr_expect_eq(h->shape_overflow, 1);
         h->size = size;
         put(call_at(200, 10));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Up a stack of which stack pointer and program counter are known: functions whose tables are written here, word for word. */
+/* Up a stack of which stack pointer and program counter are known: functions whose tables are
+ * written here, word for word. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -19,7 +20,8 @@ Test(maps, whose_address_it_is)
         int on_stack = 0;
 
         cr_assert_eq(capo_map_of((uintptr_t)&capo_map_of, &m), 0);
-        cr_assert(strstr(m.path, "test_cfi") && m.begin <= (uintptr_t)&capo_map_of && (uintptr_t)&capo_map_of < m.end);
+        cr_assert(strstr(m.path, "test_cfi") && m.begin <= (uintptr_t)&capo_map_of &&
+                  (uintptr_t)&capo_map_of < m.end);
         cr_assert(m.eh_frame_hdr && capo_read_self(m.base, word, 4) && !memcmp(word, "\177ELF", 4));
         cr_assert_eq(capo_map_of((uintptr_t)&gnu_get_libc_version, &m), 0);
         cr_assert(strstr(m.path, "libc"), "%s", m.path);
@@ -29,9 +31,11 @@ Test(maps, whose_address_it_is)
 }
 
 #ifdef __x86_64__
-/* Each comes to cfi_seen(stack pointer): of by_sp() the frame hangs on the stack pointer, of by_rbp() on rbp, which nobody has kept; keeper()
- * calls one like that, which calls one that leaves rbp alone, which calls one that keeps it; last() has no caller, as the first function of a
- * thread; back() is in a state that it has gone back to; tail() ends with its call, and what stands behind it says another thing. */
+/* Each comes to cfi_seen(stack pointer): of by_sp() the frame hangs on the stack pointer, of
+ * by_rbp() on rbp, which nobody has kept; keeper() calls one like that, which calls one that leaves
+ * rbp alone, which calls one that keeps it; last() has no caller, as the first function of a
+ * thread; back() is in a state that it has gone back to; tail() ends with its call, and what stands
+ * behind it says another thing. */
 void cfi_by_sp(void);
 void cfi_by_rbp(void);
 void cfi_keeper(void);
@@ -74,7 +78,8 @@ __attribute__((noinline, used)) void cfi_seen(uintptr_t sp)
         c.v[CAPO_CFI_RSP] = sp;
         c.v[CAPO_CFI_PC] = (uintptr_t)__builtin_return_address(0);
         for (steps = 0, ended = 1; steps < 8; steps++) {
-                ended = capo_map_of(c.v[CAPO_CFI_PC] - 1, &m) ?: capo_cfi_step(&c, m.eh_frame_hdr, true);
+                ended = capo_map_of(c.v[CAPO_CFI_PC] - 1, &m)
+                                ?: capo_cfi_step(&c, m.eh_frame_hdr, true);
                 if (ended <= 0)
                         break;
                 at[steps] = c;
@@ -109,7 +114,8 @@ Test(cfi, by_the_stack_pointer)
         calls(cfi_keeper);
         cr_assert_geq(steps, 4, "%d", steps);
         cr_assert(at[0].known & 1u << CAPO_CFI_RBP, "kept further in");
-        cr_assert(at[1].known & 1u << CAPO_CFI_RBP && at[1].v[CAPO_CFI_RBP] == at[0].v[CAPO_CFI_RBP],
+        cr_assert(at[1].known & 1u << CAPO_CFI_RBP &&
+                          at[1].v[CAPO_CFI_RBP] == at[0].v[CAPO_CFI_RBP],
                   "left alone on the way");
         cr_assert(is_in(at[2].v[CAPO_CFI_PC], cfi_keeper), "over the one whose frame hangs on rbp");
         cr_assert(at[3].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256);
@@ -120,10 +126,12 @@ Test(cfi, which_row_counts)
 {
         calls(cfi_back);
         cr_assert_geq(steps, 1);
-        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256, "the state that it went back to");
+        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256,
+                  "the state that it went back to");
         calls(cfi_tail);
         cr_assert_geq(steps, 1);
-        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256, "of the call, not of what stands behind it");
+        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256,
+                  "of the call, not of what stands behind it");
 }
 
 Test(cfi, no_guess)
@@ -134,7 +142,8 @@ Test(cfi, no_guess)
         cr_assert(steps == 0 && ended == 0, "there is no caller: %d steps, %d", steps, ended);
 }
 
-/* ---- our own stack, as far as it goes: libgcc's unwinder is the judge where tables are right ---- */
+/* ---- our own stack, as far as it goes: libgcc's unwinder is the judge where tables are right ----
+ */
 
 struct way {
         uint64_t pc[64];
@@ -181,7 +190,8 @@ static void same_way(void)
         cr_assert_geq(theirs.n, 5);
         cr_assert_eq(ours.n, theirs.n, "%u frames, and %u by libgcc", ours.n, theirs.n);
         for (unsigned i = 1; i < ours.n; i++)
-                cr_assert_eq(ours.pc[i], theirs.pc[i], "frame %u: %lx, and %lx by libgcc", i, ours.pc[i], theirs.pc[i]);
+                cr_assert_eq(ours.pc[i], theirs.pc[i], "frame %u: %lx, and %lx by libgcc", i,
+                             ours.pc[i], theirs.pc[i]);
 }
 
 static int compare(const void *a, const void *b)
@@ -233,8 +243,9 @@ Test(cfi, as_libgcc)
         same_way();
 }
 
-/* Tables that are wrong: cfi_flags() has more on the stack than its table says, so that the flags pass for who called it; of cfi_wild() the
- * frame hangs on an rbp that is a number, of cfi_fence() on one that points to a page that must not be read. */
+/* Tables that are wrong: cfi_flags() has more on the stack than its table says, so that the flags
+ * pass for who called it; of cfi_wild() the frame hangs on an rbp that is a number, of cfi_fence()
+ * on one that points to a page that must not be read. */
 void cfi_flags(void);
 void cfi_wild(void);
 void cfi_fence(void);
@@ -272,14 +283,17 @@ Test(cfi, wrong_tables)
         cfi_fenced = fence + 4096;
         called = cfi_fence;
         calls_it();
-        cr_assert(steps == 2 && ended == -ENODATA, "it must not be read: %d steps, %d", steps, ended);
+        cr_assert(steps == 2 && ended == -ENODATA, "it must not be read: %d steps, %d", steps,
+                  ended);
         munmap(fence, 8 * 4096);
 }
 
 /* What is no table is none. */
 Test(cfi, damaged)
 {
-        struct capo_cfi c = {.v = {[CAPO_CFI_PC] = (uintptr_t)&calls_it}, .known = 1u << CAPO_CFI_RSP}, before = c;
+        struct capo_cfi c = {.v = {[CAPO_CFI_PC] = (uintptr_t)&calls_it},
+                             .known = 1u << CAPO_CFI_RSP},
+                        before = c;
         static const uint8_t other[64] = {1, 0x1b, 0x03, 0x3a}, empty[64] = {1, 0x1b, 0x03, 0x3b};
 
         cr_assert_eq(capo_cfi_step(&c, 8, false), -ENODATA);

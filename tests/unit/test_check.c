@@ -40,7 +40,8 @@ static void check(const char *text, const char *expected)
         cr_assert_eq(r, 0, "%s: %s", text, fault.text);
         said[0] = 0;
         r = capo_profile_check(p, keep, said);
-        for (char *want = strtok_r(copy, ";", &save); want; want = strtok_r(NULL, ";", &save), found++) {
+        for (char *want = strtok_r(copy, ";", &save); want;
+             want = strtok_r(NULL, ";", &save), found++) {
                 char *end = strchr(line, '\n'), *words = strchr(want, ' ');
 
                 want += *want == ' ';
@@ -49,7 +50,8 @@ static void check(const char *text, const char *expected)
                 if (!end)
                         break;
                 *end = 0;
-                cr_expect(!strncmp(line, want, (size_t)(words - want) + 1) && strstr(line, words + 1),
+                cr_expect(!strncmp(line, want, (size_t)(words - want) + 1) &&
+                                  strstr(line, words + 1),
                           "%s\nexpected \"%s\", found \"%s\"", text, want, line);
                 errors += *want == 'E';
                 line = end + 1;
@@ -68,26 +70,35 @@ Test(check, rows)
 {
         static const struct row rows[] = {
                 {ONE(""), ""},
-                {ROW("reduce", "\"algo\": \"tree\", \"proto\": \"ll\""), "E2 reduce has no Tree with LL"},
-                {ROW("allreduce", "\"algo\": \"nvls\", \"proto\": \"ll\""), "E2 allreduce has no NVLS with LL"},
-                {ROW("allreduce", "\"algo\": \"nvls\", \"proto\": \"simple\", \"channels\": 4"), ""},
+                {ROW("reduce", "\"algo\": \"tree\", \"proto\": \"ll\""),
+                 "E2 reduce has no Tree with LL"},
+                {ROW("allreduce", "\"algo\": \"nvls\", \"proto\": \"ll\""),
+                 "E2 allreduce has no NVLS with LL"},
+                {ROW("allreduce", "\"algo\": \"nvls\", \"proto\": \"simple\", \"channels\": 4"),
+                 ""},
                 {ROW("allreduce", "\"algo\": \"collnetdirect\", \"proto\": \"simple\""), ""},
-                {ROW("allreduce", "\"algo\": \"collnetdirect\", \"proto\": \"simple\", \"channels\": 4"),
+                {ROW("allreduce",
+                     "\"algo\": \"collnetdirect\", \"proto\": \"simple\", \"channels\": 4"),
                  "W2 unchecked for CollNetDirect"},
-                {ROW("allreduce", "\"algo\": \"collnetchain\", \"proto\": \"simple\", \"channels\": 4"),
+                {ROW("allreduce",
+                     "\"algo\": \"collnetchain\", \"proto\": \"simple\", \"channels\": 4"),
                  "W2 unchecked for CollNetChain"},
                 {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 4"), ""},
-                {ROW("allgather", "\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 4"), "N2 from NCCL 2.29 on"},
+                {ROW("allgather", "\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 4"),
+                 "N2 from NCCL 2.29 on"},
                 {ROW("allgather", "\"algo\": \"ring\", \"proto\": \"ll\""), ""},
-                {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"ll\", \"gain\": -0.125"), "W2 (gain -0.125)"},
+                {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"ll\", \"gain\": -0.125"),
+                 "W2 (gain -0.125)"},
                 {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"ll\", \"gain\": 0"), ""},
                 {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"simple\", \"chunk\": 511"),
                  "W2 less than the 512 bytes"},
                 {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"simple\", \"chunk\": 512"), ""},
                 {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"ll128\", \"chunk\": 4096"),
                  "N2 rounds it down to 3840"},
-                {ROW("allreduce", "\"kernel\": \"symk RSxLD_AGxST\", \"ctas\": 4, \"cluster\": 2"), ""},
-                {ROW("broadcast", "\"kernel\": \"symk ST\""), "E2 no symmetric kernel in any NCCL: ST does nothing"},
+                {ROW("allreduce", "\"kernel\": \"symk RSxLD_AGxST\", \"ctas\": 4, \"cluster\": 2"),
+                 ""},
+                {ROW("broadcast", "\"kernel\": \"symk ST\""),
+                 "E2 no symmetric kernel in any NCCL: ST does nothing"},
                 {ROW("reduce", "\"kernel\": \"symk ST\""), "E2 no symmetric kernel"},
                 {ROW("allreduce", "\"cta_policy\": \"zero\""), "W2 only all-gather"},
                 {ROW("allreduce", "\"cta_policy\": \"efficiency\""), ""},
@@ -101,22 +112,27 @@ Test(check, rows)
 Test(check, neighbours)
 {
         static const struct row rows[] = {
-                {RULES(WHEN("", "\"allreduce\": [{\"upto\": 8, \"ctas\": 2},\n{\"upto\": \"max\", \"ctas\": 4}]")), ""},
-                {RULES(WHEN("\"nccl\": \"-2.30\"", "\"allreduce\": [\n{\"upto\": \"max\", \"ctas\": 4}]")),
+                {RULES(WHEN(
+                         "",
+                         "\"allreduce\": [{\"upto\": 8, \"ctas\": 2},\n{\"upto\": \"max\", \"ctas\": 4}]")),
+                 ""},
+                {RULES(WHEN("\"nccl\": \"-2.30\"",
+                            "\"allreduce\": [\n{\"upto\": \"max\", \"ctas\": 4}]")),
                  "E3 NCCL before 2.31 has no calls"},
                 {RULES(WHEN(
                          "\"nccl\": \"-2.29\"",
                          "\"allreduce\": [\n{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"chunk\": 4096}]")),
                  "E3 NCCL before 2.30 asks no tuner for it"},
-                {RULES(WHEN("\"link\": \"nvlink\"", "\"allreduce\": [\n{\"upto\": \"max\", \"ctas\": 4}]")),
+                {RULES(WHEN("\"link\": \"nvlink\"",
+                            "\"allreduce\": [\n{\"upto\": \"max\", \"ctas\": 4}]")),
                  "E3 known only after the call is made"},
                 {RULES(WHEN("", "\"allreduce\": [{\"upto\": 8, \"leave\": true},\n" LEAVE "]")),
                  "N3 the same as the row before"},
                 {RULES(WHEN("", "\"allreduce\": [" RING("8") ",\n" RING("\"max\"") "]")), ""},
                 {RULES(WHEN("", "\"allreduce\": [" RING("8") ",\n" LEAVE "]")), ""},
                 {RULES(WHEN("", "\"allreduce\": [" LEAVE "], \"reduce\": [\n" LEAVE "]")), ""},
-                {RULES(WHEN("\"nodes\": 2", "\"allreduce\": [" LEAVE "]") ",\n" WHEN("\"nodes\": 3",
-                                                                                     "\"allreduce\": [" LEAVE "]")),
+                {RULES(WHEN("\"nodes\": 2", "\"allreduce\": [" LEAVE "]") ",\n" WHEN(
+                         "\"nodes\": 3", "\"allreduce\": [" LEAVE "]")),
                  ""},
         };
 
@@ -130,9 +146,11 @@ Test(check, conditions_that_never_hold)
                 {ONE("\"layout\": \"3+5\""), ""},
                 {ONE("\"layout\": \"even\", \"nodes\": 3"), ""},
                 {ONE("\"layout\": \"uneven\", \"nodes\": 3"), ""},
-                {ONE("\"layout\": \"3+5\", \"nodes\": 2, \"ranks\": 8, \"min_local\": 3, \"max_local\": 5"), ""},
+                {ONE("\"layout\": \"3+5\", \"nodes\": 2, \"ranks\": 8, \"min_local\": 3, \"max_local\": 5"),
+                 ""},
                 {ONE("\"layout\": \"3+5\", \"nodes\": \"2-3\", \"ranks\": \"7-8\""), ""},
-                {ONE("\"layout\": \"3+5\", \"nodes\": 3"), "E2 layout 3+5 has 2 nodes and 8 ranks, 3 to 5 on a node"},
+                {ONE("\"layout\": \"3+5\", \"nodes\": 3"),
+                 "E2 layout 3+5 has 2 nodes and 8 ranks, 3 to 5 on a node"},
                 {ONE("\"layout\": \"3+5\", \"nodes\": 1"), "E2 never holds: layout"},
                 {ONE("\"layout\": \"3+5\", \"ranks\": \"9-\""), "E2 never holds: layout"},
                 {ONE("\"layout\": \"3+5\", \"min_local\": 5"), "E2 never holds: layout"},
@@ -146,7 +164,8 @@ Test(check, conditions_that_never_hold)
                 {ONE("\"max_local\": 4"), ""},
                 {ONE("\"link\": \"nvlink\", \"nccl\": \"2.22-2.23\""), ""},
                 {ONE("\"link\": \"nvlink\""), ""},
-                {ONE("\"link\": \"nvlink\", \"nccl\": \"2.21\""), "E2 NCCL before 2.22 shows no cost table"},
+                {ONE("\"link\": \"nvlink\", \"nccl\": \"2.21\""),
+                 "E2 NCCL before 2.22 shows no cost table"},
                 {ONE("\"nccl\": \"2.21\""), ""},
         };
 
@@ -163,11 +182,14 @@ Test(check, bandwidths)
                 {RULES(WHEN("\"tree_gbs\": \"1-2\"", FROM("16777216"))), ""},
                 {RULES(WHEN("\"tree_gbs\": \"1-2\"", FROM("16777215"))), "E2 known from 16 MiB on"},
                 {RULES(WHEN("\"ring_gbs\": \"1-2\"", FROM("16777215"))), "E2 known from 16 MiB on"},
-                {RULES(WHEN("\"ring_gbs\": \"1-2\"", "\"broadcast\": [" RING("16777215") ",\n" LEAVE "]")),
+                {RULES(WHEN("\"ring_gbs\": \"1-2\"",
+                            "\"broadcast\": [" RING("16777215") ",\n" LEAVE "]")),
                  "E2 known from"},
                 {RULES(WHEN("", FROM("16777215"))), ""},
-                {RULES(WHEN("\"ring_gbs\": \"1-2\", \"nccl\": \"2.21\"", LARGE)), "E2 no cost table"},
-                {RULES(WHEN("\"tree_gbs\": \"1-2\", \"nccl\": \"2.21\"", LARGE)), "E2 no cost table"},
+                {RULES(WHEN("\"ring_gbs\": \"1-2\", \"nccl\": \"2.21\"", LARGE)),
+                 "E2 no cost table"},
+                {RULES(WHEN("\"tree_gbs\": \"1-2\", \"nccl\": \"2.21\"", LARGE)),
+                 "E2 no cost table"},
                 {RULES(WHEN("\"tree_gbs\": \"1-2\", \"nccl\": \"2.22\"", LARGE)), ""},
         };
 
@@ -194,16 +216,19 @@ Test(check, constants)
                 check(rows[i].text, rows[i].expected);
 }
 
-/* Two rules of one profile have different conditions, so it takes "wins" by other keys to cover a list. */
+/* Two rules of one profile have different conditions, so it takes "wins" by other keys to cover a
+ * list. */
 Test(check, lists_that_cannot_win)
 {
         static const struct row rows[] = {
                 {RULES(WHEN("\"nodes\": 2", ROWS) ",\n" WHEN("", ROWS)), ""},
                 {RULES(WHEN("\"nodes\": \"2-4\"", ROWS) ",\n" WHEN("\"nodes\": 3", ROWS)), ""},
                 {RULES(WHEN("\"nodes\": 2", ROWS) ",\n" WHEN("\"ranks\": 8", ROWS)), ""},
-                {RULES(WHEN("", ROWS) ",\n" WHEN("", ROWS)), "E3 allreduce rows cannot win: the rule of line 2"},
+                {RULES(WHEN("", ROWS) ",\n" WHEN("", ROWS)),
+                 "E3 allreduce rows cannot win: the rule of line 2"},
                 {RULES(WHEN("", ROWS) ",\n" WHEN("", "\"reduce\": [" LEAVE "]")), ""},
-                {RULES(WHEN("", "\"reduce\": [" LEAVE "]") ",\n" WHEN("", ROWS) ",\n" WHEN("", ROWS)),
+                {RULES(WHEN("", "\"reduce\": [" LEAVE "]") ",\n" WHEN("", ROWS) ",\n" WHEN("",
+                                                                                           ROWS)),
                  "E4 the rule of line 3"},
 #define TWICE(when) RULES(WHEN(when, ROWS) ",\n" WHEN(when, ROWS))
                 {TWICE("\"layout\": \"3+5\""), "E3 cannot win"},
@@ -211,9 +236,12 @@ Test(check, lists_that_cannot_win)
                 {TWICE("\"link\": \"other\""), "E3 cannot win"},
                 {TWICE("\"pipe_ops\": \"2-4\""), "E3 cannot win"},
                 {RULES(WHEN("\"class\": \"a\"", ROWS) ",\n" WHEN("\"class\": \"b\"", ROWS)), ""},
-                {RULES(WHEN("\"link\": \"nvlink\"", ROWS) ",\n" WHEN("\"link\": \"other\"", ROWS)), ""},
-                {RULES(WHEN("\"layout\": \"3+5\"", ROWS) ",\n" WHEN("\"layout\": \"4+4\"", ROWS)), ""},
-                {RULES(WHEN("\"nccl\": \"2.28\"", ROWS) ",\n" WHEN("\"nccl\": \"2.29\"", ROWS)), ""},
+                {RULES(WHEN("\"link\": \"nvlink\"", ROWS) ",\n" WHEN("\"link\": \"other\"", ROWS)),
+                 ""},
+                {RULES(WHEN("\"layout\": \"3+5\"", ROWS) ",\n" WHEN("\"layout\": \"4+4\"", ROWS)),
+                 ""},
+                {RULES(WHEN("\"nccl\": \"2.28\"", ROWS) ",\n" WHEN("\"nccl\": \"2.29\"", ROWS)),
+                 ""},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)
@@ -249,13 +277,18 @@ Test(check, every_condition_tells_two_rules_apart)
                         struct capo_profile *p = NULL;
                         char text[1000];
 
-                        snprintf(text, sizeof text, RULES(WHEN("\"%s\": %s", LARGE) ",\n" WHEN("\"%s\": %s", LARGE)),
+                        snprintf(text, sizeof text,
+                                 RULES(WHEN("\"%s\": %s", LARGE) ",\n" WHEN("\"%s\": %s", LARGE)),
                                  rows[i].key, rows[i].a, rows[i].key, same ? rows[i].a : rows[i].b);
-                        cr_assert_eq(capo_profile_parse(text, strlen(text), "f", &p, NULL), 0, "%s", text);
+                        cr_assert_eq(capo_profile_parse(text, strlen(text), "f", &p, NULL), 0, "%s",
+                                     text);
                         said[0] = 0;
                         capo_profile_check(p, keep, said);
-                        cr_expect_eq(strstr(said, "E3 the allreduce rows cannot win: the rule of line 2") != NULL, same,
-                                     "%s\n%s", text, said);
+                        cr_expect_eq(
+                                strstr(said,
+                                       "E3 the allreduce rows cannot win: the rule of line 2") !=
+                                        NULL,
+                                same, "%s\n%s", text, said);
                         capo_profile_free(p);
                 }
         }
@@ -266,7 +299,8 @@ static void count(void *user, enum capo_finding_level level, uint32_t line, cons
         ++*(unsigned *)user;
 }
 
-/* Lines that make each other known one at a time, from the last to the first; and many lists of layouts. */
+/* Lines that make each other known one at a time, from the last to the first; and many lists of
+ * layouts. */
 Test(check, many_lines, .timeout = 60)
 {
         enum { STEPS = 6000, WIDE = 6000, LISTS = 200000 };
@@ -305,17 +339,21 @@ Test(check, lines_of_csv)
 {
         static const struct row rows[] = {
                 {LINE("0", "10", "-1,-1") LINE("11", "max", "-1,-1"), ""},
-                {LINE("0", "10", "-1,-1") LINE("0", "10", "-1,-1"), "E2 line 1 and those before it cover all"},
+                {LINE("0", "10", "-1,-1") LINE("0", "10", "-1,-1"),
+                 "E2 line 1 and those before it cover all"},
                 {LINE("0", "10", "-1,-1") LINE("2", "9", "4,8"), "E2 line 1 and"},
                 {LINE("0", "10", "4,8") LINE("2", "9", "-1,-1"), ""},
                 {LINE("0", "10", "-1,-1") LINE("2", "11", "-1,-1"), "W2 overlaps line 1"},
                 {LINE("0", "10", "-1,-1") LINE("10", "20", "-1,-1"), "W2 overlaps line 1"},
                 {LINE("5", "10", "-1,-1") LINE("0", "5", "-1,-1"), "W2 overlaps line 1"},
                 {LINE("5", "10", "-1,-1") LINE("0", "4", "-1,-1"), ""},
-                {LINE("11", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("5", "15", "-1,-1"), "E3 line 2 and"},
-                {LINE("11", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("0", "max", "-1,-1") LINE("5", "15", "-1,-1"),
+                {LINE("11", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("5", "15", "-1,-1"),
+                 "E3 line 2 and"},
+                {LINE("11", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("0", "max", "-1,-1")
+                         LINE("5", "15", "-1,-1"),
                  "W3 overlaps line 1;E4 line 3 and"},
-                {LINE("12", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("5", "15", "-1,-1"), "W3 overlaps line 1"},
+                {LINE("12", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("5", "15", "-1,-1"),
+                 "W3 overlaps line 1"},
                 {LINE("0", "10", "-1,-1") "reduce,0,10,ring,ll,1,-1,-1\n", ""},
                 /* gaps */
                 {LINE("0", "10", "-1,-1") LINE("12", "max", "-1,-1"),
@@ -324,12 +362,15 @@ Test(check, lines_of_csv)
                 {LINE("0", "1K", "-1,-1") LINE("2K", "max", "-1,-1"), "W2 for 1.0 KiB to 2.0 KiB"},
                 {LINE("0", "10", "-1,-1") LINE("12", "max", "4,-1"), ""},
                 {LINE("0", "max", "-1,-1"), ""},
-                {LINE("0", "10", "4,8") LINE("0", "max", "4,9") LINE("20", "30", "4,8") LINE("0", "max", "4,10")
-                         LINE("40", "50", "4,8"),
+                {LINE("0", "10", "4,8") LINE("0", "max", "4,9") LINE("20", "30", "4,8")
+                         LINE("0", "max", "4,10") LINE("40", "50", "4,8"),
                  "W3 gap: no allreduce line with these conditions for 11 B to 19 B;W5 for 31 B to 39 B"},
-                {LINE("0", "100", "-1,-1") LINE("5", "9", "-1,-1") LINE("101", "200", "-1,-1"), "E2 line 1 and"},
-                {LINE("0", "10", "4,8") "reduce,0,10,ring,ll,1,4,8\nreduce,20,30,ring,ll,1,4,8\n" LINE("20", "30",
-                                                                                                       "4,8"),
+                {LINE("0", "100", "-1,-1") LINE("5", "9", "-1,-1") LINE("101", "200", "-1,-1"),
+                 "E2 line 1 and"},
+                {LINE("0", "10",
+                      "4,8") "reduce,0,10,ring,ll,1,4,8\nreduce,20,30,ring,ll,1,4,8\n" LINE("20",
+                                                                                            "30",
+                                                                                            "4,8"),
                  "W3 gap: no reduce line;W4 gap: no allreduce line with these conditions for 11 B to 19 B"},
                 {"allreduce,0,10,nvls,ll,1,-1,-1\n", "E1 has no NVLS"},
                 {"allreduce,0,10,ring,ll,1,8,4\n", "E1 fewer ranks than nodes"},
@@ -348,9 +389,11 @@ Test(check, whole_profiles)
 
         check(head, "W0 no provenance;W0 no rules");
         check(RULES(""), "W0 no rules");
-        fputs("{\"capo_profile\": 1, \"provenance\": {\"by\": 1}, \"rules\": [{\"when\": {}, \"allreduce\": [", f);
+        fputs("{\"capo_profile\": 1, \"provenance\": {\"by\": 1}, \"rules\": [{\"when\": {}, \"allreduce\": [",
+              f);
         for (int i = 1; i < 65534; i++)
-                fprintf(f, "{\"upto\": %d, \"algo\": \"%s\", \"proto\": \"ll\"}, ", i, i % 2 ? "ring" : "tree");
+                fprintf(f, "{\"upto\": %d, \"algo\": \"%s\", \"proto\": \"ll\"}, ", i,
+                        i % 2 ? "ring" : "tree");
         fflush(f);
         fputs(LEAVE "]}]}", f);
         fflush(f);
@@ -372,7 +415,9 @@ Test(check, whole_profiles)
 
 Test(check, lists_of_layouts)
 {
-        check(DOC("\"layouts\": [\n" LAYOUT("4+4") ",\n" LAYOUT("3+5") "], \"rules\": [" WHEN("", ROWS) "]"), "");
+        check(DOC("\"layouts\": [\n" LAYOUT("4+4") ",\n" LAYOUT("3+5") "], \"rules\": [" WHEN(
+                      "", ROWS) "]"),
+              "");
         check(DOC("\"layouts\": [\n" LAYOUT("3+5") "], \"rules\": [" WHEN("", ROWS) "]"),
               "W2 of 8 ranks on 2 nodes lacks 4+4");
 }

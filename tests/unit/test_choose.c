@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decision by itself: a communicator put together by hand, cost tables with numbers at their borders. */
+/* The decision by itself: a communicator put together by hand, cost tables with numbers at their
+ * borders. */
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
@@ -22,7 +23,8 @@ static void decide(uint16_t rule)
 /* A communicator of 8 ranks on 2 nodes that every question is considered for. */
 static struct capo_tuner tuner(const char *text)
 {
-        static const struct capo_shape shape = {.n_ranks = 8, .n_nodes = 2, .min_local = 4, .max_local = 4};
+        static const struct capo_shape shape = {
+                .n_ranks = 8, .n_nodes = 2, .min_local = 4, .max_local = 4};
         struct capo_tuner t = {.decided = decide, .n_ranks = 8, .n_nodes = 2};
         struct capo_profile *p;
         struct capo_fault fault;
@@ -41,12 +43,15 @@ static void fill(float *table, float with)
 }
 
 /* The rule that decided, 0 none. */
-static unsigned ask(const struct capo_tuner *t, size_t bytes, float *table, int n_algos, int n_protos)
+static unsigned ask(const struct capo_tuner *t, size_t bytes, float *table, int n_algos,
+                    int n_protos)
 {
         int channels = 0;
 
         decided = 0;
-        cr_assert_eq(capo_mark_considered(t, CAPO_COLL_ALLREDUCE, bytes, 1, table, n_algos, n_protos, 0, &channels), 0);
+        cr_assert_eq(capo_mark_considered(t, CAPO_COLL_ALLREDUCE, bytes, 1, table, n_algos,
+                                          n_protos, 0, &channels),
+                     0);
         return decided;
 }
 
@@ -57,9 +62,11 @@ Test(choose, the_link_is_read_from_the_ring)
         static const struct {
                 float ll128, simple;
                 unsigned rule;
-        } rows[] = {{5, 5, 1}, {0, 5, 1}, {0.5f, -1, 1}, {-1, 5, 2}, {-1, 0.5f, 2}, {-1, 0, 2}, {-1, -1, 0}};
-        struct capo_tuner t = tuner("{\"capo_profile\": 1, \"rules\": [{\"when\": {\"link\": \"nvlink\"}, " TO_TREE
-                                    "}, {\"when\": {\"link\": \"other\"}, " TO_TREE "}]}");
+        } rows[] = {{5, 5, 1},     {0, 5, 1},  {0.5f, -1, 1}, {-1, 5, 2},
+                    {-1, 0.5f, 2}, {-1, 0, 2}, {-1, -1, 0}};
+        struct capo_tuner t = tuner(
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {\"link\": \"nvlink\"}, " TO_TREE
+                "}, {\"when\": {\"link\": \"other\"}, " TO_TREE "}]}");
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 float table[N_ALGOS * N_PROTOS];
@@ -69,12 +76,14 @@ Test(choose, the_link_is_read_from_the_ring)
                 table[RING * N_PROTOS + SIMPLE] = rows[i].simple;
                 cr_expect_eq(ask(&t, 8, table, N_ALGOS, N_PROTOS), rows[i].rule, "row %zu", i);
         }
-        for (int n_algos = 1; n_algos <= 2; n_algos++) { /* the ring must be in the table, with its three protocols */
+        for (int n_algos = 1; n_algos <= 2;
+             n_algos++) { /* the ring must be in the table, with its three protocols */
                 for (int n_protos = 1; n_protos <= 3; n_protos++) {
                         float table[N_ALGOS * N_PROTOS];
 
                         fill(table, 9);
-                        cr_expect_eq(ask(&t, 8, table, n_algos, n_protos), n_algos == 2 && n_protos == 3);
+                        cr_expect_eq(ask(&t, 8, table, n_algos, n_protos),
+                                     n_algos == 2 && n_protos == 3);
                 }
         }
 }
@@ -92,9 +101,11 @@ Test(choose, bandwidths_are_read_from_large_questions)
                 struct capo_tuner t;
                 float table[N_ALGOS * N_PROTOS], *cell = &table[rows[i].algo * N_PROTOS + SIMPLE];
 
-                snprintf(text, sizeof text,
-                         "{\"capo_profile\": 1, \"rules\": [{\"when\": {\"%s_gbs\": \"9.99-10.01\"}, " TO_TREE "}]}",
-                         rows[i].of);
+                snprintf(
+                        text, sizeof text,
+                        "{\"capo_profile\": 1, \"rules\": [{\"when\": {\"%s_gbs\": \"9.99-10.01\"}, " TO_TREE
+                        "}]}",
+                        rows[i].of);
                 t = tuner(text);
                 fill(table, 9);
                 *cell = 11744;
@@ -102,9 +113,12 @@ Test(choose, bandwidths_are_read_from_large_questions)
                 fill(table, 9);
                 cr_expect_eq(ask(&t, 64 << 20, table, N_ALGOS, N_PROTOS), 0, "%s", rows[i].of);
                 fill(table, 9);
-                *cell = (float)(2. * 7 / 8 * CAPO_GBS_MIN_BYTES / 1e4); /* 10 GB/s at the smallest size that tells */
-                cr_expect_eq(ask(&t, CAPO_GBS_MIN_BYTES, table, N_ALGOS, N_PROTOS), 1, "%s", rows[i].of);
-                cr_expect_eq(ask(&t, CAPO_GBS_MIN_BYTES - 1, table, N_ALGOS, N_PROTOS), 0, "%s", rows[i].of);
+                *cell = (float)(2. * 7 / 8 * CAPO_GBS_MIN_BYTES /
+                                1e4); /* 10 GB/s at the smallest size that tells */
+                cr_expect_eq(ask(&t, CAPO_GBS_MIN_BYTES, table, N_ALGOS, N_PROTOS), 1, "%s",
+                             rows[i].of);
+                cr_expect_eq(ask(&t, CAPO_GBS_MIN_BYTES - 1, table, N_ALGOS, N_PROTOS), 0, "%s",
+                             rows[i].of);
                 *cell = 0;
                 cr_expect_eq(ask(&t, 64 << 20, table, N_ALGOS, N_PROTOS), 0, "%s", rows[i].of);
                 *cell = -1;
@@ -119,10 +133,11 @@ Test(choose, a_mark_where_the_cell_is_there_and_before_all_else)
                 bool marked;
         } rows[] = {{7, true},        {0.25f, true}, {0, true},       {FLT_MAX, true},
                     {INFINITY, true}, {-1, false},   {-0.25f, false}, {NAN, false}};
-        struct capo_tuner t = tuner("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": 100, "
-                                    "\"algo\": \"ring\", \"proto\": \"ll128\", \"channels\": 3}, {\"upto\": 200, "
-                                    "\"algo\": \"pat\", \"proto\": \"simple\"}, {\"upto\": \"max\", \"leave\": "
-                                    "true}]}]}");
+        struct capo_tuner t = tuner(
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": 100, "
+                "\"algo\": \"ring\", \"proto\": \"ll128\", \"channels\": 3}, {\"upto\": 200, "
+                "\"algo\": \"pat\", \"proto\": \"simple\"}, {\"upto\": \"max\", \"leave\": "
+                "true}]}]}");
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 const int at = RING * N_PROTOS + LL128;
@@ -135,9 +150,9 @@ Test(choose, a_mark_where_the_cell_is_there_and_before_all_else)
                 table[at] = rows[i].cell;
                 memcpy(before, table, sizeof table);
                 n_decided = 0;
-                cr_expect_eq(
-                        capo_mark_considered(&t, CAPO_COLL_ALLREDUCE, 100, 1, table, N_ALGOS, N_PROTOS, 0, &channels),
-                        0);
+                cr_expect_eq(capo_mark_considered(&t, CAPO_COLL_ALLREDUCE, 100, 1, table, N_ALGOS,
+                                                  N_PROTOS, 0, &channels),
+                             0);
                 if (rows[i].marked) {
                         before[1] = before[at - 1] = FLT_MIN;
                         before[at] = 0;
@@ -153,7 +168,8 @@ Test(choose, a_mark_where_the_cell_is_there_and_before_all_else)
                 cr_expect_eq(ask(&t, 200, table, n_algos, N_PROTOS), n_algos == 7 ? 2 : 0);
                 cr_expect_eq(table[6 * N_PROTOS + SIMPLE], n_algos == 7 ? 0 : 9);
                 fill(table, 9);
-                cr_expect_eq(ask(&t, 200, table, n_algos, 2), 0, "two protocols, and Simple is the third");
+                cr_expect_eq(ask(&t, 200, table, n_algos, 2), 0,
+                             "two protocols, and Simple is the third");
         }
         for (int quiet = 0; quiet < 2; quiet++) { /* no recorder to tell, no channels in the row */
                 float table[N_ALGOS * N_PROTOS];
@@ -162,8 +178,10 @@ Test(choose, a_mark_where_the_cell_is_there_and_before_all_else)
                 fill(table, 9);
                 t.decided = quiet ? NULL : decide;
                 n_decided = 0;
-                capo_mark_considered(&t, CAPO_COLL_ALLREDUCE, 200, 1, table, N_ALGOS, N_PROTOS, 0, &channels);
-                cr_expect(channels == 5 && table[6 * N_PROTOS + SIMPLE] == 0 && n_decided == !quiet);
+                capo_mark_considered(&t, CAPO_COLL_ALLREDUCE, 200, 1, table, N_ALGOS, N_PROTOS, 0,
+                                     &channels);
+                cr_expect(channels == 5 && table[6 * N_PROTOS + SIMPLE] == 0 &&
+                          n_decided == !quiet);
         }
 }
 
@@ -199,30 +217,35 @@ Test(choose, what_may_be_named)
                 const struct capo_tuner t = {.n_nodes = rows[i].nodes};
                 const struct capo_choice c = {.algo = rows[i].algo, .proto = rows[i].proto};
 
-                cr_expect_eq(capo_tuner_safe(&t, rows[i].func, c, rows[i].nvls), rows[i].safe, "row %zu", i);
+                cr_expect_eq(capo_tuner_safe(&t, rows[i].func, c, rows[i].nvls), rows[i].safe,
+                             "row %zu", i);
         }
 }
 
 Test(choose, naming_gives_all_or_nothing)
 {
-        struct capo_tuner t = tuner("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": 100, "
-                                    "\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 3}, {\"upto\": 200, "
-                                    "\"algo\": \"tree\", \"proto\": \"simple\"}, {\"upto\": 300, \"algo\": \"ring\", "
-                                    "\"proto\": \"ll128\"}, {\"upto\": \"max\", \"leave\": true}]}]}");
+        struct capo_tuner t = tuner(
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": 100, "
+                "\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 3}, {\"upto\": 200, "
+                "\"algo\": \"tree\", \"proto\": \"simple\"}, {\"upto\": 300, \"algo\": \"ring\", "
+                "\"proto\": \"ll128\"}, {\"upto\": \"max\", \"leave\": true}]}]}");
 
         for (int blocked = 0; blocked < 2; blocked++) {
                 static const struct {
                         size_t bytes;
                         int algo, proto, channels;
-                } rows[] = {{100, RING, LL, 3}, {200, TREE, SIMPLE, -7}, {300, -7, -7, -7}, {301, -7, -7, -7}};
+                } rows[] = {{100, RING, LL, 3},
+                            {200, TREE, SIMPLE, -7},
+                            {300, -7, -7, -7},
+                            {301, -7, -7, -7}};
 
                 capo_process.direct_blocked = blocked;
                 for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                         int algo = -7, proto = -7, channels = -7;
 
                         n_decided = 0;
-                        cr_expect_eq(capo_name_considered(&t, CAPO_COLL_ALLREDUCE, rows[i].bytes, 0, 0, 1, &algo,
-                                                          &proto, &channels),
+                        cr_expect_eq(capo_name_considered(&t, CAPO_COLL_ALLREDUCE, rows[i].bytes, 0,
+                                                          0, 1, &algo, &proto, &channels),
                                      0);
                         cr_expect_eq(algo, blocked ? -7 : rows[i].algo, "row %zu", i);
                         cr_expect_eq(proto, blocked ? -7 : rows[i].proto, "row %zu", i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which row a question for a chunk belongs to. The numbers are what libnccl 2.30.7, 2.31.2 and 2.32.3 asked on 4 virtual H100s. */
+/* Which row a question for a chunk belongs to. The numbers are what libnccl 2.30.7, 2.31.2
+ * and 2.32.3 asked on 4 virtual H100s. */
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
@@ -11,7 +12,9 @@ static struct capo_chunks chunks = {.n_ranks = 4};
 
 static void note(int coll, uint64_t bytes, int algo, int proto, uint32_t chunk)
 {
-        struct capo_choice c = {.algo = (uint8_t)(algo + 1) & 15, .proto = (uint8_t)(proto + 1) & 15, .chunk = chunk};
+        struct capo_choice c = {.algo = (uint8_t)(algo + 1) & 15,
+                                .proto = (uint8_t)(proto + 1) & 15,
+                                .chunk = chunk};
 
         capo_chunks_note(&chunks, coll, bytes, c);
 }
@@ -50,34 +53,44 @@ Test(chunk, a_call_by_itself)
                 note(coll, rows[i].bytes, RING, proto, 4096);
                 cr_expect_eq(ask(coll, rows[i].first, RING, proto, 1 << 20), 4096, "row %zu", i);
                 if (rows[i].last)
-                        cr_expect_eq(ask(coll, rows[i].last, RING, proto, 1 << 20), 4096, "row %zu", i);
+                        cr_expect_eq(ask(coll, rows[i].last, RING, proto, 1 << 20), 4096, "row %zu",
+                                     i);
                 if (rows[i].between)
-                        cr_expect_eq(ask(coll, rows[i].between, RING, proto, 1 << 20), 4096, "row %zu", i);
-                cr_expect_eq(ask(coll, rows[i].first - 4, RING, proto, 1 << 20), OWN, "row %zu: another call's", i);
+                        cr_expect_eq(ask(coll, rows[i].between, RING, proto, 1 << 20), 4096,
+                                     "row %zu", i);
+                cr_expect_eq(ask(coll, rows[i].first - 4, RING, proto, 1 << 20), OWN,
+                             "row %zu: another call's", i);
         }
 }
 
 /* Which call it is, is not sure: NCCL keeps its own. */
 Test(chunk, of_another_call)
 {
-        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1024, RING, LL, 32768), OWN, "nothing was asked before");
+        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1024, RING, LL, 32768), OWN,
+                     "nothing was asked before");
         note(CAPO_COLL_ALLREDUCE, 1048576, RING, LL, 4096);
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45057, RING, LL, 32768), OWN);
-        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 12288, RING, LL, 32768), OWN, "the last channel's, and no first");
-        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, TREE, LL, 32768), OWN, "another algorithm runs");
-        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, RING, SIMPLE, 32768), OWN, "another protocol runs");
+        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 12288, RING, LL, 32768), OWN,
+                     "the last channel's, and no first");
+        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, TREE, LL, 32768), OWN,
+                     "another algorithm runs");
+        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, RING, SIMPLE, 32768), OWN,
+                     "another protocol runs");
         cr_expect_eq(ask(CAPO_COLL_REDUCE, 45056, RING, LL, 32768), OWN);
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 0, RING, LL, 32768), OWN);
         cr_expect_eq(ask(-1, 45056, RING, LL, 32768), OWN);
         cr_expect_eq(ask(CAPO_COLLS, 45056, RING, LL, 32768), OWN);
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1 << 21, RING, LL, 32768), OWN, "more than all");
-        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1048576, RING, LL, 32768), 4096, "all of it on one channel");
+        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1048576, RING, LL, 32768), 4096,
+                     "all of it on one channel");
         note(CAPO_COLL_ALLREDUCE, 1048576, RING, LL, 4096);
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, RING, LL, 32768), 4096, "and now it is");
         note(CAPO_COLL_ALLREDUCE, 2 << 20, RING, LL, 0);
-        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, RING, LL, 32768), OWN, "the last row says none");
+        cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, RING, LL, 32768), OWN,
+                     "the last row says none");
         note(CAPO_COLL_ALLREDUCE, 1048576, RING, LL, 4096);
-        capo_chunks_note(&chunks, CAPO_COLL_ALLREDUCE, 1048576, (struct capo_choice){.chunk = 4096});
+        capo_chunks_note(&chunks, CAPO_COLL_ALLREDUCE, 1048576,
+                         (struct capo_choice){.chunk = 4096});
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 45056, RING, LL, 32768), OWN, "nothing was answered");
 }
 
@@ -85,10 +98,12 @@ Test(chunk, of_another_call)
 Test(chunk, channels)
 {
         for (unsigned n = 1; n <= 80; n++) {
-                uint64_t bytes = 64ull * 16384 * 65 * n; /* all-reduce: cells of 16 KiB, the same of each channel */
+                uint64_t bytes = 64ull * 16384 * 65 *
+                                 n; /* all-reduce: cells of 16 KiB, the same of each channel */
 
                 note(CAPO_COLL_ALLREDUCE, bytes, RING, SIMPLE, 4096);
-                cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, bytes / n, RING, SIMPLE, 1 << 20), n <= 64 ? 4096 : OWN, "%u", n);
+                cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, bytes / n, RING, SIMPLE, 1 << 20),
+                             n <= 64 ? 4096 : OWN, "%u", n);
         }
 }
 
@@ -117,7 +132,8 @@ Test(chunk, sizes)
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 note(CAPO_COLL_ALLREDUCE, 1 << 20, rows[i].algo, rows[i].proto, rows[i].row);
-                cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1 << 20, rows[i].algo, rows[i].proto, rows[i].own),
-                             rows[i].answer, "row %zu", i);
+                cr_expect_eq(
+                        ask(CAPO_COLL_ALLREDUCE, 1 << 20, rows[i].algo, rows[i].proto, rows[i].own),
+                        rows[i].answer, "row %zu", i);
         }
 }

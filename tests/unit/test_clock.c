@@ -51,8 +51,10 @@ Test(clock, the_epoch_is_now)
         cr_expect_eq(clock.counter, (uint32_t)capo_clock_counter);
         ticks = capo_clock_ticks();
         cr_expect(clock.t0_mono_ns >= mono && clock.t0_mono_ns <= capo_clock_mono());
-        /* the wall clock may be slewed or set meanwhile: a second is enough to see a sign that is wrong */
-        cr_expect(clock.t0_real_ns + 1000000000 > real && clock.t0_real_ns < real_now() + 1000000000);
+        /* the wall clock may be slewed or set meanwhile: a second is enough to see a sign that is
+         * wrong */
+        cr_expect(clock.t0_real_ns + 1000000000 > real &&
+                  clock.t0_real_ns < real_now() + 1000000000);
         cr_expect(clock.t0_ticks > 0 && clock.t0_ticks <= ticks);
         cr_expect(clock.now_ticks == clock.t0_ticks && clock.now_mono_ns == clock.t0_mono_ns &&
                   clock.now_real_ns == clock.t0_real_ns);
@@ -76,7 +78,8 @@ Test(clock, a_rate_after_a_millisecond)
                 cr_expect_float_eq(clock.ns_per_tick * (double)(clock.now_ticks - clock.t0_ticks),
                                    (double)(clock.now_mono_ns - clock.t0_mono_ns), 1);
         }
-        cr_expect_lt((int64_t)(clock.now_real_ns - clock.t0_real_ns) - (int64_t)(clock.now_mono_ns - clock.t0_mono_ns),
+        cr_expect_lt((int64_t)(clock.now_real_ns - clock.t0_real_ns) -
+                             (int64_t)(clock.now_mono_ns - clock.t0_mono_ns),
                      1000000000);
 }
 
@@ -110,7 +113,8 @@ Test(clock, too_near_gives_no_rate)
         cr_expect_eq(set.ns_per_tick, 1, "without the counter the rate stays");
 }
 
-/* An hour that the counter has and CLOCK_MONOTONIC has not, as of a virtual machine that was paused; and the reverse. */
+/* An hour that the counter has and CLOCK_MONOTONIC has not, as of a virtual machine that was
+ * paused; and the reverse. */
 Test(clock, a_jump_does_not_change_the_rate)
 {
         const double hour_ns = 3600e9;
@@ -131,7 +135,8 @@ Test(clock, a_jump_does_not_change_the_rate)
                 set.t0_ticks = clock.now_ticks - 2 * hour - (uint64_t)(way * (int64_t)hour);
                 set.now_ticks = clock.now_ticks - (uint64_t)(way * (int64_t)hour);
                 capo_clock_update(&set);
-                cr_expect_float_eq(set.ns_per_tick, rate, rate / 1000, "%d: %g for %g", way, set.ns_per_tick, rate);
+                cr_expect_float_eq(set.ns_per_tick, rate, rate / 1000, "%d: %g for %g", way,
+                                   set.ns_per_tick, rate);
                 capo_clock_update(&set);
                 cr_expect_float_eq(set.ns_per_tick, rate, rate / 1000);
                 usleep(1100000); /* from now on the rate is what it was since */
@@ -152,7 +157,8 @@ Test(clock, a_thread_s_own_time_only_grows)
         cr_expect_gt(b, a);
 }
 
-/* A machine whose clock is told: each reading of CLOCK_MONOTONIC is the next of a list, the wall clock stands. */
+/* A machine whose clock is told: each reading of CLOCK_MONOTONIC is the next of a list, the wall
+ * clock stands. */
 static const uint64_t *told;
 static unsigned n_told;
 static bool stands; /* or all are one moment */
@@ -183,8 +189,8 @@ Test(clock, the_tightest_reading_is_the_moment)
         capo_clock_update(&clock);
         told = NULL;
         cr_expect_eq(n_told, 16);
-        cr_expect(clock.now_ticks == 302 && clock.now_mono_ns == 301, "%llu %llu", (unsigned long long)clock.now_ticks,
-                  (unsigned long long)clock.now_mono_ns);
+        cr_expect(clock.now_ticks == 302 && clock.now_mono_ns == 301, "%llu %llu",
+                  (unsigned long long)clock.now_ticks, (unsigned long long)clock.now_mono_ns);
         cr_expect_eq(clock.now_real_ns, WALL * 1000000000ull - (640 - 301));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of one host share its clock; the drift of the counter is taken out; hosts are as they are. */
+/* Processes of one host share its clock; the drift of the counter is taken out; hosts are as they
+ * are. */
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
@@ -11,7 +12,8 @@ static struct capo_job_process processes[3] = {
         {.header = {.t0_mono_ns = 5000000700, .t0_real_ns = 1000000009999}, .clock = 0},
         {.header = {.t0_mono_ns = 77, .t0_real_ns = 1000000003000}, .clock = 1},
 };
-static struct capo_job job = {.processes = processes, .n_processes = 3, .n_clocks = 2, .t_begin_ns = 1000000000000};
+static struct capo_job job = {
+        .processes = processes, .n_processes = 3, .n_clocks = 2, .t_begin_ns = 1000000000000};
 
 Test(clocks, a_host_has_one)
 {
@@ -19,7 +21,8 @@ Test(clocks, a_host_has_one)
 
         cr_assert_eq(capo_clocks_make(&c, &job, NULL), 0);
         cr_assert_eq(capo_clocks_ns(&c, 0, 50), 1050);
-        cr_assert_eq(capo_clocks_ns(&c, 1, 50), 1750, "by the monotonic clock, whatever its real-time clock said");
+        cr_assert_eq(capo_clocks_ns(&c, 1, 50), 1750,
+                     "by the monotonic clock, whatever its real-time clock said");
         cr_assert_eq(capo_clocks_ns(&c, 2, 50), 3050);
         capo_clocks_finish(&c);
 }
@@ -39,7 +42,8 @@ Test(clocks, the_drift_of_a_counter_is_taken_out)
         capo_clocks_finish(&c);
 }
 
-/* The ticks' rate is corrected by what the monotonic clock did, from a second on and unless it is absurd. */
+/* The ticks' rate is corrected by what the monotonic clock did, from a second on and unless it is
+ * absurd. */
 Test(clocks, the_borders_of_a_drift)
 {
         static const uint64_t second = 1000000000;
@@ -65,10 +69,11 @@ Test(clocks, the_borders_of_a_drift)
                         one->processes[0].has_end = has;
                         one->processes[0].header.t0_mono_ns = 7000;
                         one->processes[0].end.t_ns = rows[i].t_ns;
-                        one->processes[0].end.mono_ns = rows[i].mono_ns ? rows[i].mono_ns + 7000 : 7000;
+                        one->processes[0].end.mono_ns =
+                                rows[i].mono_ns ? rows[i].mono_ns + 7000 : 7000;
                         cr_assert_eq(capo_clocks_make(&c, one, NULL), 0);
-                        cr_expect_float_eq(c.processes[0].scale, has ? rows[i].scale : 1, 1e-12, "row %zu: %.12g", i,
-                                           c.processes[0].scale);
+                        cr_expect_float_eq(c.processes[0].scale, has ? rows[i].scale : 1, 1e-12,
+                                           "row %zu: %.12g", i, c.processes[0].scale);
                         capo_clocks_finish(&c);
                         capo_job_free(one);
                 }

@@ -10,7 +10,11 @@ static uint64_t code_of(const struct capo_py *py, const char *file, const char *
 {
         static const uint8_t forms[3][2] = {{8, 1}, {8, 0}, {0x83, 0}};
 
-        return py_code(py, file, name, 7, forms[py->layout->minor < 10 ? 0 : py->layout->minor < 11 ? 1 : 2], 2, 8);
+        return py_code(py, file, name, 7,
+                       forms[py->layout->minor < 10   ? 0
+                             : py->layout->minor < 11 ? 1
+                                                      : 2],
+                       2, 8);
 }
 
 static int say(const struct capo_py *py, uint64_t frame, char *text, size_t room, int packaged)
@@ -30,11 +34,13 @@ Test(cpython, which_are_known)
                 cr_assert_eq(capo_py_layout_of(minor)->minor, minor);
 }
 
-/* offsetof() by the headers of a release; since 3.13 the interpreter says it, and the last one is for who does not ask. */
+/* offsetof() by the headers of a release; since 3.13 the interpreter says it, and the last one is
+ * for who does not ask. */
 Test(cpython, where_threads_are)
 {
-        static const unsigned want[][6] = {{32, 0, 8, 176, 0, 16},    {32, 0, 8, 176, 0, 16}, {40, 0, 16, 152, 160, 16},
-                                           {40, 0, 72, 136, 144, 16}, {0, 0, 0, 0, 0, 16},    {0, 0, 0, 0, 0, 16}};
+        static const unsigned want[][6] = {{32, 0, 8, 176, 0, 16},    {32, 0, 8, 176, 0, 16},
+                                           {40, 0, 16, 152, 160, 16}, {40, 0, 72, 136, 144, 16},
+                                           {0, 0, 0, 0, 0, 16},       {0, 0, 0, 0, 0, 16}};
 
         for (int minor = 9; minor <= 14; minor++) {
                 const struct capo_py_layout *l = capo_py_layout_of(minor);
@@ -50,9 +56,11 @@ Test(cpython, frames_of_every_release)
         for (int minor = 9; minor <= 14; minor++) {
                 struct capo_py py = py_begin(minor);
                 const struct capo_py_layout *l = py.layout;
-                uint64_t thread = py_new(200), between = py_new(32), code = code_of(&py, "/home/me/train.py", "step");
-                uint64_t outer =
-                        py_frame(&py, code_of(&py, "/usr/lib/python3.12/site-packages/torch/run.py", "run"), 2, 0, 0);
+                uint64_t thread = py_new(200), between = py_new(32),
+                         code = code_of(&py, "/home/me/train.py", "step");
+                uint64_t outer = py_frame(
+                        &py, code_of(&py, "/usr/lib/python3.12/site-packages/torch/run.py", "run"),
+                        2, 0, 0);
                 uint64_t frame = py_frame(&py, code | (minor == 14 ? 1 : 0), -2, outer, 1);
                 struct capo_py_frame f;
                 char text[256];
@@ -80,7 +88,10 @@ Test(cpython, frames_of_every_release)
                 memory.gone = frame + l->at;
                 cr_assert(!capo_py_frame(&py, frame, &f));
         }
-        cr_assert_eq(capo_py_innermost(&(struct capo_py){capo_py_layout_of(9), .read = py_read, .arg = &memory}, 0), 0);
+        cr_assert_eq(capo_py_innermost(&(struct capo_py){capo_py_layout_of(9), .read = py_read,
+                                                         .arg = &memory},
+                                       0),
+                     0);
 }
 
 Test(cpython, what_the_interpreter_put_there)
@@ -102,11 +113,16 @@ Test(cpython, a_place_in_no_code)
                 uint64_t code = code_of(&py, "a.py", "f");
                 char text[64];
 
-                cr_assert_eq(say(&py, py_frame(&py, code, 6, 0, 0), text, sizeof text, 1), 9, "3.%d", minor);
-                cr_assert_eq(say(&py, py_frame(&py, code, 8, 0, 0), text, sizeof text, 1), -1, "behind it");
-                cr_assert_eq(say(&py, py_frame(&py, code, -4, 0, 0), text, sizeof text, 1), -1, "before it");
-                cr_assert_eq(say(&py, py_frame(&py, code + 16, 2, 0, 0), text, sizeof text, 1), -1, "no code");
-                cr_assert_eq(say(&py, py_frame(&py, 0, 2, 0, 0), text, sizeof text, 1), -1, "nothing");
+                cr_assert_eq(say(&py, py_frame(&py, code, 6, 0, 0), text, sizeof text, 1), 9,
+                             "3.%d", minor);
+                cr_assert_eq(say(&py, py_frame(&py, code, 8, 0, 0), text, sizeof text, 1), -1,
+                             "behind it");
+                cr_assert_eq(say(&py, py_frame(&py, code, -4, 0, 0), text, sizeof text, 1), -1,
+                             "before it");
+                cr_assert_eq(say(&py, py_frame(&py, code + 16, 2, 0, 0), text, sizeof text, 1), -1,
+                             "no code");
+                cr_assert_eq(say(&py, py_frame(&py, 0, 2, 0, 0), text, sizeof text, 1), -1,
+                             "nothing");
         }
 }
 
@@ -120,9 +136,11 @@ Test(cpython, code)
                 uint64_t bytes = at;
 
                 cr_assert(capo_py_code(&py, at, &code));
-                cr_assert(code.size == 8 && code.first_line == 7, "3.%d: %d", minor, (int)code.size);
+                cr_assert(code.size == 8 && code.first_line == 7, "3.%d: %d", minor,
+                          (int)code.size);
                 if (minor < 11)
-                        memcpy(&bytes, memory.at + (at - PY_BEGIN) + py.layout->code_bytes, sizeof bytes);
+                        memcpy(&bytes, memory.at + (at - PY_BEGIN) + py.layout->code_bytes,
+                               sizeof bytes);
                 py_word(bytes, long_at, 1 << 28);
                 cr_assert(capo_py_code(&py, at, &code));
                 py_word(bytes, long_at, (1 << 28) + 1);
@@ -197,8 +215,8 @@ Test(cpython, what_is_no_text)
         py_word(t, CAPO_PY_LENGTH, 4);
         for (state = 0; state < 8; state++) {
                 py_word(t, 32, state << 2 | 1 << 5 | 1 << 6);
-                cr_assert_eq(capo_py_text(&py, t, false, text), state == 1 || state == 2 || state == 4, "kind %u",
-                             state);
+                cr_assert_eq(capo_py_text(&py, t, false, text),
+                             state == 1 || state == 2 || state == 4, "kind %u", state);
         }
         py_word(t, 32, 1 << 2 | 1 << 6);
         cr_assert(!capo_py_text(&py, t, false, text), "its characters are elsewhere");
@@ -217,12 +235,13 @@ Test(cpython, what_is_no_text)
 
 Test(cpython, whose_file)
 {
-        static const char *const files[][2] = {{"/opt/lib/python3.11/threading.py", "threading.py"},
-                                               {"/opt/lib/python3.11/json/decoder.py", "json/decoder.py"},
-                                               {"/v/lib/python3/dist-packages/numpy/core.py", "numpy/core.py"},
-                                               {"<frozen runpy>", "<frozen runpy>"},
-                                               {"/opt/lib/python3.", NULL},
-                                               {"/home/me/site-packages.py", NULL}};
+        static const char *const files[][2] = {
+                {"/opt/lib/python3.11/threading.py", "threading.py"},
+                {"/opt/lib/python3.11/json/decoder.py", "json/decoder.py"},
+                {"/v/lib/python3/dist-packages/numpy/core.py", "numpy/core.py"},
+                {"<frozen runpy>", "<frozen runpy>"},
+                {"/opt/lib/python3.", NULL},
+                {"/home/me/site-packages.py", NULL}};
         char text[256], want[256];
 
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -230,8 +249,10 @@ Test(cpython, whose_file)
                 uint64_t frame = py_frame(&py, code_of(&py, files[i][0], "f"), 0, 0, 0);
 
                 snprintf(want, sizeof want, "%s:7 f\n", files[i][1] ? files[i][1] : files[i][0]);
-                cr_assert_eq(say(&py, frame, text, sizeof text, 1), (int)strlen(want), "%s", files[i][0]);
+                cr_assert_eq(say(&py, frame, text, sizeof text, 1), (int)strlen(want), "%s",
+                             files[i][0]);
                 cr_assert_str_eq(text, want);
-                cr_assert_eq(say(&py, frame, text, sizeof text, 0) > 0, !files[i][1], "%s", files[i][0]);
+                cr_assert_eq(say(&py, frame, text, sizeof text, 0) > 0, !files[i][1], "%s",
+                             files[i][0]);
         }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of lines, written byte by byte after Objects/lnotab_notes.txt, PEP 626 and Objects/locations.md. */
+/* Tables of lines, written byte by byte after Objects/lnotab_notes.txt, PEP 626 and
+ * Objects/locations.md. */
 #include <criterion/criterion.h>
 #include <limits.h>
 
@@ -48,7 +49,8 @@ Test(lines, of_3_10)
 
 Test(lines, since_3_11)
 {
-        /* one unit short; two with a line further; LINES by -2; LONG by 70 with three columns; four units of none; short again */
+        /* one unit short; two with a line further; LINES by -2; LONG by 70 with three columns; four
+         * units of none; short again */
         static const uint8_t table[] = {0x80, 0x10, 0xd9, 0x11, 0x12, 0xe8, 0x05, 0xf0, 0x4c,
                                         0x02, 0x41, 0x01, 0x42, 0x01, 0x03, 0xfb, 0x88, 0x33};
 

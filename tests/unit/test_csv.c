@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CSV form: what a line becomes, what rules lines make, what JSON loses on the way. Bad lines: test_profile.c. */
+/* The CSV form: what a line becomes, what rules lines make, what JSON loses on the way. Bad lines:
+ * test_profile.c. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <math.h>
@@ -16,7 +17,8 @@ static struct capo_profile *read_text(const char *text, int expected)
         struct capo_profile *p = NULL;
 
         fault.text[0] = 0;
-        cr_assert_eq(capo_profile_parse(text, strlen(text), "f", &p, &fault), expected, "%s: %s", text, fault.text);
+        cr_assert_eq(capo_profile_parse(text, strlen(text), "f", &p, &fault), expected, "%s: %s",
+                     text, fault.text);
         return p;
 }
 
@@ -27,16 +29,17 @@ Test(csv, fields)
                 uint64_t from, upto;
                 int coll, algo, proto, channels, nodes, ranks, pipe_ops, reg_buff;
         } rows[] = {
-                {"allreduce,0,10,ring,ll,1,2,8", 0, 10, CAPO_COLL_ALLREDUCE, CAPO_ALGO_RING, CAPO_PROTO_LL, 1, 2, 8, -1,
-                 -1},
-                {" all_gather , 1K , 1M , NVLS , Simple , 64 , 1 , 1 , 1 , 0 ", 1024, 1 << 20, CAPO_COLL_ALLGATHER,
-                 CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE, 64, 1, 1, 1, 0},
-                {"reduce,7,7,tree,ll128,-1,-1,-1,-1,-1", 7, 7, CAPO_COLL_REDUCE, CAPO_ALGO_TREE, CAPO_PROTO_LL128, 0,
-                 -1, -1, -1, -1},
-                {"\tbroadcast,0,max,ring,ll,-1,16777216,16777216,16777216,1\t\r", 0, UINT64_MAX, CAPO_COLL_BROADCAST,
-                 CAPO_ALGO_RING, CAPO_PROTO_LL, 0, 1 << 24, 1 << 24, 1 << 24, 1},
-                {"reducescatter,0,1,pat,simple,2,3,4,5#,1", 0, 1, CAPO_COLL_REDUCESCATTER, CAPO_ALGO_PAT,
-                 CAPO_PROTO_SIMPLE, 2, 3, 4, 5, -1},
+                {"allreduce,0,10,ring,ll,1,2,8", 0, 10, CAPO_COLL_ALLREDUCE, CAPO_ALGO_RING,
+                 CAPO_PROTO_LL, 1, 2, 8, -1, -1},
+                {" all_gather , 1K , 1M , NVLS , Simple , 64 , 1 , 1 , 1 , 0 ", 1024, 1 << 20,
+                 CAPO_COLL_ALLGATHER, CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE, 64, 1, 1, 1, 0},
+                {"reduce,7,7,tree,ll128,-1,-1,-1,-1,-1", 7, 7, CAPO_COLL_REDUCE, CAPO_ALGO_TREE,
+                 CAPO_PROTO_LL128, 0, -1, -1, -1, -1},
+                {"\tbroadcast,0,max,ring,ll,-1,16777216,16777216,16777216,1\t\r", 0, UINT64_MAX,
+                 CAPO_COLL_BROADCAST, CAPO_ALGO_RING, CAPO_PROTO_LL, 0, 1 << 24, 1 << 24, 1 << 24,
+                 1},
+                {"reducescatter,0,1,pat,simple,2,3,4,5#,1", 0, 1, CAPO_COLL_REDUCESCATTER,
+                 CAPO_ALGO_PAT, CAPO_PROTO_SIMPLE, 2, 3, 4, 5, -1},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -46,14 +49,18 @@ Test(csv, fields)
 
                 cr_assert(p->csv && p->n_rows == 1 && p->n_rules == 1);
                 cr_expect(row->from == rows[i].from && row->upto == rows[i].upto, "row %zu", i);
-                cr_expect(row->coll == rows[i].coll && row->algo == rows[i].algo && row->proto == rows[i].proto,
+                cr_expect(row->coll == rows[i].coll && row->algo == rows[i].algo &&
+                                  row->proto == rows[i].proto,
                           "row %zu", i);
                 cr_expect(row->channels == rows[i].channels && row->line == 1, "row %zu", i);
                 cr_expect(isnan(row->us) && isnan(row->spread_us) && isnan(row->gain));
-                cr_expect(when->nodes.min == rows[i].nodes && when->nodes.max == rows[i].nodes, "row %zu", i);
-                cr_expect(when->ranks.min == rows[i].ranks && when->ranks.max == rows[i].ranks, "row %zu", i);
-                cr_expect(when->pipe_ops.min == rows[i].pipe_ops && when->pipe_ops.max == rows[i].pipe_ops, "row %zu",
-                          i);
+                cr_expect(when->nodes.min == rows[i].nodes && when->nodes.max == rows[i].nodes,
+                          "row %zu", i);
+                cr_expect(when->ranks.min == rows[i].ranks && when->ranks.max == rows[i].ranks,
+                          "row %zu", i);
+                cr_expect(when->pipe_ops.min == rows[i].pipe_ops &&
+                                  when->pipe_ops.max == rows[i].pipe_ops,
+                          "row %zu", i);
                 cr_expect_eq(when->reg_buff, rows[i].reg_buff, "row %zu", i);
                 cr_expect(p->rules[0].line == 1);
                 cr_expect_eq(p->rules[0].basis, CAPO_BASIS_MEASURED);
@@ -66,29 +73,43 @@ Test(csv, numbers_at_their_borders)
         static const struct {
                 const char *line, *said; /* NULL: taken */
         } rows[] = {
-                {"allreduce,0,10,ring,ll,65,1,1", "f:1:24: expected a number of channels, 1 to 64, or -1, found 65"},
-                {"allreduce,0,10,ring,ll,1.5,1,1", "f:1:24: expected a number of channels, 1 to 64, or -1, found 1.5"},
-                {"allreduce,0,10,ring,ll,,1,1", "f:1:24: expected a number of channels, 1 to 64, or -1, found nothing"},
-                {"allreduce,0,10,ring,ll,1,0,1", "f:1:26: expected a number of nodes or -1, found 0"},
-                {"allreduce,0,10,ring,ll,1,16777217,1", "f:1:26: expected a number of nodes or -1, found 16777217"},
-                {"allreduce,0,10,ring,ll,1,1,0", "f:1:28: expected a number of ranks or -1, found 0"},
-                {"allreduce,0,10,ring,ll,1,1,1,0", "f:1:30: expected a number of pipelined operations or -1, found 0"},
-                {"allreduce,0,10,ring,ll,1,1,1,1,-2", "f:1:32: expected 0, 1 or -1 (registered buffers), found -2"},
+                {"allreduce,0,10,ring,ll,65,1,1",
+                 "f:1:24: expected a number of channels, 1 to 64, or -1, found 65"},
+                {"allreduce,0,10,ring,ll,1.5,1,1",
+                 "f:1:24: expected a number of channels, 1 to 64, or -1, found 1.5"},
+                {"allreduce,0,10,ring,ll,,1,1",
+                 "f:1:24: expected a number of channels, 1 to 64, or -1, found nothing"},
+                {"allreduce,0,10,ring,ll,1,0,1",
+                 "f:1:26: expected a number of nodes or -1, found 0"},
+                {"allreduce,0,10,ring,ll,1,16777217,1",
+                 "f:1:26: expected a number of nodes or -1, found 16777217"},
+                {"allreduce,0,10,ring,ll,1,1,0",
+                 "f:1:28: expected a number of ranks or -1, found 0"},
+                {"allreduce,0,10,ring,ll,1,1,1,0",
+                 "f:1:30: expected a number of pipelined operations or -1, found 0"},
+                {"allreduce,0,10,ring,ll,1,1,1,1,-2",
+                 "f:1:32: expected 0, 1 or -1 (registered buffers), found -2"},
                 {"allreduce,0,10,ring,ll,1,1,1,1,0", NULL},
                 {"allreduce,10,10,ring,ll,1,1,1", NULL},
-                {"rung,0,10,ring,ll,1,1,1", "f:1:1: expected a collective: allreduce, broadcast, reduce, allgather, "
-                                            "reducescatter, found rung"},
-                {"allreduce,0,10,ring,l\x01l,1,1,1", "f:1:21: expected a protocol: ll, ll128, simple, found l?l"},
-                {"allreduce,0,10,ring,l\x7fl,1,1,1", "f:1:21: expected a protocol: ll, ll128, simple, found l?l"},
-                {"allreduce,0,10,ring,l~l,1,1,1", "f:1:21: expected a protocol: ll, ll128, simple, found l~l"},
-                {"allreduce,0,10,ring,l l,1,1,1", "f:1:21: expected a protocol: ll, ll128, simple, found l l"},
+                {"rung,0,10,ring,ll,1,1,1",
+                 "f:1:1: expected a collective: allreduce, broadcast, reduce, allgather, "
+                 "reducescatter, found rung"},
+                {"allreduce,0,10,ring,l\x01l,1,1,1",
+                 "f:1:21: expected a protocol: ll, ll128, simple, found l?l"},
+                {"allreduce,0,10,ring,l\x7fl,1,1,1",
+                 "f:1:21: expected a protocol: ll, ll128, simple, found l?l"},
+                {"allreduce,0,10,ring,l~l,1,1,1",
+                 "f:1:21: expected a protocol: ll, ll128, simple, found l~l"},
+                {"allreduce,0,10,ring,l l,1,1,1",
+                 "f:1:21: expected a protocol: ll, ll128, simple, found l l"},
                 /* 47 bytes fit a field, 48 do not; 40 of them are said */
                 {"allreduce,0,10,ring,12345678901234567890123456789012345678901234567,1,1,1",
                  "f:1:21: expected a protocol: ll, ll128, simple, found 1234567890123456789012345678901234567890"},
                 {"allreduce,0,10,ring,123456789012345678901234567890123456789012345678,1,1,1",
                  "f:1:21: expected a protocol: ll, ll128, simple, found 1234567890123456789012345678901234567890"},
-                {"allreduce,0,10", "f:1:1: expected 8 to 10 fields (collective,min,max,algorithm,protocol,channels,"
-                                   "nodes,ranks,pipe_ops,reg_buff), found allreduce"},
+                {"allreduce,0,10",
+                 "f:1:1: expected 8 to 10 fields (collective,min,max,algorithm,protocol,channels,"
+                 "nodes,ranks,pipe_ops,reg_buff), found allreduce"},
                 {"#\n\n  \n", "f:3:1: expected at least one line, found none"},
         };
 
@@ -115,10 +136,14 @@ Test(csv, neighbours_make_a_rule)
         static const struct {
                 const char *text, *rules; /* lines of the rules */
         } rows[] = {
-                {A("1,1") A("1,1") A("1,1"), "1"},   {A("1,1") A("2,1") A("1,1"), "1 2 3"},
-                {A("1,1") A("1,2"), "1 2"},          {A("1,1,1") A("1,1,2"), "1 2"},
-                {A("1,1,1,0") A("1,1,1,1"), "1 2"},  {A("1,1") R("1,1") R("1,1"), "1"},
-                {A("1,1") R("1,1") A("1,1"), "1 3"}, {"# head\n\n" A("1,1") "   # between\n" A("1,1"), "3"},
+                {A("1,1") A("1,1") A("1,1"), "1"},
+                {A("1,1") A("2,1") A("1,1"), "1 2 3"},
+                {A("1,1") A("1,2"), "1 2"},
+                {A("1,1,1") A("1,1,2"), "1 2"},
+                {A("1,1,1,0") A("1,1,1,1"), "1 2"},
+                {A("1,1") R("1,1") R("1,1"), "1"},
+                {A("1,1") R("1,1") A("1,1"), "1 3"},
+                {"# head\n\n" A("1,1") "   # between\n" A("1,1"), "3"},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -127,14 +152,15 @@ Test(csv, neighbours_make_a_rule)
                 size_t used = 0;
 
                 for (uint32_t k = 0; k < p->n_rules; k++)
-                        used += (size_t)snprintf(said + used, sizeof said - used, "%s%u", k ? " " : "",
-                                                 p->rules[k].line);
+                        used += (size_t)snprintf(said + used, sizeof said - used, "%s%u",
+                                                 k ? " " : "", p->rules[k].line);
                 cr_expect_str_eq(said, rows[i].rules, "row %zu", i);
                 capo_profile_free(p);
         }
 }
 
-#define HEAD "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff\n"
+#define HEAD \
+        "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff\n"
 
 static void writes(const char *text, const char *csv, const char *lost, int n)
 {
@@ -170,8 +196,8 @@ Test(csv, written)
                  "reduce,0,18446744073709551615,ring,ll,1,-1,-1,2,0\n",
                  "", 0},
                 {JSON("\"nodes\": 2, \"ranks\": 8, \"pipe_ops\": 3, \"reg_buff\": true", ROWS),
-                 "allreduce,0,9,ring,ll,-1,2,8,3,1\nallreduce,10,18446744073709551615,nvls_tree,simple,3,2,8,3,1\n", "",
-                 0},
+                 "allreduce,0,9,ring,ll,-1,2,8,3,1\nallreduce,10,18446744073709551615,nvls_tree,simple,3,2,8,3,1\n",
+                 "", 0},
                 {JSON("\"nodes\": \"2-3\"", ROWS), "", "f:2: CSV cannot say nodes=2-3\n", 1},
                 {JSON("\"ranks\": \"2-3\"", ROWS), "", "f:2: CSV cannot say ranks=2-3\n", 1},
                 {JSON("\"pipe_ops\": \"2-3\"", ROWS), "", "f:2: CSV cannot say pipe_ops=2-3\n", 1},
@@ -185,17 +211,24 @@ Test(csv, written)
                 {JSON("\"ring_gbs\": 3", ROWS), "", "f:2: CSV cannot say ring_gbs=3\n", 1},
                 {JSON("\"tree_gbs\": 3", ROWS), "", "f:2: CSV cannot say tree_gbs=3\n", 1},
                 {JSON("", "\"reduce\": [\n{\"upto\": \"max\", \"leave\": true}]"), "",
-                 "f:3: CSV cannot say \"leave to NCCL\"; lines with wider conditions may apply there\n", 1},
-                {JSON("", "\"constants\": [{\"table\": \"base_latency\", \"algo\": \"ring\", \"proto\": \"ll\", "
-                          "\"value\": 1}], \"reduce\": [{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\"}]"),
-                 "reduce,0,18446744073709551615,ring,ll,-1,-1,-1,-1,-1\n", "f:2: CSV cannot say constants\n", 1},
+                 "f:3: CSV cannot say \"leave to NCCL\"; lines with wider conditions may apply there\n",
+                 1},
+                {JSON("",
+                      "\"constants\": [{\"table\": \"base_latency\", \"algo\": \"ring\", \"proto\": \"ll\", "
+                      "\"value\": 1}], \"reduce\": [{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\"}]"),
+                 "reduce,0,18446744073709551615,ring,ll,-1,-1,-1,-1,-1\n",
+                 "f:2: CSV cannot say constants\n", 1},
                 {JSON("", "\"basis\": \"modelled\", " ROWS), "",
-                 "f:2: CSV cannot say \"modelled\": its lines would hold without being allowed\n", 1},
-                {JSON("", "\"reduce\": [{\"upto\": 9, \"ctas\": 4},\n{\"upto\": \"max\", \"algo\": \"ring\", "
-                          "\"proto\": \"ll\", \"chunk\": 1024, \"kernel\": \"symk AB\"}]"),
+                 "f:2: CSV cannot say \"modelled\": its lines would hold without being allowed\n",
+                 1},
+                {JSON("",
+                      "\"reduce\": [{\"upto\": 9, \"ctas\": 4},\n{\"upto\": \"max\", \"algo\": \"ring\", "
+                      "\"proto\": \"ll\", \"chunk\": 1024, \"kernel\": \"symk AB\"}]"),
                  "reduce,10,18446744073709551615,ring,ll,-1,-1,-1,-1,-1\n",
-                 "f:2: CSV cannot say \"4 CTAs\"\nf:3: CSV cannot say \"symk AB\"\nf:3: CSV cannot say chunk\n", 3},
-                {JSON("\"comm\": \"\\u001b[31m\"", ROWS), "", "f:2: CSV cannot say comm=?[31m\n", 1},
+                 "f:2: CSV cannot say \"4 CTAs\"\nf:3: CSV cannot say \"symk AB\"\nf:3: CSV cannot say chunk\n",
+                 3},
+                {JSON("\"comm\": \"\\u001b[31m\"", ROWS), "", "f:2: CSV cannot say comm=?[31m\n",
+                 1},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)
@@ -265,11 +298,14 @@ Test(csv, constants_that_are_none)
         struct capo_profile *p = capo_profile_new("x");
         static const double values[] = {-1, NAN, INFINITY, -INFINITY};
 
-        cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = 1}), -EINVAL, "no rule");
+        cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = 1}), -EINVAL,
+                     "no rule");
         capo_profile_rule(p, CAPO_BASIS_MEASURED);
         for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-                cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = values[i]}), -EINVAL, "%zu", i);
-        cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.table = CAPO_CONST_TABLES, .value = 1}),
+                cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = values[i]}),
+                             -EINVAL, "%zu", i);
+        cr_expect_eq(capo_profile_constant(
+                             p, &(struct capo_constant){.table = CAPO_CONST_TABLES, .value = 1}),
                      -EINVAL);
         cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = 0}), 0);
         capo_profile_free(p);
@@ -297,7 +333,8 @@ Test(csv, places_of_constants)
                         struct capo_constant behind = last;
 
                         behind.index[k]++;
-                        cr_expect_eq(capo_profile_constant(p, &behind), -EINVAL, "table %u, %d", t, k);
+                        cr_expect_eq(capo_profile_constant(p, &behind), -EINVAL, "table %u, %d", t,
+                                     k);
                 }
         }
         capo_profile_free(p);

@@ -7,7 +7,8 @@
 #include "core/base/demangle.h"
 #include "core/base/util.h"
 
-/* What c++filt and rustfilt say, without parameters and arguments; those of PyTorch are PyTorch's. */
+/* What c++filt and rustfilt say, without parameters and arguments; those of PyTorch are PyTorch's.
+ */
 static const char *const rows[][2] = {
         {"_ZN4c10d5nccl216ProcessGroupNCCL10all_reduceERN2at6TensorERKNS_8ReduceOpEbNSt6chrono8durationIlSt5ratioILl1ELl10"
          "00EEEE",
@@ -20,7 +21,8 @@ static const char *const rows[][2] = {
         {"_ZZN8pybind1112cpp_function10initializeIZNS0_C4IvN4c10d12ProcessGroupEJEEEMT0_FT_DpT1_EEUlPS4_E_vJS5_EEEvOS6_PFS"
          "7_S8_EENUlRNS_6detail13function_callEE_4_FUNES9_",
          "pybind11::cpp_function::initialize::{lambda}::_FUN"},
-        {"_ZN6fbgemm22GenerateEmbeddingSpMDMIfiifLb0EEENS_29KernelT_E4TypeElbb", "fbgemm::GenerateEmbeddingSpMDM"},
+        {"_ZN6fbgemm22GenerateEmbeddingSpMDMIfiifLb0EEENS_29KernelT_E4TypeElbb",
+         "fbgemm::GenerateEmbeddingSpMDM"},
         {"_ZN5modelC2Ei", "model::model"},
         {"_ZN2ns5modelD0Ev", "ns::model::~model"},
         {"_ZNK5modelplERKS_", "model::operator"},
@@ -67,7 +69,8 @@ static const char *const rows[][2] = {
         {"_ZZ1fiEd0_1g", "f::g"},
         {"_ZZ1fIiEvvE1g", "f::g"},
         /* cut: as much as can be told */
-        {"_ZN4c10d5nccl216ProcessGroupNCCL10all_reduceERN2at6Ten", "c10d::nccl2::ProcessGroupNCCL::all_reduce"},
+        {"_ZN4c10d5nccl216ProcessGroupNCCL10all_reduceERN2at6Ten",
+         "c10d::nccl2::ProcessGroupNCCL::all_reduce"},
         {"_ZN4c10d5nccl216ProcessGroupNCCL10all_re", "c10d::nccl2::ProcessGroupNCCL"},
         /* no such names */
         {"main", ""},
@@ -77,14 +80,17 @@ static const char *const rows[][2] = {
         {"_RX", ""},
 };
 
-/* Arguments of a template, which are stepped over: what follows them is told. c++filt knows them all. */
+/* Arguments of a template, which are stepped over: what follows them is told. c++filt knows them
+ * all. */
 static const char *const arguments[] = {
-        "i",          "3foo",   "S_",           "S1_",         "SA_",          "SZ_",          "S12_",    "SAI_",
-        "SZI_",       "Ss",     "St6vectorIiE", "T_",          "T0_",          "Lb1E",         "Li42E",   "Lin3E",
-        "L3foo1E",    "LS0_1E", "L_Z1gvE",      "L_ZN1c1dEvE", "XadL_Z1gvEE",  "Z1fvE1g",      "Z1fvEs",  "Z1fvEs_0",
-        "Z1fvEUlvE_", "UlvE_",  "UlvE0_",       "Ut_",         "Ut1_",         "A3_i",         "A_i",     "Dn",
-        "DpT_",       "Dv4_f",  "DF16_",        "DtfL0p_E",    "DTfp_E",       "DTfp0_E",      "DTfK_E",  "PFivE",
-        "JidE",       "N1c1dE", "N1cC1E",       "N1cCI11dE",   "IJLi1E3bazEE", "XsrT_5valueE", "M1cFvvE", "DTcvT_fp_E",
+        "i",          "3foo",        "S_",           "S1_",          "SA_",          "SZ_",
+        "S12_",       "SAI_",        "SZI_",         "Ss",           "St6vectorIiE", "T_",
+        "T0_",        "Lb1E",        "Li42E",        "Lin3E",        "L3foo1E",      "LS0_1E",
+        "L_Z1gvE",    "L_ZN1c1dEvE", "XadL_Z1gvEE",  "Z1fvE1g",      "Z1fvEs",       "Z1fvEs_0",
+        "Z1fvEUlvE_", "UlvE_",       "UlvE0_",       "Ut_",          "Ut1_",         "A3_i",
+        "A_i",        "Dn",          "DpT_",         "Dv4_f",        "DF16_",        "DtfL0p_E",
+        "DTfp_E",     "DTfp0_E",     "DTfK_E",       "PFivE",        "JidE",         "N1c1dE",
+        "N1cC1E",     "N1cCI11dE",   "IJLi1E3bazEE", "XsrT_5valueE", "M1cFvvE",      "DTcvT_fp_E",
 };
 
 Test(demangle, arguments)
@@ -111,12 +117,14 @@ Test(demangle, names)
                 cr_expect_eq(n, strlen(text));
                 for (size_t room = 1; room <= n; room++) {
                         cr_expect_eq(capo_demangle(rows[i][0], text, room), room - 1);
-                        cr_expect(!strncmp(text, rows[i][1], room - 1) && !text[room - 1], "%s: %s", rows[i][0], text);
+                        cr_expect(!strncmp(text, rows[i][1], room - 1) && !text[room - 1], "%s: %s",
+                                  rows[i][0], text);
                 }
         }
 }
 
-/* Never beyond the name or the room, whatever the name is: each is cut everywhere, and in memory of its own. */
+/* Never beyond the name or the room, whatever the name is: each is cut everywhere, and in memory of
+ * its own. */
 Test(demangle, cut_anywhere_and_spoilt)
 {
         unsigned seed = 1;
@@ -145,8 +153,8 @@ Test(demangle, cut_anywhere_and_spoilt)
 }
 
 /* Two hundred of anything inside each other are followed, one more is not. */
-static const char *nested(const char *begin, const char *open, int n, const char *middle, const char *shut,
-                          const char *end)
+static const char *nested(const char *begin, const char *open, int n, const char *middle,
+                          const char *shut, const char *end)
 {
         static char name[2000], text[2000];
         char *p = stpcpy(name, begin);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a log says beside calls, put into the segment by hand as threads do it: once, again when it changed, and whole. */
+/* What a log says beside calls, put into the segment by hand as threads do it: once, again when it
+ * changed, and whole. */
 #include <errno.h>
 
 #include "core/log/info.h"
@@ -41,8 +42,10 @@ Test(describe, a_communicator_is_said_when_it_is_whole_and_when_it_changes)
         c[2] = (struct capo_seg_comm){.log = {.id = 3}, .name = "not yet whole"};
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_COMM, keep_comm), 1);
-        cr_expect(last_comm.id == 1 && last_comm.rank == 3 && last_comm.uid == 77 && last_comm.name_size == 2);
-        cr_expect(last_comm.t_birth == 500 && last_comm.t_death == 0, "ns since the epoch; 0 stays: it lives");
+        cr_expect(last_comm.id == 1 && last_comm.rank == 3 && last_comm.uid == 77 &&
+                  last_comm.name_size == 2);
+        cr_expect(last_comm.t_birth == 500 && last_comm.t_death == 0,
+                  "ns since the epoch; 0 stays: it lives");
         cr_expect_str_eq(last_name, "dp");
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_COMM, NULL), 1, "nothing new");
@@ -114,8 +117,8 @@ Test(describe, a_site_counts_its_calls)
         capo_drain_round(drain);
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 2, "also the one without calls");
-        cr_expect(last_site.id == 2 && last_site.count == 4 && last_site.host_ns == 47 && last_site.gpu_ns == 5000 &&
-                  last_site.gpu_count == 1);
+        cr_expect(last_site.id == 2 && last_site.count == 4 && last_site.host_ns == 47 &&
+                  last_site.gpu_ns == 5000 && last_site.gpu_count == 1);
         cr_expect_str_eq(last_text, "0xabc\n0x10\n");
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_SITE, NULL), 2, "no more calls from there");
@@ -123,7 +126,8 @@ Test(describe, a_site_counts_its_calls)
         capo_drain_round(drain);
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 3);
-        cr_expect(last_site.id == 2 && last_site.count == 5 && !last_site.chosen && !last_chosen.gpu_count);
+        cr_expect(last_site.id == 2 && last_site.count == 5 && !last_site.chosen &&
+                  !last_chosen.gpu_count);
         r = call_at(500, 1);
         r.clock = CAPO_CLOCK_EVENT;
         r.gpu_ns = 90000;
@@ -142,9 +146,11 @@ Test(describe, a_site_is_named_once)
         struct capo_seg_site *s = sites(3);
 
         capo_drain_resolve(drain, resolve);
-        s[0] = (struct capo_seg_site){.ready = 1, .n_pc = 2, .pc = {7}, .py_size = 7, .py = "a.py:1\n"};
+        s[0] = (struct capo_seg_site){
+                .ready = 1, .n_pc = 2, .pc = {7}, .py_size = 7, .py = "a.py:1\n"};
         s[1] = (struct capo_seg_site){.ready = 0, .n_pc = 1};
-        s[2] = (struct capo_seg_site){.ready = 1, .n_pc = 3, .pc = {9}, .py_size = 60000}; /* a stranger's file */
+        s[2] = (struct capo_seg_site){
+                .ready = 1, .n_pc = 3, .pc = {9}, .py_size = 60000}; /* a stranger's file */
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 2);
         cr_expect_eq(last_site.id, 3);
@@ -183,10 +189,12 @@ static char texts[1 << 20];
 
 static void keep_text(const struct capo_log_frame *f)
 {
-        snprintf(texts + strlen(texts), sizeof texts - strlen(texts), "%.*s|", (int)f->size, (const char *)f->payload);
+        snprintf(texts + strlen(texts), sizeof texts - strlen(texts), "%.*s|", (int)f->size,
+                 (const char *)f->payload);
 }
 
-/* As the recorder puts it there: type, size, bytes, up to the next multiple of 8, round the area. */
+/* As the recorder puts it there: type, size, bytes, up to the next multiple of 8, round the area.
+ */
 static void put_text(uint32_t type, const char *text, uint32_t size)
 {
         struct capo_area *a = &seg.header->areas[CAPO_AREA_TEXT];
@@ -243,7 +251,8 @@ Test(describe, the_largest_text_and_one_more)
         memset(large, 'a', sizeof large);
         put_text(CAPO_FRAME_INFO, large, 96 << 10);
         cr_assert_eq(capo_drain_text(drain), 0);
-        put_text(CAPO_FRAME_INFO, large, (96 << 10) + 1); /* a stranger's file, as all that follow */
+        put_text(CAPO_FRAME_INFO, large,
+                 (96 << 10) + 1); /* a stranger's file, as all that follow */
         put_text(CAPO_FRAME_INFO, "behind it", 9);
         cr_assert_eq(capo_drain_text(drain), 0);
         put_text(CAPO_FRAME_CELL, "no text", 7);
@@ -264,11 +273,12 @@ Test(describe, the_largest_text_and_one_more)
 Test(describe, kept_texts)
 {
         static const struct {
-                uint32_t type,
-                        size; /* of the second of two; the first has 5 bytes and 3 to fill, the second room for 8 */
+                uint32_t type, size; /* of the second of two; the first has 5 bytes and 3 to fill,
+                                        the second room for 8 */
                 int said;
-        } rows[] = {{CAPO_FRAME_FABRIC, 8, 2}, {CAPO_FRAME_FABRIC, 0, 2},  {CAPO_FRAME_FABRIC, 9, 1},
-                    {CAPO_FRAME_CELL, 8, 1},   {CAPO_FRAME_FABRIC, 24, 1}, {CAPO_FRAME_FABRIC, UINT32_MAX, 1}};
+        } rows[] = {{CAPO_FRAME_FABRIC, 8, 2},  {CAPO_FRAME_FABRIC, 0, 2},
+                    {CAPO_FRAME_FABRIC, 9, 1},  {CAPO_FRAME_CELL, 8, 1},
+                    {CAPO_FRAME_FABRIC, 24, 1}, {CAPO_FRAME_FABRIC, UINT32_MAX, 1}};
 
         for (uint32_t half = 1; half <= 2; half++) {
                 for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -290,7 +300,8 @@ Test(describe, kept_texts)
                         cr_assert_eq(capo_drain_create_log(drain), 0);
                         cr_assert_eq(capo_drain_finish(drain, 2), 0);
                         texts[0] = 0;
-                        cr_expect_eq(frames(CAPO_FRAME_FABRIC, keep_text), rows[i].said, "half %u, row %zu", half, i);
+                        cr_expect_eq(frames(CAPO_FRAME_FABRIC, keep_text), rows[i].said,
+                                     "half %u, row %zu", half, i);
                         cr_expect_str_eq(texts, rows[i].said == 1 ? "first|"
                                                 : rows[i].size    ? "first|second 8|"
                                                                   : "first||");
@@ -326,10 +337,10 @@ Test(describe, the_end_has_the_counters)
         cr_expect_eq(last_end.clean, 0);
         cr_assert_eq(capo_drain_finish(drain, 1), 0);
         cr_expect_eq(frames(CAPO_FRAME_END, keep_end), 2);
-        cr_expect(last_end.clean == 1 && last_end.calls == 1 && last_end.dropped == 23 && last_end.gpu_dropped == 4 &&
-                  last_end.bytes_lost == 50 && last_end.cost_ns == 33.5 && last_end.threads == 7 &&
-                  last_end.t_ns == 1000 && last_end.mono_ns == 11 && last_end.real_ns == 22 &&
-                  last_end.ticks_per_s == 1e9);
+        cr_expect(last_end.clean == 1 && last_end.calls == 1 && last_end.dropped == 23 &&
+                  last_end.gpu_dropped == 4 && last_end.bytes_lost == 50 &&
+                  last_end.cost_ns == 33.5 && last_end.threads == 7 && last_end.t_ns == 1000 &&
+                  last_end.mono_ns == 11 && last_end.real_ns == 22 && last_end.ticks_per_s == 1e9);
 }
 
 /* What could not be written is said again as soon as it can be. */
@@ -380,7 +391,8 @@ Test(describe, a_name_that_is_taken)
 
                 cr_assert_eq(capo_drain_new(&seg, &second), 0);
                 if (i)
-                        snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s/d.capo", dir);
+                        snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s/d.capo",
+                                 dir);
                 cr_assert_eq(capo_drain_create_log(second), 0);
                 snprintf(expected, sizeof expected, "%s/d.%d.capo", dir, i + 1);
                 cr_expect_str_eq(seg.header->log_path, expected);

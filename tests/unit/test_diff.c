@@ -25,7 +25,8 @@ TestSuite(diff, .fini = end);
 static struct capo_job *run(double us)
 {
         struct capo_job *job = made_job(4);
-        struct capo_job_row *row = made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_HOST, 0);
+        struct capo_job_row *row =
+                made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_HOST, 0);
 
         for (unsigned i = 0; i < 400; i++)
                 capo_hist_add(&row->time[CAPO_CLOCK_EVENT], (uint64_t)(us * (990 + i % 21)), 1);
@@ -42,13 +43,16 @@ Test(diff, the_same_is_noise)
         before[0] = run(500);
         after[0] = run(500);
         compare(1, 1, 0.01);
-        cr_assert(diff.n_rows == 1 && diff.rows[0].verdict == CAPO_DIFF_NOISE && !diff.n_slower && !diff.n_faster);
+        cr_assert(diff.n_rows == 1 && diff.rows[0].verdict == CAPO_DIFF_NOISE && !diff.n_slower &&
+                  !diff.n_faster);
         cr_assert(diff.rows[0].low < 0 && diff.rows[0].high > 0 && diff.seconds == 0);
         cr_assert(diff.matched == 200 && diff.unmatched == 0 && !diff.between_runs);
-        cr_assert(diff.runs_a == 1 && diff.runs_b == 1 && diff.seconds_a == 1 && diff.seconds_b == 1);
+        cr_assert(diff.runs_a == 1 && diff.runs_b == 1 && diff.seconds_a == 1 &&
+                  diff.seconds_b == 1);
 }
 
-/* Runs that do not differ at all have an interval without width: it ends at zero, and zero is no change. */
+/* Runs that do not differ at all have an interval without width: it ends at zero, and zero is no
+ * change. */
 Test(diff, no_difference_and_no_doubt)
 {
         for (unsigned k = 0; k < 2; k++) {
@@ -84,7 +88,8 @@ Test(diff, faster_by_a_fifth)
         before[0] = run(500);
         after[0] = run(400);
         compare(1, 1, 0.01);
-        cr_assert(diff.rows[0].verdict == CAPO_DIFF_FASTER && diff.n_faster == 1 && diff.rows[0].high < 0);
+        cr_assert(diff.rows[0].verdict == CAPO_DIFF_FASTER && diff.n_faster == 1 &&
+                  diff.rows[0].high < 0);
         cr_assert_lt(diff.seconds, 0);
 }
 
@@ -95,7 +100,8 @@ static double half_width_of_400(uint32_t ranks)
 
         for (int i = 0; i < 2; i++) {
                 struct capo_job *job = side[i][0] = made_job(ranks);
-                struct capo_job_row *row = made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, 400, CAPO_CLOCK_HOST, 0);
+                struct capo_job_row *row =
+                        made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, 400, CAPO_CLOCK_HOST, 0);
 
                 for (unsigned k = 0; k < 400; k++)
                         capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 500 * (800 + k), ranks);
@@ -105,7 +111,8 @@ static double half_width_of_400(uint32_t ranks)
         return diff.rows[0].half_width;
 }
 
-/* The median of 400 calls spread evenly over 40 % is known to 2 %, and the change of two such to 3 %. */
+/* The median of 400 calls spread evenly over 40 % is known to 2 %, and the change of two such to 3
+ * %. */
 Test(diff, the_interval_is_that_of_two_medians)
 {
         double half = half_width_of_400(1);
@@ -113,7 +120,8 @@ Test(diff, the_interval_is_that_of_two_medians)
         cr_assert(half > 0.02 && half < 0.045, "%g", half);
 }
 
-/* All ranks time the same calls, slow ones and fast ones: their times say no more than those of one. */
+/* All ranks time the same calls, slow ones and fast ones: their times say no more than those of
+ * one. */
 Test(diff, more_ranks_make_it_no_surer)
 {
         double half = half_width_of_400(8);
@@ -134,8 +142,9 @@ Test(diff, a_change_that_nobody_cares_for)
 Test(diff, no_verdict_over_zero)
 {
         static const double runs[][6] = {
-                {500, 520, 480, 1500, 700, 3000}, {500, 510, 505, 600, 610, 605}, {500, 900, 500, 2000, 480, 2100},
-                {100, 101, 99, 130, 90, 105},     {100, 120, 90, 99, 118, 91},
+                {500, 520, 480, 1500, 700, 3000}, {500, 510, 505, 600, 610, 605},
+                {500, 900, 500, 2000, 480, 2100}, {100, 101, 99, 130, 90, 105},
+                {100, 120, 90, 99, 118, 91},
         };
 
         for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
@@ -148,8 +157,10 @@ Test(diff, no_verdict_over_zero)
                 compare(3, 3, 0);
                 r = diff.rows;
                 cr_assert(diff.between_runs);
-                cr_assert_eq(r->verdict == CAPO_DIFF_SLOWER, r->low > 0, "%u: %g to %g", i, r->low, r->high);
-                cr_assert_eq(r->verdict == CAPO_DIFF_FASTER, r->high < 0, "%u: %g to %g", i, r->low, r->high);
+                cr_assert_eq(r->verdict == CAPO_DIFF_SLOWER, r->low > 0, "%u: %g to %g", i, r->low,
+                             r->high);
+                cr_assert_eq(r->verdict == CAPO_DIFF_FASTER, r->high < 0, "%u: %g to %g", i, r->low,
+                             r->high);
                 cr_assert(r->low < r->change && r->change < r->high && r->low > -1);
                 for (unsigned k = 0; k < 3; k++) {
                         capo_job_free(before[k]);
@@ -173,9 +184,12 @@ Test(diff, runs_in_turn_are_pairs)
         cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_SLOWER);
         cr_assert_float_eq(diff.rows[0].change, 0.3, 0.02);
         cr_assert_eq(diff.rows[0].freedom_, 3);
-        /* the only row is its own measure of what is usual here, which is as good as twice as many runs */
-        cr_assert_float_eq(diff.rows[0].low,
-                           (1 + diff.rows[0].change) * exp(-capo_quantile_t(0.05, 6) * diff.rows[0].se_) - 1, 1e-9);
+        /* the only row is its own measure of what is usual here, which is as good as twice as many
+         * runs */
+        cr_assert_float_eq(
+                diff.rows[0].low,
+                (1 + diff.rows[0].change) * exp(-capo_quantile_t(0.05, 6) * diff.rows[0].se_) - 1,
+                1e-9);
         capo_diff_finish(&diff);
         compare(4, 3, 0.01);
         cr_assert_eq(diff.rows[0].freedom_, 5);
@@ -183,10 +197,12 @@ Test(diff, runs_in_turn_are_pairs)
         cr_assert(diff.runs_a == 4 && diff.runs_b == 3);
 }
 
-/* A row that hardly varies is believed to vary as rows here do: beside one that is all over the place it says little. */
+/* A row that hardly varies is believed to vary as rows here do: beside one that is all over the
+ * place it says little. */
 Test(diff, no_row_is_much_steadier_than_usual)
 {
-        static const double steady[] = {1, 1.001, 0.999}, noisy[] = {1, 1.4, 0.7}, later[] = {0.8, 1, 1.3};
+        static const double steady[] = {1, 1.001, 0.999}, noisy[] = {1, 1.4, 0.7},
+                            later[] = {0.8, 1, 1.3};
 
         for (int both = 0; both < 2; both++) {
                 for (unsigned k = 0; k < 3; k++) {
@@ -194,11 +210,11 @@ Test(diff, no_row_is_much_steadier_than_usual)
                         after[k] = run(520 * steady[k]);
                         for (int i = 0; i < 2 && both; i++) {
                                 struct capo_job *job = i ? after[k] : before[k];
-                                struct capo_job_row *row =
-                                        made_row(job, CAPO_CALL_REDUCE, 1 << 20, 100, CAPO_CLOCK_HOST, 0);
+                                struct capo_job_row *row = made_row(job, CAPO_CALL_REDUCE, 1 << 20,
+                                                                    100, CAPO_CLOCK_HOST, 0);
 
-                                capo_hist_add(&row->time[CAPO_CLOCK_EVENT], (uint64_t)(5e5 * (i ? later[k] : noisy[k])),
-                                              400);
+                                capo_hist_add(&row->time[CAPO_CLOCK_EVENT],
+                                              (uint64_t)(5e5 * (i ? later[k] : noisy[k])), 400);
                         }
                 }
                 compare(3, 3, 0.01);
@@ -206,7 +222,8 @@ Test(diff, no_row_is_much_steadier_than_usual)
                 for (size_t i = 0; i < diff.n_rows; i++) {
                         bool is_steady = diff.rows[i].call == CAPO_CALL_ALLREDUCE;
 
-                        cr_expect_eq(diff.rows[i].verdict, is_steady && !both ? CAPO_DIFF_SLOWER : CAPO_DIFF_NOISE);
+                        cr_expect_eq(diff.rows[i].verdict,
+                                     is_steady && !both ? CAPO_DIFF_SLOWER : CAPO_DIFF_NOISE);
                         if (is_steady)
                                 cr_expect_float_eq(diff.rows[i].change, 0.04, 0.01);
                 }
@@ -226,7 +243,8 @@ Test(diff, host_times_are_not_judged)
         capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
         capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_HOST], 99000, 400);
         compare(1, 1, 0.01);
-        cr_assert(diff.rows[0].verdict == CAPO_DIFF_HOST_TIMES && diff.rows[0].clock == CAPO_CLOCK_HOST);
+        cr_assert(diff.rows[0].verdict == CAPO_DIFF_HOST_TIMES &&
+                  diff.rows[0].clock == CAPO_CLOCK_HOST);
         cr_assert(!diff.n_slower && diff.seconds == 0);
 }
 
@@ -237,7 +255,8 @@ Test(diff, one_timed_call_is_no_time)
         capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
         capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 1);
         compare(1, 1, 0.01);
-        cr_assert(diff.rows[0].verdict == CAPO_DIFF_NOT_TIMED && isnan(diff.rows[0].change) && isnan(diff.rows[0].low));
+        cr_assert(diff.rows[0].verdict == CAPO_DIFF_NOT_TIMED && isnan(diff.rows[0].change) &&
+                  isnan(diff.rows[0].low));
 }
 
 Test(diff, what_only_one_side_has)
@@ -275,7 +294,8 @@ Test(diff, what_ran_is_that_of_most)
         few->rule = 5;
         after[0]->rows[0].rule = 4;
         compare(1, 1, 0.01);
-        cr_assert(diff.n_rows == 1 && diff.rows[0].algo_proto_a == 0x11 && diff.rows[0].algo_proto_b == 0x11);
+        cr_assert(diff.n_rows == 1 && diff.rows[0].algo_proto_a == 0x11 &&
+                  diff.rows[0].algo_proto_b == 0x11);
         cr_assert(diff.rows[0].count_b == 199 && diff.rows[0].rule_b == 4);
 }
 
@@ -304,7 +324,8 @@ Test(diff, rules_of_runs_with_one_profile)
         cr_assert_null(diff.rules);
 }
 
-/* Two runs are put together: their times, their calls. A single run with all of them has the same interval. */
+/* Two runs are put together: their times, their calls. A single run with all of them has the same
+ * interval. */
 Test(diff, runs_are_put_together)
 {
         double half_width;
@@ -318,7 +339,8 @@ Test(diff, runs_are_put_together)
         half_width = diff.rows[0].half_width;
         capo_diff_finish(&diff);
         for (unsigned i = 0; i < 400; i++)
-                capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], (uint64_t)(600 * (990 + i % 21)), 1);
+                capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT],
+                              (uint64_t)(600 * (990 + i % 21)), 1);
         after[0]->rows[0].count = 200;
         after[0]->rows[0].calls = 800;
         compare(1, 1, 0.01);
@@ -346,7 +368,8 @@ Test(diff, two_timed_calls_are_a_time_and_the_host_has_medians_too)
         capo_diff_finish(&diff);
         capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
         compare(1, 1, 0.01);
-        cr_expect(diff.rows[0].clock == CAPO_CLOCK_HOST && diff.rows[0].p50_a_us == 1 && diff.rows[0].p50_b_us == 1);
+        cr_expect(diff.rows[0].clock == CAPO_CLOCK_HOST && diff.rows[0].p50_a_us == 1 &&
+                  diff.rows[0].p50_b_us == 1);
 }
 
 Test(diff, one_timed_call_before_is_no_time_either)
@@ -362,7 +385,8 @@ Test(diff, one_timed_call_before_is_no_time_either)
 /* Whichever side has a row that the other lacks, and wherever among its rows it is. */
 Test(diff, rows_of_one_side_only)
 {
-        static const enum capo_call_id calls[] = {CAPO_CALL_BROADCAST, CAPO_CALL_ALLREDUCE, CAPO_CALL_SEND};
+        static const enum capo_call_id calls[] = {CAPO_CALL_BROADCAST, CAPO_CALL_ALLREDUCE,
+                                                  CAPO_CALL_SEND};
 
         for (int a = 0; a < 8; a++) {
                 for (int b = 0; b < 8; b++) {
@@ -370,15 +394,20 @@ Test(diff, rows_of_one_side_only)
                         after[0] = made_job(4);
                         for (int i = 0; i < 3; i++) {
                                 if (a >> i & 1)
-                                        made_row(before[0], calls[i], 8, 1u << 2 * i, CAPO_CLOCK_HOST, 0);
+                                        made_row(before[0], calls[i], 8, 1u << 2 * i,
+                                                 CAPO_CLOCK_HOST, 0);
                                 if (b >> i & 1)
-                                        made_row(after[0], calls[i], 8, 2u << 2 * i, CAPO_CLOCK_HOST, 0);
+                                        made_row(after[0], calls[i], 8, 2u << 2 * i,
+                                                 CAPO_CLOCK_HOST, 0);
                         }
                         compare(1, 1, 0.01);
-                        cr_expect_eq(diff.n_rows, (size_t)__builtin_popcount((unsigned)(a & b)), "%d %d", a, b);
+                        cr_expect_eq(diff.n_rows, (size_t)__builtin_popcount((unsigned)(a & b)),
+                                     "%d %d", a, b);
                         for (int i = 0; i < 3; i++) {
                                 diff.matched -= a & b & 1 << i ? 3u << 2 * i : 0;
-                                diff.unmatched -= a & ~b & 1 << i ? 1u << 2 * i : ~a & b & 1 << i ? 2u << 2 * i : 0;
+                                diff.unmatched -= a & ~b & 1 << i   ? 1u << 2 * i
+                                                  : ~a & b & 1 << i ? 2u << 2 * i
+                                                                    : 0;
                         }
                         cr_expect(diff.matched == 0 && diff.unmatched == 0, "%d %d", a, b);
                         end();
@@ -393,7 +422,8 @@ Test(diff, more_runs_than_are_compared)
 
         for (int i = 0; i <= CAPO_DIFF_RUNS; i++)
                 many[i] = run(i < CAPO_DIFF_RUNS ? 500 : 9000);
-        cr_assert_eq(capo_diff_make(many, CAPO_DIFF_RUNS + 1, many, CAPO_DIFF_RUNS + 1, 0.01, &diff), 0);
+        cr_assert_eq(
+                capo_diff_make(many, CAPO_DIFF_RUNS + 1, many, CAPO_DIFF_RUNS + 1, 0.01, &diff), 0);
         cr_assert(diff.runs_a == CAPO_DIFF_RUNS && diff.runs_b == CAPO_DIFF_RUNS);
         cr_assert_eq(diff.matched, 2 * 100 * CAPO_DIFF_RUNS);
         for (int i = 0; i <= CAPO_DIFF_RUNS; i++)
@@ -417,7 +447,8 @@ Test(diff, one_run_against_several_is_judged_by_its_calls)
 static struct capo_job *few(unsigned n, double us, unsigned *turn)
 {
         struct capo_job *job = made_job(4);
-        struct capo_job_row *row = made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, n, CAPO_CLOCK_HOST, 0);
+        struct capo_job_row *row =
+                made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, n, CAPO_CLOCK_HOST, 0);
 
         for (unsigned i = 0; i < n; i++) {
                 double normal = -6;
@@ -426,12 +457,14 @@ static struct capo_job *few(unsigned n, double us, unsigned *turn)
                         *turn = *turn * 1664525 + 1013904223;
                         normal += *turn / 4294967296.0;
                 }
-                capo_hist_add(&row->time[CAPO_CLOCK_EVENT], (uint64_t)(us * 1000 * exp(0.2 * normal)), 4);
+                capo_hist_add(&row->time[CAPO_CLOCK_EVENT],
+                              (uint64_t)(us * 1000 * exp(0.2 * normal)), 4);
         }
         return job;
 }
 
-/* Of two runs that do not differ one in twenty is told apart; of two calls each that was every other. */
+/* Of two runs that do not differ one in twenty is told apart; of two calls each that was every
+ * other. */
 Test(diff, of_few_calls_little_is_known)
 {
         static const unsigned ns[] = {2, 3, 4, 5, 7, 8, 20};

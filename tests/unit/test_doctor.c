@@ -53,23 +53,32 @@ Test(doctor, settings)
                 {"NCCL_TREE_THRESHOLD", "0", 22809, CAPO_FINDING_WARN,
                  "no NCCL after 2.4.8 reads it, this one is 2.28.9"},
                 {"NCCL_TREE_THRESHOLD", "0", 0, CAPO_FINDING_OK, NULL},
-                {"NCCL_TUNER_PLUGIN", "x", 21803, CAPO_FINDING_WARN, "read from 2.19.1 on, this NCCL is 2.18.3"},
+                {"NCCL_TUNER_PLUGIN", "x", 21803, CAPO_FINDING_WARN,
+                 "read from 2.19.1 on, this NCCL is 2.18.3"},
                 {"NCCL_LL128_THRESHOLD", "1", 0, CAPO_FINDING_WARN, "no NCCL reads it"},
                 {"NCCL_ALGO", "Ring", 21403, CAPO_FINDING_NOTE, "apply it to AllReduce only"},
-                {"NCCL_ALGO", "tree", 21703, CAPO_FINDING_FAIL, "every other collective then fails"},
+                {"NCCL_ALGO", "tree", 21703, CAPO_FINDING_FAIL,
+                 "every other collective then fails"},
                 {"NCCL_ALGO", "tree", 21903, CAPO_FINDING_NOTE, "win over every profile"},
                 {"NCCL_ALGO", "CollNet", 22809, CAPO_FINDING_NOTE, "win over every profile"},
                 {"NCCL_ALGO", "^collnet,ring", 22809, CAPO_FINDING_NOTE, "win over every profile"},
-                {"NCCL_ALGO", "CollNetwork", 22809, CAPO_FINDING_FAIL, "\"CollNetwork\" is not a word NCCL knows"},
+                {"NCCL_ALGO", "CollNetwork", 22809, CAPO_FINDING_FAIL,
+                 "\"CollNetwork\" is not a word NCCL knows"},
                 {"NCCL_ALGO", "Rong", 22303, CAPO_FINDING_WARN, "before 2.24 ignore it silently"},
-                {"NCCL_ALGO", "allreduce:ring", 22303, CAPO_FINDING_WARN, "the form with functions needs 2.24"},
-                {"NCCL_ALGO", "allreduce:ring;tree", 22809, CAPO_FINDING_FAIL, "only the first list may stand"},
-                {"NCCL_ALGO", "alltoall:ring", 22809, CAPO_FINDING_FAIL, "\"alltoall\" is not a word"},
+                {"NCCL_ALGO", "allreduce:ring", 22303, CAPO_FINDING_WARN,
+                 "the form with functions needs 2.24"},
+                {"NCCL_ALGO", "allreduce:ring;tree", 22809, CAPO_FINDING_FAIL,
+                 "only the first list may stand"},
+                {"NCCL_ALGO", "alltoall:ring", 22809, CAPO_FINDING_FAIL,
+                 "\"alltoall\" is not a word"},
                 {"NCCL_PROTO", "LL128", 22809, CAPO_FINDING_WARN, "skips NCCL's test"},
-                {"NCCL_PROTO", "broadcast:simple;allreduce:LL128", 22809, CAPO_FINDING_WARN, "skips NCCL's test"},
+                {"NCCL_PROTO", "broadcast:simple;allreduce:LL128", 22809, CAPO_FINDING_WARN,
+                 "skips NCCL's test"},
                 {"NCCL_PROTO", "^LL128", 22809, CAPO_FINDING_NOTE, "win over every profile"},
-                {"NCCL_NTHREADS", "100", 22809, CAPO_FINDING_WARN, "multiples of 32 from 64 to 512"},
-                {"NCCL_NTHREADS", "1024", 22809, CAPO_FINDING_WARN, "multiples of 32 from 64 to 512"},
+                {"NCCL_NTHREADS", "100", 22809, CAPO_FINDING_WARN,
+                 "multiples of 32 from 64 to 512"},
+                {"NCCL_NTHREADS", "1024", 22809, CAPO_FINDING_WARN,
+                 "multiples of 32 from 64 to 512"},
                 {"NCCL_NTHREADS", "512", 22809, CAPO_FINDING_OK, NULL},
                 {"NCCL_TOPO_FILE", "/nonexistent", 22809, CAPO_FINDING_WARN, "cannot be read"},
                 {"NCCL_P2P_DISABLE", "1", 22809, CAPO_FINDING_WARN, "takes away a fast path"},
@@ -84,9 +93,12 @@ Test(doctor, settings)
 
                 setenv(rows[i].name, rows[i].value, 1);
                 capo_doctor_settings(&f, rows[i].version);
-                row = find(&f, rows[i].said ? rows[i].said : "none dead, contradictory or dangerous");
-                cr_expect(row, "row %zu: %s=%s: %s", i, rows[i].name, rows[i].value, f.n ? f.rows[0].text : "nothing");
-                cr_expect(!row || row->level == rows[i].level, "row %zu: level %d", i, row ? (int)row->level : -1);
+                row = find(&f,
+                           rows[i].said ? rows[i].said : "none dead, contradictory or dangerous");
+                cr_expect(row, "row %zu: %s=%s: %s", i, rows[i].name, rows[i].value,
+                          f.n ? f.rows[0].text : "nothing");
+                cr_expect(!row || row->level == rows[i].level, "row %zu: level %d", i,
+                          row ? (int)row->level : -1);
                 cr_expect(rows[i].said || f.n == 1, "row %zu: %zu findings", i, f.n);
                 unsetenv(rows[i].name);
                 capo_findings_finish(&f);
@@ -105,8 +117,10 @@ Test(doctor, own_settings)
                  "CAPO_PROFILE is not set; the init of every communicator would fail"},
                 {"CAPO_PROFILE_DIGEST", "", CAPO_FINDING_OK, NULL},
                 {"CAPO_PROFILE", "-", CAPO_FINDING_FAIL, "CAPO_PROFILE=- is no file"},
-                {"CAPO_SHM", "/nonexistent", CAPO_FINDING_WARN, "CAPO_SHM=/nonexistent: No such file or directory"},
-                {"CAPO_COMM_NAMES", "/nonexistent", CAPO_FINDING_WARN, "communicators keep the names"},
+                {"CAPO_SHM", "/nonexistent", CAPO_FINDING_WARN,
+                 "CAPO_SHM=/nonexistent: No such file or directory"},
+                {"CAPO_COMM_NAMES", "/nonexistent", CAPO_FINDING_WARN,
+                 "communicators keep the names"},
                 {"CAPO_NCCL", "/nonexistent", CAPO_FINDING_WARN, "find no NCCL to ask"},
                 {"CAPO_SYSFS", "/sys", CAPO_FINDING_OK, NULL},
                 {"CAPO_FLIGHT", "-1", CAPO_FINDING_WARN, "CAPO_FLIGHT=-1 is below 0"},
@@ -121,8 +135,8 @@ Test(doctor, own_settings)
                 capo_doctor_own(&f, 0);
                 unsetenv(rows[i].name);
                 row = rows[i].said ? find(&f, rows[i].said) : NULL;
-                cr_expect(rows[i].said ? row && row->level == rows[i].level : !f.n, "%s=%s: %s", rows[i].name,
-                          rows[i].value, f.n ? f.rows[0].text : "nothing");
+                cr_expect(rows[i].said ? row && row->level == rows[i].level : !f.n, "%s=%s: %s",
+                          rows[i].name, rows[i].value, f.n ? f.rows[0].text : "nothing");
                 capo_findings_finish(&f);
         }
 }
@@ -135,14 +149,16 @@ Test(doctor, a_digest_of_another_profile)
 
         snprintf(path, sizeof path, "%s/p.json", home);
         file = fopen(path, "w");
-        cr_assert(file && fputs("{\"capo_profile\": 1, \"name\": \"p\", \"rules\": []}", file) >= 0);
+        cr_assert(file &&
+                  fputs("{\"capo_profile\": 1, \"name\": \"p\", \"rules\": []}", file) >= 0);
         fclose(file);
         setenv("CAPO_PROFILE", path, 1);
         setenv("CAPO_PROFILE_DIGEST", "0123", 1);
         setenv("CAPO_STRICT", "0", 1);
         capo_doctor_own(&f, 0);
         unlink(path);
-        cr_assert(find(&f, "CAPO_PROFILE_DIGEST=0123, but "), "%s", f.n ? f.rows[0].text : "nothing");
+        cr_assert(find(&f, "CAPO_PROFILE_DIGEST=0123, but "), "%s",
+                  f.n ? f.rows[0].text : "nothing");
         cr_assert_eq(find(&f, "0123")->level, CAPO_FINDING_WARN);
         capo_findings_finish(&f);
 }
@@ -171,7 +187,8 @@ Test(doctor, nccl_conf)
         snprintf(path, sizeof path, "%s/.nccl.conf", home);
         file = fopen(path, "w");
         cr_assert(file);
-        fputs("#NCCL_NTHREADS=100\nNCCL_SHM_DISABLE\n  NCCL_P2P_DISABLE = 1\nNCCL_DEBUG=TRACE\r\n", file);
+        fputs("#NCCL_NTHREADS=100\nNCCL_SHM_DISABLE\n  NCCL_P2P_DISABLE = 1\nNCCL_DEBUG=TRACE\r\n",
+              file);
         fclose(file);
         setenv("NCCL_DEBUG", "INFO", 1);
         capo_doctor_settings(&f, 22809);
@@ -192,7 +209,8 @@ Test(doctor, elf_files)
         snprintf(path, sizeof path, "%s/.nccl.conf", home);
         for (int i = 0; i < 3; i++) { /* empty, a script, a header cut short */
                 static const char *const texts[] = {
-                        "", "#!/bin/sh\necho no program, but longer than any header of one\n", "\177ELF\2\1\1"};
+                        "", "#!/bin/sh\necho no program, but longer than any header of one\n",
+                        "\177ELF\2\1\1"};
 
                 file = fopen(path, "w");
                 cr_assert(file);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a ring to a log and back: what the drain takes out is read again field by field, and counted exactly. */
+/* From a ring to a log and back: what the drain takes out is read again field by field, and counted
+ * exactly. */
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -56,7 +57,8 @@ Test(drain, durations_over_32_bits_are_whole)
         cr_assert(out[0].gpu_ns == 6000000000 && out[0].t_end - out[0].t_begin == 10);
         cr_assert(out[1].gpu_ns == 7000000000 && out[1].t_end - out[1].t_begin == 5000000000);
         /* and so to the page: totals, the largest, and a quantile between the two */
-        cr_assert_eq(capo_job_add_log(job, seg.header->log_path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(capo_job_add_log(job, seg.header->log_path, why, sizeof why, NULL, NULL), 0,
+                     "%s", why);
         cr_assert_eq(capo_job_finish(job), 0);
         cr_assert_eq(job->n_rows, 1);
         cr_assert_eq(job->rows[0].time[CAPO_CLOCK_EVENT].max_ns, 7000000000);
@@ -112,8 +114,8 @@ Test(drain, how_full_the_fullest_ring_was)
 /* Of calls on their way through the GPU only those that are through, and each once. */
 Test(drain, slots_that_are_done)
 {
-        static const uint32_t states[] = {CAPO_SLOT_ARMED, CAPO_SLOT_DONE, CAPO_SLOT_TAKEN, CAPO_SLOT_FREE,
-                                          CAPO_SLOT_DONE};
+        static const uint32_t states[] = {CAPO_SLOT_ARMED, CAPO_SLOT_DONE, CAPO_SLOT_TAKEN,
+                                          CAPO_SLOT_FREE, CAPO_SLOT_DONE};
         struct capo_slot *slot[5];
         struct capo_record out[8];
 
@@ -127,7 +129,9 @@ Test(drain, slots_that_are_done)
         cr_assert_eq(capo_drain_round(drain), 2);
         cr_assert_eq(capo_drain_round(drain), 0);
         for (uint32_t i = 0; i < 5; i++)
-                cr_expect_eq(slot[i]->state, states[i] == CAPO_SLOT_DONE ? CAPO_SLOT_FREE : states[i], "slot %u", i);
+                cr_expect_eq(slot[i]->state,
+                             states[i] == CAPO_SLOT_DONE ? CAPO_SLOT_FREE : states[i], "slot %u",
+                             i);
         cr_assert_eq(read_back(out, 8), 2);
         cr_expect(out[0].seq == 2 && out[1].seq == 5);
 }
@@ -158,7 +162,8 @@ static void look_at_end(const struct capo_log_frame *f)
         bytes_lost = end.bytes_lost;
 }
 
-/* A log is made some 20 ms after the start: what was called before is kept for it while there is room, and what is not is counted. */
+/* A log is made some 20 ms after the start: what was called before is kept for it while there is
+ * room, and what is not is counted. */
 Test(drain, blocks_wait_for_their_log)
 {
         static struct capo_record out[40000];
@@ -173,7 +178,8 @@ Test(drain, blocks_wait_for_their_log)
                 seg.header->commit[seg.header->commit_now] = (struct capo_commit){0};
                 cr_assert_eq(capo_drain_new(&seg, &drain), 0);
                 for (unsigned i = 0; i < calls; i++) {
-                        cr_expect_eq(capo_drain_waits(drain), i / 200 * 200 >= 4096 && i < 16400, "%u", i);
+                        cr_expect_eq(capo_drain_waits(drain), i / 200 * 200 >= 4096 && i < 16400,
+                                     "%u", i);
                         put(call_at(100 * i, 10));
                         if (i % 200 == 199)
                                 capo_drain_round(drain);
@@ -185,7 +191,8 @@ Test(drain, blocks_wait_for_their_log)
                 for (unsigned i = 0; i < n; i++)
                         cr_assert_eq(out[i].seq, calls - n + i + 1);
                 cr_assert_geq(frames(CAPO_FRAME_END, look_at_end), 1);
-                cr_expect_eq(bytes_lost > 0, calls == 20000, "%llu", (unsigned long long)bytes_lost);
+                cr_expect_eq(bytes_lost > 0, calls == 20000, "%llu",
+                             (unsigned long long)bytes_lost);
         }
 }
 
@@ -200,13 +207,15 @@ static void let_files_grow(bool yes)
         cr_assert(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
-/* Blocks whose shapes were lost with a file that could not be written: the next have shapes of their own. */
+/* Blocks whose shapes were lost with a file that could not be written: the next have shapes of
+ * their own. */
 Test(drain, shapes_are_said_again_after_a_failure)
 {
         static struct capo_record out[10000];
         unsigned n;
 
-        for (unsigned whole = 0; whole < 2; whole++) { /* by blocks that are full, by a checkpoint */
+        for (unsigned whole = 0; whole < 2;
+             whole++) { /* by blocks that are full, by a checkpoint */
                 capo_drain_free(drain);
                 unlink(seg.header->log_path);
                 cr_assert_eq(capo_drain_new(&seg, &drain), 0);
@@ -230,12 +239,14 @@ Test(drain, shapes_are_said_again_after_a_failure)
                 n = read_back(out, 10000);
                 cr_assert_geq(n, 4096 + 100);
                 for (unsigned i = 0; i < n; i++)
-                        cr_assert(out[i].bytes == 4096 && out[i].call == CAPO_CALL_ALLREDUCE, "%u", i);
+                        cr_assert(out[i].bytes == 4096 && out[i].call == CAPO_CALL_ALLREDUCE, "%u",
+                                  i);
                 cr_expect_eq(out[n - 1].seq, 1000000 + 4096 + 100);
         }
 }
 
-/* How long kernels waited comes back call by call, and in the cell beside the two histograms that there were. */
+/* How long kernels waited comes back call by call, and in the cell beside the two histograms that
+ * there were. */
 Test(drain, what_kernels_waited_comes_back)
 {
         struct capo_record out[8], r = call_at(0, 500);
@@ -267,8 +278,8 @@ Test(drain, what_kernels_waited_comes_back)
                 cr_assert_eq(capo_log_cell_waited(&f, &waited), 0);
                 cr_expect_eq(cell.hists, 7);
                 cr_expect(host.head.count == 4 && gpu.head.count == 4 && gpu.head.min_ns == 1000);
-                cr_expect(waited.head.count == 3 && waited.head.sum_ns == 600 && waited.head.min_ns == 100 &&
-                          waited.head.max_ns == 300);
+                cr_expect(waited.head.count == 3 && waited.head.sum_ns == 600 &&
+                          waited.head.min_ns == 100 && waited.head.max_ns == 300);
                 n_cells++;
         }
         cr_expect_eq(n_cells, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a rank ended and in which call: what is known is said to the number, what is not is said, too. */
+/* When a rank ended and in which call: what is known is said to the number, what is not is said,
+ * too. */
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 
@@ -54,11 +55,13 @@ Test(endings, inside_a_call)
 {
         const struct capo_problem *p;
 
-        made_info(killed(4000000000), CAPO_INFO_UNFINISHED, "host 1 AllReduce 512 3 4096 4000000100");
+        made_info(killed(4000000000), CAPO_INFO_UNFINISHED,
+                  "host 1 AllReduce 512 3 4096 4000000100");
         p = says(
                 "rank 2: last sign of life 4.2 s after the start (12:00:04) in AllReduce number 512 of dp, which had not returned "
                 "after 200 ms");
-        cr_assert(p->call == CAPO_CALL_ALLREDUCE && p->seq == 512 && p->comm == 0 && p->in_call == 1);
+        cr_assert(p->call == CAPO_CALL_ALLREDUCE && p->seq == 512 && p->comm == 0 &&
+                  p->in_call == 1);
         cr_assert_float_eq(p->at_s, 4.2, 1e-9);
 }
 
@@ -70,15 +73,17 @@ Test(endings, the_first_rank_is_one_like_others)
         p->last_ns = 4200000000;
         capo_judge_endings(&page);
         cr_assert_eq(page.n_problems, 1);
-        cr_assert(page.problems[0].n_runs == 1 && page.problems[0].runs->n == 1 && page.problems[0].runs->first == 0);
+        cr_assert(page.problems[0].n_runs == 1 && page.problems[0].runs->n == 1 &&
+                  page.problems[0].runs->first == 0);
         cr_assert(strstr(page.problems[0].text, "rank 0: last sign of life"));
         cr_assert_null(page.problems[0].log);
 }
 
 Test(endings, several_threads_and_a_begin_behind_the_last_heartbeat)
 {
-        made_info(killed(4000000000), CAPO_INFO_UNFINISHED,
-                  "host 1 AllReduce 512 3 4096 4000000100\nnonsense\nhost 2 Send 5 9 4096 4210000000");
+        made_info(
+                killed(4000000000), CAPO_INFO_UNFINISHED,
+                "host 1 AllReduce 512 3 4096 4000000100\nnonsense\nhost 2 Send 5 9 4096 4210000000");
         says("rank 2: last sign of life 4.2 s after the start (12:00:04) in Send number 5, which had not returned; 1 other thread was in "
              "calls too");
         cr_assert_float_eq(page.problems[0].at_s, 4.21, 1e-9);
@@ -87,7 +92,8 @@ Test(endings, several_threads_and_a_begin_behind_the_last_heartbeat)
 
 Test(endings, inside_a_group)
 {
-        made_info(killed(4000000000), CAPO_INFO_UNFINISHED, "group 1 Broadcast 512 3 4096 4199999999");
+        made_info(killed(4000000000), CAPO_INFO_UNFINISHED,
+                  "group 1 Broadcast 512 3 4096 4199999999");
         says("rank 2: last sign of life 4.2 s after the start (12:00:04) in the group of Broadcast number 512 of dp, which had not "
              "returned");
 }
@@ -112,7 +118,8 @@ Test(endings, after_a_call_that_the_gpu_had_ended)
 
 Test(endings, with_a_call_on_the_gpu)
 {
-        made_info(killed(4000000000), CAPO_INFO_UNFINISHED, "gpu 1 AllReduce 508 3 4096 3000000100");
+        made_info(killed(4000000000), CAPO_INFO_UNFINISHED,
+                  "gpu 1 AllReduce 508 3 4096 3000000100");
         says("rank 2: last sign of life 4.2 s after the start (12:00:04), 200 ms after its last call, AllReduce number 511 of dp, had "
              "returned; the GPU was not seen to end AllReduce number 508 of dp");
         cr_assert_eq(page.problems[0].in_call, 0);
@@ -120,7 +127,8 @@ Test(endings, with_a_call_on_the_gpu)
 
 Test(endings, with_a_call_that_nobody_had_time_to_look_for)
 {
-        made_info(killed(4199000000), CAPO_INFO_UNFINISHED, "gpu 1 AllReduce 508 3 4096 4190000000");
+        made_info(killed(4199000000), CAPO_INFO_UNFINISHED,
+                  "gpu 1 AllReduce 508 3 4096 4190000000");
         says("rank 2: last sign of life 4.2 s after the start (12:00:04), at once after its last call, AllReduce number 511 of dp, had "
              "returned; whether the GPU had ended it is not known");
 }
@@ -153,7 +161,8 @@ Test(endings, nobody_took_it_over)
         killed(4000000000)->end.clean = 0;
         says("rank 2: when it ended, if it did, and in which call is not known; its log was last written 4.2 s after the start "
              "(12:00:04), its last call there is AllReduce number 511 of dp");
-        cr_assert(page.problems[0].at_s < 0 && page.problems[0].in_call == -1 && page.problems[0].seq == 511);
+        cr_assert(page.problems[0].at_s < 0 && page.problems[0].in_call == -1 &&
+                  page.problems[0].seq == 511);
 }
 
 Test(endings, dev_shm_was_full)
@@ -180,8 +189,9 @@ Test(endings, the_first_to_end_come_first)
         cr_assert_eq(all_killed(false), 5);
         cr_assert_eq(page.problems[0].runs->first, 7);
         cr_assert_eq(page.problems[3].runs->first, 4);
-        cr_assert_str_eq(page.problems[4].text,
-                         "4 more gave their last sign of life later: capo report --all has when, and in which calls");
+        cr_assert_str_eq(
+                page.problems[4].text,
+                "4 more gave their last sign of life later: capo report --all has when, and in which calls");
 }
 
 Test(endings, all_on_demand)

@@ -46,18 +46,25 @@ Test(env, what_is_understood)
                 int r;
                 const char *of;
         } rows[] = {
-                {"CAPO_GPU_SAMPLE", "100", 0, "INT"},       {"CAPO_GPU_SAMPLE", "-3", 0, "INT"},
-                {"CAPO_GPU_SAMPLE", "", 0, "INT"},          {"CAPO_GPU_SAMPLE", "8x", -EINVAL, "INT"},
-                {"CAPO_GPU_SAMPLE", "x", -EINVAL, "INT"},   {"CAPO_QUIET", "1", 0, "BOOL"},
-                {"CAPO_QUIET", "FALSE", 0, "BOOL"},         {"CAPO_QUIET", "2", -EINVAL, "BOOL"},
-                {"CAPO_DIR", "anything at all", 0, "STR"},  {"CAPO_DIR", "", 0, "STR"},
-                {"CAPO_NO_SUCH_SETTING", "1", -ENOENT, ""}, {"", "1", -ENOENT, ""},
+                {"CAPO_GPU_SAMPLE", "100", 0, "INT"},
+                {"CAPO_GPU_SAMPLE", "-3", 0, "INT"},
+                {"CAPO_GPU_SAMPLE", "", 0, "INT"},
+                {"CAPO_GPU_SAMPLE", "8x", -EINVAL, "INT"},
+                {"CAPO_GPU_SAMPLE", "x", -EINVAL, "INT"},
+                {"CAPO_QUIET", "1", 0, "BOOL"},
+                {"CAPO_QUIET", "FALSE", 0, "BOOL"},
+                {"CAPO_QUIET", "2", -EINVAL, "BOOL"},
+                {"CAPO_DIR", "anything at all", 0, "STR"},
+                {"CAPO_DIR", "", 0, "STR"},
+                {"CAPO_NO_SUCH_SETTING", "1", -ENOENT, ""},
+                {"", "1", -ENOENT, ""},
         };
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 const char *of = "";
 
-                cr_expect_eq(capo_env_understood(rows[i].name, rows[i].text, &of), rows[i].r, "row %zu", i);
+                cr_expect_eq(capo_env_understood(rows[i].name, rows[i].text, &of), rows[i].r,
+                             "row %zu", i);
                 cr_expect_str_eq(of, rows[i].of, "row %zu", i);
         }
 }
@@ -89,14 +96,22 @@ Test(env, printed_for_people_and_as_a_table)
                 capo_env_print(f, markdown);
                 fclose(f);
                 if (markdown) {
-                        cr_expect(!strncmp(text, "| variable | default | meaning |\n|---|---|---|\n| `CAPO_", 52), "%s",
-                                  text);
+                        cr_expect(
+                                !strncmp(
+                                        text,
+                                        "| variable | default | meaning |\n|---|---|---|\n| `CAPO_",
+                                        52),
+                                "%s", text);
                         cr_expect(strstr(text, "\n| `CAPO_GPU_SAMPLE` | `8` | "), "%s", text);
                 } else {
                         cr_expect(!strncmp(text, "CAPO_", 5), "%s", text);
-                        cr_expect(strstr(text, "\nCAPO_GPU_SAMPLE        77               default 8          "), "%s",
-                                  text);
-                        cr_expect(strstr(text, "\nCAPO_QUIET             -                default "), "%s", text);
+                        cr_expect(
+                                strstr(text,
+                                       "\nCAPO_GPU_SAMPLE        77               default 8          "),
+                                "%s", text);
+                        cr_expect(
+                                strstr(text, "\nCAPO_QUIET             -                default "),
+                                "%s", text);
                 }
                 free(text);
         }

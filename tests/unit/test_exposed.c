@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time with at least one call on the GPU: calls of several streams count once, those of one stream and of two GPUs do not. */
+/* Time with at least one call on the GPU: calls of several streams count once, those of one stream
+ * and of two GPUs do not. */
 #include <stdlib.h>
 #include <unistd.h>
 #include <criterion/criterion.h>
@@ -29,27 +30,35 @@ static void stop(void)
 
 TestSuite(exposed, .init = start, .fini = stop);
 
-/* Two calls of 100 us, the second made 50 us after the first, each on a stream; @second: its communicator. */
+/* Two calls of 100 us, the second made 50 us after the first, each on a stream; @second: its
+ * communicator. */
 static void two(uint32_t stream, uint16_t second)
 {
-        struct capo_log_shape shape[2] = {
-                {.id = 0, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT, .bytes = 8, .stream = 1},
-                {.id = 1,
-                 .comm = second,
-                 .call = CAPO_CALL_ALLREDUCE,
-                 .clock = CAPO_CLOCK_EVENT,
-                 .bytes = 8,
-                 .stream = stream}};
+        struct capo_log_shape shape[2] = {{.id = 0,
+                                           .comm = 1,
+                                           .call = CAPO_CALL_ALLREDUCE,
+                                           .clock = CAPO_CLOCK_EVENT,
+                                           .bytes = 8,
+                                           .stream = 1},
+                                          {.id = 1,
+                                           .comm = second,
+                                           .call = CAPO_CALL_ALLREDUCE,
+                                           .clock = CAPO_CLOCK_EVENT,
+                                           .bytes = 8,
+                                           .stream = stream}};
         struct capo_log_end end = {.t_ns = 1000000, .clean = 1, .calls = 2};
         struct gen_hist *h = calloc(1, sizeof *h);
 
         gen_log_shapes(&g, shape, 2);
-        gen_log_block(&g, 1000, 1, 2, (uint32_t[]){0, 50000}, (uint32_t[]){10, 10}, (uint32_t[]){1, 2},
-                      (uint16_t[]){0, 1}, (uint32_t[]){100000, 100000}, NULL);
+        gen_log_block(&g, 1000, 1, 2, (uint32_t[]){0, 50000}, (uint32_t[]){10, 10},
+                      (uint32_t[]){1, 2}, (uint16_t[]){0, 1}, (uint32_t[]){100000, 100000}, NULL);
         gen_hist_add(h, 100000, 2);
         gen_log_cell(&g,
-                     (struct capo_log_cell){
-                             .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT, .bytes = 8, .count = 2},
+                     (struct capo_log_cell){.comm = 1,
+                                            .call = CAPO_CALL_ALLREDUCE,
+                                            .clock = CAPO_CLOCK_EVENT,
+                                            .bytes = 8,
+                                            .count = 2},
                      NULL, h);
         free(h);
         gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
@@ -86,7 +95,9 @@ Test(exposed, calls_of_two_streams_count_once)
 
 Test(exposed, two_gpus_of_one_process_do_not_overlap)
 {
-        gen_log_comm(&g, (struct capo_log_comm){.id = 2, .n_ranks = 2, .rank = 1, .device = 1, .uid = 7}, "a");
+        gen_log_comm(
+                &g, (struct capo_log_comm){.id = 2, .n_ranks = 2, .rank = 1, .device = 1, .uid = 7},
+                "a");
         two(2, 2);
         judge();
         cr_assert_eq(capo_job_gpus(page.job), 2);
@@ -97,19 +108,23 @@ Test(exposed, two_gpus_of_one_process_do_not_overlap)
 /* Members of a group are in the group's own time, and what is no communication is in nobody's. */
 Test(exposed, members_of_a_group_are_no_calls_of_their_own)
 {
-        struct capo_log_shape shape[2] = {
-                {.id = 2,
-                 .comm = 1,
-                 .call = CAPO_CALL_ALLREDUCE,
-                 .clock = CAPO_CLOCK_EVENT,
-                 .bytes = 8,
-                 .stream = 2,
-                 .flags = CAPO_RECORD_MEMBER},
-                {.id = 3, .comm = 1, .call = CAPO_CALL_COMMSPLIT, .clock = CAPO_CLOCK_EVENT, .bytes = 8, .stream = 3}};
+        struct capo_log_shape shape[2] = {{.id = 2,
+                                           .comm = 1,
+                                           .call = CAPO_CALL_ALLREDUCE,
+                                           .clock = CAPO_CLOCK_EVENT,
+                                           .bytes = 8,
+                                           .stream = 2,
+                                           .flags = CAPO_RECORD_MEMBER},
+                                          {.id = 3,
+                                           .comm = 1,
+                                           .call = CAPO_CALL_COMMSPLIT,
+                                           .clock = CAPO_CLOCK_EVENT,
+                                           .bytes = 8,
+                                           .stream = 3}};
 
         gen_log_shapes(&g, shape, 2);
-        gen_log_block(&g, 1000, 1, 2, (uint32_t[]){0, 0}, (uint32_t[]){10, 10}, (uint32_t[]){3, 4}, (uint16_t[]){2, 3},
-                      (uint32_t[]){900000, 900000}, NULL);
+        gen_log_block(&g, 1000, 1, 2, (uint32_t[]){0, 0}, (uint32_t[]){10, 10}, (uint32_t[]){3, 4},
+                      (uint16_t[]){2, 3}, (uint32_t[]){900000, 900000}, NULL);
         two(2, 1);
         judge();
         cr_assert_float_eq(page.exposed_most, 0.15, 1e-9, "%g", page.exposed_most);

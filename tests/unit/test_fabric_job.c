@@ -44,12 +44,19 @@ static void process(unsigned pid, const char *info)
         gen_log_text(&log_, CAPO_FRAME_INFO, "host\tnode-a\n");
         gen_log_text(&log_, CAPO_FRAME_INFO, rank);
         gen_log_text(&log_, CAPO_FRAME_INFO, info);
-        gen_log_comm(&log_, (struct capo_log_comm){.id = 1, .rank = (int)pid - 1, .n_ranks = 4, .uid = 0xd0}, "dp");
-        gen_log_comm(&log_, (struct capo_log_comm){.id = 2, .rank = (int)pid - 1, .n_ranks = 4, .uid = 0x70}, "tp");
-        n_text = (size_t)sprintf(text,
-                                 "snapshot\t1\ndomain\tid=1\tprovider=efa\tname=rdmap0\tnic=0000:10:1b.0\tnuma=1\n"
-                                 "ep\tid=2\tdomain=1\ttype=rdm\tsend=10,%u;9:10\n",
-                                 1000 * pid);
+        gen_log_comm(
+                &log_,
+                (struct capo_log_comm){.id = 1, .rank = (int)pid - 1, .n_ranks = 4, .uid = 0xd0},
+                "dp");
+        gen_log_comm(
+                &log_,
+                (struct capo_log_comm){.id = 2, .rank = (int)pid - 1, .n_ranks = 4, .uid = 0x70},
+                "tp");
+        n_text = (size_t)sprintf(
+                text,
+                "snapshot\t1\ndomain\tid=1\tprovider=efa\tname=rdmap0\tnic=0000:10:1b.0\tnuma=1\n"
+                "ep\tid=2\tdomain=1\ttype=rdm\tsend=10,%u;9:10\n",
+                1000 * pid);
 }
 
 /* Begins at @begin ns and ends at @end ns after the epoch, by the GPU's clock. */
@@ -74,17 +81,20 @@ static void call(unsigned comm, unsigned id, uint64_t begin, uint64_t end, unsig
 
 static void window(uint64_t begin, uint64_t end, unsigned ops, unsigned tx, unsigned rx)
 {
-        n_text += (size_t)sprintf(text + n_text, "window\tbegin=%llu\tend=%llu\tops=%u\ttx=%u\trx=%u\n",
-                                  (unsigned long long)(T0 + begin), (unsigned long long)(T0 + end), ops, tx, rx);
+        n_text += (size_t)sprintf(
+                text + n_text, "window\tbegin=%llu\tend=%llu\tops=%u\ttx=%u\trx=%u\n",
+                (unsigned long long)(T0 + begin), (unsigned long long)(T0 + end), ops, tx, rx);
 }
 
-/* Looks a microsecond apart from @begin (ns after the epoch, a whole microsecond) on; @seen in the letters of the log.
+/* Looks a microsecond apart from @begin (ns after the epoch, a whole microsecond) on; @seen in the
+ * letters of the log.
  */
 static void looks(uint64_t begin, unsigned every_ms, const char *seen)
 {
         n_text += (size_t)sprintf(text + n_text, "looked\ttaken=100\tlate=7\tslit=50000\n");
-        n_text += (size_t)sprintf(text + n_text, "looks\tevery=%u000000\tbegin=%llu\tseen=", every_ms,
-                                  (unsigned long long)(T0 + begin));
+        n_text +=
+                (size_t)sprintf(text + n_text, "looks\tevery=%u000000\tbegin=%llu\tseen=", every_ms,
+                                (unsigned long long)(T0 + begin));
         for (unsigned i = 0; seen[i]; i++)
                 n_text += (size_t)sprintf(text + n_text, "%u%c", i > 0, seen[i]);
         n_text += (size_t)sprintf(text + n_text, "\n");
@@ -111,13 +121,15 @@ static struct capo_fabric_job *joined(void)
 }
 
 /* All zero when there is none. @comm NULL: outside of every call. */
-static struct capo_fabric_share share(const struct capo_fabric_job *f, const char *comm, unsigned id)
+static struct capo_fabric_share share(const struct capo_fabric_job *f, const char *comm,
+                                      unsigned id)
 {
         for (size_t i = 0; i < f->n_shares; i++) {
                 const struct capo_fabric_share *s = &f->shares[i];
 
-                if (s->call == id && (comm ? s->comm != CAPO_NO_COMM && !strcmp(job->comms[s->comm].name, comm)
-                                           : s->comm == CAPO_NO_COMM))
+                if (s->call == id &&
+                    (comm ? s->comm != CAPO_NO_COMM && !strcmp(job->comms[s->comm].name, comm)
+                          : s->comm == CAPO_NO_COMM))
                         return *s;
         }
         return (struct capo_fabric_share){0};
@@ -182,8 +194,8 @@ Test(fabric_job, members_have_no_time_and_own_posts_need_none)
         process(1, "");
         call(1, CAPO_CALL_SEND, 0, 10000, CAPO_RECORD_MEMBER);
         window(0, 10000, 7, 70, 0);
-        n_text += (size_t)sprintf(text + n_text, "inside\tcomm=%d\tcall=%d\tops=5\tbytes=320\n", 0x70,
-                                  CAPO_CALL_BROADCAST);
+        n_text += (size_t)sprintf(text + n_text, "inside\tcomm=%d\tcall=%d\tops=5\tbytes=320\n",
+                                  0x70, CAPO_CALL_BROADCAST);
         process_end();
         f = joined();
         IS(share(f, NULL, CAPO_CALL_NONE).ops, 7);
@@ -202,7 +214,8 @@ Test(fabric_job, own_posts_count_in_the_order)
         call(1, CAPO_CALL_SEND, 0, 10000, 0);
         window(0, 10000, 7, 40, 30);
         n_text += (size_t)sprintf(
-                text + n_text, "inside\tcomm=%d\tcall=%d\tops=5\tbytes=69\ninside\tcomm=%d\tcall=%d\tops=5\tbytes=71\n",
+                text + n_text,
+                "inside\tcomm=%d\tcall=%d\tops=5\tbytes=69\ninside\tcomm=%d\tcall=%d\tops=5\tbytes=71\n",
                 0x70, CAPO_CALL_BROADCAST, 0x70, CAPO_CALL_REDUCE);
         process_end();
         f = joined();
@@ -261,7 +274,8 @@ Test(fabric_job, looks_belong_to_the_calls_under_way)
         cr_assert_eq(s.looks.n, 2);
 }
 
-/* Where a look was due and none came, the network may have done anything: the interval is that much wider. */
+/* Where a look was due and none came, the network may have done anything: the interval is that much
+ * wider. */
 Test(fabric_job, time_that_nobody_looked_at)
 {
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
@@ -292,7 +306,8 @@ Test(fabric_job, time_that_nobody_looked_at)
         IS(s.looks.unseen, 0.009999); /* from 30.001 ms on, 10 ms after the look before */
 }
 
-/* Nor did anybody look before the first look, from when on there should have been some, or after the last. */
+/* Nor did anybody look before the first look, from when on there should have been some, or after
+ * the last. */
 Test(fabric_job, time_before_the_first_look_and_after_the_last)
 {
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
@@ -301,7 +316,8 @@ Test(fabric_job, time_before_the_first_look_and_after_the_last)
         process(1, "");
         call(1, CAPO_CALL_ALLREDUCE, 0, 30000000, 0);
         looks(12000000, 1, "ww");
-        n_text += (size_t)sprintf(text + n_text, "looked\tsince=%llu\n", (unsigned long long)(T0 + 4000000));
+        n_text += (size_t)sprintf(text + n_text, "looked\tsince=%llu\n",
+                                  (unsigned long long)(T0 + 4000000));
         process_end();
         f = joined();
         s = share(f, "dp", CAPO_CALL_ALLREDUCE);
@@ -345,7 +361,8 @@ Test(fabric_job, thinned_looks_weigh_more_and_unsure_ones_say_so)
         cr_assert_not(capo_fabric_share_network(&s, &part));
 }
 
-/* Where some calls have GPU times, those that have none lie at a guess: good for windows, not for looks. */
+/* Where some calls have GPU times, those that have none lie at a guess: good for windows, not for
+ * looks. */
 Test(fabric_job, looks_count_only_for_measured_calls)
 {
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
@@ -360,11 +377,13 @@ Test(fabric_job, looks_count_only_for_measured_calls)
 
         process(1, "");
         gen_hist_add(&gpu, 10000, 1);
-        gen_log_cell(
-                &log_,
-                (struct capo_log_cell){
-                        .comm = 1, .call = CAPO_CALL_ALLREDUCE, .bytes = 4096, .count = 2, .clock = CAPO_CLOCK_EVENT},
-                NULL, &gpu);
+        gen_log_cell(&log_,
+                     (struct capo_log_cell){.comm = 1,
+                                            .call = CAPO_CALL_ALLREDUCE,
+                                            .bytes = 4096,
+                                            .count = 2,
+                                            .clock = CAPO_CLOCK_EVENT},
+                     NULL, &gpu);
         call(1, CAPO_CALL_ALLREDUCE, 0, 10000, 0);
         gen_log_frame(&log_, CAPO_FRAME_WIDE, &guessed, sizeof guessed);
         window(20000, 30000, 4, 400, 0);
@@ -386,8 +405,8 @@ static uint32_t below(uint32_t *seed, uint32_t n)
         return (*seed >> 8) % n;
 }
 
-/* Many calls and windows of all lengths on two ranks: nothing is lost, nothing made up, and each share is what the
- * definition says when all pairs are tried. */
+/* Many calls and windows of all lengths on two ranks: nothing is lost, nothing made up, and each
+ * share is what the definition says when all pairs are tried. */
 Test(fabric_job, traffic_is_conserved)
 {
         enum { N = 300 };
@@ -403,7 +422,8 @@ Test(fabric_job, traffic_is_conserved)
                 uint64_t at = 0;
 
                 process(pid, "");
-                for (unsigned i = 0; i < N; i++) { /* now and then one that is far longer than those after it */
+                for (unsigned i = 0; i < N;
+                     i++) { /* now and then one that is far longer than those after it */
                         c[i].begin = at += below(&seed, 4000);
                         c[i].end = c[i].begin + 1 + below(&seed, i % 17 ? 3000 : 60000);
                         c[i].comm = 1 + below(&seed, 2);
@@ -419,8 +439,8 @@ Test(fabric_job, traffic_is_conserved)
                         window(begin, end, 1 + below(&seed, 50), tx, below(&seed, 1000));
                         sent += tx;
                         for (unsigned k = 0; k < N; k++) {
-                                double over =
-                                        fmin((double)c[k].end, (double)end) - fmax((double)c[k].begin, (double)begin);
+                                double over = fmin((double)c[k].end, (double)end) -
+                                              fmax((double)c[k].begin, (double)begin);
 
                                 if (over > 0) {
                                         covered += over;
@@ -447,7 +467,9 @@ Test(fabric_job, traffic_is_conserved)
         cr_assert_float_eq(share(f, "tp", CAPO_CALL_ALLREDUCE).sent, expect[2], 1e-3);
         cr_assert_float_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).net_ns, net[1], 1e-3);
         cr_assert_float_eq(share(f, "tp", CAPO_CALL_ALLREDUCE).net_ns, net[2], 1e-3);
-        cr_assert_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).calls + share(f, "tp", CAPO_CALL_ALLREDUCE).calls, 2 * N);
+        cr_assert_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).calls +
+                             share(f, "tp", CAPO_CALL_ALLREDUCE).calls,
+                     2 * N);
 }
 
 Test(fabric_job, near_and_far_from_the_gpu)
@@ -458,7 +480,8 @@ Test(fabric_job, near_and_far_from_the_gpu)
         } ranks[] = {
                 {"gpu.numa.0\t0\n", 0, 0},
                 {"gpu.numa.3\t1\n", 1, 1},
-                {"gpu.numa.0\t0\ngpu.numa.5\t1\n", 1, 1}, /* a GPU on each node: near to one of them */
+                {"gpu.numa.0\t0\ngpu.numa.5\t1\n", 1,
+                 1}, /* a GPU on each node: near to one of them */
                 {"gpu.numa.0\tx\n", -1, -1},
         };
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;

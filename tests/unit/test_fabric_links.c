@@ -17,8 +17,9 @@ static struct capo_job job = {.processes = process, .n_processes = 3};
 static struct capo_fabric *parsed[3];
 static struct capo_fabric_job f;
 
-#define DOMAIN(id, provider, nic, sent) \
-        "domain\tid=" #id "\tprovider=" provider "\tname=n" #id "\tnic=" nic "\tnuma=1\tsend=2," #sent ";9:2\n"
+#define DOMAIN(id, provider, nic, sent)                                      \
+        "domain\tid=" #id "\tprovider=" provider "\tname=n" #id "\tnic=" nic \
+        "\tnuma=1\tsend=2," #sent ";9:2\n"
 
 static void make(const char *machine, const char *first, const char *second, const char *third)
 {
@@ -31,7 +32,8 @@ static void make(const char *machine, const char *first, const char *second, con
                 process[p].host = (char *)(p < 2 ? "node-a" : "node-b");
                 process[p].info = info[p];
                 process[p].n_info = 2;
-                snprintf(text, sizeof text, "snapshot\t1\nmachine%s\n%scomplete\t1\n", machine, lines[p]);
+                snprintf(text, sizeof text, "snapshot\t1\nmachine%s\n%scomplete\t1\n", machine,
+                         lines[p]);
                 cr_assert_eq(capo_fabric_parse(text, &parsed[p]), 0);
         }
         f = (struct capo_fabric_job){.process = parsed, .n_processes = 3};
@@ -52,8 +54,11 @@ Test(fabric_links, order_sharers_and_load)
         cr_assert_float_eq(f.links[1].load, 800 / 300.0, 1e-9, "over the mean of the four");
         cr_assert_float_eq(f.links[0].load, 0, 1e-9);
         make("", DOMAIN(1, "efa", "0000:10:00.0", 1) DOMAIN(2, "efa", "0000:10:00.0", 2),
-             DOMAIN(1, "efa", "0000:10:00.0", 3) DOMAIN(2, "efa", "0000:10:00.0", 4) DOMAIN(3, "efa", "", 5), "");
-        for (size_t i = 0; i < f.n_links; i++) /* several domains of a rank on one NIC are one rank */
+             DOMAIN(1, "efa", "0000:10:00.0", 3) DOMAIN(2, "efa", "0000:10:00.0", 4)
+                     DOMAIN(3, "efa", "", 5),
+             "");
+        for (size_t i = 0; i < f.n_links;
+             i++) /* several domains of a rank on one NIC are one rank */
                 cr_assert_eq(f.links[i].sharers, *f.links[i].domain->nic ? 2u : 0u);
         make("", DOMAIN(1, "efa", "0000:10:00.0", 100), "", "");
         cr_assert(f.n_links == 1 && f.links[0].load == 0, "one NIC is no more loaded than others");
@@ -80,17 +85,22 @@ Test(fabric_links, data_over_the_kernel_is_warned_of)
 {
         char text[256];
 
-        make("\tinfiniband=mlx5_0", DOMAIN(1, "tcp;ofi_rxm", "", 900), DOMAIN(1, "verbs", "0000:10:00.0", 100), "");
+        make("\tinfiniband=mlx5_0", DOMAIN(1, "tcp;ofi_rxm", "", 900),
+             DOMAIN(1, "verbs", "0000:10:00.0", 100), "");
         cr_assert(capo_fabric_job_warning(&f, &job, text, sizeof text));
-        cr_assert_str_eq(text,
-                         "90 % of the network traffic went over tcp;ofi_rxm (n1), though node-a has InfiniBand or EFA "
-                         "devices mlx5_0");
-        make("\tinfiniband=mlx5_0\tcxi=cxi0", DOMAIN(1, "tcp", "", 900), DOMAIN(1, "verbs", "", 100), "");
+        cr_assert_str_eq(
+                text,
+                "90 % of the network traffic went over tcp;ofi_rxm (n1), though node-a has InfiniBand or EFA "
+                "devices mlx5_0");
+        make("\tinfiniband=mlx5_0\tcxi=cxi0", DOMAIN(1, "tcp", "", 900),
+             DOMAIN(1, "verbs", "", 100), "");
         cr_assert(capo_fabric_job_warning(&f, &job, text, sizeof text));
         cr_assert(strstr(text, "Slingshot devices cxi0"));
-        make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 50) DOMAIN(2, "tcp", "", 50), DOMAIN(1, "cxi", "", 900), "");
+        make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 50) DOMAIN(2, "tcp", "", 50),
+             DOMAIN(1, "cxi", "", 900), "");
         cr_assert(capo_fabric_job_warning(&f, &job, text, sizeof text), "a tenth");
-        cr_assert(strstr(text, "10 % of the network traffic went over tcp (n1),"), "of two the first: %s", text);
+        cr_assert(strstr(text, "10 % of the network traffic went over tcp (n1),"),
+                  "of two the first: %s", text);
 }
 
 Test(fabric_links, no_warning_without_reason)
@@ -102,7 +112,8 @@ Test(fabric_links, no_warning_without_reason)
         make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 99), DOMAIN(1, "cxi", "", 901), "");
         cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "less than a tenth");
         make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 0), "", "");
-        cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "nothing went over it");
+        cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text),
+                       "nothing went over it");
 }
 
 Test(fabric_links, what_was_received_counts_too)

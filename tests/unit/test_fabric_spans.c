@@ -70,8 +70,10 @@ Test(fabric_spans, by_the_host_where_no_gpu_was_timed)
 {
         put((struct capo_record){.t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_HOST});
         put((struct capo_record){.t_begin = 2000, .t_end = 2000, .clock = CAPO_CLOCK_HOST});
-        put((struct capo_record){
-                .t_begin = 3000, .t_end = 3001, .clock = CAPO_CLOCK_HOST, .call = CAPO_CALL_BROADCAST});
+        put((struct capo_record){.t_begin = 3000,
+                                 .t_end = 3001,
+                                 .clock = CAPO_CLOCK_HOST,
+                                 .call = CAPO_CALL_BROADCAST});
         read_log();
         cr_assert_not(f.gpu_timed);
         cr_assert_eq(spans.n, 2, "a call of no length is none");
@@ -79,19 +81,25 @@ Test(fabric_spans, by_the_host_where_no_gpu_was_timed)
         is(1, 3000, 3001, true);
         cr_assert(spans.all_measured);
         cr_assert_eq(f.n_shares, 2);
-        cr_assert(f.shares[0].call == CAPO_CALL_ALLREDUCE && f.shares[0].calls == 1 && f.shares[0].call_ns == 500);
+        cr_assert(f.shares[0].call == CAPO_CALL_ALLREDUCE && f.shares[0].calls == 1 &&
+                  f.shares[0].call_ns == 500);
         cr_assert(f.shares[spans.span[1].share].call == CAPO_CALL_BROADCAST);
 }
 
 Test(fabric_spans, by_the_gpu_where_it_was_timed)
 {
-        struct capo_log_cell cell = {
-                .bytes = 4096, .count = 3, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT};
+        struct capo_log_cell cell = {.bytes = 4096,
+                                     .count = 3,
+                                     .comm = 1,
+                                     .call = CAPO_CALL_ALLREDUCE,
+                                     .clock = CAPO_CLOCK_EVENT};
         struct gen_hist gpu = {0};
 
         gen_hist_add(&gpu, 700, 1);
-        put((struct capo_record){.t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_EVENT, .gpu_ns = 700});
-        put((struct capo_record){.t_begin = 3000, .t_end = 3100, .clock = CAPO_CLOCK_KERNEL, .gpu_ns = 20});
+        put((struct capo_record){
+                .t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_EVENT, .gpu_ns = 700});
+        put((struct capo_record){
+                .t_begin = 3000, .t_end = 3100, .clock = CAPO_CLOCK_KERNEL, .gpu_ns = 20});
         put((struct capo_record){.t_begin = 5000, .t_end = 5100, .clock = CAPO_CLOCK_HOST});
         gen_log_cell(&g, cell, NULL, &gpu);
         read_log();
@@ -100,17 +108,22 @@ Test(fabric_spans, by_the_gpu_where_it_was_timed)
         is(0, 1000, 1700, true);
         is(1, 3000, 3100, true); /* the call returned after the GPU was done */
         cr_assert_eq(spans.span[2].begin, T0 + 5000);
-        cr_assert_geq(spans.span[2].end, T0 + 5000 + 650, "as long as its like take: to a sixteenth");
+        cr_assert_geq(spans.span[2].end, T0 + 5000 + 650,
+                      "as long as its like take: to a sixteenth");
         cr_assert_leq(spans.span[2].end, T0 + 5000 + 750);
         cr_assert_not(spans.span[2].measured);
         cr_assert_not(spans.all_measured);
 }
 
-/* Between two whose place is known: it can have been there longer than its like were; one that was chosen stands for itself. */
+/* Between two whose place is known: it can have been there longer than its like were; one that was
+ * chosen stands for itself. */
 Test(fabric_spans, where_a_call_can_have_been)
 {
-        struct capo_log_cell cell = {
-                .bytes = 4096, .count = 9, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT};
+        struct capo_log_cell cell = {.bytes = 4096,
+                                     .count = 9,
+                                     .comm = 1,
+                                     .call = CAPO_CALL_ALLREDUCE,
+                                     .clock = CAPO_CLOCK_EVENT};
         struct gen_hist gpu = {0};
 
         gen_hist_add(&gpu, 700, 2);
@@ -122,8 +135,11 @@ Test(fabric_spans, where_a_call_can_have_been)
                                  .flags = CAPO_RECORD_CHOSEN});
         put((struct capo_record){.t_begin = 1100, .t_end = 1110, .clock = CAPO_CLOCK_HOST});
         put((struct capo_record){.t_begin = 1200, .t_end = 1210, .clock = CAPO_CLOCK_HOST});
-        put((struct capo_record){
-                .t_begin = 1300, .t_end = 1310, .clock = CAPO_CLOCK_EVENT, .gpu_ns = 900, .group = 1 + 30});
+        put((struct capo_record){.t_begin = 1300,
+                                 .t_end = 1310,
+                                 .clock = CAPO_CLOCK_EVENT,
+                                 .gpu_ns = 900,
+                                 .group = 1 + 30});
         gen_log_cell(&g, cell, NULL, &gpu);
         cell.id = 1;
         cell.flags = CAPO_RECORD_CHOSEN;
@@ -136,10 +152,12 @@ Test(fabric_spans, where_a_call_can_have_been)
         is(0, 1000, 1700, true);
         is(3, 4300, 5200, true);
         cr_expect_eq(spans.span[1].begin, T0 + 1700);
-        cr_expect(spans.span[0].stands < 0.25 && spans.span[3].stands == 1, "nine calls, of which two were drawn");
+        cr_expect(spans.span[0].stands < 0.25 && spans.span[3].stands == 1,
+                  "nine calls, of which two were drawn");
         cr_assert_eq(calls.maybe.n, 2);
         for (size_t i = 0; i < 2; i++)
-                cr_expect(calls.maybe.span[i].begin == T0 + 1700 && calls.maybe.span[i].end <= T0 + 4300 &&
+                cr_expect(calls.maybe.span[i].begin == T0 + 1700 &&
+                          calls.maybe.span[i].end <= T0 + 4300 &&
                           calls.maybe.span[i].end >= spans.span[1 + i].end);
 }
 
@@ -148,10 +166,15 @@ Test(fabric_spans, members_and_what_moves_nothing_have_none)
         put((struct capo_record){.t_begin = 1000, .t_end = 1500, .flags = CAPO_RECORD_MEMBER});
         put((struct capo_record){.t_begin = 1000, .t_end = 1500, .call = CAPO_CALL_COMMDESTROY});
         gen_log_frame(&g, CAPO_FRAME_WIDE,
-                      &(struct capo_record){
-                              .t_begin = 1000, .t_end = 9000, .call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP},
+                      &(struct capo_record){.t_begin = 1000,
+                                            .t_end = 9000,
+                                            .call = CAPO_CALL_GROUP,
+                                            .flags = CAPO_RECORD_GROUP},
                       sizeof(struct capo_record)); /* of births */
-        put((struct capo_record){.t_begin = 900, .t_end = 1600, .call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP});
+        put((struct capo_record){.t_begin = 900,
+                                 .t_end = 1600,
+                                 .call = CAPO_CALL_GROUP,
+                                 .flags = CAPO_RECORD_GROUP});
         read_log();
         cr_assert_eq(spans.n, 1);
         is(0, 900, 1600, true);
@@ -162,7 +185,8 @@ Test(fabric_spans, a_communicator_of_one_rank_moves_nothing)
 {
         gen_log_comm(&g, (struct capo_log_comm){.id = 2, .n_ranks = 1, .uid = 8}, "self");
         put((struct capo_record){.t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_HOST});
-        put((struct capo_record){.t_begin = 1400, .t_end = 2500, .clock = CAPO_CLOCK_HOST, .comm = 2});
+        put((struct capo_record){
+                .t_begin = 1400, .t_end = 2500, .clock = CAPO_CLOCK_HOST, .comm = 2});
         read_log();
         cr_assert_eq(spans.n, 1);
         is(0, 1000, 1500, true);
@@ -192,7 +216,8 @@ Test(fabric_spans, shares_are_found_again)
 
 enum { MANY = 2000, CALLS = 20000 };
 
-/* @n_kinds sizes, each as long on the GPU as it has bytes and never timed; the calls take turns. Return: ns of the processor. */
+/* @n_kinds sizes, each as long on the GPU as it has bytes and never timed; the calls take turns.
+ * Return: ns of the processor. */
 static uint64_t read_kinds(uint32_t n_kinds)
 {
         uint64_t began, ended;
@@ -236,7 +261,8 @@ static uint64_t read_kinds(uint32_t n_kinds)
         return ended - began;
 }
 
-/* A call costs the same however many kinds of them there are: 300 times as much where each was looked for among all. */
+/* A call costs the same however many kinds of them there are: 300 times as much where each was
+ * looked for among all. */
 Test(fabric_spans, many_kinds_cost_no_more)
 {
         uint64_t few = read_kinds(2), many;
@@ -246,5 +272,6 @@ Test(fabric_spans, many_kinds_cost_no_more)
         strcpy(path + strlen(path) - 6, "XXXXXX");
         start();
         many = read_kinds(MANY);
-        cr_expect_lt(many, 30 * few, "%llu ns, of two kinds %llu", (unsigned long long)many, (unsigned long long)few);
+        cr_expect_lt(many, 30 * few, "%llu ns, of two kinds %llu", (unsigned long long)many,
+                     (unsigned long long)few);
 }

@@ -37,35 +37,41 @@ static struct capo_fabric *parsed(void)
         return f;
 }
 
-static struct capo_fabric_domain domain = {.id = 2,
-                                           .fabric_id = 1,
-                                           .provider = "tcp;ofi_rxm",
-                                           .fabric = "net",
-                                           .name = "eth\t0",
-                                           .device = "e",
-                                           .nic = "0000:10:1b.0",
-                                           .numa = 0,
-                                           .speed_bps = 100000000000,
-                                           .sample = 64,
-                                           .lost_samples = 3,
-                                           .folded = 7,
-                                           .mr_count = 2,
-                                           .mr_bytes = 8192,
-                                           .mr_failed = 1,
-                                           .tx = {.count = 3, .sum_ns = 30000, .max_ns = 12000},
-                                           .n = {.eagain = 4,
-                                                 .received = 5,
-                                                 .received_bytes = 0,
-                                                 .error = {{21, 2, "Bad\nthing"}, {268, 1, "Overrun"}},
-                                                 .errors_other = 9}};
+static struct capo_fabric_domain domain = {
+        .id = 2,
+        .fabric_id = 1,
+        .provider = "tcp;ofi_rxm",
+        .fabric = "net",
+        .name = "eth\t0",
+        .device = "e",
+        .nic = "0000:10:1b.0",
+        .numa = 0,
+        .speed_bps = 100000000000,
+        .sample = 64,
+        .lost_samples = 3,
+        .folded = 7,
+        .mr_count = 2,
+        .mr_bytes = 8192,
+        .mr_failed = 1,
+        .tx = {.count = 3, .sum_ns = 30000, .max_ns = 12000},
+        .n = {.eagain = 4,
+              .received = 5,
+              .received_bytes = 0,
+              .error = {{21, 2, "Bad\nthing"}, {268, 1, "Overrun"}},
+              .errors_other = 9}};
 
 Test(fabric_text, the_bytes_of_a_snapshot)
 {
         struct capo_fabric_machine machine = {.infiniband = "mlx5_0,mlx5_1", .net = "lo"};
         struct capo_fabric_root root = {.id = 1, .provider = "tcp", .api = 1 << 16 | 9};
-        struct capo_fabric_object ep = {
-                .id = 3, .domain = 2, .closed = true, .type = "rdm", .tx_cq = 4, .contexts_repeat = "txrx"};
-        struct capo_fabric_object cntr = {.id = 5, .n.reads = 1, .waits = 2, .value = 18446744073709551615u};
+        struct capo_fabric_object ep = {.id = 3,
+                                        .domain = 2,
+                                        .closed = true,
+                                        .type = "rdm",
+                                        .tx_cq = 4,
+                                        .contexts_repeat = "txrx"};
+        struct capo_fabric_object cntr = {
+                .id = 5, .n.reads = 1, .waits = 2, .value = 18446744073709551615u};
         struct capo_fabric_window window = {.begin_ns = 10, .end_ns = 20};
         struct capo_fabric_looked looked = {.taken = 2, .slit_ns = 50000};
         struct capo_fabric_looks looks = {.every_ns = 2500000, .begin_ns = 7000};
@@ -91,21 +97,22 @@ Test(fabric_text, the_bytes_of_a_snapshot)
         capo_fabric_end_line(&t);
         capo_fabric_put(&t, CAPO_FABRIC_INSIDE, &inside);
         finish();
-        cr_assert_str_eq(said,
-                         "snapshot\t12\n"
-                         "machine\tinfiniband=mlx5_0,mlx5_1\tnet=lo\n"
-                         "cntr\tid=5\tdomain=0\treads=1\twaits=2\tvalue=18446744073709551615\n"
-                         "ep\tid=3\tdomain=2\tclosed=1\ttype=rdm\ttx_cq=4\tcontexts_repeat=txrx\ttsend=3,129;0:1,7:2\n"
-                         "domain\tid=2\tdomain=0\tfabric=1\tprovider=tcp;ofi_rxm\tfabric_name=net\tname=eth 0\tdevice=e"
-                         "\tnic=0000:10:1b.0\tspeed=100000000000\tnuma=0\tmr=2,8192\tmr_failed=1\tsample=64"
-                         "\ttx_ns=3,30000,12000;148:2,463:1\tlost_samples=3\tfolded=7\teagain=4\treceived=5,0"
-                         "\terror=21,2,Bad thing\terror=268,1,Overrun\terrors_other=9\n"
-                         "fabric\tid=1\tdomain=0\tprovider=tcp\tapi=1.9\n"
-                         "window\tbegin=10\tend=20\tops=0\ttx=0\trx=0\n"
-                         "looked\ttaken=2\tlate=0\tslit=50000\n"
-                         "looks\tevery=2500000\tbegin=7000\tseen=0i2203W\n"
-                         "inside\tcomm=99\tcall=255\tops=1\tbytes=0\n"
-                         "complete\t12\n");
+        cr_assert_str_eq(
+                said,
+                "snapshot\t12\n"
+                "machine\tinfiniband=mlx5_0,mlx5_1\tnet=lo\n"
+                "cntr\tid=5\tdomain=0\treads=1\twaits=2\tvalue=18446744073709551615\n"
+                "ep\tid=3\tdomain=2\tclosed=1\ttype=rdm\ttx_cq=4\tcontexts_repeat=txrx\ttsend=3,129;0:1,7:2\n"
+                "domain\tid=2\tdomain=0\tfabric=1\tprovider=tcp;ofi_rxm\tfabric_name=net\tname=eth 0\tdevice=e"
+                "\tnic=0000:10:1b.0\tspeed=100000000000\tnuma=0\tmr=2,8192\tmr_failed=1\tsample=64"
+                "\ttx_ns=3,30000,12000;148:2,463:1\tlost_samples=3\tfolded=7\teagain=4\treceived=5,0"
+                "\terror=21,2,Bad thing\terror=268,1,Overrun\terrors_other=9\n"
+                "fabric\tid=1\tdomain=0\tprovider=tcp\tapi=1.9\n"
+                "window\tbegin=10\tend=20\tops=0\ttx=0\trx=0\n"
+                "looked\ttaken=2\tlate=0\tslit=50000\n"
+                "looks\tevery=2500000\tbegin=7000\tseen=0i2203W\n"
+                "inside\tcomm=99\tcall=255\tops=1\tbytes=0\n"
+                "complete\t12\n");
         cr_assert_eq(pieces, 1);
         {
                 _cleanup_(capo_fabric_freep) struct capo_fabric *f = parsed();
@@ -114,32 +121,44 @@ Test(fabric_text, the_bytes_of_a_snapshot)
 
                 cr_assert_str_eq(f->machine.infiniband, "mlx5_0,mlx5_1");
                 cr_assert_str_eq(f->machine.net, "lo");
-                cr_assert(f->n_fabrics == 1 && f->fabrics[0].api == root.api && f->fabrics[0].id == 1);
+                cr_assert(f->n_fabrics == 1 && f->fabrics[0].api == root.api &&
+                          f->fabrics[0].id == 1);
                 cr_assert_str_eq(f->fabrics[0].provider, "tcp");
-                cr_assert(f->n_domains == 1 && d->id == 2 && d->fabric_id == 1 && d->numa == 0 && d->sample == 64);
-                cr_assert(d->lost_samples == 3 && d->folded == 7 && d->mr_count == 2 && d->mr_bytes == 8192);
+                cr_assert(f->n_domains == 1 && d->id == 2 && d->fabric_id == 1 && d->numa == 0 &&
+                          d->sample == 64);
+                cr_assert(d->lost_samples == 3 && d->folded == 7 && d->mr_count == 2 &&
+                          d->mr_bytes == 8192);
                 cr_assert(d->mr_failed == 1 && d->speed_bps == 100000000000 && !d->closed);
                 cr_assert_str_eq(d->name, "eth 0");
                 cr_assert_str_eq(d->fabric, "net");
                 cr_assert_str_eq(d->device, "e");
                 cr_assert_str_eq(d->nic, "0000:10:1b.0");
                 cr_assert_arr_eq(d->tx.bucket, domain.tx.bucket, sizeof d->tx.bucket);
-                cr_assert(d->tx.count == 3 && d->tx.sum_ns == 30000 && d->tx.max_ns == 12000 && d->rx.count == 0);
-                cr_assert(d->n.eagain == 4 && d->n.received == 5 && d->n.errors == 12 && d->n.overruns == 1);
-                cr_assert(d->n.n_errors == 2 && d->n.error[0].code == 21 && d->n.error[0].count == 2);
-                cr_assert(d->endpoints == 7 + 1 && d->queues == 0, "folded ones count as endpoints");
-                cr_assert(f->n_objects == 2 && o[0].waits == 2 && o[0].value == UINT64_MAX && o[0].n.reads == 1);
+                cr_assert(d->tx.count == 3 && d->tx.sum_ns == 30000 && d->tx.max_ns == 12000 &&
+                          d->rx.count == 0);
+                cr_assert(d->n.eagain == 4 && d->n.received == 5 && d->n.errors == 12 &&
+                          d->n.overruns == 1);
+                cr_assert(d->n.n_errors == 2 && d->n.error[0].code == 21 &&
+                          d->n.error[0].count == 2);
+                cr_assert(d->endpoints == 7 + 1 && d->queues == 0,
+                          "folded ones count as endpoints");
+                cr_assert(f->n_objects == 2 && o[0].waits == 2 && o[0].value == UINT64_MAX &&
+                          o[0].n.reads == 1);
                 cr_assert_str_eq(o[0].kind, "cntr");
                 cr_assert(o[1].closed && o[1].tx_cq == 4 && o[1].rx_cq == 0 && o[1].domain == 2);
                 cr_assert_str_eq(o[1].type, "rdm");
                 cr_assert_str_eq(o[1].contexts_repeat, "txrx");
-                cr_assert(o[1].n.kind[CAPO_FI_TSEND].bytes == 129 && o[1].n.kind[CAPO_FI_TSEND].sizes[7] == 2);
-                cr_assert_eq(d->n.kind[CAPO_FI_TSEND].count, 3, "an endpoint's counts are its domain's");
+                cr_assert(o[1].n.kind[CAPO_FI_TSEND].bytes == 129 &&
+                          o[1].n.kind[CAPO_FI_TSEND].sizes[7] == 2);
+                cr_assert_eq(d->n.kind[CAPO_FI_TSEND].count, 3,
+                             "an endpoint's counts are its domain's");
                 cr_assert(f->n_windows == 1 && f->windows[0].end_ns == 20);
                 cr_assert(f->looked.taken == 2 && f->looked.slit_ns == 50000);
-                cr_assert(f->n_looks == 2 && f->looks[1].t_ns == 7000 + 2203000 && f->looks[1].waiting);
+                cr_assert(f->n_looks == 2 && f->looks[1].t_ns == 7000 + 2203000 &&
+                          f->looks[1].waiting);
                 cr_assert(f->looks[1].unsure && !f->looks[1].moving && !f->looks[0].waiting);
-                cr_assert(f->n_inside == 1 && f->inside[0].call == 255 && f->inside[0].comm_uid == 99);
+                cr_assert(f->n_inside == 1 && f->inside[0].call == 255 &&
+                          f->inside[0].comm_uid == 99);
         }
 }
 
@@ -185,10 +204,12 @@ Test(fabric_text, pieces_begin_with_the_number_and_lines_stay_whole)
 
                 cr_assert_eq(f->n_objects, 3000);
                 for (uint32_t i = 0; i < 3000; i++)
-                        cr_assert(f->objects[i].id == i + 1 && f->objects[i].n.kind[CAPO_FI_SEND].sizes[3] == i + 1);
+                        cr_assert(f->objects[i].id == i + 1 &&
+                                  f->objects[i].n.kind[CAPO_FI_SEND].sizes[3] == i + 1);
                 cr_assert_eq(f->n_looks, 1000);
                 for (unsigned i = 0; i < 1000; i++)
-                        cr_assert(f->looks[i].waiting == (i >> 1 & 1) && f->looks[i].unsure == (i >> 2 & 1));
+                        cr_assert(f->looks[i].waiting == (i >> 1 & 1) &&
+                                  f->looks[i].unsure == (i >> 2 & 1));
         }
 }
 
@@ -207,10 +228,12 @@ Test(fabric_text, a_line_without_end_is_cut)
         cr_assert_eq(pieces, 2);
 }
 
-/* Fields that are full: a name without a zero, all rows of errors, the last bucket before another histogram. */
+/* Fields that are full: a name without a zero, all rows of errors, the last bucket before another
+ * histogram. */
 Test(fabric_text, full_fields)
 {
-        struct capo_fabric_domain full = {.id = 1, .numa = -1, .mr = {.count = 2}, .tx = {.count = 5}};
+        struct capo_fabric_domain full = {
+                .id = 1, .numa = -1, .mr = {.count = 2}, .tx = {.count = 5}};
         struct capo_fabric_object ep = {.id = 2};
 
         memcpy(full.nic, "0123456789abcdefghij", sizeof full.nic);
@@ -225,11 +248,13 @@ Test(fabric_text, full_fields)
         capo_fabric_put(&t, CAPO_FABRIC_DOMAIN, &full);
         capo_fabric_put(&t, CAPO_FABRIC_EP, &ep);
         finish();
-        cr_assert_str_eq(said, "snapshot\t1\n"
-                               "domain\tid=1\tdomain=0\tfabric=0\tnic=0123456789abcde\tmr_ns=2,0,0;463:2\tsample=0"
-                               "\ttx_ns=5,0,0;\terror=1,1,\terror=2,1,\terror=3,1,\terror=4,1,\terror=5,1,\terror=6,1,"
-                               "\terror=7,1,\terror=8,1,\terrors_other=77\n"
-                               "ep\tid=2\tdomain=0\ttype=ttttttt\tcontexts_repeat=ccccccc\ncomplete\t1\n");
+        cr_assert_str_eq(
+                said,
+                "snapshot\t1\n"
+                "domain\tid=1\tdomain=0\tfabric=0\tnic=0123456789abcde\tmr_ns=2,0,0;463:2\tsample=0"
+                "\ttx_ns=5,0,0;\terror=1,1,\terror=2,1,\terror=3,1,\terror=4,1,\terror=5,1,\terror=6,1,"
+                "\terror=7,1,\terror=8,1,\terrors_other=77\n"
+                "ep\tid=2\tdomain=0\ttype=ttttttt\tcontexts_repeat=ccccccc\ncomplete\t1\n");
         {
                 _cleanup_(capo_fabric_freep) struct capo_fabric *f = parsed();
 

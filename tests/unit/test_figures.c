@@ -74,7 +74,8 @@ Test(figures, time_in_the_unit_that_suits)
         };
 
         for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
-                cr_assert_str_eq(capo_text_time(table[i].ns, text), table[i].text, "%g: %s", table[i].ns, text);
+                cr_assert_str_eq(capo_text_time(table[i].ns, text), table[i].text, "%g: %s",
+                                 table[i].ns, text);
 }
 
 Test(figures, percent)

@@ -120,14 +120,17 @@ Test(file, on_a_search_path)
         cr_expect(capo_file_find(dirs, "x", X_OK, path, sizeof path));
         cr_expect_str_eq(path, name, "the first that has it");
         cr_expect(capo_file_find(dirs, "x", R_OK, path, strlen(name) + 1));
-        cr_expect_not(capo_file_find(dirs, "x", R_OK, path, strlen(name)), "cut it would be another");
+        cr_expect_not(capo_file_find(dirs, "x", R_OK, path, strlen(name)),
+                      "cut it would be another");
         cr_expect_not(capo_file_find(dirs, "y", R_OK, path, sizeof path));
         cr_expect_not(capo_file_find("", "x", R_OK, path, sizeof path));
         cr_expect_not(capo_file_find(NULL, "x", R_OK, path, sizeof path));
-        cr_expect(capo_file_find(NULL, name, R_OK, path, sizeof path), "with a slash it is the file");
+        cr_expect(capo_file_find(NULL, name, R_OK, path, sizeof path),
+                  "with a slash it is the file");
         cr_expect_str_eq(path, name);
         cr_expect_not(capo_file_find(dir, "1/y", R_OK, path, sizeof path));
-        cr_expect_not(capo_file_find(dir, "1/x", R_OK, path, sizeof path), "below none of the folders");
+        cr_expect_not(capo_file_find(dir, "1/x", R_OK, path, sizeof path),
+                      "below none of the folders");
         cr_expect_str_empty(path);
         unlink(name);
         snprintf(name, sizeof name, "%s/x", second);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a fit writes and what it does not: measurements of a few runs, made up so that the answer is known. */
+/* What a fit writes and what it does not: measurements of a few runs, made up so that the answer is
+ * known. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static double base_us(int i)
 static void run(uint8_t want, int from, int to, double (*factor)(int i), double slow)
 {
         static char name[] = "made";
-        struct capo_trial t = {.source = name, .layout = "8", .n_ranks = 8, .n_nodes = 1, .iterations = 20};
+        struct capo_trial t = {
+                .source = name, .layout = "8", .n_ranks = 8, .n_nodes = 1, .iterations = 20};
         uint32_t r;
 
         t.line = (unsigned)set.n_runs + 1;
@@ -71,7 +73,8 @@ static double stalls(int i)
         return i >= 5 && i <= 9 ? 3 : 1;
 }
 
-static double second(int i) /* under a stalled own choice the one gains 40 to 60 %, and is slower in truth */
+static double second(
+        int i) /* under a stalled own choice the one gains 40 to 60 %, and is slower in truth */
 {
         return i == 8 ? 1.8 : 1.3;
 }
@@ -150,7 +153,8 @@ Test(fit, what_was_measured_is_not_displaced_by_what_was_not)
         const struct capo_fit_series *s;
         int c;
 
-        for (int r = 0; r < 3; r++) { /* Ring gains 20 % everywhere from 4 to 10, Tree 25 % but not measured at 7 */
+        for (int r = 0; r < 3;
+             r++) { /* Ring gains 20 % everywhere from 4 to 10, Tree 25 % but not measured at 7 */
                 run(0, 0, 15, own, 1);
                 run(ring, 0, 15, gains_middle, 1);
                 run(tree, 5, 6, gains_middle, 0.94);
@@ -220,11 +224,13 @@ Test(fit, one_stalled_run_of_nccls_own_choice_makes_no_rule)
         run(0, 0, 15, stalls, 1);
         for (int r = 0; r < 3; r++) {
                 run(ring, 0, 15, second, 1 + 0.002 * r);
-                run(tree, 0, 15, second, 1.35 + 0.002 * r); /* 42 % where Ring's are too many, and 19 % beside */
+                run(tree, 0, 15, second,
+                    1.35 + 0.002 * r); /* 42 % where Ring's are too many, and 19 % beside */
         }
         s = make();
         cr_expect_eq(s->n_rows, 1);
-        cr_expect_eq(s->points[7].verdict, CAPO_FIT_TOO_GOOD_ONCE, "%s", capo_fit_verdict_text(s->points[7].verdict));
+        cr_expect_eq(s->points[7].verdict, CAPO_FIT_TOO_GOOD_ONCE, "%s",
+                     capo_fit_verdict_text(s->points[7].verdict));
         cr_expect_eq(s->points[8].verdict, CAPO_FIT_TOO_GOOD_ONCE, "beside: %s",
                      capo_fit_verdict_text(s->points[8].verdict));
         cr_expect_eq(s->points[3].verdict, CAPO_FIT_LEFT);
@@ -249,7 +255,8 @@ Test(fit, a_row_ends_where_its_candidate_is_no_longer_sure_to_gain)
                 cr_expect(ends[noisy] >= (uint64_t)size(10) && ends[noisy] < (uint64_t)size(11));
                 finish();
         }
-        cr_expect_gt(ends[0], ends[1], "%llu %llu", (unsigned long long)ends[0], (unsigned long long)ends[1]);
+        cr_expect_gt(ends[0], ends[1], "%llu %llu", (unsigned long long)ends[0],
+                     (unsigned long long)ends[1]);
 }
 
 Test(fit, what_the_links_cannot_carry_is_refused)
@@ -261,10 +268,13 @@ Test(fit, what_the_links_cannot_carry_is_refused)
         } cases[] = {{"V100-SXM2-16GB", {0}, true},
                      {"H100 80GB HBM3", {0}, false},
                      {"RTX 9999", {0}, false},
-                     {"RTX 9999", {.gpu_gbs = 166}, true}, /* what was said of the machine goes before the name */
+                     {"RTX 9999",
+                      {.gpu_gbs = 166},
+                      true}, /* what was said of the machine goes before the name */
                      {"V100-SXM2-16GB", {.gpu_gbs = 514}, false}};
 
-        for (size_t g = 0; g < sizeof cases / sizeof *cases; g++) { /* the large sizes at 400 GB/s and more */
+        for (size_t g = 0; g < sizeof cases / sizeof *cases;
+             g++) { /* the large sizes at 400 GB/s and more */
                 const struct capo_fit_series *s;
 
                 for (int r = 0; r < 3; r++) {
@@ -275,7 +285,8 @@ Test(fit, what_the_links_cannot_carry_is_refused)
                         strcpy(set.runs[i].gpu, cases[g].gpu);
                 machine = cases[g].machine;
                 s = make();
-                cr_expect_eq(s->points[11].verdict, cases[g].refused ? CAPO_FIT_BEYOND_LINKS : CAPO_FIT_WRITTEN,
+                cr_expect_eq(s->points[11].verdict,
+                             cases[g].refused ? CAPO_FIT_BEYOND_LINKS : CAPO_FIT_WRITTEN,
                              "case %zu: %s", g, capo_fit_verdict_text(s->points[11].verdict));
                 finish();
         }
@@ -345,11 +356,12 @@ Test(fit, runs_of_other_settings_or_hosts_are_not_compared)
         }
         cr_assert_eq(capo_fit_guard(&set, true), 0);
         for (size_t i = 0; i < 4; i++)
-                cr_expect_eq(set.runs[i + 1].left_out, cases[i].forced_out, "forced, case %zu: %s", i,
-                             set.runs[i + 1].why);
+                cr_expect_eq(set.runs[i + 1].left_out, cases[i].forced_out, "forced, case %zu: %s",
+                             i, set.runs[i + 1].why);
         cr_assert_eq(capo_fit_guard(&set, false), 0);
         for (size_t i = 0; i < 4; i++)
-                cr_expect_eq(set.runs[i + 1].left_out, cases[i].out, "case %zu: %s", i, set.runs[i + 1].why);
+                cr_expect_eq(set.runs[i + 1].left_out, cases[i].out, "case %zu: %s", i,
+                             set.runs[i + 1].why);
 }
 
 Test(fit, nccls_own_choice_where_no_candidate_is_makes_no_noise)
@@ -377,8 +389,9 @@ Test(fit, a_run_in_other_units_is_named_and_the_rest_is_used)
         cr_assert_eq(capo_fit_guard(&set, true), 0);
         for (size_t i = 0; i < 6; i++)
                 cr_expect_eq(set.runs[i].left_out, i == 1, "run %zu: %s", i, set.runs[i].why);
-        cr_expect_str_eq(set.runs[1].why,
-                         "mixed units? most of its times are more than ten times those of the other runs");
+        cr_expect_str_eq(
+                set.runs[1].why,
+                "mixed units? most of its times are more than ten times those of the other runs");
         cr_expect_eq(make()->points[0].default_runs, 2);
 }
 
@@ -396,7 +409,9 @@ Test(fit, a_default_that_chose_otherwise_than_most_was_forced)
                 run(0, 0, 15, own, 1 + 0.001 * r);
         run(tree, 0, 15, gains_large, 1);
         for (size_t i = 0; i < set.n; i++)
-                set.v[i].ran = set.v[i].want ? tree : set.v[i].run == 1 && set.v[i].order > 8 ? tree : ring;
+                set.v[i].ran = set.v[i].want                             ? tree
+                               : set.v[i].run == 1 && set.v[i].order > 8 ? tree
+                                                                         : ring;
         cr_assert_eq(capo_fit_guard(&set, false), 0);
         for (size_t i = 0; i < 4; i++)
                 cr_expect_eq(set.runs[i].left_out, i == 1, "run %zu: %s", i, set.runs[i].why);
@@ -415,8 +430,8 @@ Test(fit, symmetric_kernels_are_beside_the_table)
                         run(0, 0, 15, own, 1);
                         run(tree, 0, 15, gains_large, 1);
                 }
-                for (int r = 0; r < 3 && pass;
-                     r++) { /* in the same runs, a tenth of the time; the largest size in odd numbers */
+                for (int r = 0; r < 3 && pass; r++) { /* in the same runs, a tenth of the time; the
+                                                         largest size in odd numbers */
                         for (size_t i = 0; i < set.n_runs; i++) {
                                 struct capo_sample x = {.bytes = 1024u << 3 * r,
                                                         .us = 1 + (double)i,
@@ -445,13 +460,16 @@ Test(fit, symmetric_kernels_are_beside_the_table)
                 memset(&set, 0, sizeof set);
         }
         cr_assert_eq(fit->n_beside, 2);
-        cr_expect(fit->beside[0].ran == ran[1] && fit->beside[0].n_samples == 3 && fit->beside[0].us == 1);
-        cr_expect(fit->beside[1].ran == ran[0] && fit->beside[1].from == 1024 && fit->beside[1].upto == 65536 &&
-                  fit->beside[1].n_samples == 15 && fit->beside[1].us == 4 && fit->beside[1].like.n_ranks == 8 &&
+        cr_expect(fit->beside[0].ran == ran[1] && fit->beside[0].n_samples == 3 &&
+                  fit->beside[0].us == 1);
+        cr_expect(fit->beside[1].ran == ran[0] && fit->beside[1].from == 1024 &&
+                  fit->beside[1].upto == 65536 && fit->beside[1].n_samples == 15 &&
+                  fit->beside[1].us == 4 && fit->beside[1].like.n_ranks == 8 &&
                   fit->beside[1].call == CAPO_CALL_ALLREDUCE);
 }
 
-/* Processor time, with wide margins: three times the runs in three sets of settings were 27 times the time. */
+/* Processor time, with wide margins: three times the runs in three sets of settings were 27 times
+ * the time. */
 Test(fit, many_runs_of_several_settings_take_time_in_proportion)
 {
         static const char *const settings[] = {"NCCL_BUFFSIZE=1", "", "NCCL_BUFFSIZE=2"};
@@ -472,19 +490,21 @@ Test(fit, many_runs_of_several_settings_take_time_in_proportion)
 static double of_sizes(uint64_t n)
 {
         static char name[] = "made";
-        struct capo_trial t = {.source = name, .layout = "8", .n_ranks = 8, .n_nodes = 1, .iterations = 20};
+        struct capo_trial t = {
+                .source = name, .layout = "8", .n_ranks = 8, .n_nodes = 1, .iterations = 20};
         clock_t begin;
 
         finish();
         for (uint32_t r = 0; r < 2; r++) {
                 capo_samples_run(&set, &t);
                 for (uint64_t i = 0; i < n; i++)
-                        capo_samples_add(&set, &(struct capo_sample){.bytes = 1024 + 64 * i,
-                                                                     .us = 20 + (double)(i * (r + 1)) / 400,
-                                                                     .run = r,
-                                                                     .call = CAPO_CALL_ALLREDUCE,
-                                                                     .make = CAPO_MAKE_LOOP,
-                                                                     .want = r ? tree : 0});
+                        capo_samples_add(
+                                &set, &(struct capo_sample){.bytes = 1024 + 64 * i,
+                                                            .us = 20 + (double)(i * (r + 1)) / 400,
+                                                            .run = r,
+                                                            .call = CAPO_CALL_ALLREDUCE,
+                                                            .make = CAPO_MAKE_LOOP,
+                                                            .want = r ? tree : 0});
         }
         begin = clock();
         make();

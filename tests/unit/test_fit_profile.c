@@ -23,7 +23,8 @@ static struct capo_fit_row rows[] = {{.upto = 1023, .chosen = 0, .first = 0, .la
                                      {.upto = 2048, .chosen = 1, .first = 0, .last = 1},
                                      {.upto = UINT64_MAX, .chosen = 0, .first = 0, .last = -1}};
 
-static struct capo_fit_series series(uint32_t nccl, int ranks, int nodes, const char *layout, unsigned call, int n_rows)
+static struct capo_fit_series series(uint32_t nccl, int ranks, int nodes, const char *layout,
+                                     unsigned call, int n_rows)
 {
         struct capo_fit_series s = {.like = {.n_ranks = ranks, .n_nodes = nodes, .nccl = nccl},
                                     .call = (uint8_t)call,
@@ -55,18 +56,21 @@ static struct capo_profile *write(struct capo_fit_series *s, int n, int n_rules,
 
 Test(fit_profile, a_rule_names_where_it_was_measured)
 {
-        struct capo_fit_series s[] = {
-                series(22902, 8, 2, "3+5", CAPO_CALL_ALLREDUCE, 3), series(22902, 8, 2, "3+5", CAPO_CALL_ALLGATHER, 3),
-                series(0, 4, 1, "4", CAPO_CALL_ALLREDUCE, 3), series(0, 2, 0, "", CAPO_CALL_ALLREDUCE, 3)};
+        struct capo_fit_series s[] = {series(22902, 8, 2, "3+5", CAPO_CALL_ALLREDUCE, 3),
+                                      series(22902, 8, 2, "3+5", CAPO_CALL_ALLGATHER, 3),
+                                      series(0, 4, 1, "4", CAPO_CALL_ALLREDUCE, 3),
+                                      series(0, 2, 0, "", CAPO_CALL_ALLREDUCE, 3)};
         struct capo_profile *p = write(s, 4, 3, 4);
         const struct capo_rule *r = p->rules;
 
         cr_expect(r[0].when.ranks.min == 8 && r[0].when.ranks.max == 8 && r[0].when.nodes.min == 2);
         cr_expect_str_eq(r[0].when.layout, "3+5");
-        cr_expect(r[0].when.nccl.min == 22900 && r[0].when.nccl.max == 22999, "to the minor release");
+        cr_expect(r[0].when.nccl.min == 22900 && r[0].when.nccl.max == 22999,
+                  "to the minor release");
         cr_expect(r[0].count[CAPO_COLL_ALLREDUCE] == 3 && r[0].count[CAPO_COLL_ALLGATHER] == 3);
         cr_expect(r[1].when.nodes.max == 1 && !r[1].when.layout, "one node has one layout");
-        cr_expect(r[2].when.ranks.max == 2 && r[2].when.nodes.max != 2, "nodes that nobody said are not named");
+        cr_expect(r[2].when.ranks.max == 2 && r[2].when.nodes.max != 2,
+                  "nodes that nobody said are not named");
         capo_profile_free(p);
 }
 
@@ -97,7 +101,8 @@ Test(fit_profile, a_row_has_its_choice_and_its_evidence)
         const struct capo_row *row = &p->rows[p->rules[0].first[CAPO_COLL_ALLREDUCE]];
 
         cr_assert_eq(p->rules[0].count[CAPO_COLL_ALLREDUCE], 3);
-        cr_expect(row[0].upto == 1023 && !row[0].algo && !row[0].proto && isnan(row[0].us), "left to NCCL");
+        cr_expect(row[0].upto == 1023 && !row[0].algo && !row[0].proto && isnan(row[0].us),
+                  "left to NCCL");
         cr_expect(row[1].upto == 2048 && row[1].coll == CAPO_COLL_ALLREDUCE);
         cr_expect_eq(CAPO_ALGO_PROTO(row[1].algo, row[1].proto), RING_LL);
         cr_expect_eq(row[1].channels, 4);
@@ -113,22 +118,28 @@ Test(fit_profile, texts)
 {
         char text[200];
 
-        cr_expect_str_eq(capo_fit_candidate_text(&candidates[0], text, sizeof text), "NCCL's choice");
-        cr_expect_str_eq(capo_fit_candidate_text(&candidates[1], text, sizeof text), "Ring LL ch 4");
+        cr_expect_str_eq(capo_fit_candidate_text(&candidates[0], text, sizeof text),
+                         "NCCL's choice");
+        cr_expect_str_eq(capo_fit_candidate_text(&candidates[1], text, sizeof text),
+                         "Ring LL ch 4");
         cr_expect_str_eq(
-                capo_fit_candidate_text(&(struct capo_fit_candidate){CAPO_ALGO_TREE, 0, 0, 0}, text, sizeof text),
+                capo_fit_candidate_text(&(struct capo_fit_candidate){CAPO_ALGO_TREE, 0, 0, 0}, text,
+                                        sizeof text),
                 "Tree any");
-        cr_expect_str_eq(capo_fit_candidate_text(&(struct capo_fit_candidate){.algo = CAPO_ALGO_RING,
-                                                                              .proto = CAPO_PROTO_SIMPLE,
-                                                                              .channels = 8,
-                                                                              .chunk = 65536},
-                                                 text, sizeof text),
-                         "Ring Simple ch 8 chunk 64 KiB");
         cr_expect_str_eq(
-                capo_fit_class_text(
-                        &(struct capo_trial){.n_ranks = 8, .n_nodes = 2, .layout = "3+5", .gpu = "H100", .nccl = 22902},
-                        text, sizeof text),
-                "8 x H100, 2 nodes: 3+5, NCCL 2.29.2");
+                capo_fit_candidate_text(&(struct capo_fit_candidate){.algo = CAPO_ALGO_RING,
+                                                                     .proto = CAPO_PROTO_SIMPLE,
+                                                                     .channels = 8,
+                                                                     .chunk = 65536},
+                                        text, sizeof text),
+                "Ring Simple ch 8 chunk 64 KiB");
+        cr_expect_str_eq(capo_fit_class_text(&(struct capo_trial){.n_ranks = 8,
+                                                                  .n_nodes = 2,
+                                                                  .layout = "3+5",
+                                                                  .gpu = "H100",
+                                                                  .nccl = 22902},
+                                             text, sizeof text),
+                         "8 x H100, 2 nodes: 3+5, NCCL 2.29.2");
         cr_expect_str_eq(capo_fit_class_text(&(struct capo_trial){.n_ranks = 8}, text, sizeof text),
                          "8 ranks, nodes not recorded, NCCL not recorded");
 }

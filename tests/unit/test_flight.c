@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last calls, or all of them: which are kept, and that each comes back whole from the blocks they are written in. */
+/* The last calls, or all of them: which are kept, and that each comes back whole from the blocks
+ * they are written in. */
 #include "core/log/flight.h"
 #include "tests/unit/drained.h"
 
@@ -56,7 +57,8 @@ Test(flight, all)
         expect_last(40000, 40000);
 }
 
-/* Calls of several threads in one stretch: a block is of one thread, and none is lost or said twice. */
+/* Calls of several threads in one stretch: a block is of one thread, and none is lost or said
+ * twice. */
 Test(flight, threads_have_blocks_of_their_own)
 {
         static uint8_t seen[2000];
@@ -80,11 +82,13 @@ Test(flight, threads_have_blocks_of_their_own)
         }
 }
 
-/* A block has 32 bits for times: calls further apart begin another, whichever way their times go. */
+/* A block has 32 bits for times: calls further apart begin another, whichever way their times go.
+ */
 Test(flight, far_apart_and_out_of_order)
 {
-        static const uint64_t at[] = {10000000000, 10000000100, 9999999000, 14294967294, 14294966295, 14294966296,
-                                      5000000000,  20000000000, 5000000001, 9294967296,  9294967297,  0};
+        static const uint64_t at[] = {10000000000, 10000000100, 9999999000, 14294967294,
+                                      14294966295, 14294966296, 5000000000, 20000000000,
+                                      5000000001,  9294967296,  9294967297, 0};
         enum { N = sizeof at / sizeof *at };
 
         drained_start(64, true);
@@ -103,8 +107,13 @@ Test(flight, far_apart_and_out_of_order)
 
                 cr_assert_lt(k, N);
                 cr_expect_eq(out[i].t_begin, at[k], "%u", k);
-                cr_expect_eq(out[i].t_end - out[i].t_begin, k % 3 ? 4294967295 : 4294967296, "%u", k);
-                cr_expect_eq(out[i].gpu_ns, k % 4 == 1 ? 4294967295 : k % 4 == 3 ? 4294967296 : 0, "%u", k);
+                cr_expect_eq(out[i].t_end - out[i].t_begin, k % 3 ? 4294967295 : 4294967296, "%u",
+                             k);
+                cr_expect_eq(out[i].gpu_ns,
+                             k % 4 == 1   ? 4294967295
+                             : k % 4 == 3 ? 4294967296
+                                          : 0,
+                             "%u", k);
         }
 }
 
@@ -143,7 +152,8 @@ static void exact(const struct capo_log_frame *f)
         halves = (2 * c.n + 7) / 8 * 8;
         with_gpu += c.gpu_ns != NULL;
         with_aux += c.aux != NULL;
-        cr_expect_eq(f->size, sizeof(struct capo_log_block) + (3 + !!c.gpu_ns + !!c.aux) * words + halves);
+        cr_expect_eq(f->size,
+                     sizeof(struct capo_log_block) + (3 + !!c.gpu_ns + !!c.aux) * words + halves);
 }
 
 Test(flight, a_block_has_no_more_than_it_says)
@@ -191,7 +201,8 @@ Test(flight, calls_alike_have_one_shape)
                 cr_assert_eq(out[i].bytes, 64u << i % 3);
 }
 
-/* What a member of a group points to is kept, and how long a kernel waited; what other calls have in its place is not. */
+/* What a member of a group points to is kept, and how long a kernel waited; what other calls have
+ * in its place is not. */
 Test(flight, columns_that_few_calls_have)
 {
         drained_start(64, true);
@@ -260,7 +271,8 @@ Test(flight, blocks_are_full_and_none_is_empty)
         cr_expect_eq(frames(CAPO_FRAME_WIDE, NULL), 2);
 }
 
-/* Calls too long for a block have shapes too, which go out with the next block: more of them than a frame may have. */
+/* Calls too long for a block have shapes too, which go out with the next block: more of them than a
+ * frame may have. */
 Test(flight, many_shapes_at_once)
 {
         enum { N = 30000 };

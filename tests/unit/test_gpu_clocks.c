@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at a GPU's clocks: by which of NVML's functions, what they add up to, and the text of that. */
+/* Looks at a GPU's clocks: by which of NVML's functions, what they add up to, and the text of that.
+ */
 #include <errno.h>
 #include <string.h>
 #include <criterion/criterion.h>
@@ -86,7 +87,8 @@ Test(gpu_clocks, reasons_have_had_two_names)
         cr_assert(capo_nvml_clocks_find(&nvml, NULL, symbol), "before CUDA 12.2");
         driver_without("nvmlDeviceGetCurrentClocksThrottleReasons", NULL);
         cr_assert(capo_nvml_clocks_find(&nvml, NULL, symbol), "should the old name go one day");
-        driver_without("nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetCurrentClocksEventReasons");
+        driver_without("nvmlDeviceGetCurrentClocksThrottleReasons",
+                       "nvmlDeviceGetCurrentClocksEventReasons");
         cr_assert_not(capo_nvml_clocks_find(&nvml, NULL, symbol));
         driver_without("nvmlInit_v2", NULL);
         cr_assert_not(capo_nvml_clocks_find(&nvml, NULL, symbol));
@@ -121,9 +123,11 @@ Test(gpu_clocks, of_an_idle_moment_only_that_it_was_one_counts)
 {
         struct capo_gpu_clocks sum = {0};
 
-        capo_gpu_clocks_add(&sum, &(struct capo_clock_look){.reasons = 0x041, .sm_mhz = 210, .celsius = 99});
+        capo_gpu_clocks_add(
+                &sum, &(struct capo_clock_look){.reasons = 0x041, .sm_mhz = 210, .celsius = 99});
         cr_assert(sum.looks == 1 && sum.busy == 0 && sum.sm_sum == 0 && sum.celsius == 0);
-        cr_assert(sum.reason[CAPO_CLOCK_REASON_idle] == 1 && sum.reason[CAPO_CLOCK_REASON_hw_thermal] == 0);
+        cr_assert(sum.reason[CAPO_CLOCK_REASON_idle] == 1 &&
+                  sum.reason[CAPO_CLOCK_REASON_hw_thermal] == 0);
         cr_assert_eq(capo_gpu_clocks_sm(&sum), 0);
 }
 
@@ -132,15 +136,20 @@ Test(gpu_clocks, what_looks_add_up_to_is_a_line_and_back)
         struct capo_gpu_clocks sum = {0}, read;
         char text[256];
 
-        capo_gpu_clocks_add(&sum, &(struct capo_clock_look){.sm_mhz = 1980, .max_mhz = 1980, .celsius = 60});
-        capo_gpu_clocks_add(&sum,
-                            &(struct capo_clock_look){.reasons = 0x48, .sm_mhz = 345, .max_mhz = 1980, .celsius = 91});
-        capo_gpu_clocks_add(&sum,
-                            &(struct capo_clock_look){.reasons = 0x40, .sm_mhz = 345, .max_mhz = 1980, .celsius = 90});
-        capo_gpu_clocks_add(&sum,
-                            &(struct capo_clock_look){.reasons = 0x01, .sm_mhz = 210, .max_mhz = 1980, .celsius = 50});
-        cr_assert_str_eq(capo_gpu_clocks_print(&sum, text, sizeof text),
-                         "looks 4 busy 3 sm 890 least 345 max 1980 celsius 91 idle 1 hw_slowdown 1 hw_thermal 2");
+        capo_gpu_clocks_add(
+                &sum, &(struct capo_clock_look){.sm_mhz = 1980, .max_mhz = 1980, .celsius = 60});
+        capo_gpu_clocks_add(
+                &sum, &(struct capo_clock_look){
+                              .reasons = 0x48, .sm_mhz = 345, .max_mhz = 1980, .celsius = 91});
+        capo_gpu_clocks_add(
+                &sum, &(struct capo_clock_look){
+                              .reasons = 0x40, .sm_mhz = 345, .max_mhz = 1980, .celsius = 90});
+        capo_gpu_clocks_add(
+                &sum, &(struct capo_clock_look){
+                              .reasons = 0x01, .sm_mhz = 210, .max_mhz = 1980, .celsius = 50});
+        cr_assert_str_eq(
+                capo_gpu_clocks_print(&sum, text, sizeof text),
+                "looks 4 busy 3 sm 890 least 345 max 1980 celsius 91 idle 1 hw_slowdown 1 hw_thermal 2");
         cr_assert(capo_gpu_clocks_read(text, &read));
         cr_assert_eq(memcmp(&read, &sum, sizeof sum), 0);
 }
@@ -161,9 +170,9 @@ Test(gpu_clocks, words_of_a_later_release_are_left_out)
 /* As nvml.h has them: a row that is lost or renumbered would be a wrong reason. */
 Test(gpu_clocks, the_reasons)
 {
-        static const char *const names[] = {"idle",       "application", "power_cap",  "hw_slowdown",
-                                            "sync_boost", "sw_thermal",  "hw_thermal", "power_brake",
-                                            "display",    "board_limit", "reliability"};
+        static const char *const names[] = {
+                "idle",       "application", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal",
+                "hw_thermal", "power_brake", "display",   "board_limit", "reliability"};
 
         cr_assert_eq(CAPO_CLOCK_REASONS, 11);
         for (unsigned i = 0; i < 11; i++) {
@@ -174,7 +183,8 @@ Test(gpu_clocks, the_reasons)
                 cr_assert_eq(capo_clock_reason_weight(i), i == 0   ? CAPO_CLOCK_IDLE
                                                           : i == 2 ? CAPO_CLOCK_CAP
                                                                    : CAPO_CLOCK_SLOW);
-                capo_gpu_clocks_add(&sum, &(struct capo_clock_look){.reasons = 1u << i, .sm_mhz = 1});
+                capo_gpu_clocks_add(&sum,
+                                    &(struct capo_clock_look){.reasons = 1u << i, .sm_mhz = 1});
                 cr_assert_eq(sum.reason[i], 1);
         }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups in a thread's ring (shim/record/record.c) and what plugins say of their members (shim/nccl/seam.c). */
+/* Groups in a thread's ring (shim/record/record.c) and what plugins say of their members
+ * (shim/nccl/seam.c). */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
@@ -85,7 +86,8 @@ static __attribute__((noinline)) void step_by_step(bool on)
         __asm__ volatile("" : : : "cc", "memory");
 }
 
-/* One that calls NCCL, at each instruction of a call, where the ring has room for one more: it is not filled beyond its end. */
+/* One that calls NCCL, at each instruction of a call, where the ring has room for one more: it is
+ * not filled beyond its end. */
 Test(group, a_handler_at_each_instruction)
 {
         struct sigaction act = {.sa_sigaction = step_taken, .sa_flags = SA_SIGINFO};
@@ -104,7 +106,8 @@ Test(group, a_handler_at_each_instruction)
                 step_by_step(false);
                 cr_assert_leq(t->head, RECORDS, "a handler before instruction %u", when);
                 cr_assert_eq(memory.ring.head, t->head);
-                cr_assert_eq(t->head - (RECORDS - 1) + memory.ring.dropped + left_out, made, "%u", when);
+                cr_assert_eq(t->head - (RECORDS - 1) + memory.ring.dropped + left_out, made, "%u",
+                             when);
                 cr_assert_null(t->inside);
         } while (steps > when++);
         cr_assert_gt(when, 20);
@@ -131,7 +134,9 @@ static void begin(void)
 static void end(bool captured, ncclResult_t result)
 {
         t->group_depth = 0;
-        capo_group_end(t, &(struct capo_group_gpu){.n = 1, .call = {{.slot = -1, .captured = captured}}}, result, 5000);
+        capo_group_end(
+                t, &(struct capo_group_gpu){.n = 1, .call = {{.slot = -1, .captured = captured}}},
+                result, 5000);
 }
 
 static void ran(uint64_t hash, uint64_t count, uint8_t algo_proto)
@@ -248,15 +253,18 @@ Test(group, members_come_with_their_group)
         }
         cr_assert(r[1].algo_proto == 0 && r[1].channels == 0);
         cr_assert(r[2].algo_proto == 0x23 && r[2].channels == 4);
-        cr_assert(r[3].call == CAPO_CALL_GROUP && r[3].flags == CAPO_RECORD_GROUP && r[3].clock == CAPO_CLOCK_HOST);
-        cr_assert(r[3].seq == r[3].group && r[3].group != 0 && r[3].rule == 7 && r[3].comm == 3 && r[3].site == 2);
+        cr_assert(r[3].call == CAPO_CALL_GROUP && r[3].flags == CAPO_RECORD_GROUP &&
+                  r[3].clock == CAPO_CLOCK_HOST);
+        cr_assert(r[3].seq == r[3].group && r[3].group != 0 && r[3].rule == 7 && r[3].comm == 3 &&
+                  r[3].site == 2);
         cr_assert(r[3].t_begin == 1000 && r[3].t_end == 5000 && r[3].bytes == 1200);
         cr_assert_eq(r[3].channels, CAPO_CALL_ALLREDUCE, "what it is a group of");
 }
 
 static void to_or_from(unsigned id, int peer)
 {
-        const struct capo_what what = {.count = 1, .type = 7, .op = NO_OP, .peer = peer, .p2p = true};
+        const struct capo_what what = {
+                .count = 1, .type = 7, .op = NO_OP, .peer = peer, .p2p = true};
         struct capo_record *r;
 
         t->comm = &comm;
@@ -273,7 +281,8 @@ Test(group, what_it_is_a_group_of)
         to_or_from(CAPO_CALL_RECV, 1);
         to_or_from(CAPO_CALL_SEND, 2);
         end(false, ncclSuccess);
-        cr_assert(r[3].call == CAPO_CALL_GROUP && r[3].channels == CAPO_CALL_GROUP, "sends and receives");
+        cr_assert(r[3].call == CAPO_CALL_GROUP && r[3].channels == CAPO_CALL_GROUP,
+                  "sends and receives");
         begin();
         to_or_from(CAPO_CALL_SEND, 1);
         to_or_from(CAPO_CALL_SEND, 2);
@@ -330,7 +339,8 @@ Test(group, one_call_is_that_call)
         capo_seam->decided(7);
         end(false, ncclSuccess);
         cr_assert_eq(memory.ring.head, 1);
-        cr_assert(r->call == CAPO_CALL_ALLREDUCE && r->flags == 0 && r->group == 0 && r->clock == CAPO_CLOCK_HOST);
+        cr_assert(r->call == CAPO_CALL_ALLREDUCE && r->flags == 0 && r->group == 0 &&
+                  r->clock == CAPO_CLOCK_HOST);
         cr_assert(r->t_begin == 1000 && r->t_end == 5000 && r->bytes == 400 && r->rule == 7);
 }
 
@@ -343,7 +353,8 @@ Test(group, captured_and_in_progress_are_said_of_all)
         call(&other, 200, ncclSuccess);
         end(true, ncclInProgress);
         for (unsigned i = 0; i < 2; i++)
-                cr_assert_eq(r[i].flags, CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED | CAPO_RECORD_ASYNC);
+                cr_assert_eq(r[i].flags,
+                             CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED | CAPO_RECORD_ASYNC);
         cr_assert_eq(r[2].flags, CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED | CAPO_RECORD_ASYNC);
         cr_assert_eq(r[2].clock, CAPO_CLOCK_NONE);
         cr_assert_eq(r[2].result, ncclInProgress);
@@ -362,7 +373,8 @@ static void expect_current(uint64_t hash, uint64_t uid, uint32_t seq)
 
 Test(group, what_a_sweep_goes_by)
 {
-        struct capo_comm third = {.handle = &third, .id = 5, .n_ranks = 2, .uid = 700, .p2p_seq = 40};
+        struct capo_comm third = {
+                .handle = &third, .id = 5, .n_ranks = 2, .uid = 700, .p2p_seq = 40};
 
         comm.uid = 500;
         other.uid = 600;

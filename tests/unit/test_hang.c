@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs put together call by call, and the verdict on each. Time is in seconds; it is 1000 when the job is judged. */
+/* Jobs put together call by call, and the verdict on each. Time is in seconds; it is 1000 when the
+ * job is judged. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +17,12 @@ static uint32_t comm_of(const char *name, uint32_t first, uint32_t n)
 {
         struct capo_hang_comm *c = &job.comms[job.n_comms];
 
-        *c = (struct capo_hang_comm){.name = name, .n_ranks = (int32_t)n, .n_members = n, .uid = 77 + job.n_comms};
+        *c = (struct capo_hang_comm){
+                .name = name, .n_ranks = (int32_t)n, .n_members = n, .uid = 77 + job.n_comms};
         c->members = calloc(n, sizeof *c->members);
         for (uint32_t i = 0; i < n; i++)
-                c->members[i] = (struct capo_hang_member){.process = first + i, .rank = (int32_t)i, .whole_p2p = true};
+                c->members[i] = (struct capo_hang_member){
+                        .process = first + i, .rank = (int32_t)i, .whole_p2p = true};
         return job.n_comms++;
 }
 
@@ -33,7 +36,9 @@ static void ranks(uint32_t n)
                                      .comms = calloc(8, sizeof *job.comms)};
         for (uint32_t i = 0; i < n; i++)
                 job.processes[i] = (struct capo_hang_process){
-                        .rank = (int32_t)i, .end_ns = job.now_ns, .calls = calloc(MOST, sizeof(struct capo_hang_call))};
+                        .rank = (int32_t)i,
+                        .end_ns = job.now_ns,
+                        .calls = calloc(MOST, sizeof(struct capo_hang_call))};
         comm_of("world", 0, n);
 }
 
@@ -79,7 +84,8 @@ static struct capo_hang_call *reduce(uint32_t process, uint32_t comm, uint32_t a
         return made(process, comm, CAPO_CALL_ALLREDUCE, at);
 }
 
-static struct capo_hang_call *message(uint32_t process, uint32_t comm, unsigned call, int peer, uint32_t at)
+static struct capo_hang_call *message(uint32_t process, uint32_t comm, unsigned call, int peer,
+                                      uint32_t at)
 {
         struct capo_hang_call *c = made(process, comm, call, at);
 
@@ -94,7 +100,8 @@ static void everybody(uint32_t comm, uint32_t at)
                 reduce(job.comms[comm].members[i].process, comm, at);
 }
 
-/* The verdict is of @kind, and accuses just the processes of @who ("0 3"), the first because of @why. */
+/* The verdict is of @kind, and accuses just the processes of @who ("0 3"), the first because of
+ * @why. */
 static void says(enum capo_hang_kind kind, const char *who, enum capo_hang_why why)
 {
         char text[200] = "";
@@ -102,7 +109,8 @@ static void says(enum capo_hang_kind kind, const char *who, enum capo_hang_why w
         capo_hang_verdict_finish(&v);
         cr_assert_eq(capo_hang_judge(&job, &v), 0);
         for (uint32_t i = 0; i < v.n_culprits; i++)
-                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", i ? " " : "", v.culprits[i].process);
+                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", i ? " " : "",
+                         v.culprits[i].process);
         cr_assert_eq(v.kind, kind, "%s: %s", capo_hang_kind_name(v.kind), text);
         cr_assert_str_eq(text, who);
         if (*who)
@@ -297,7 +305,8 @@ Test(hang, an_order_that_differs)
         other_order(true);
         says(CAPO_HANG_ORDER, "0 2", CAPO_HANG_WHY_WAITS);
         cr_assert_eq(v.n_steps, 2);
-        cr_assert(v.steps[0].process == 0 && v.steps[0].comm == 0 && v.steps[1].process == 2 && v.steps[1].comm == 1);
+        cr_assert(v.steps[0].process == 0 && v.steps[0].comm == 0 && v.steps[1].process == 2 &&
+                  v.steps[1].comm == 1);
 }
 
 Test(hang, an_order_that_differs_on_the_streams)
@@ -313,7 +322,8 @@ Test(hang, an_order_that_differs_on_streams_of_their_own_is_none)
                 for (uint32_t k = 0; k < 2; k++)
                         job.processes[i].calls[k].stream = 1 + job.processes[i].calls[k].comm;
         }
-        says(CAPO_HANG_UNDECIDED, "", 0); /* all are entered; whether the GPUs end them is not known */
+        says(CAPO_HANG_UNDECIDED, "",
+             0); /* all are entered; whether the GPUs end them is not known */
 }
 
 Test(hang, a_send_without_its_receive)
@@ -363,14 +373,16 @@ Test(hang, halves_of_one_group_do_not_wait_for_each_other)
         job.processes[0].calls[0].group = job.processes[0].calls[1].group = 0;
         says(CAPO_HANG_HEALTHY, "", 0); /* a send that meets a group with its receive */
         job.processes[1].calls[0].group = job.processes[1].calls[1].group = 0;
-        says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_WAITS); /* both send first, more than any buffer takes */
+        says(CAPO_HANG_ORDER, "0 1",
+             CAPO_HANG_WHY_WAITS); /* both send first, more than any buffer takes */
         for (uint32_t i = 0; i < 2; i++)
                 job.processes[i].calls[0].bytes = 4096;
         says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_WAITS);
         cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
 }
 
-/* The root of a small broadcast may be through: then it is missing elsewhere by itself, and nobody is accused. */
+/* The root of a small broadcast may be through: then it is missing elsewhere by itself, and nobody
+ * is accused. */
 Test(hang, a_root_may_be_through)
 {
         uint32_t pair;
@@ -403,11 +415,13 @@ Test(hang, a_split_without_one)
         job.comms[0].members[3].splits = 1; /* it is through */
         says(CAPO_HANG_INSIDE, "0 1 2", CAPO_HANG_WHY_CALL);
         for (uint32_t i = 0; i < 3; i++)
-                job.processes[i].calls[0].begin_ns = 970ull * S; /* all are making it, and that may take a while */
+                job.processes[i].calls[0].begin_ns =
+                        970ull * S; /* all are making it, and that may take a while */
         says(CAPO_HANG_SLOW, "0 1 2", CAPO_HANG_WHY_CALL);
 }
 
-/* One dies, and NCCL tells the others, which clean up and end: where they stood is what the job died of. */
+/* One dies, and NCCL tells the others, which clean up and end: where they stood is what the job
+ * died of. */
 Test(hang, a_split_that_a_death_ended)
 {
         ranks(4);
@@ -432,7 +446,8 @@ Test(hang, a_split_that_a_death_ended)
         cr_assert_eq(v.n_waiting, 2);
         job.processes[2].calls[0].result = CAPO_NCCL_REMOTE_ERROR;
         for (uint32_t i = 0; i < 3; i++)
-                job.processes[i].calls[1].call = CAPO_CALL_COMMFINALIZE; /* that is to clean up, too */
+                job.processes[i].calls[1].call =
+                        CAPO_CALL_COMMFINALIZE; /* that is to clean up, too */
         says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_GONE);
         comm_of("shrunk", 0, 3);
         for (uint32_t i = 0; i < 3; i++)
@@ -454,7 +469,8 @@ Test(hang, a_communicator_of_all_without_one)
         job.comms[comm_of("made", 2, 1)].uid = 4711;
         says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL);
         job.comms[1].uid = 1;
-        job.processes[0].calls[0].bytes = job.processes[1].calls[0].bytes = 2; /* of these two only */
+        job.processes[0].calls[0].bytes = job.processes[1].calls[0].bytes =
+                2; /* of these two only */
         says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL);
 }
 
@@ -484,7 +500,8 @@ Test(hang, a_rank_without_a_log)
         cr_assert(v.unseen == 1 && v.sure == CAPO_HANG_LIKELY);
 }
 
-/* What is older than the last calls has ended where all have made it; where one has not it is waited for all the same. */
+/* What is older than the last calls has ended where all have made it; where one has not it is
+ * waited for all the same. */
 Test(hang, older_than_the_last_calls)
 {
         ranks(3);
@@ -508,7 +525,8 @@ Test(hang, nobody_is_through_with_a_call_whose_forerunner_waits)
         ranks(2);
         reduce(0, 0, 950);
         c = made(0, 0, CAPO_CALL_BROADCAST, 951);
-        c->peer = 0; /* a root, which may be through before the others have come, on another stream */
+        c->peer =
+                0; /* a root, which may be through before the others have come, on another stream */
         c->stream = 2;
         says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
         cr_assert_eq(v.seq, 1);
@@ -580,7 +598,8 @@ Test(hang, a_job_that_stood_and_was_then_killed_rank_by_rank)
         everybody(0, 950);
         for (uint32_t i = 0; i < 3; i++)
                 job.processes[i].gpu_timed = true;
-        job.processes[1].life = CAPO_HANG_KILLED; /* long after its last call: it stood as the others did */
+        job.processes[1].life =
+                CAPO_HANG_KILLED; /* long after its last call: it stood as the others did */
         job.processes[1].end_ns = 990ull * S;
         job.processes[0].calls[0].captured = job.processes[2].calls[0].captured = true;
         says(CAPO_HANG_UNDECIDED, "", 0);
@@ -603,7 +622,8 @@ Test(hang, a_killed_rank_is_missing_though_calls_were_captured_before)
         cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
 }
 
-/* Counted by the cells, and none but the first kept: as many as a forged log likes. Rank 1 lacks the last. */
+/* Counted by the cells, and none but the first kept: as many as a forged log likes. Rank 1 lacks
+ * the last. */
 Test(hang, four_billion_calls_take_no_time, .timeout = 60)
 {
         struct capo_hang_waits waits;
@@ -636,7 +656,8 @@ Test(hang, numbers_far_apart)
         job.processes[0].calls[1].gpu = CAPO_HANG_GPU_ENDED;
         reduce(0, 0, 950);
         reduce(1, 0, 950)->bytes = 8;
-        job.processes[0].calls[2].gpu = CAPO_HANG_GPU_ENDED; /* they differed: nothing is known of it by that */
+        job.processes[0].calls[2].gpu =
+                CAPO_HANG_GPU_ENDED; /* they differed: nothing is known of it by that */
         cr_assert_eq(capo_hang_play(&job, false, &waits), 0);
         cr_expect(waits.fronts[0].seq == 4000000002 && waits.fronts[0].mismatch);
         cr_expect_eq(waits.fronts[0].call[1]->bytes, 8);
@@ -671,7 +692,8 @@ Test(hang, words)
         for (unsigned i = 0; i < CAPO_HANG_KINDS; i++)
                 cr_assert(*capo_hang_kind_name(i) && *capo_hang_kind_meaning(i));
         for (unsigned i = 0; i < CAPO_HANG_WHYS; i++)
-                cr_assert(*capo_hang_why_name(i) && *capo_hang_why_meaning(i) && *capo_hang_why_next(i));
+                cr_assert(*capo_hang_why_name(i) && *capo_hang_why_meaning(i) &&
+                          *capo_hang_why_next(i));
         cr_assert_eq(capo_hang_kind_exit(CAPO_HANG_MISSING), 1);
         cr_assert_eq(capo_hang_kind_exit(CAPO_HANG_UNDECIDED), 3);
         cr_assert_str_eq(capo_hang_sure_name(CAPO_HANG_CERTAIN), "certain");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps of PyTorch's flight recorder: real ones (tests/hang/flight/README.md), and what a line more or less changes. */
+/* Dumps of PyTorch's flight recorder: real ones (tests/hang/flight/README.md), and what a line more
+ * or less changes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +73,8 @@ static void real(const char *name)
                 size_t n;
                 FILE *f;
 
-                snprintf(path, sizeof path, SOURCE_ROOT "/tests/hang/flight/%s/rank_%d.json", name, i);
+                snprintf(path, sizeof path, SOURCE_ROOT "/tests/hang/flight/%s/rank_%d.json", name,
+                         i);
                 f = fopen(path, "r");
                 cr_assert(f, "%s", path);
                 n = fread(text, 1, sizeof text - 1, f);
@@ -113,10 +115,11 @@ Test(hang_flight, a_call_that_differs_and_where_it_was_made)
 }
 
 #define CONFIG "\"pg_config\":{\"7\":{\"name\":\"7\",\"desc\":\"dp\",\"ranks\":\"[0, 1]\"}}"
-#define ENTRY(name, p2p, seq, p2p_seq, state, sizes)                                                               \
-        "{\"process_group\":[\"7\",\"dp\"],\"record_id\":0,\"profiling_name\":\"nccl:" name "\",\"is_p2p\":" p2p   \
-        ",\"collective_seq_id\":" seq ",\"p2p_seq_id\":" p2p_seq ",\"state\":\"" state "\",\"input_sizes\":" sizes \
-        ",\"output_sizes\":" sizes ",\"input_dtypes\":[\"BFloat16\"],\"time_created_ns\":1000000000000}"
+#define ENTRY(name, p2p, seq, p2p_seq, state, sizes)                                        \
+        "{\"process_group\":[\"7\",\"dp\"],\"record_id\":0,\"profiling_name\":\"nccl:" name \
+        "\",\"is_p2p\":" p2p ",\"collective_seq_id\":" seq ",\"p2p_seq_id\":" p2p_seq       \
+        ",\"state\":\"" state "\",\"input_sizes\":" sizes ",\"output_sizes\":" sizes        \
+        ",\"input_dtypes\":[\"BFloat16\"],\"time_created_ns\":1000000000000}"
 #define DUMP(entries) "{\"version\":\"2.10\"," CONFIG ",\"entries\":[" entries "]}"
 
 static void says(enum capo_hang_kind kind, int rank)
@@ -176,10 +179,10 @@ Test(hang_flight, a_receive_from_one_that_does_something_else)
 }
 
 /* The two of a group are told as never completed; the entry that closes the group is. */
-#define PAIR(me, other, state)                                                                                        \
-        ENTRY("send " me "->" other, "true", "0", "1", "scheduled", "[[4]]")                                          \
-        "," ENTRY("recv " me "<-" other, "true", "0", "1", "scheduled", "[[4]]") "," ENTRY("coalesced", "false", "0", \
-                                                                                           "1", state, "[]")
+#define PAIR(me, other, state)                                               \
+        ENTRY("send " me "->" other, "true", "0", "1", "scheduled", "[[4]]") \
+        "," ENTRY("recv " me "<-" other, "true", "0", "1", "scheduled",      \
+                  "[[4]]") "," ENTRY("coalesced", "false", "0", "1", state, "[]")
 
 Test(hang_flight, a_group_is_ended_by_what_closes_it)
 {

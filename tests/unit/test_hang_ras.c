@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NCCL's RAS answers, in both formats; tests/hang/foreign.py has it over a socket. Samples: NCCL's user guide, and real ones. */
+/* What NCCL's RAS answers, in both formats; tests/hang/foreign.py has it over a socket. Samples:
+ * NCCL's user guide, and real ones. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -40,15 +41,18 @@ static uint64_t count(uint32_t comm, uint32_t rank, const char *call)
 
 Test(hang_ras, who_is_not_named_has_the_count_that_names_nobody)
 {
-        cr_assert_eq(read_text(HEAD "    0         1         4         8        32        32   RUNNING  MISMATCH\n"
-                                    "\nWarnings\n========\n\n#0-0 (27a079b828ff1a75) MISMATCH\n"
-                                    "  Communicator ranks have different collective operation counts\n"
-                                    "  26 ranks have launched up to operation 6650\n"
-                                    "  2 ranks have launched up to operation 6649\n"
-                                    "  Rank 0 -- GPU 0 managed by process 483072 on node 172.16.64.210\n"
-                                    "  Rank 30 -- GPU 6 (NVML 7) managed by process 483074 on node 172.16.64.213\n"
-                                    "  Rank 7 has not launched any operations -- [process information not found]\n"),
-                     0);
+        cr_assert_eq(
+                read_text(
+                        HEAD
+                        "    0         1         4         8        32        32   RUNNING  MISMATCH\n"
+                        "\nWarnings\n========\n\n#0-0 (27a079b828ff1a75) MISMATCH\n"
+                        "  Communicator ranks have different collective operation counts\n"
+                        "  26 ranks have launched up to operation 6650\n"
+                        "  2 ranks have launched up to operation 6649\n"
+                        "  Rank 0 -- GPU 0 managed by process 483072 on node 172.16.64.210\n"
+                        "  Rank 30 -- GPU 6 (NVML 7) managed by process 483074 on node 172.16.64.213\n"
+                        "  Rank 7 has not launched any operations -- [process information not found]\n"),
+                0);
         cr_assert_eq(look.n_comms, 1);
         cr_assert_eq(look.comms[0].n_ranks, 32);
         cr_assert_eq(look.comms[0].hash, 0x27a079b828ff1a75);
@@ -64,16 +68,18 @@ Test(hang_ras, who_is_not_named_has_the_count_that_names_nobody)
 
 Test(hang_ras, two_halves_that_are_not_named)
 {
-        cr_assert_eq(read_text(HEAD
-                               "    0         1         1         4         4         4   RUNNING  MISMATCH\n"
-                               "#0-0 (1) MISMATCH\n"
-                               "  Communicator ranks have different AllGather operation counts\n"
-                               "  2 ranks have launched up to operation 7\n"
-                               "  2 ranks have launched up to operation 9\n\n"
-                               "  Communicator ranks have different AllReduce operation counts\n"
-                               "  3 ranks have launched up to operation 2\n"
-                               "  Rank 1 has launched up to operation 1 -- GPU 0 managed by process 5 on node a\n"),
-                     0);
+        cr_assert_eq(
+                read_text(
+                        HEAD
+                        "    0         1         1         4         4         4   RUNNING  MISMATCH\n"
+                        "#0-0 (1) MISMATCH\n"
+                        "  Communicator ranks have different AllGather operation counts\n"
+                        "  2 ranks have launched up to operation 7\n"
+                        "  2 ranks have launched up to operation 9\n\n"
+                        "  Communicator ranks have different AllReduce operation counts\n"
+                        "  3 ranks have launched up to operation 2\n"
+                        "  Rank 1 has launched up to operation 1 -- GPU 0 managed by process 5 on node a\n"),
+                0);
         cr_assert(look.partial);
         for (uint32_t i = 0; i < 4; i++) {
                 cr_assert_eq(count(0, i, "AllGather"), 9); /* nobody is accused */
@@ -83,26 +89,31 @@ Test(hang_ras, two_halves_that_are_not_named)
 
 Test(hang_ras, states_and_errors)
 {
-        cr_assert_eq(read_text(HEAD "    0         1         4       1-2         8         8  FINALIZE  MISMATCH\n"
-                                    "    1         1         4       1-2         4         4      INIT     ERROR\n"
-                                    "#0-0 (a) MISMATCH\n"
-                                    "  Communicator ranks have different status\n"
-                                    "  4 ranks have status NOCOMM\n"
-                                    "  2 ranks have status RUNNING\n"
-                                    "  Rank 2 -- GPU 0 managed by process 5 on node a\n"
-                                    "  Rank 3 -- GPU 1 managed by process 6 on node a\n"
-                                    "  Rank 4 has status ABORT -- GPU 2 managed by process 7 on node a\n"
-                                    "#1-0 (b) ERROR\n"
-                                    "  Asynchronous error on 1 rank\n"
-                                    "  Rank 1 reported Remote process error -- GPU 2 managed by process 7 on node a\n"
-                                    "#1-1 (c) INCOMPLETE\n"
-                                    "  Missing communicator data from 2 ranks\n"
-                                    "  The missing ranks: 0,3\n"),
-                     0);
+        cr_assert_eq(
+                read_text(
+                        HEAD
+                        "    0         1         4       1-2         8         8  FINALIZE  MISMATCH\n"
+                        "    1         1         4       1-2         4         4      INIT     ERROR\n"
+                        "#0-0 (a) MISMATCH\n"
+                        "  Communicator ranks have different status\n"
+                        "  4 ranks have status NOCOMM\n"
+                        "  2 ranks have status RUNNING\n"
+                        "  Rank 2 -- GPU 0 managed by process 5 on node a\n"
+                        "  Rank 3 -- GPU 1 managed by process 6 on node a\n"
+                        "  Rank 4 has status ABORT -- GPU 2 managed by process 7 on node a\n"
+                        "#1-0 (b) ERROR\n"
+                        "  Asynchronous error on 1 rank\n"
+                        "  Rank 1 reported Remote process error -- GPU 2 managed by process 7 on node a\n"
+                        "#1-1 (c) INCOMPLETE\n"
+                        "  Missing communicator data from 2 ranks\n"
+                        "  The missing ranks: 0,3\n"),
+                0);
         cr_assert_eq(look.n_comms, 3); /* the largest first */
-        cr_assert(look.comms[0].ranks[4].aborted && look.comms[0].ranks[4].ended && !look.comms[0].ranks[2].ended);
+        cr_assert(look.comms[0].ranks[4].aborted && look.comms[0].ranks[4].ended &&
+                  !look.comms[0].ranks[2].ended);
         cr_assert_eq(look.comms[1].ranks[1].error, 1);
-        cr_assert(look.comms[2].ranks[0].absent && !look.comms[2].ranks[1].absent && look.comms[2].ranks[3].absent);
+        cr_assert(look.comms[2].ranks[0].absent && !look.comms[2].ranks[1].absent &&
+                  look.comms[2].ranks[3].absent);
         cr_assert(look.partial);
 }
 
@@ -111,33 +122,40 @@ Test(hang_ras, what_is_no_answer)
         cr_assert_eq(read_text("HTTP/1.1 200 OK\r\n"), -EINVAL);
         cr_assert_str_eq(why, "what answered is no RAS of NCCL: HTTP/1.1 200 OK");
         cr_assert_eq(read_text("{"), -EINVAL);
-        cr_assert_eq(read_text(HEAD "    0         1         1    1000000   1000000   1000000   RUNNING  MISMATCH\n"
-                                    "#0-0 (1) MISMATCH\n#0-0 (2) MISMATCH\n#0-0 (3) MISMATCH\n#9999-0 (4) MISMATCH\n"),
-                     0);
+        cr_assert_eq(
+                read_text(
+                        HEAD
+                        "    0         1         1    1000000   1000000   1000000   RUNNING  MISMATCH\n"
+                        "#0-0 (1) MISMATCH\n#0-0 (2) MISMATCH\n#0-0 (3) MISMATCH\n#9999-0 (4) MISMATCH\n"),
+                0);
         cr_assert_eq(look.n_comms, 1); /* no more than a million ranks */
         cr_assert(look.partial);
 }
 
 /* What @text tells of a job, judged. */
-static void judge_text(const char *text, struct capo_job *names, struct capo_hang_job *job, struct capo_hang_verdict *v)
+static void judge_text(const char *text, struct capo_job *names, struct capo_hang_job *job,
+                       struct capo_hang_verdict *v)
 {
         cr_assert_eq(read_text(text), 0);
         cr_assert_eq(ras_job(&look, &look, names, job), 0);
         cr_assert_eq(capo_hang_judge(job, v), 0);
 }
 
-/* All but one of a million ranks have not come: found in a second or so, not after half a million million comparisons. */
+/* All but one of a million ranks have not come: found in a second or so, not after half a million
+ * million comparisons. */
 Test(hang_ras, a_million_ranks_that_have_not_come)
 {
         _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new();
         struct capo_hang_job job = {0};
         struct capo_hang_verdict v = {0};
 
-        judge_text(HEAD "    0         1         1   1000000   1000000   1000000   RUNNING  MISMATCH\n"
-                        "#0-0 (1) MISMATCH\n  Communicator ranks have different operation counts\n"
-                        "  999999 ranks have launched up to operation 1\n"
-                        "  Rank 7 has launched up to operation 2 -- GPU 0 managed by process 5 on node a\n",
-                   names, &job, &v);
+        judge_text(
+                HEAD
+                "    0         1         1   1000000   1000000   1000000   RUNNING  MISMATCH\n"
+                "#0-0 (1) MISMATCH\n  Communicator ranks have different operation counts\n"
+                "  999999 ranks have launched up to operation 1\n"
+                "  Rank 7 has launched up to operation 2 -- GPU 0 managed by process 5 on node a\n",
+                names, &job, &v);
         cr_assert_eq(v.kind, CAPO_HANG_MISSING);
         cr_assert_eq(v.n_waiting, 1);
         cr_assert_eq(v.n_culprits, 999999);
@@ -154,9 +172,10 @@ Test(hang_ras, a_million_ranks_and_one_that_makes_it)
         struct capo_hang_job job = {0};
         struct capo_hang_verdict v = {0};
 
-        judge_text(HEAD "    0         1         1   1000000   1000000   1000000      INIT  MISMATCH\n"
-                        "#0-0 (1) MISMATCH\n  Communicator ranks have different status\n"
-                        "  Rank 7 has status INIT -- GPU 0 managed by process 5 on node a\n",
+        judge_text(HEAD
+                   "    0         1         1   1000000   1000000   1000000      INIT  MISMATCH\n"
+                   "#0-0 (1) MISMATCH\n  Communicator ranks have different status\n"
+                   "  Rank 7 has status INIT -- GPU 0 managed by process 5 on node a\n",
                    names, &job, &v);
         cr_assert_eq(v.kind, CAPO_HANG_INSIDE);
         capo_hang_verdict_finish(&v);
@@ -202,10 +221,12 @@ Test(hang_ras, a_hundred_thousand_processes)
         capo_hang_job_finish(&job);
 }
 
-/* Bytes changed at random in real answers: whatever is read of them, nothing is read or written that is not there. */
+/* Bytes changed at random in real answers: whatever is read of them, nothing is read or written
+ * that is not there. */
 Test(hang_ras, damaged)
 {
-        static const char *const names[] = {"behind-2.24.3.txt", "stopped-2.24.3.txt", "behind-2.28.9.json"};
+        static const char *const names[] = {"behind-2.24.3.txt", "stopped-2.24.3.txt",
+                                            "behind-2.28.9.json"};
         unsigned seed = 7;
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
@@ -226,7 +247,8 @@ Test(hang_ras, damaged)
 
                         memcpy(bad, text, n + 1);
                         for (unsigned times = k % 8; times > 0; times--)
-                                bad[(size_t)rand_r(&seed) % n] = "0123456789#-(\n ,R\"{}"[rand_r(&seed) % 20];
+                                bad[(size_t)rand_r(&seed) % n] =
+                                        "0123456789#-(\n ,R\"{}"[rand_r(&seed) % 20];
                         if (read_text(bad) == 0) {
                                 cr_assert_eq(ras_job(&look, &look, job_names, &job), 0);
                                 cr_assert_eq(capo_hang_judge(&job, &v), 0);

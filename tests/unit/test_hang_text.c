@@ -31,7 +31,8 @@ static struct capo_record a_call(uint64_t begin, uint32_t seq)
 }
 
 /* One thread in a call, one call on the GPU, and so many that have ended. */
-static struct capo_log_frame frame_of(unsigned ended, char *text, size_t room, struct capo_hang_text *t)
+static struct capo_log_frame frame_of(unsigned ended, char *text, size_t room,
+                                      struct capo_hang_text *t)
 {
         struct capo_segment_config config = {.ring_bytes = 64 * 64, .flight_records = 256};
         struct capo_ring *ring;
@@ -52,10 +53,12 @@ static struct capo_log_frame frame_of(unsigned ended, char *text, size_t room, s
         slot->record = a_call(2000, 41);
         slot->state = CAPO_SLOT_ARMED;
         for (unsigned i = 0; i < ended; i++)
-                *(struct capo_record *)capo_area_at(&seg, CAPO_AREA_FLIGHT, i % 256) = a_call(100 + i, i);
+                *(struct capo_record *)capo_area_at(&seg, CAPO_AREA_FLIGHT, i % 256) =
+                        a_call(100 + i, i);
         seg.header->flight_head = ended;
-        return (struct capo_log_frame){
-                .type = CAPO_FRAME_HANG, .payload = text, .size = (uint32_t)capo_hang_text_write(&seg, t, text, room)};
+        return (struct capo_log_frame){.type = CAPO_FRAME_HANG,
+                                       .payload = text,
+                                       .size = (uint32_t)capo_hang_text_write(&seg, t, text, room)};
 }
 
 Test(hang_text, what_is_written_is_read)
@@ -160,7 +163,8 @@ Test(hang_text, native)
         at = 0;
         cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_NATIVE, &at, &tid, line));
         cr_assert(tid == 7 && !strcmp(line, "pause+0x1 libc.so.6+0x2"));
-        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_NATIVE, &at, &tid, line) && strlen(line) > 200);
+        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_NATIVE, &at, &tid, line) &&
+                  strlen(line) > 200);
         cr_assert(!capo_hang_text_next_line(&f, CAPO_HANG_KEY_NATIVE, &at, &tid, line));
 }
 
@@ -202,7 +206,8 @@ Test(hang_text, all_room)
 
 Test(hang_text, what_lacks_something)
 {
-        static const char *const bad[] = {"", "at\t5\nsince\t5\ncalls\t1\n", "at\t5\nsince\t6\ncalls\t1\nnth\t1\n",
+        static const char *const bad[] = {"", "at\t5\nsince\t5\ncalls\t1\n",
+                                          "at\t5\nsince\t6\ncalls\t1\nnth\t1\n",
                                           "at\tfive\nsince\t5\ncalls\t1\nnth\t1\n",
                                           "at\t5\nsince\t5\ncalls\t1\nnth\t99999999999\n"};
         struct capo_hang_text read;
@@ -214,7 +219,8 @@ Test(hang_text, what_lacks_something)
                 f = (struct capo_log_frame){.payload = bad[i], .size = (uint32_t)strlen(bad[i])};
                 cr_assert_eq(capo_hang_text_read(&f, &read), -EBADMSG, "%s", bad[i]);
         }
-        f.payload = "last\t1 AllReduce 1 1 8 5\nlast\tx\nenqueued\t\nunfinished+\tnowhere 1 AllReduce 1 1 8 5\n";
+        f.payload =
+                "last\t1 AllReduce 1 1 8 5\nlast\tx\nenqueued\t\nunfinished+\tnowhere 1 AllReduce 1 1 8 5\n";
         f.size = (uint32_t)strlen(f.payload);
         cr_assert(!capo_hang_text_next(&f, &at, &u));
 }

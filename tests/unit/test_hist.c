@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Histograms out of logs: what they hold, where a quantile lies, and that nothing is written outside of the buckets. */
+/* Histograms out of logs: what they hold, where a quantile lies, and that nothing is written
+ * outside of the buckets. */
 #include <math.h>
 #include <stdlib.h>
 #include <criterion/criterion.h>
@@ -17,7 +18,8 @@ TestSuite(hist, .fini = end);
 
 Test(hist, empty)
 {
-        cr_assert(capo_hist_quantile(&h, 0.5) == 0 && capo_hist_mean(&h) == 0 && capo_hist_cov(&h) == 0);
+        cr_assert(capo_hist_quantile(&h, 0.5) == 0 && capo_hist_mean(&h) == 0 &&
+                  capo_hist_cov(&h) == 0);
         cr_assert_eq(capo_hist_add(&h, 5, 0), 0);
         cr_assert(h.count == 0 && !h.bucket);
         cr_assert_eq(capo_hist_merge(&h, &(struct capo_hist){0}), 0);
@@ -48,8 +50,10 @@ Test(hist, it_grows_in_both_directions)
         capo_hist_add(&h, 1 << 20, 1);
         capo_hist_add(&h, 1 << 10, 2);
         capo_hist_add(&h, 1 << 30, 3);
-        cr_assert(h.first == capo_hist_bucket(1 << 10) && h.n == capo_hist_bucket(1 << 30) - h.first + 1);
-        cr_assert(h.bucket[0] == 2 && h.bucket[h.n - 1] == 3 && h.bucket[capo_hist_bucket(1 << 20) - h.first] == 1);
+        cr_assert(h.first == capo_hist_bucket(1 << 10) &&
+                  h.n == capo_hist_bucket(1 << 30) - h.first + 1);
+        cr_assert(h.bucket[0] == 2 && h.bucket[h.n - 1] == 3 &&
+                  h.bucket[capo_hist_bucket(1 << 20) - h.first] == 1);
         cr_assert(h.min_ns == 1 << 10 && h.max_ns == 1 << 30 && h.count == 6);
 }
 
@@ -77,19 +81,27 @@ Test(hist, mean_and_variation)
 
 Test(hist, of_a_log)
 {
-        const struct capo_log_hist_pair pairs[] = {
-                {.bucket = 100, .count = 3}, {.bucket = 90, .count = 4}, {.bucket = 65535, .count = 5}};
-        const struct capo_log_hist_view view = {
-                .head = {.count = 12, .sum_ns = 700, .min_ns = 50, .max_ns = 90, .sum_sq = 41000, .n = 3},
-                .pairs = pairs};
+        const struct capo_log_hist_pair pairs[] = {{.bucket = 100, .count = 3},
+                                                   {.bucket = 90, .count = 4},
+                                                   {.bucket = 65535, .count = 5}};
+        const struct capo_log_hist_view view = {.head = {.count = 12,
+                                                         .sum_ns = 700,
+                                                         .min_ns = 50,
+                                                         .max_ns = 90,
+                                                         .sum_sq = 41000,
+                                                         .n = 3},
+                                                .pairs = pairs};
 
         cr_assert_eq(capo_hist_add_view(&h, &view), 0);
         cr_assert(h.first == 90 && h.n == CAPO_HIST_BUCKETS - 90);
         cr_assert(h.bucket[0] == 4 && h.bucket[10] == 3 && h.bucket[h.n - 1] == 5,
                   "beyond the last counts in the last");
-        cr_assert(h.count == 12 && h.sum_ns == 700 && h.min_ns == 50 && h.max_ns == 90 && h.sum_sq == 41000);
-        cr_assert_eq(capo_hist_add_view(&h, &(struct capo_log_hist_view){.head = {.count = 0, .n = 3}, .pairs = pairs}),
-                     0);
+        cr_assert(h.count == 12 && h.sum_ns == 700 && h.min_ns == 50 && h.max_ns == 90 &&
+                  h.sum_sq == 41000);
+        cr_assert_eq(
+                capo_hist_add_view(&h, &(struct capo_log_hist_view){.head = {.count = 0, .n = 3},
+                                                                    .pairs = pairs}),
+                0);
         cr_assert_eq(h.count, 12);
 }
 
@@ -106,10 +118,12 @@ Test(hist, of_a_log_with_one_bucket)
                                                    {.bucket = CAPO_HIST_BUCKETS, .count = 2}};
 
         for (uint32_t n = 1; n <= 2; n++) {
-                const struct capo_log_hist_view view = {.head = {.count = 5, .n = n}, .pairs = pairs};
+                const struct capo_log_hist_view view = {.head = {.count = 5, .n = n},
+                                                        .pairs = pairs};
 
                 cr_assert_eq(capo_hist_add_view(&h, &view), 0);
-                cr_assert(h.first == CAPO_HIST_BUCKETS - 1 && h.n == 1, "%u and %u more", h.first, h.n);
+                cr_assert(h.first == CAPO_HIST_BUCKETS - 1 && h.n == 1, "%u and %u more", h.first,
+                          h.n);
                 cr_assert_eq(h.bucket[0], n == 1 ? 5 : 12);
         }
 }

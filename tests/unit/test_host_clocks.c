@@ -17,8 +17,9 @@ static void members(struct capo_job_comm *c, const struct capo_job_member *list)
 
 #define SECOND 1000000000ll
 
-/* Three hosts; the first and the second made one communicator together, 100 s after the first began, the second and the third another
- * one. @second, @third: what their clocks show then, less what they should. */
+/* Three hosts; the first and the second made one communicator together, 100 s after the first
+ * began, the second and the third another one. @second, @third: what their clocks show then, less
+ * what they should. */
 static struct capo_job *three_hosts(int64_t second, int64_t third, uint32_t flags)
 {
         static const char *const hosts[] = {"a", "b", "c"};
@@ -30,28 +31,33 @@ static struct capo_job *three_hosts(int64_t second, int64_t third, uint32_t flag
         job->scratch->meets = calloc(3, sizeof *job->scratch->meets);
         job->n_comms = 2;
         for (uint32_t i = 0; i < 2; i++)
-                job->comms[i] = (struct capo_job_comm){.uid = i + 1, .n_ranks = 2, .parent = CAPO_NO_COMM, .color = -1};
+                job->comms[i] = (struct capo_job_comm){
+                        .uid = i + 1, .n_ranks = 2, .parent = CAPO_NO_COMM, .color = -1};
         for (uint32_t i = 0; i < 3; i++) {
                 job->processes[i] = (struct capo_job_process){.path = strdup("p"),
                                                               .host = strdup(hosts[i]),
                                                               .rank = (int32_t)i,
                                                               .end.clean = 1,
                                                               .has_end = true};
-                job->processes[i].header.t0_real_ns = (uint64_t)(100000 * SECOND + (i == 1   ? second
+                job->processes[i].header.t0_real_ns = (uint64_t)(100000 * SECOND + (i == 1 ? second
                                                                                     : i == 2 ? third
                                                                                              : 0));
                 job->processes[i].last_ns = 500 * SECOND;
         }
         members(&job->comms[0],
-                (struct capo_job_member[]){
-                        {.rank = 0, .process = 1, .t_birth_ns = (uint64_t)(100200 * SECOND + second), .flags = flags},
-                        {.rank = 1,
-                         .process = 2,
-                         .t_birth_ns = (uint64_t)(100200 * SECOND + third),
-                         .t_death_ns = (uint64_t)(100300 * SECOND + third)}});
-        members(&job->comms[1], (struct capo_job_member[]){
-                                        {.rank = 0, .process = 0, .t_birth_ns = 100100 * SECOND},
-                                        {.rank = 1, .process = 1, .t_birth_ns = (uint64_t)(100100 * SECOND + second)}});
+                (struct capo_job_member[]){{.rank = 0,
+                                            .process = 1,
+                                            .t_birth_ns = (uint64_t)(100200 * SECOND + second),
+                                            .flags = flags},
+                                           {.rank = 1,
+                                            .process = 2,
+                                            .t_birth_ns = (uint64_t)(100200 * SECOND + third),
+                                            .t_death_ns = (uint64_t)(100300 * SECOND + third)}});
+        members(&job->comms[1],
+                (struct capo_job_member[]){{.rank = 0, .process = 0, .t_birth_ns = 100100 * SECOND},
+                                           {.rank = 1,
+                                            .process = 1,
+                                            .t_birth_ns = (uint64_t)(100100 * SECOND + second)}});
         cr_assert_eq(capo_job_finish(job), 0);
         return job;
 }
@@ -70,21 +76,23 @@ Test(host_clocks, hours_apart)
                 for (uint32_t k = 0; k < 2; k++) {
                         const struct capo_job_member *m = &job->comms[i].members[k];
 
-                        cr_expect_eq(m->t_birth_ns,
-                                     (m->t_death_ns || m->process == 1) && m->t_birth_ns > 100150 * SECOND
-                                             ? 100200 * SECOND
-                                             : 100100 * SECOND);
+                        cr_expect_eq(m->t_birth_ns, (m->t_death_ns || m->process == 1) &&
+                                                                    m->t_birth_ns > 100150 * SECOND
+                                                            ? 100200 * SECOND
+                                                            : 100100 * SECOND);
                         cr_expect(!m->t_death_ns || m->t_death_ns == 100300 * SECOND);
                 }
         }
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 2);
-        cr_expect_str_eq(page.problems[0].text,
-                         "the clock of b is 2 h 00 min ahead of that of a, by when they had made their "
-                         "communicators: its times here are by the latter");
-        cr_expect_str_eq(page.problems[1].text,
-                         "the clock of c is 30 min 00 s behind that of a, by when they had made their "
-                         "communicators: its times here are by the latter");
+        cr_expect_str_eq(
+                page.problems[0].text,
+                "the clock of b is 2 h 00 min ahead of that of a, by when they had made their "
+                "communicators: its times here are by the latter");
+        cr_expect_str_eq(
+                page.problems[1].text,
+                "the clock of c is 30 min 00 s behind that of a, by when they had made their "
+                "communicators: its times here are by the latter");
         capo_page_finish(&page); /* with the job */
 }
 
@@ -96,7 +104,8 @@ Test(host_clocks, need_not_be_apart)
         cr_expect(!job->processes[1].ahead_ns && !job->processes[2].ahead_ns);
         cr_expect_eq(capo_job_duration_ns(job), 560 * SECOND);
         capo_job_free(job);
-        job = three_hosts(0, 7200 * SECOND, CAPO_COMM_NONBLOCKING); /* then the call returned before it was made */
+        job = three_hosts(0, 7200 * SECOND,
+                          CAPO_COMM_NONBLOCKING); /* then the call returned before it was made */
         cr_expect(!job->processes[1].ahead_ns && !job->processes[2].ahead_ns);
         capo_job_free(job);
 }

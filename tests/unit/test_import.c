@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is made of a text: runs, what they are taken for, and what is left out. docs/store.md has the grammar of labels. */
+/* What is made of a text: runs, what they are taken for, and what is left out. docs/store.md has
+ * the grammar of labels. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +16,12 @@
 static void rows(FILE *f, double slow, const char *pre, const char *wrong)
 {
         for (int i = 0; i < 3; i++) {
-                double bytes = 1 << (20 + 2 * i), us = (bytes / 200e3 + 20) * slow, gbs = bytes / us / 1e3;
+                double bytes = 1 << (20 + 2 * i), us = (bytes / 200e3 + 20) * slow,
+                       gbs = bytes / us / 1e3;
 
-                fprintf(f, "%s%12.0f %12.0f float sum -1 %.2f %.2f %.2f %s %.2f %.2f %.2f %s\n", pre, bytes, bytes / 4,
-                        us, gbs, gbs * 1.75, wrong, us, gbs, gbs * 1.75, wrong);
+                fprintf(f, "%s%12.0f %12.0f float sum -1 %.2f %.2f %.2f %s %.2f %.2f %.2f %s\n",
+                        pre, bytes, bytes / 4, us, gbs, gbs * 1.75, wrong, us, gbs, gbs * 1.75,
+                        wrong);
         }
 }
 
@@ -81,12 +84,22 @@ static const struct {
         {"a command line that forces nothing",
          "$ mpirun -x NCCL_ALGO=Tree ./all_reduce_perf\n%$ mpirun ./all_reduce_perf\n%",
          {TREE, NCCLS, -1}},
-        {"a list says that NCCL did not choose freely", "### ALGO=Ring,Tree\n%### ALGO=auto\n%", {OUT, NCCLS, -1}},
-        {"so does an exclusion", "NCCL_ALGO=^Ring NCCL_PROTO=LL ./all_reduce_perf -b 1M\n%", {OUT, -1}},
-        {"in a command line too", "$ mpirun -x NCCL_ALGO=Ring,Tree ./all_reduce_perf -b 1M\n%", {OUT, -1}},
-        {"labels with commas between", "### ALGO=Ring, GPUS=8,REP=2,\n%### ALGO=Tree,GPUS=8\n%", {RING, TREE, -1}},
+        {"a list says that NCCL did not choose freely",
+         "### ALGO=Ring,Tree\n%### ALGO=auto\n%",
+         {OUT, NCCLS, -1}},
+        {"so does an exclusion",
+         "NCCL_ALGO=^Ring NCCL_PROTO=LL ./all_reduce_perf -b 1M\n%",
+         {OUT, -1}},
+        {"in a command line too",
+         "$ mpirun -x NCCL_ALGO=Ring,Tree ./all_reduce_perf -b 1M\n%",
+         {OUT, -1}},
+        {"labels with commas between",
+         "### ALGO=Ring, GPUS=8,REP=2,\n%### ALGO=Tree,GPUS=8\n%",
+         {RING, TREE, -1}},
         {"another tuner", "h:1:2 [0] NCCL INFO TUNER/Plugin: Using AWS OFI (v4)\n%", {OUT, -1}},
-        {"NCCL's own tuner", "h:1:2 [0] NCCL INFO TUNER/Plugin: Using internal tuner plugin.\n%", {NCCLS, -1}},
+        {"NCCL's own tuner",
+         "h:1:2 [0] NCCL INFO TUNER/Plugin: Using internal tuner plugin.\n%",
+         {NCCLS, -1}},
         {"one run in error among others",
          "### ALGO=Ring\n%### ALGO=Ring\n### PROTO=LL ALGO=Ring\nW\n### ALGO=Tree\n%",
          {RING, TREE, -1}},
@@ -103,10 +116,12 @@ Test(import, labels)
 
                         while (s < set.v + set.n && s->run != n)
                                 s++;
-                        cr_expect_eq(set.runs[n].left_out ? OUT : s->want, labels[i].runs[n], "%s: run %zu is %d (%s)",
-                                     labels[i].name, n, set.runs[n].left_out ? OUT : s->want, set.runs[n].why);
+                        cr_expect_eq(set.runs[n].left_out ? OUT : s->want, labels[i].runs[n],
+                                     "%s: run %zu is %d (%s)", labels[i].name, n,
+                                     set.runs[n].left_out ? OUT : s->want, set.runs[n].why);
                 }
-                cr_expect(n == set.n_runs && labels[i].runs[n] < 0, "%s: %zu runs", labels[i].name, set.n_runs);
+                cr_expect(n == set.n_runs && labels[i].runs[n] < 0, "%s: %zu runs", labels[i].name,
+                          set.n_runs);
                 capo_samples_free(&set);
         }
 }
@@ -158,17 +173,19 @@ Test(import, ranks_are_taken_from_bandwidths_only_where_one_number_fits)
 
 Test(import, a_row_cut_in_its_last_column_is_left_out_alone)
 {
-        cr_expect_eq(import("%8388608 2097152 float sum -1 61.94 135.43 237.00 0 61.94 135.43 237.00\n"), 0, "%s",
-                     error);
+        cr_expect_eq(
+                import("%8388608 2097152 float sum -1 61.94 135.43 237.00 0 61.94 135.43 237.00\n"),
+                0, "%s", error);
         cr_expect_eq(set.n, 6);
         cr_expect_eq(set.n_rejected, 0);
 }
 
 Test(import, rows_with_commas)
 {
-        cr_expect_eq(import("size,count,type,redop,root,time,algbw,busbw,#wrong,time,algbw,busbw,#wrong\n"
-                            "16777216,4194304,float,sum,-1,367.77,45.62,79.83,0,367.77,45.62,79.83,0,\n"),
-                     0, "%s", error);
+        cr_expect_eq(
+                import("size,count,type,redop,root,time,algbw,busbw,#wrong,time,algbw,busbw,#wrong\n"
+                       "16777216,4194304,float,sum,-1,367.77,45.62,79.83,0,367.77,45.62,79.83,0,\n"),
+                0, "%s", error);
         cr_expect_eq(set.n, 2);
 }
 
@@ -203,9 +220,11 @@ Test(import, under_a_list_only_what_the_log_says_is_known)
 
 Test(import, other_settings_are_kept_in_order)
 {
-        cr_expect_eq(import("### NCCL_SOCKET_NTHREADS=4 NCCL_IB_HCA=a,b NCCL_BUFFSIZE=8388608 NCCL_DEBUG=INFO\n%"), 0,
-                     "%s", error);
-        cr_expect_str_eq(set.runs[0].settings, "NCCL_BUFFSIZE=8388608 NCCL_IB_HCA=a,b NCCL_SOCKET_NTHREADS=4");
+        cr_expect_eq(
+                import("### NCCL_SOCKET_NTHREADS=4 NCCL_IB_HCA=a,b NCCL_BUFFSIZE=8388608 NCCL_DEBUG=INFO\n%"),
+                0, "%s", error);
+        cr_expect_str_eq(set.runs[0].settings,
+                         "NCCL_BUFFSIZE=8388608 NCCL_IB_HCA=a,b NCCL_SOCKET_NTHREADS=4");
 }
 
 Test(import, what_decides_whether_runs_compare_comes_from_every_format)
@@ -218,11 +237,12 @@ Test(import, what_decides_whether_runs_compare_comes_from_every_format)
                 "\"type\":\"float\",\"out_of_place\":{\"time\":20.5,\"nwrong\":0.0}}]}";
         char text[1024];
 
-        cr_expect_eq(import("#  Rank  0 Group  0 Pid  1 on  b device  0 [0x00] NVIDIA H100\n"
-                            "#  Rank  1 Group  0 Pid  1 on  a device  0 [0x00] NVIDIA H100\n"
-                            "b:1:1 [0] NCCL INFO cudaDriverVersion 12080\n"
-                            "  1048576 262144 float sum -1 105.24 9.96 9.96 0 105.24 9.96 9.96 0\n"),
-                     0, "%s", error);
+        cr_expect_eq(
+                import("#  Rank  0 Group  0 Pid  1 on  b device  0 [0x00] NVIDIA H100\n"
+                       "#  Rank  1 Group  0 Pid  1 on  a device  0 [0x00] NVIDIA H100\n"
+                       "b:1:1 [0] NCCL INFO cudaDriverVersion 12080\n"
+                       "  1048576 262144 float sum -1 105.24 9.96 9.96 0 105.24 9.96 9.96 0\n"),
+                0, "%s", error);
         cr_expect_str_eq(set.runs[0].hosts, "a,b");
         cr_expect_str_eq(set.runs[0].driver, "CUDA 12.8");
         snprintf(text, sizeof text, json, "");
@@ -252,11 +272,13 @@ Test(import, one_bad_file_of_a_folder_costs_only_itself)
                         rows(f, 1 + 0.1 * i, "", "0");
                 fclose(f);
         }
-        cr_expect_eq(capo_import(folder, &(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, &set, error, sizeof error),
+        cr_expect_eq(capo_import(folder, &(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, &set,
+                                 error, sizeof error),
                      0, "%s", error);
         cr_expect_eq(set.n, 12);
         cr_expect_eq(set.n_notes, 1);
-        cr_expect(set.n_notes && strstr(set.notes[0], "b.json:1"), "%s", set.n_notes ? set.notes[0] : "");
+        cr_expect(set.n_notes && strstr(set.notes[0], "b.json:1"), "%s",
+                  set.n_notes ? set.notes[0] : "");
         for (int i = 0; i < 3; i++) {
                 snprintf(path, sizeof path, "%s/%s", folder, files[i]);
                 unlink(path);
@@ -264,7 +286,8 @@ Test(import, one_bad_file_of_a_folder_costs_only_itself)
         rmdir(folder);
 }
 
-/* NCCL_ALGO=^Tree, NCCL_PROTO=^LL: the table has zeros where NCCL always has something, and more than one thing is left. */
+/* NCCL_ALGO=^Tree, NCCL_PROTO=^LL: the table has zeros where NCCL always has something, and more
+ * than one thing is left. */
 Test(import, a_tuning_table_that_lacks_some_is_of_a_list)
 {
 #define HEADS \
@@ -286,7 +309,8 @@ Test(import, a_tuning_table_that_lacks_some_is_of_a_list)
         for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
                 char text[1024];
 
-                snprintf(text, sizeof text, "%sh:1:2 [0] NCCL INFO     AllReduce | %s |\n", HEADS, tables[i].row);
+                snprintf(text, sizeof text, "%sh:1:2 [0] NCCL INFO     AllReduce | %s |\n", HEADS,
+                         tables[i].row);
                 strcat(text, "%");
                 cr_expect_eq(import(text), 0, "%s", error);
                 cr_assert_eq(set.n_runs, i + 1);
@@ -299,10 +323,12 @@ Test(import, a_tuning_table_that_lacks_some_is_of_a_list)
                        "h:1:2 [0] NCCL INFO     AllReduce | 1/ 0 | 2/ 0 | 3/ 0 | 1/ 9 | 2/ 9 | 3/ 9 | 0/ 0 | 0/ 0 | 2/ 9 |\n"
                        "h:1:2 [0] NCCL INFO AllReduce: 16777216 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..3}\n%"),
                 0, "%s", error);
-        cr_expect(!set.runs[4].left_out && set.v[set.n - 1].want == CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE));
+        cr_expect(!set.runs[4].left_out &&
+                  set.v[set.n - 1].want == CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE));
 }
 
-/* What launchers and log drivers put before each line, also of a row that NCCL's lines have cut into pieces. */
+/* What launchers and log drivers put before each line, also of a row that NCCL's lines have cut
+ * into pieces. */
 Test(import, lines_with_something_before_them)
 {
         static const char *const lines[] = {
@@ -338,13 +364,14 @@ Test(import, lines_with_something_before_them)
 
                         strcat(text, mark ? "\xef\xbb\xbf" : "");
                         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
-                                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s\n", before[i],
-                                         lines[k]);
+                                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s\n",
+                                         before[i], lines[k]);
                         cr_expect_eq(import_as(NULL, text), 0, "\"%s\": %s", before[i], error);
-                        cr_expect(set.n == 2 && set.v[0].us == 100 && set.v[1].us == 99 && set.v[1].ran_channels == 4 &&
-                                          set.runs[0].nccl == 22902 && !set.runs[0].left_out,
-                                  "\"%s\": %zu samples%s%s", before[i], set.n, set.n_notes ? ", " : "",
-                                  set.n_notes ? set.notes[0] : "");
+                        cr_expect(set.n == 2 && set.v[0].us == 100 && set.v[1].us == 99 &&
+                                          set.v[1].ran_channels == 4 && set.runs[0].nccl == 22902 &&
+                                          !set.runs[0].left_out,
+                                  "\"%s\": %zu samples%s%s", before[i], set.n,
+                                  set.n_notes ? ", " : "", set.n_notes ? set.notes[0] : "");
                         capo_samples_free(&set);
                 }
         }
@@ -371,8 +398,9 @@ Test(import, a_pipe_is_read_whole)
                 }
                 _exit(fclose(f) != 0);
         }
-        cr_expect_eq(capo_import(path, &(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, &set, error, sizeof error), 0,
-                     "%s", error);
+        cr_expect_eq(capo_import(path, &(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, &set,
+                                 error, sizeof error),
+                     0, "%s", error);
         cr_expect_eq(waitpid(child, &status, 0), child);
         cr_expect_eq(status, 0);
         cr_expect_eq(set.n_runs, RUNS, "%zu runs", set.n_runs);
@@ -392,7 +420,8 @@ Test(import, of_a_run_that_contradicts_itself_late_nothing_is_kept)
         cr_expect_eq(set.n_rejected, 1);
 }
 
-/* --algo auto --proto ll: NCCL was free in one of the two only, and a text that says the same contradicts nothing. */
+/* --algo auto --proto ll: NCCL was free in one of the two only, and a text that says the same
+ * contradicts nothing. */
 Test(import, the_algorithm_free_and_the_protocol_forced)
 {
         static const struct capo_label label = {
@@ -420,14 +449,16 @@ Test(import, decisions_in_any_order)
                 for (int i = SIZES; i > 0; i--)
                         fprintf(f,
                                 "h:1:2 [0] NCCL INFO AllReduce: %ld Bytes -> Algo %s proto LL channel{Lo..Hi}={0..%d}\n",
-                                (long)i << 20, i == 4 && again == 1 ? "TREE" : "RING", i == 16 && again == 2 ? 7 : 3);
+                                (long)i << 20, i == 4 && again == 1 ? "TREE" : "RING",
+                                i == 16 && again == 2 ? 7 : 3);
         }
         fprintf(f, "%%");
         fclose(f);
         cr_expect_eq(import(text), 0, "%s", error);
         free(text);
         cr_assert_eq(set.n, 6);
-        cr_expect(set.v[0].ran == CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL) && set.v[0].ran_channels == 4);
+        cr_expect(set.v[0].ran == CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL) &&
+                  set.v[0].ran_channels == 4);
         cr_expect_eq(set.v[2].ran, 0, "decided in two ways");
         cr_expect(set.v[4].ran && !set.v[4].ran_channels, "on two numbers of channels");
 }

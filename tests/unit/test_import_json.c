@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON of nccl-tests and of Inspector: a file may have many documents, and one that is bad costs only itself. */
+/* JSON of nccl-tests and of Inspector: a file may have many documents, and one that is bad costs
+ * only itself. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -38,12 +39,14 @@ static void finish(void)
 
 TestSuite(import_json, .fini = finish);
 
-#define RUN(env, us)                                                                                   \
-        "{\"version\":2,\"args\":[\"./all_reduce_perf\"],\"env\":[" env "],\"nccl_version\":22907,"    \
-        "\"config\":{\"iterations\":20,\"devices\":["                                                  \
-        "{\"rank\":0,\"hostname\":\"n1\",\"device_info\":\"NVIDIA H100\"},"                            \
-        "{\"rank\":1,\"hostname\":\"n1\",\"device_info\":\"NVIDIA H100\"}]},\n\"results\":[\n"         \
-        " {\"size\":1048576,\"type\":\"float\",\"out_of_place\":{\"time\":" us ",\"nwrong\":0.0}}\n]}" \
+#define RUN(env, us)                                                                           \
+        "{\"version\":2,\"args\":[\"./all_reduce_perf\"],\"env\":[" env                        \
+        "],\"nccl_version\":22907,"                                                            \
+        "\"config\":{\"iterations\":20,\"devices\":["                                          \
+        "{\"rank\":0,\"hostname\":\"n1\",\"device_info\":\"NVIDIA H100\"},"                    \
+        "{\"rank\":1,\"hostname\":\"n1\",\"device_info\":\"NVIDIA H100\"}]},\n\"results\":[\n" \
+        " {\"size\":1048576,\"type\":\"float\",\"out_of_place\":{\"time\":" us                 \
+        ",\"nwrong\":0.0}}\n]}"                                                                \
         "\n"
 #define CALL(host, rank, sn, us)                                                                   \
         "{\"header\":{\"id\":\"0x1\",\"rank\":" rank ",\"n_ranks\":2,\"nnodes\":2},\"metadata\":{" \
@@ -62,17 +65,23 @@ Test(import_json, one_bad_document_of_several_costs_only_itself)
                 const char *name, *text, *said;
                 size_t n;
         } files[] = {
-                {"cut, lines", CALL("a", "0", "1", "9") "{\"header\":{\"id\":\n" CALL("a", "0", "2", "9"), ":2: ", 2},
+                {"cut, lines",
+                 CALL("a", "0", "1", "9") "{\"header\":{\"id\":\n" CALL("a", "0", "2", "9"),
+                 ":2: ", 2},
                 {"no document", CALL("a", "0", "1", "9") "{\"x\":1}\n" CALL("a", "0", "2", "9"),
                  ":2: expected \"header\"", 2},
                 {"no collective",
-                 CALL("a", "0", "1", "9") "{\"header\":{},\"coll_perf\":{\"coll\":\"X\"}}\n" CALL("a", "0", "2", "9"),
+                 CALL("a", "0", "1", "9") "{\"header\":{},\"coll_perf\":{\"coll\":\"X\"}}\n" CALL(
+                         "a", "0", "2", "9"),
                  ":2: coll_perf.coll", 2},
                 {"cut, over lines",
-                 RUN("", "20.5") "{\"args\":[\"./all_reduce_perf\"],\n \"results\":[\n  {\"size\":}\n" RUN("", "20.6"),
+                 RUN("", "20.5") "{\"args\":[\"./all_reduce_perf\"],\n \"results\":[\n  {\"size\":}\n" RUN(
+                         "", "20.6"),
                  ":5: unexpected token near '}', in line 7", 2},
-                {"a time of zero", RUN("", "20.5") RUN("", "0") RUN("", "20.6"), ":5: results[0]", 2},
-                {"another program", RUN("", "20.5") "{\"args\":[\"x\"],\"results\":[]}\n" RUN("", "20.6"),
+                {"a time of zero", RUN("", "20.5") RUN("", "0") RUN("", "20.6"), ":5: results[0]",
+                 2},
+                {"another program",
+                 RUN("", "20.5") "{\"args\":[\"x\"],\"results\":[]}\n" RUN("", "20.6"),
                  ":5: expected args", 2},
                 {"indented", "[\n  {\"x\":1},\n  " RUN("", "20.5") "]\n", ":2: ", 1},
         };
@@ -80,8 +89,8 @@ Test(import_json, one_bad_document_of_several_costs_only_itself)
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
                 cr_expect_eq(import(files[i].text), 0, "%s: %s", files[i].name, error);
                 cr_expect_eq(set.n, files[i].n, "%s: %zu samples", files[i].name, set.n);
-                cr_expect(set.n_notes == 1 && strstr(note(0), files[i].said), "%s: %zu notes, %s", files[i].name,
-                          set.n_notes, note(0));
+                cr_expect(set.n_notes == 1 && strstr(note(0), files[i].said), "%s: %zu notes, %s",
+                          files[i].name, set.n_notes, note(0));
                 capo_samples_free(&set);
         }
 }
@@ -117,12 +126,14 @@ Test(import_json, a_list_in_nccl_algo_makes_its_run_unknown)
 {
         static const struct capo_label ring = {.algo = CAPO_ALGO_RING};
 
-        cr_expect_eq(import(RUN("", "20.5") RUN("\"NCCL_ALGO=Ring,Tree\"", "20.6") RUN("\"NCCL_PROTO=^LL\"", "20.7")
-                                    RUN("\"NCCL_ALGO=Tree\"", "20.8")),
+        cr_expect_eq(import(RUN("", "20.5") RUN("\"NCCL_ALGO=Ring,Tree\"", "20.6") RUN(
+                             "\"NCCL_PROTO=^LL\"", "20.7") RUN("\"NCCL_ALGO=Tree\"", "20.8")),
                      0, "%s", error);
         cr_assert_eq(set.n_runs, 4);
-        cr_expect(!set.runs[0].left_out && set.runs[1].left_out && set.runs[2].left_out && !set.runs[3].left_out);
-        cr_expect(strstr(set.runs[1].why, "NCCL_ALGO=Ring,Tree does not say"), "%s", set.runs[1].why);
+        cr_expect(!set.runs[0].left_out && set.runs[1].left_out && set.runs[2].left_out &&
+                  !set.runs[3].left_out);
+        cr_expect(strstr(set.runs[1].why, "NCCL_ALGO=Ring,Tree does not say"), "%s",
+                  set.runs[1].why);
         cr_expect(strstr(set.runs[2].why, "NCCL_PROTO=^LL does not say"), "%s", set.runs[2].why);
         cr_expect_eq(set.v[3].want, CAPO_ALGO_PROTO(CAPO_ALGO_TREE, 0));
         cr_expect_eq(import_as(&ring, RUN("\"NCCL_ALGO=Ring,Tree\"", "20.6")), 0);
@@ -138,12 +149,14 @@ Test(import_json, inspector_s_hosts_once_every_node_has_said_its_name)
         cr_expect_str_eq(set.runs[1].hosts, "", "two nodes, one name: the other is not known");
 }
 
-#define OF(coll, rank, sn, us)                                                                      \
-        "{\"header\":{\"id\":\"0x1\",\"rank\":" rank ",\"n_ranks\":4,\"nnodes\":1},\"coll_perf\":{" \
-        "\"coll\":\"" coll "\",\"coll_sn\":" sn ",\"coll_msg_size_bytes\":4096,"                    \
+#define OF(coll, rank, sn, us)                                                   \
+        "{\"header\":{\"id\":\"0x1\",\"rank\":" rank                             \
+        ",\"n_ranks\":4,\"nnodes\":1},\"coll_perf\":{"                           \
+        "\"coll\":\"" coll "\",\"coll_sn\":" sn ",\"coll_msg_size_bytes\":4096," \
         "\"coll_exec_time_us\":" us ",\"coll_timing_source\":\"kernel_gpu\"}}\n"
 
-/* NCCL counts the calls of each collective by themselves, and Inspector's bytes are what the program gave as count. */
+/* NCCL counts the calls of each collective by themselves, and Inspector's bytes are what the
+ * program gave as count. */
 Test(import_json, inspector_s_collectives_are_counted_apart_and_their_bytes_are_of_all_ranks)
 {
         static const struct {
@@ -155,20 +168,23 @@ Test(import_json, inspector_s_collectives_are_counted_apart_and_their_bytes_are_
                         {CAPO_CALL_REDUCESCATTER, 4 * 4096, 7}};
         size_t found = 0;
 
-        cr_expect_eq(import(OF("AllReduce", "0", "1", "9") OF("AllGather", "0", "1", "8")
-                                    OF("ReduceScatter", "0", "1", "7") OF("AllReduce", "1", "1", "10")
-                                            OF("AllGather", "1", "1", "18") OF("ReduceScatter", "1", "1", "17")),
+        cr_expect_eq(import(OF("AllReduce", "0", "1", "9") OF("AllGather", "0", "1", "8") OF(
+                             "ReduceScatter", "0", "1", "7") OF("AllReduce", "1", "1", "10")
+                                    OF("AllGather", "1", "1", "18")
+                                            OF("ReduceScatter", "1", "1", "17")),
                      0, "%s", error);
         cr_assert_eq(set.n, 3, "%zu samples", set.n);
         for (size_t i = 0; i < set.n; i++) {
                 for (size_t k = 0; k < sizeof expected / sizeof *expected; k++)
-                        found += set.v[i].call == expected[k].call && set.v[i].bytes == expected[k].bytes &&
+                        found += set.v[i].call == expected[k].call &&
+                                 set.v[i].bytes == expected[k].bytes &&
                                  set.v[i].us == expected[k].us;
         }
         cr_expect_eq(found, 3);
 }
 
-/* Every process writes a file: the ranks of one communicator are one run, in which file ever they are. */
+/* Every process writes a file: the ranks of one communicator are one run, in which file ever they
+ * are. */
 Test(import_json, inspector_s_ranks_in_files_of_their_own_are_one_run)
 {
         static const char *const ranks[] = {CALL("a", "0", "1", "9") CALL("a", "0", "2", "30"),
@@ -183,39 +199,46 @@ Test(import_json, inspector_s_ranks_in_files_of_their_own_are_one_run)
                 f = fopen(path[i], "w");
                 fputs(ranks[i], f);
                 fclose(f);
-                cr_expect_eq(capo_import_more(path[i], NULL, &set, error, sizeof error), 0, "%s", error);
+                cr_expect_eq(capo_import_more(path[i], NULL, &set, error, sizeof error), 0, "%s",
+                             error);
         }
         cr_expect_eq(capo_import_end(&set, error, sizeof error), 0, "%s", error);
         for (int again = 0; again < 2; again++) { /* as inputs, and as a folder */
                 cr_assert_eq(set.n_runs, 1, "%zu runs", set.n_runs);
                 cr_assert_eq(set.n, 2);
-                cr_expect(set.v[0].us == 9 && set.v[1].us == 8, "the rank that waited for nobody: %g, %g", set.v[0].us,
-                          set.v[1].us);
+                cr_expect(set.v[0].us == 9 && set.v[1].us == 8,
+                          "the rank that waited for nobody: %g, %g", set.v[0].us, set.v[1].us);
                 cr_expect_str_eq(set.runs[0].hosts, "a,b");
                 capo_samples_free(&set);
                 if (!again)
-                        cr_expect_eq(capo_import(folder, NULL, &set, error, sizeof error), 0, "%s", error);
+                        cr_expect_eq(capo_import(folder, NULL, &set, error, sizeof error), 0, "%s",
+                                     error);
         }
         for (int i = 0; i < 2; i++)
                 unlink(path[i]);
         rmdir(folder);
 }
 
-/* --algo auto --proto ll: NCCL was free in one of the two only, and a file that says the same contradicts nothing. */
+/* --algo auto --proto ll: NCCL was free in one of the two only, and a file that says the same
+ * contradicts nothing. */
 Test(import_json, the_algorithm_free_and_the_protocol_forced)
 {
         static const struct capo_label label = {.default_choice = true, .proto = CAPO_PROTO_LL};
 
-        cr_expect_eq(import_as(&label, RUN("\"NCCL_PROTO=LL\"", "20.5") RUN("", "20.6")), 0, "%s", error);
+        cr_expect_eq(import_as(&label, RUN("\"NCCL_PROTO=LL\"", "20.5") RUN("", "20.6")), 0, "%s",
+                     error);
         cr_assert_eq(set.n, 2);
-        cr_expect(set.v[0].want == CAPO_ALGO_PROTO(0, CAPO_PROTO_LL) && set.v[1].want == set.v[0].want);
+        cr_expect(set.v[0].want == CAPO_ALGO_PROTO(0, CAPO_PROTO_LL) &&
+                  set.v[1].want == set.v[0].want);
         cr_expect_eq(set.n_notes, 0);
         cr_expect_eq(import_as(&label, RUN("\"NCCL_PROTO=LL128\"", "20.5")), -EINVAL);
         cr_expect(strstr(error, "NCCL_PROTO=LL128 in the file"), "%s", error);
-        cr_expect_eq(import_as(&label, RUN("\"NCCL_ALGO=Ring\",\"NCCL_PROTO=LL\"", "20.5")), -EINVAL);
+        cr_expect_eq(import_as(&label, RUN("\"NCCL_ALGO=Ring\",\"NCCL_PROTO=LL\"", "20.5")),
+                     -EINVAL);
         cr_expect(strstr(error, "NCCL_ALGO=Ring in the file"), "%s", error);
-        cr_expect_eq(import_as(&(struct capo_label){.default_choice = true}, RUN("\"NCCL_PROTO=LL\"", "20.5")), -EINVAL,
-                     "auto alone says that nothing was forced");
+        cr_expect_eq(import_as(&(struct capo_label){.default_choice = true},
+                               RUN("\"NCCL_PROTO=LL\"", "20.5")),
+                     -EINVAL, "auto alone says that nothing was forced");
 }
 
 Test(import_json, numbers_that_no_whole_one_holds)
@@ -251,7 +274,8 @@ Test(import_json, numbers_that_no_whole_one_holds)
         cr_expect_eq(set.v[0].us, 20.6);
 }
 
-/* With -I each call's time between events comes beside the mean of the loop; all of a run are of one clock. */
+/* With -I each call's time between events comes beside the mean of the loop; all of a run are of
+ * one clock. */
 Test(import_json, times_of_single_calls_are_of_another_clock)
 {
         cr_assert_eq(
@@ -261,7 +285,8 @@ Test(import_json, times_of_single_calls_are_of_another_clock)
                        "\"out_of_place_per_iter\":{\"skipped_iterations\":1,\"times_us\":[900,25,26,27]}}]}"),
                 0, "%s", error);
         cr_assert_eq(set.n, 1, "%zu samples", set.n);
-        cr_expect(set.v[0].us == 20.5 && set.v[0].make == CAPO_MAKE_LOOP && set.runs[0].iterations == 4);
+        cr_expect(set.v[0].us == 20.5 && set.v[0].make == CAPO_MAKE_LOOP &&
+                  set.runs[0].iterations == 4);
 }
 
 Test(import_json, two_kinds_of_gpu_are_no_class)
@@ -271,5 +296,6 @@ Test(import_json, two_kinds_of_gpu_are_no_class)
                        "{\"hostname\":\"a\",\"device_info\":\"NVIDIA H100\"},{\"hostname\":\"b\",\"device_info\":\"NVIDIA A100\"}]},"
                        "\"results\":[{\"size\":1048576,\"out_of_place\":{\"time\":20.5}}]}"),
                 0);
-        cr_expect(set.n == 0 && strstr(note(0), "two kinds of GPU"), "%zu samples, %s", set.n, note(0));
+        cr_expect(set.n == 0 && strstr(note(0), "two kinds of GPU"), "%zu samples, %s", set.n,
+                  note(0));
 }

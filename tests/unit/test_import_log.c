@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo's own logs as measurements: what decides whether they can be compared, and what was forced. */
+/* capo's own logs as measurements: what decides whether they can be compared, and what was forced.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,12 +21,13 @@ static int import(const char *info, unsigned ran)
         static const uint16_t shape[] = {1, 2};
         char path[] = "/tmp/capo-log-XXXXXX";
         struct gen_log g;
-        struct capo_log_shape shapes[2] = {{.id = 1,
-                                            .comm = 1,
-                                            .bytes = 4096,
-                                            .call = CAPO_CALL_ALLREDUCE,
-                                            .clock = CAPO_CLOCK_EVENT,
-                                            .algo_proto = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL)}};
+        struct capo_log_shape shapes[2] = {
+                {.id = 1,
+                 .comm = 1,
+                 .bytes = 4096,
+                 .call = CAPO_CALL_ALLREDUCE,
+                 .clock = CAPO_CLOCK_EVENT,
+                 .algo_proto = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL)}};
         int r;
 
         shapes[1] = shapes[0];
@@ -55,12 +57,17 @@ static void more(int rank, uint32_t ns)
         gen_log_open(&g, path, 7);
         snprintf(host, sizeof host, "host\tn%d\n", rank);
         gen_log_text(&g, CAPO_FRAME_INFO, host);
-        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .rank = rank, .n_ranks = 2, .n_nodes = 2}, "");
-        gen_log_shapes(
+        gen_log_comm(
                 &g,
-                &(struct capo_log_shape){
-                        .id = 1, .comm = 1, .bytes = 4096, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT},
-                1);
+                (struct capo_log_comm){.id = 1, .uid = 5, .rank = rank, .n_ranks = 2, .n_nodes = 2},
+                "");
+        gen_log_shapes(&g,
+                       &(struct capo_log_shape){.id = 1,
+                                                .comm = 1,
+                                                .bytes = 4096,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .clock = CAPO_CLOCK_EVENT},
+                       1);
         gen_log_block(&g, 0, 0, 1, begin, &ns, seq, shape, &ns, NULL);
         gen_log_close(&g);
         cr_expect_eq(capo_import_more(path, NULL, &set, error, sizeof error), 0, "%s", error);
@@ -92,7 +99,8 @@ Test(import_log, other_settings_tuner_driver)
                        "nccl.net_plugin\taws-ofi\nnccl.algo\tRing\ncuda.driver\t12.8\n",
                        BOTH),
                 0, "%s", error);
-        cr_expect_str_eq(set.runs[0].settings, "NCCL_BUFFSIZE=8 NCCL_NET_PLUGIN=aws-ofi NCCL_SOCKET_NTHREADS=4");
+        cr_expect_str_eq(set.runs[0].settings,
+                         "NCCL_BUFFSIZE=8 NCCL_NET_PLUGIN=aws-ofi NCCL_SOCKET_NTHREADS=4");
         cr_expect_str_eq(set.runs[0].driver, "CUDA 12.8");
         cr_expect_eq(set.n, 2);
         cr_expect_eq(set.v[0].want, CAPO_ALGO_PROTO(CAPO_ALGO_RING, 0));
@@ -114,7 +122,8 @@ Test(import_log, a_list_in_nccl_algo)
 /* What runs beside the table is nobody's choice, whatever the variable forces. */
 Test(import_log, symmetric_kernels_were_not_forced)
 {
-        cr_assert_eq(import("nccl.algo\tRing\nnccl.proto\tLL\n", CAPO_KERNEL_SYMK_LL), 0, "%s", error);
+        cr_assert_eq(import("nccl.algo\tRing\nnccl.proto\tLL\n", CAPO_KERNEL_SYMK_LL), 0, "%s",
+                     error);
         cr_assert_eq(set.n, 2);
         cr_expect_eq(set.v[0].want, CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL));
         cr_expect(set.v[1].want == 0 && set.v[1].ran == CAPO_KERNEL_SYMK_LL);
@@ -131,17 +140,20 @@ Test(import_log, a_list_and_nothing_recorded_is_unknown)
         gen_log_open(&g, path, 7);
         gen_log_text(&g, CAPO_FRAME_INFO, "nccl.algo\t^Ring\n");
         gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .n_ranks = 2, .n_nodes = 1}, "");
-        gen_log_shapes(
-                &g,
-                &(struct capo_log_shape){
-                        .id = 1, .comm = 1, .bytes = 4096, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT},
-                1);
+        gen_log_shapes(&g,
+                       &(struct capo_log_shape){.id = 1,
+                                                .comm = 1,
+                                                .bytes = 4096,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .clock = CAPO_CLOCK_EVENT},
+                       1);
         gen_log_block(&g, 0, 0, 1, begin, ns, seq, shape, ns, NULL);
         gen_log_close(&g);
         cr_expect_eq(capo_import(path, NULL, &set, error, sizeof error), 0, "%s", error);
         unlink(path);
         cr_assert_eq(set.n_runs, 1);
-        cr_expect(set.runs[0].left_out && strstr(set.runs[0].why, "is a list"), "%s", set.runs[0].why);
+        cr_expect(set.runs[0].left_out && strstr(set.runs[0].why, "is a list"), "%s",
+                  set.runs[0].why);
         cr_expect_eq(set.n, 1, "it is there to be shown");
 }
 
@@ -166,7 +178,8 @@ Test(import_log, damaged_histogram)
         struct gen_log g;
 
         for (unsigned i = 0; i < 4; i++)
-                frame.pairs[i] = (struct capo_log_hist_pair){.bucket = buckets[i], .count = i == 1 ? 0 : 2};
+                frame.pairs[i] =
+                        (struct capo_log_hist_pair){.bucket = buckets[i], .count = i == 1 ? 0 : 2};
         close(mkstemp(path));
         gen_log_open(&g, path, 7);
         gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .n_ranks = 2, .n_nodes = 1}, "");
@@ -176,7 +189,8 @@ Test(import_log, damaged_histogram)
         unlink(path);
         cr_assert_geq(set.n, 4);
         for (size_t i = 0; i < set.n; i++)
-                cr_expect(set.v[i].us < 1 || set.v[i].us > 3e6, "in its bucket or the last: %g", set.v[i].us);
+                cr_expect(set.v[i].us < 1 || set.v[i].us > 3e6, "in its bucket or the last: %g",
+                          set.v[i].us);
 }
 
 /* Logs named one by one on a command line: a job's ranks are one run, not repeats of each other. */

@@ -46,13 +46,20 @@ Test(job, bandwidth_is_by_the_call)
         static const struct {
                 enum capo_call_id call;
                 double factor; /* of four ranks */
-        } table[] = {{CAPO_CALL_ALLREDUCE, 1.5}, {CAPO_CALL_ALLGATHER, 0.75}, {CAPO_CALL_REDUCESCATTER, 0.75},
-                     {CAPO_CALL_ALLTOALL, 0.75}, {CAPO_CALL_BROADCAST, 1},    {CAPO_CALL_REDUCE, 1},
-                     {CAPO_CALL_SEND, 1},        {CAPO_CALL_GATHER, 0.75},    {CAPO_CALL_SCATTER, 0.75}};
+        } table[] = {{CAPO_CALL_ALLREDUCE, 1.5},
+                     {CAPO_CALL_ALLGATHER, 0.75},
+                     {CAPO_CALL_REDUCESCATTER, 0.75},
+                     {CAPO_CALL_ALLTOALL, 0.75},
+                     {CAPO_CALL_BROADCAST, 1},
+                     {CAPO_CALL_REDUCE, 1},
+                     {CAPO_CALL_SEND, 1},
+                     {CAPO_CALL_GATHER, 0.75},
+                     {CAPO_CALL_SCATTER, 0.75}};
         double algbw, busbw;
 
         for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
-                struct capo_job_row *row = made_row(job, table[i].call, 1 << 20, 1, CAPO_CLOCK_EVENT, 1 << 20);
+                struct capo_job_row *row =
+                        made_row(job, table[i].call, 1 << 20, 1, CAPO_CLOCK_EVENT, 1 << 20);
 
                 cr_assert(capo_job_row_bandwidth(job, row, &algbw, &busbw));
                 cr_assert_float_eq(algbw, 1, 1e-9);
@@ -64,17 +71,20 @@ Test(job, the_shortest_time_has_a_bandwidth)
 {
         double algbw, busbw;
 
-        cr_assert(capo_job_row_bandwidth(job, made_row(job, CAPO_CALL_ALLREDUCE, 4, 1, CAPO_CLOCK_EVENT, 1), &algbw,
-                                         &busbw));
+        cr_assert(capo_job_row_bandwidth(
+                job, made_row(job, CAPO_CALL_ALLREDUCE, 4, 1, CAPO_CLOCK_EVENT, 1), &algbw,
+                &busbw));
         cr_assert_float_eq(algbw, 4, 1e-9);
-        cr_assert_not(capo_job_row_bandwidth(job, made_row(job, CAPO_CALL_ALLREDUCE, 4, 1, CAPO_CLOCK_EVENT, 0), &algbw,
-                                             &busbw));
+        cr_assert_not(capo_job_row_bandwidth(
+                job, made_row(job, CAPO_CALL_ALLREDUCE, 4, 1, CAPO_CLOCK_EVENT, 0), &algbw,
+                &busbw));
 }
 
 Test(job, no_bandwidth_without_a_gpu_time_a_size_or_ranks)
 {
         double algbw = 7, busbw = 7;
-        struct capo_job_row *row = made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, 1, CAPO_CLOCK_HOST, 0);
+        struct capo_job_row *row =
+                made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, 1, CAPO_CLOCK_HOST, 0);
 
         cr_assert_not(capo_job_row_bandwidth(job, row, &algbw, &busbw));
         cr_assert(algbw == 0 && busbw == 0);
@@ -119,7 +129,8 @@ Test(job, gpus_are_counted_once)
         static const int32_t device[] = {0, 63, 64, -1};
 
         for (int i = 0; i < 4; i++)
-                job->comms[0].members[i] = (struct capo_job_member){.process = i == 3, .device = device[i]};
+                job->comms[0].members[i] =
+                        (struct capo_job_member){.process = i == 3, .device = device[i]};
         cr_assert_eq(capo_job_gpus(job), 2 + 3, "0 and 64 are one bit; who tells none has one");
         job->comms[0].members[2].device = 1;
         cr_assert_eq(capo_job_gpus(job), 3 + 3);

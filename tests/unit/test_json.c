@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pull reader and the values by themselves: borders of the grammar, and where a fault is said to be. */
+/* The pull reader and the values by themselves: borders of the grammar, and where a fault is said
+ * to be. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -184,10 +185,12 @@ Test(json, objects_and_lists)
         while (capo_json_item(&r) && capo_json_number(&r, &v, "a number"))
                 sum += v;
         cr_expect(sum == 6);
-        cr_expect(capo_json_key(&r, &key) && *key.at == 'b' && capo_json_bool(&r, &flag, "true or false") && !flag);
-        cr_expect(capo_json_key(&r, &key) && *key.at == 'c' && r.line == 2 && capo_json_any(&r, &value));
-        cr_expect(value.size == 22 && !memcmp(value.at, "{\"x\": [null, \"}\", {}]}", 22), "%.*s", (int)value.size,
-                  value.at);
+        cr_expect(capo_json_key(&r, &key) && *key.at == 'b' &&
+                  capo_json_bool(&r, &flag, "true or false") && !flag);
+        cr_expect(capo_json_key(&r, &key) && *key.at == 'c' && r.line == 2 &&
+                  capo_json_any(&r, &value));
+        cr_expect(value.size == 22 && !memcmp(value.at, "{\"x\": [null, \"}\", {}]}", 22), "%.*s",
+                  (int)value.size, value.at);
         cr_expect_not(capo_json_key(&r, &key));
         cr_expect(capo_json_end(&r) && !r.failed);
 }
@@ -217,10 +220,12 @@ Test(json, faults_say_where)
                  "f:1:2: expected a number, found \"a-long-word-that-goes-on-and-on-and-on-\""},
                 {"[\"a-long-word-that-goes-on-and-on-and-on-a\"]",
                  "f:1:2: expected a number, found \"a-long-word-that-goes-on-and-on-and-on-..."},
-                {"[\"a-long-word-that-goes-on-and-on-and-on-", "f:1:2: expected a number, found "
-                                                               "\"a-long-word-that-goes-on-and-on-and-on-"},
-                {"[\"a-long-word-that-goes-on-and-on-and-on-\n", "f:1:2: expected a number, found "
-                                                                 "\"a-long-word-that-goes-on-and-on-and-on-"},
+                {"[\"a-long-word-that-goes-on-and-on-and-on-",
+                 "f:1:2: expected a number, found "
+                 "\"a-long-word-that-goes-on-and-on-and-on-"},
+                {"[\"a-long-word-that-goes-on-and-on-and-on-\n",
+                 "f:1:2: expected a number, found "
+                 "\"a-long-word-that-goes-on-and-on-and-on-"},
                 {"[a-long-word-that-goes-on-and-on-and-on-a]",
                  "f:1:2: expected a number, found a-long-word-that-goes-on-and-on-and-on-a"},
                 {"[a-long-word-that-goes-on-and-on-and-on-an]",
@@ -252,7 +257,8 @@ Test(json, faults_say_where)
 
 Test(json, keys_of_a_table)
 {
-        static const struct capo_slice words[] = {CAPO_SLICE("one"), CAPO_SLICE("two"), CAPO_SLICE("three")};
+        static const struct capo_slice words[] = {CAPO_SLICE("one"), CAPO_SLICE("two"),
+                                                  CAPO_SLICE("three")};
         static const struct {
                 const char *text;
                 int order[4]; /* ends with -1 */
@@ -262,7 +268,9 @@ Test(json, keys_of_a_table)
                 {"{\"three\":1,\"one\" : 1}", {2, 0, -1}, ""},
                 {"{\"o\\u006ee\": 1}", {0, -1}, ""},
                 {"{}", {-1}, ""},
-                {"{\"one\": 1, \"one\": 1}", {0, -1}, "f:1:12: expected the key one only once, found \"one\""},
+                {"{\"one\": 1, \"one\": 1}",
+                 {0, -1},
+                 "f:1:12: expected the key one only once, found \"one\""},
                 {"{\"four\": 1}", {-1}, "f:1:2: expected one of one, two, three, found \"four\""},
                 {"{\"one\" 1}", {-1}, "f:1:8: expected \":\" after the key, found 1"},
         };
@@ -322,10 +330,19 @@ Test(json, a_number_that_needs_17_digits)
 
 Test(json, escapes_that_are_none)
 {
-        static const char *const texts[] = {
-                "\"\\u12g4\"",        "\"\\u12\"",          "\"\\u\"",           "\"\\ud83d\"", "\"\\ud83d\\\"\"",
-                "\"\\ud83dxude00\"",  "\"\\ud83d\\ude0\"",  "\"\\ud83d\\n\"",    "\"\\",        "\"\\\"",
-                "\"\\ud83d\\u0041\"", "\"\\udc00\\udc00\"", "\"\\ud83d\\ue000\""};
+        static const char *const texts[] = {"\"\\u12g4\"",
+                                            "\"\\u12\"",
+                                            "\"\\u\"",
+                                            "\"\\ud83d\"",
+                                            "\"\\ud83d\\\"\"",
+                                            "\"\\ud83dxude00\"",
+                                            "\"\\ud83d\\ude0\"",
+                                            "\"\\ud83d\\n\"",
+                                            "\"\\",
+                                            "\"\\\"",
+                                            "\"\\ud83d\\u0041\"",
+                                            "\"\\udc00\\udc00\"",
+                                            "\"\\ud83d\\ue000\""};
 
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
                 struct capo_fault said = {0};

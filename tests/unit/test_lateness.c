@@ -29,9 +29,10 @@ Test(lateness, chance_is_nobodys_fault)
 {
         made_skew(page.job, 10000, (uint32_t[]){4375, 2000, 2000, 1625}, NULL);
         cr_assert_not(wait()->stands_out);
-        cr_assert_str_eq(page.waits[0].text,
-                         "dp: no rank stands out in 10,000 calls compared; last after first p50 50 us, "
-                         "p95 60 us (by GPU durations)");
+        cr_assert_str_eq(
+                page.waits[0].text,
+                "dp: no rank stands out in 10,000 calls compared; last after first p50 50 us, "
+                "p95 60 us (by GPU durations)");
         cr_assert(page.waits[0].last == 0 && page.waits[0].last_share == 0.4375);
 }
 
@@ -75,7 +76,8 @@ Test(lateness, to_the_nanosecond)
 /* Of four ranks the chance is a quarter: an interval that reaches down to it says nothing. */
 Test(lateness, an_interval_that_has_chance_in_it_is_nobodys_fault)
 {
-        struct capo_skew *k = made_skew(page.job, 100, (uint32_t[]){0, 50, 50, 0}, (double[]){0, 2e6, 8e6, 0});
+        struct capo_skew *k =
+                made_skew(page.job, 100, (uint32_t[]){0, 50, 50, 0}, (double[]){0, 2e6, 8e6, 0});
 
         k->ranks[2].caused_pm_ns = 5.5e6;
         cr_assert_not(wait()->stands_out);
@@ -84,18 +86,20 @@ Test(lateness, an_interval_that_has_chance_in_it_is_nobodys_fault)
         k = made_skew(page.job, 100, (uint32_t[]){0, 50, 50, 0}, (double[]){0, 2e6, 8e6, 0});
         k->ranks[2].caused_pm_ns = 5.4e6;
         cr_assert(wait()->stands_out);
-        cr_assert(strstr(page.waits[0].text, "wait 8.0 ms +- 5.4 ms in all"), "%s", page.waits[0].text);
+        cr_assert(strstr(page.waits[0].text, "wait 8.0 ms +- 5.4 ms in all"), "%s",
+                  page.waits[0].text);
 }
 
 Test(lateness, host_times_cost_nothing_known)
 {
-        struct capo_skew *k = made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 0, 6250, 0});
+        struct capo_skew *k =
+                made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 0, 6250, 0});
 
         k->wait_share = -1;
         k->from = CAPO_SKEW_HOST_START;
         cr_assert_eq(wait()->caused_share, -1);
-        cr_assert(strstr(page.waits[0].text, "starts behind the others by 6.2 us in all: last"), "%s",
-                  page.waits[0].text);
+        cr_assert(strstr(page.waits[0].text, "starts behind the others by 6.2 us in all: last"),
+                  "%s", page.waits[0].text);
         cr_assert(strstr(page.waits[0].text, "after the first (when the host made the call)"));
 }
 
@@ -142,11 +146,15 @@ Test(lateness, what_cannot_be_said_is_named)
         page.job = job = made_job(4);
         job->comms[0].n_calls = 10;
         job->comms[0].no_skew = CAPO_SKEW_NO_COMMON;
-        job->comms[1] = (struct capo_job_comm){
-                .name = strdup("x"), .n_ranks = 2, .n_calls = 11, .no_skew = CAPO_SKEW_ONE_LOG, .members = NULL};
+        job->comms[1] = (struct capo_job_comm){.name = strdup("x"),
+                                               .n_ranks = 2,
+                                               .n_calls = 11,
+                                               .no_skew = CAPO_SKEW_ONE_LOG,
+                                               .members = NULL};
         job->comms[2] = (struct capo_job_comm){
                 .name = strdup("alone"), .n_ranks = 1, .n_calls = 99, .no_skew = CAPO_SKEW_ONE_LOG};
-        job->comms[3] = (struct capo_job_comm){.name = strdup("unused"), .n_ranks = 9, .no_skew = CAPO_SKEW_NO_CALLS};
+        job->comms[3] = (struct capo_job_comm){
+                .name = strdup("unused"), .n_ranks = 9, .no_skew = CAPO_SKEW_NO_CALLS};
         job->n_comms = 4;
         cr_assert_eq(capo_judge_waits(&page), 0);
         cr_assert(page.n_waits == 0 && page.n_unknown == 2);

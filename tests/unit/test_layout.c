@@ -44,7 +44,8 @@ Test(layout, parse)
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_layout l;
 
-                cr_assert_eq(capo_layout_parse(rows[i].text, &l, NULL), rows[i].r, "\"%s\"", rows[i].text);
+                cr_assert_eq(capo_layout_parse(rows[i].text, &l, NULL), rows[i].r, "\"%s\"",
+                             rows[i].text);
                 if (rows[i].r)
                         continue;
                 cr_assert_str_eq(print(&l), rows[i].canonical);
@@ -60,16 +61,18 @@ Test(layout, slurm)
                 int r;
                 const char *canonical;
         } rows[] = {
-                {"3,5", 0, "3+5"},      {"4(x2),2", 0, "2+4+4"}, {"8(x128)", 0, "128x8"}, {"1", 0, "1"},
-                {"3,", -EINVAL, ""},    {"4(x2", -EINVAL, ""},   {"4(2)", -EINVAL, ""},   {"", -EINVAL, ""},
-                {"a", -EINVAL, ""},     {"4(x0)", -EINVAL, ""},  {"4(x2)3", -EINVAL, ""}, {"3, 5", -EINVAL, ""},
+                {"3,5", 0, "3+5"},      {"4(x2),2", 0, "2+4+4"}, {"8(x128)", 0, "128x8"},
+                {"1", 0, "1"},          {"3,", -EINVAL, ""},     {"4(x2", -EINVAL, ""},
+                {"4(2)", -EINVAL, ""},  {"", -EINVAL, ""},       {"a", -EINVAL, ""},
+                {"4(x0)", -EINVAL, ""}, {"4(x2)3", -EINVAL, ""}, {"3, 5", -EINVAL, ""},
                 {"4(y2)", -EINVAL, ""}, {"4,x2)", -EINVAL, ""},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_layout l;
 
-                cr_assert_eq(capo_layout_parse_slurm(rows[i].text, &l), rows[i].r, "\"%s\"", rows[i].text);
+                cr_assert_eq(capo_layout_parse_slurm(rows[i].text, &l), rows[i].r, "\"%s\"",
+                             rows[i].text);
                 if (!rows[i].r)
                         cr_assert_str_eq(print(&l), rows[i].canonical);
         }
@@ -99,7 +102,8 @@ Test(layout, of_comm)
                 {NULL, {8, 1, 8, 9}, 0, "8"},          {NULL, {8, 1, 8, 8}, 0, "8"},
                 {"3+5", {8, 2, -1, -1}, 0, "3+5"},     {"3+5", {8, 2, 3, 5}, 0, "3+5"},
                 {"3+5", {8, 2, 4, 4}, 0, "4+4"},       /* NCCL is the stronger source */
-                {"3+5", {8, 3, -1, -1}, -ENODATA, ""}, /* NCCL split a node: the launcher's view is dropped */
+                {"3+5", {8, 3, -1, -1}, -ENODATA, ""}, /* NCCL split a node: the launcher's view is
+                                                          dropped */
                 {"3+5", {4, 2, -1, -1}, -ENODATA, ""}, /* a split: 1+3 or 2+2 */
                 {"3+5", {4, 2, 1, 3}, 0, "1+3"},       {"3+5", {3, 1, -1, -1}, 0, "3"},
                 {"8+8+4", {20, 3, 4, 8}, 0, "4+8+8"},
@@ -111,8 +115,9 @@ Test(layout, of_comm)
 
                 if (rows[i].world)
                         cr_assert_eq(capo_layout_parse(rows[i].world, &world, NULL), 0);
-                cr_assert_eq(capo_layout_of_comm(rows[i].world ? &world : NULL, &rows[i].told, &l, &why), rows[i].r,
-                             "row %zu: %s", i, why.text);
+                cr_assert_eq(
+                        capo_layout_of_comm(rows[i].world ? &world : NULL, &rows[i].told, &l, &why),
+                        rows[i].r, "row %zu: %s", i, why.text);
                 cr_assert(why.text && *why.text, "row %zu", i);
                 cr_assert_eq(why.source == CAPO_LAYOUT_UNKNOWN, rows[i].r != 0, "row %zu", i);
                 if (!rows[i].r)
@@ -128,10 +133,12 @@ Test(layout, what_nccl_contradicts_is_dropped)
                 struct capo_layout_told told;
                 bool dropped;
         } rows[] = {
-                {"3+6+6", {15, 3, 3, 6}, false},   {"3+6+6", {15, 3, 4, 6}, true},   {"3+6+6", {15, 3, 3, 7}, true},
-                {"3+6+6", {15, 3, -1, -1}, false}, {"3+6+6", {15, 3, 3, -1}, false}, {"3+6+6", {15, 4, -1, -1}, true},
-                {"3+6+6", {14, 3, 4, 5}, false},   {"8", {8, 1, -1, -1}, false},     {"4+4", {8, 1, -1, -1}, true},
-                {"4+4", {8, 8, -1, -1}, true},     {"3+5", {8, 0, 3, 5}, false},
+                {"3+6+6", {15, 3, 3, 6}, false},  {"3+6+6", {15, 3, 4, 6}, true},
+                {"3+6+6", {15, 3, 3, 7}, true},   {"3+6+6", {15, 3, -1, -1}, false},
+                {"3+6+6", {15, 3, 3, -1}, false}, {"3+6+6", {15, 4, -1, -1}, true},
+                {"3+6+6", {14, 3, 4, 5}, false},  {"8", {8, 1, -1, -1}, false},
+                {"4+4", {8, 1, -1, -1}, true},    {"4+4", {8, 8, -1, -1}, true},
+                {"3+5", {8, 0, 3, 5}, false},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -166,7 +173,8 @@ Test(layout, why_it_is_not_known)
         }
 }
 
-/* Every answer of_comm gives must be the only layout with these numbers: compare with counting all of them. */
+/* Every answer of_comm gives must be the only layout with these numbers: compare with counting all
+ * of them. */
 static int count_layouts(int nodes, int ranks, int low, int high, int least)
 {
         int n = 0;
@@ -188,26 +196,31 @@ Test(layout, of_comm_is_never_a_guess)
                                 for (int ranks = nodes; ranks <= 8 * nodes; ranks++) {
                                         struct capo_layout_told told = {ranks, nodes, low, high};
                                         struct capo_layout l;
-                                        int ways =
-                                                low == high ? low * nodes == ranks
-                                                : ranks - low - high < 0
-                                                        ? 0
-                                                        : count_layouts(nodes - 2, ranks - low - high, low, high, low);
+                                        int ways = low == high ? low * nodes == ranks
+                                                   : ranks - low - high < 0
+                                                           ? 0
+                                                           : count_layouts(nodes - 2,
+                                                                           ranks - low - high, low,
+                                                                           high, low);
                                         int r = capo_layout_of_comm(NULL, &told, &l, NULL);
 
                                         if (ways == 0 && nodes < ranks)
-                                                cr_assert_eq(r, -EINVAL, "%d %d %d %d: %d", ranks, nodes, low, high, r);
+                                                cr_assert_eq(r, -EINVAL, "%d %d %d %d: %d", ranks,
+                                                             nodes, low, high, r);
                                         if (ways == 1) {
-                                                cr_assert_eq(r, 0, "%d %d %d %d: %d", ranks, nodes, low, high, r);
+                                                cr_assert_eq(r, 0, "%d %d %d %d: %d", ranks, nodes,
+                                                             low, high, r);
                                                 cr_assert_eq(l.n_ranks, (uint32_t)ranks);
                                                 cr_assert_eq(l.n_nodes, (uint32_t)nodes);
-                                                cr_assert_eq(capo_layout_smallest(&l), (uint32_t)low);
-                                                cr_assert_eq(capo_layout_largest(&l), (uint32_t)high);
+                                                cr_assert_eq(capo_layout_smallest(&l),
+                                                             (uint32_t)low);
+                                                cr_assert_eq(capo_layout_largest(&l),
+                                                             (uint32_t)high);
                                                 settled++;
                                         }
                                         if (ways > 1)
-                                                cr_assert_eq(r, -ENODATA, "%d %d %d %d: %d", ranks, nodes, low, high,
-                                                             r);
+                                                cr_assert_eq(r, -ENODATA, "%d %d %d %d: %d", ranks,
+                                                             nodes, low, high, r);
                                 }
                         }
                 }
@@ -236,7 +249,8 @@ struct launcher_row {
 };
 
 static void check_launchers(const struct launcher_row *rows, size_t n,
-                            int (*ask)(capo_layout_getenv get, void *user, struct capo_layout_launch *out))
+                            int (*ask)(capo_layout_getenv get, void *user,
+                                       struct capo_layout_launch *out))
 {
         for (size_t i = 0; i < n; i++) {
                 struct capo_layout_launch l;
@@ -262,7 +276,8 @@ Test(layout, launchers)
                 {{"SLURM_TASKS_PER_NODE=4(x2),2"}, 0, "2+4+4", 10, ""},
                 {{"SLURM_TASKS_PER_NODE=4(x2"}, -ENODATA, "", 0, "not understood"},
                 /* one torchrun per node: Slurm's tasks are not the ranks */
-                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=3", "GROUP_WORLD_SIZE=2"},
+                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=3",
+                  "GROUP_WORLD_SIZE=2"},
                  0,
                  "3+5",
                  8,
@@ -278,7 +293,8 @@ Test(layout, launchers)
                 {{"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=8"}, 0, "8", 8, ""},
                 {{"PMI_SIZE=4", "MPI_LOCALNRANKS=4"}, 0, "4", 4, ""},
                 /* inside mpirun: the allocation's on one node, the daemons' step on the next */
-                {{"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=3", "SLURM_TASKS_PER_NODE=3,5"},
+                {{"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=3",
+                  "SLURM_TASKS_PER_NODE=3,5"},
                  -ENODATA,
                  "",
                  8,
@@ -288,9 +304,17 @@ Test(layout, launchers)
                  "4+4",
                  8,
                  "CAPO_LAYOUT says 4+4: SLURM_STEP_TASKS_PER_NODE is dropped"},
-                {{"CAPO_LAYOUT=4+5", "SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, "CAPO_LAYOUT is dropped"},
+                {{"CAPO_LAYOUT=4+5", "SLURM_STEP_TASKS_PER_NODE=3,5"},
+                 0,
+                 "3+5",
+                 8,
+                 "CAPO_LAYOUT is dropped"},
                 {{"CAPO_LAYOUT=5+3", "SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, ""},
-                {{"SLURM_STEP_TASKS_PER_NODE=x", "SLURM_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, "=x is not understood"},
+                {{"SLURM_STEP_TASKS_PER_NODE=x", "SLURM_TASKS_PER_NODE=3,5"},
+                 0,
+                 "3+5",
+                 8,
+                 "=x is not understood"},
                 /* torchrun with one rank per node, and what several agents do not settle */
                 {{"WORLD_SIZE=4", "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=4"}, 0, "4x1", 4, ""},
                 {{"WORLD_SIZE=1", "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=1"}, 0, "1", 1, ""},
@@ -317,33 +341,51 @@ Test(layout, launchers_seen_from_a_rank)
         static const struct launcher_row rows[] = {
                 {{"CAPO_LAYOUT=5+3"}, 0, "3+5", 8, ""},
                 {{"SLURM_STEP_TASKS_PER_NODE=3,5", "SLURM_TASKS_PER_NODE=8(x2)"}, 0, "3+5", 8, ""},
-                {{"SLURM_STEP_TASKS_PER_NODE=3,5", "PMI_SIZE=8"}, 0, "3+5", 8, ""}, /* srun --mpi=pmi2 */
-                {{"SLURM_TASKS_PER_NODE=3,5"}, -ENODATA, "", 0, ""}, /* the allocation's, on its first node */
-                /* mpirun in an allocation: its own node has the one variable, the others their daemons' step */
-                {{"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=4", "SLURM_TASKS_PER_NODE=4(x2)"},
+                {{"SLURM_STEP_TASKS_PER_NODE=3,5", "PMI_SIZE=8"},
+                 0,
+                 "3+5",
+                 8,
+                 ""}, /* srun --mpi=pmi2 */
+                {{"SLURM_TASKS_PER_NODE=3,5"},
+                 -ENODATA,
+                 "",
+                 0,
+                 ""}, /* the allocation's, on its first node */
+                /* mpirun in an allocation: its own node has the one variable, the others their
+                   daemons' step */
+                {{"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=4",
+                  "SLURM_TASKS_PER_NODE=4(x2)"},
                  -ENODATA,
                  "",
                  8,
                  ""},
-                {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)"},
+                {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
+                  "SLURM_STEP_TASKS_PER_NODE=1(x2)"},
                  -ENODATA,
                  "",
                  2,
                  ""},
-                {{"PMI_SIZE=2", "MPI_LOCALNRANKS=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)"}, -ENODATA, "", 2, ""},
+                {{"PMI_SIZE=2", "MPI_LOCALNRANKS=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)"},
+                 -ENODATA,
+                 "",
+                 2,
+                 ""},
                 {{"PMI_SIZE=2", "MPI_LOCALNRANKS=2", "SLURM_STEP_TASKS_PER_NODE=1"}, 0, "2", 2, ""},
                 /* srun starts one torchrun per node */
-                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=3", "GROUP_WORLD_SIZE=2"},
+                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=3",
+                  "GROUP_WORLD_SIZE=2"},
                  0,
                  "3+5",
                  8,
                  ""},
-                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=5", "GROUP_WORLD_SIZE=2"},
+                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=5",
+                  "GROUP_WORLD_SIZE=2"},
                  0,
                  "3+5",
                  8,
                  ""},
-                {{"SLURM_STEP_TASKS_PER_NODE=1(x3)", "WORLD_SIZE=12", "LOCAL_WORLD_SIZE=4", "GROUP_WORLD_SIZE=3"},
+                {{"SLURM_STEP_TASKS_PER_NODE=1(x3)", "WORLD_SIZE=12", "LOCAL_WORLD_SIZE=4",
+                  "GROUP_WORLD_SIZE=3"},
                  -ENODATA,
                  "",
                  12,
@@ -355,14 +397,16 @@ Test(layout, launchers_seen_from_a_rank)
 
 Test(layout, equal_is_equal_in_every_run)
 {
-        static const char *const texts[] = {"8", "4", "4+4", "3+5", "3+3+5", "3+5+5", "3+6", "2+5", "3+5+8"};
+        static const char *const texts[] = {"8",     "4",   "4+4", "3+5",  "3+3+5",
+                                            "3+5+5", "3+6", "2+5", "3+5+8"};
         struct capo_layout a, b;
 
         for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
                 for (size_t k = 0; k < N_ELEMENTS(texts); k++) {
                         cr_assert_eq(capo_layout_parse(texts[i], &a, NULL), 0);
                         cr_assert_eq(capo_layout_parse(texts[k], &b, NULL), 0);
-                        cr_expect_eq(capo_layout_equal(&a, &b), i == k, "%s and %s", texts[i], texts[k]);
+                        cr_expect_eq(capo_layout_equal(&a, &b), i == k, "%s and %s", texts[i],
+                                     texts[k]);
                 }
         }
 }

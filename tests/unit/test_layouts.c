@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "layouts" of a profile: what an entry becomes, how it is written, and every way to get one wrong. */
+/* "layouts" of a profile: what an entry becomes, how it is written, and every way to get one wrong.
+ */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <errno.h>
@@ -18,16 +19,17 @@ static struct capo_profile *read_text(const char *text, int expected)
         struct capo_profile *p = NULL;
 
         fault.text[0] = 0;
-        cr_assert_eq(capo_profile_parse(text, strlen(text), "f", &p, &fault), expected, "%s: %s", text, fault.text);
+        cr_assert_eq(capo_profile_parse(text, strlen(text), "f", &p, &fault), expected, "%s: %s",
+                     text, fault.text);
         return p;
 }
 
 Test(layouts, an_entry)
 {
-        struct capo_profile *p =
-                read_text(DOC("\n{\"layout\": \"5+3\", \"nccl\": \"2.28.9\", \"gpus\": \"a\\tb\", \"broadcast\": "
-                              "[1.5, 2], \"reducescatter\": [3, 4.25]},\n{\"layout\": \"4x8\", \"allreduce\": [1,2]}"),
-                          0);
+        struct capo_profile *p = read_text(
+                DOC("\n{\"layout\": \"5+3\", \"nccl\": \"2.28.9\", \"gpus\": \"a\\tb\", \"broadcast\": "
+                    "[1.5, 2], \"reducescatter\": [3, 4.25]},\n{\"layout\": \"4x8\", \"allreduce\": [1,2]}"),
+                0);
         const struct capo_layout_cost *c = p->layouts;
 
         cr_assert_eq(p->n_layouts, 2);
@@ -47,27 +49,30 @@ Test(layouts, an_entry)
                 cr_expect_eq(capo_profile_layout(p, &one), -EINVAL, "%d", k);
         }
         c = p->layouts;
-        cr_expect(c[1].n_ranks == 32 && c[1].n_nodes == 4 && c[1].line == 3 && !c[1].gpus && c[1].nccl.max < 0);
+        cr_expect(c[1].n_ranks == 32 && c[1].n_nodes == 4 && c[1].line == 3 && !c[1].gpus &&
+                  c[1].nccl.max < 0);
         capo_profile_free(p);
 }
 
 Test(layouts, written_as_read)
 {
-        struct capo_profile *p =
-                read_text(DOC("{\"layout\": \"5+3\", \"nccl\": \"2.28-2.29\", \"gpus\": \"a\\tb\", \"broadcast\": "
-                              "[1.5, 2], \"allreduce\": [3, 4.25]}, {\"layout\": \"8\", \"reduce\": [1,2]}"),
-                          0);
+        struct capo_profile *p = read_text(
+                DOC("{\"layout\": \"5+3\", \"nccl\": \"2.28-2.29\", \"gpus\": \"a\\tb\", \"broadcast\": "
+                    "[1.5, 2], \"allreduce\": [3, 4.25]}, {\"layout\": \"8\", \"reduce\": [1,2]}"),
+                0);
         char *text;
         size_t size;
         FILE *f = open_memstream(&text, &size);
 
         cr_assert_eq(capo_profile_write(p, f), 0);
         fclose(f);
-        cr_expect(strstr(text, ",\n  \"layouts\": [\n"
-                               "    {\"layout\": \"3+5\", \"nccl\": \"2.28-2.29\", \"gpus\": \"a\\u0009b\", "
-                               "\"allreduce\": [3, 4.25], \"broadcast\": [1.5, 2]},\n"
-                               "    {\"layout\": \"8\", \"reduce\": [1, 2]}\n  ]"),
-                  "%s", text);
+        cr_expect(
+                strstr(text,
+                       ",\n  \"layouts\": [\n"
+                       "    {\"layout\": \"3+5\", \"nccl\": \"2.28-2.29\", \"gpus\": \"a\\u0009b\", "
+                       "\"allreduce\": [3, 4.25], \"broadcast\": [1.5, 2]},\n"
+                       "    {\"layout\": \"8\", \"reduce\": [1, 2]}\n  ]"),
+                "%s", text);
         free(text);
         capo_profile_free(p);
         p = read_text(DOC(""), 0);
@@ -87,13 +92,18 @@ Test(layouts, what_is_wrong_and_where)
         } rows[] = {
                 {DOC("1"), "1:33:", "a layout's costs"},
                 {DOC("{}"), "1:33:", "the key layout and the cost of a collective"},
-                {DOC("{\"layout\": \"8\"}"), "1:33:", "the key layout and the cost of a collective"},
-                {DOC("{\"layout\": \"8\", \"gpus\": \"a\"}"), "1:33:", "the key layout and the cost of a collective"},
-                {DOC("{\"reduce\": [1,2]}"), "1:33:", "the key layout and the cost of a collective"},
+                {DOC("{\"layout\": \"8\"}"),
+                 "1:33:", "the key layout and the cost of a collective"},
+                {DOC("{\"layout\": \"8\", \"gpus\": \"a\"}"),
+                 "1:33:", "the key layout and the cost of a collective"},
+                {DOC("{\"reduce\": [1,2]}"),
+                 "1:33:", "the key layout and the cost of a collective"},
                 {DOC("{\"layout\": \"8+\", \"reduce\": [1,2]}"), "1:44:", "ranks per node such as"},
                 {DOC("{\"layout\": 8, \"reduce\": [1,2]}"), "1:44:", "ranks per node such as"},
-                {DOC("{\"layout\": \"8\", \"gpus\": 3, \"reduce\": [1,2]}"), "1:57:", "a text of at most 511"},
-                {DOC("{\"layout\": \"8\", \"reduces\": [1,2]}"), "1:49:", "one of layout, nccl, gpus, allreduce"},
+                {DOC("{\"layout\": \"8\", \"gpus\": 3, \"reduce\": [1,2]}"),
+                 "1:57:", "a text of at most 511"},
+                {DOC("{\"layout\": \"8\", \"reduces\": [1,2]}"),
+                 "1:49:", "one of layout, nccl, gpus, allreduce"},
                 {DOC("{\"layout\": \"8\", \"reduce\": []}"), "1:59:", PAIR},
                 {DOC("{\"layout\": \"8\", \"reduce\": [1]}"), "1:59:", PAIR},
                 {DOC("{\"layout\": \"8\", \"reduce\": [1,2,3]}"), "1:59:", PAIR},
@@ -103,15 +113,18 @@ Test(layouts, what_is_wrong_and_where)
                 {DOC("{\"layout\": \"8\", \"reduce\": [1,0]}"), "1:59:", PAIR},
                 {DOC("{\"layout\": \"8\", \"reduce\": [1e9,1]}"), "1:59:", PAIR},
                 {DOC("{\"layout\": \"8\", \"reduce\": [1,1e9]}"), "1:59:", PAIR},
-                {DOC("{\"layout\": \"8\", \"reduce\": [1,2]} {\"layout\": \"8\"}"), "1:66:", "\",\" or \"]\""},
+                {DOC("{\"layout\": \"8\", \"reduce\": [1,2]} {\"layout\": \"8\"}"),
+                 "1:66:", "\",\" or \"]\""},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 capo_profile_free(read_text(rows[i].text, -EINVAL));
-                cr_expect(strstr(fault.text, rows[i].where) == fault.text + 2 && strstr(fault.text, rows[i].has),
+                cr_expect(strstr(fault.text, rows[i].where) == fault.text + 2 &&
+                                  strstr(fault.text, rows[i].has),
                           "%s\n%s", rows[i].text, fault.text);
         }
-        capo_profile_free(read_text(DOC("{\"layout\": \"8\", \"reduce\": [999999999,999999999]}"), 0));
+        capo_profile_free(
+                read_text(DOC("{\"layout\": \"8\", \"reduce\": [999999999,999999999]}"), 0));
 }
 
 Test(layouts, the_longest_texts)
@@ -119,7 +132,8 @@ Test(layouts, the_longest_texts)
         for (int n = 511; n <= 512; n++) {
                 char text[1000];
 
-                snprintf(text, sizeof text, DOC("{\"layout\": \"8\", \"reduce\": [1,2], \"gpus\": \"%0*d\"}"), n, 0);
+                snprintf(text, sizeof text,
+                         DOC("{\"layout\": \"8\", \"reduce\": [1,2], \"gpus\": \"%0*d\"}"), n, 0);
                 capo_profile_free(read_text(text, n <= 511 ? 0 : -EINVAL));
         }
 }
@@ -129,8 +143,14 @@ Test(layouts, costs_that_are_none)
         static const struct {
                 double us, gbs;
                 int r;
-        } rows[] = {{5, 10, 0},        {0.5, 0.5, 0},           {0, 10, -EINVAL},       {-1, 10, -EINVAL},
-                    {5, -10, -EINVAL}, {INFINITY, 10, -EINVAL}, {5, INFINITY, -EINVAL}, {5, NAN, -EINVAL},
+        } rows[] = {{5, 10, 0},
+                    {0.5, 0.5, 0},
+                    {0, 10, -EINVAL},
+                    {-1, 10, -EINVAL},
+                    {5, -10, -EINVAL},
+                    {INFINITY, 10, -EINVAL},
+                    {5, INFINITY, -EINVAL},
+                    {5, NAN, -EINVAL},
                     {5, 0, -EINVAL}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

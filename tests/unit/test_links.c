@@ -20,7 +20,8 @@ static const char *notes(void)
         text[0] = 0;
         for (unsigned i = 0; i < page.links[0].n_notes; i++)
                 n += (size_t)snprintf(text + n, sizeof text - n, "%s%s: %s", i ? "; " : "",
-                                      capo_page_note_name(page.links[0].note[i].kind), page.links[0].note[i].text);
+                                      capo_page_note_name(page.links[0].note[i].kind),
+                                      page.links[0].note[i].text);
         free(page.links);
         return text;
 }
@@ -69,7 +70,8 @@ Test(links, how_much_it_carries)
 {
         link_.sharers = 2;
         link_.load = 2;
-        cr_assert_str_eq(notes(), "shared: 2 ranks share this NIC; loaded: 2.0 times the mean NIC's bytes");
+        cr_assert_str_eq(notes(),
+                         "shared: 2 ranks share this NIC; loaded: 2.0 times the mean NIC's bytes");
 }
 
 Test(links, what_went_wrong)
@@ -81,6 +83,8 @@ Test(links, what_went_wrong)
                 snprintf(domain.n.error[i].text, sizeof domain.n.error[i].text, "error %u", i);
                 domain.n.error[i].count = 10 + i;
         }
-        cr_assert_str_eq(notes(), "overrun: queue overrun 1,000 times; errors: error 0 x 10; errors: error 1 x 11; "
-                                  "registrations: 3 registrations failed");
+        cr_assert_str_eq(
+                notes(),
+                "overrun: queue overrun 1,000 times; errors: error 0 x 10; errors: error 1 x 11; "
+                "registrations: 3 registrations failed");
 }

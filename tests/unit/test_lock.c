@@ -81,13 +81,15 @@ static void *waits(void *unused)
         return NULL;
 }
 
-/* Of glibc's releases some ask in the handler whether the thread may be cancelled at all, some do not. */
+/* Of glibc's releases some ask in the handler whether the thread may be cancelled at all, some do
+ * not. */
 Test(lock, a_cancellation_that_comes_late)
 {
         pthread_t t;
         void *end;
 
-        cr_assert_eq(pthread_create(&t, NULL, waits, NULL), 0); /* the first cancellation of all sets the handler up */
+        cr_assert_eq(pthread_create(&t, NULL, waits, NULL),
+                     0); /* the first cancellation of all sets the handler up */
         cr_assert_eq(pthread_cancel(t), 0);
         cr_assert_eq(pthread_join(t, NULL), 0);
         for (int at = 0; at < 4; at++) {

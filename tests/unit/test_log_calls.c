@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every single call of a log comes by once, whichever frame it lies in; and who has seen enough can say so. */
+/* Every single call of a log comes by once, whichever frame it lies in; and who has seen enough can
+ * say so. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -77,8 +78,9 @@ Test(log_calls, blocks_too)
         struct seen s = {0};
         char why[256];
 
-        cr_assert_eq(capo_log_open(SOURCE_ROOT "/tests/golden/sample-v1/vm.16391.capo", &log, why, sizeof why), 0, "%s",
-                     why);
+        cr_assert_eq(capo_log_open(SOURCE_ROOT "/tests/golden/sample-v1/vm.16391.capo", &log, why,
+                                   sizeof why),
+                     0, "%s", why);
         s.stop_at = 8;
         cr_assert_eq(capo_log_calls_each(log, see, &s), -E2BIG);
         cr_assert_eq(s.bytes[1], 1320);
@@ -87,7 +89,8 @@ Test(log_calls, blocks_too)
 
 Test(log_calls, each_of_its_own_shape)
 {
-        /* the first, both sides of a border of what is kept together, the last; and two that the log does not say */
+        /* the first, both sides of a border of what is kept together, the last; and two that the
+         * log does not say */
         static const uint16_t ids[] = {0, 255, 256, 65534}, of[] = {256, 65534, 0, 255, 254, 4096};
         static const uint32_t begin[6] = {1, 2, 3, 4, 5, 6}, host[6], seq[6];
         struct capo_log_shape shapes[4] = {{0}};
@@ -104,6 +107,7 @@ Test(log_calls, each_of_its_own_shape)
         cr_assert_eq(read_log(&s), 0);
         cr_assert_eq(s.n, 6);
         for (unsigned i = 0; i < 6; i++)
-                cr_expect_eq(s.bytes[i], i < 4 ? of[i] + 10 : 0, "%u: %llu", i, (unsigned long long)s.bytes[i]);
+                cr_expect_eq(s.bytes[i], i < 4 ? of[i] + 10 : 0, "%u: %llu", i,
+                             (unsigned long long)s.bytes[i]);
         unlink(path);
 }

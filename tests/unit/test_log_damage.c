@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the reader says of a damaged log, and that it believes nothing that lies inside of what is damaged. */
+/* What the reader says of a damaged log, and that it believes nothing that lies inside of what is
+ * damaged. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -62,8 +63,8 @@ static const char *texts(uint64_t at, size_t n, int xor)
         all[0] = 0;
         cr_assert_eq(capo_log_open(path, &l, why, sizeof why), 0, "%s", why);
         while ((r = capo_log_next(l, &f)) > 0)
-                snprintf(all + strlen(all), sizeof all - strlen(all), "%.*s|", f.size < 20 ? (int)f.size : 20,
-                         (const char *)f.payload);
+                snprintf(all + strlen(all), sizeof all - strlen(all), "%.*s|",
+                         f.size < 20 ? (int)f.size : 20, (const char *)f.payload);
         cr_assert_eq(r, 0);
         cr_assert_eq(capo_log_next(l, &f), 0, "stays at the end");
         return all;
@@ -149,14 +150,16 @@ Test(log_damage, a_type_that_is_none)
         cr_expect_str_eq(capo_log_health(l)->damages[0].what, "not a frame");
 }
 
-/* Behind damage only frames of a known type and without flags are believed: any bytes may look like another. */
+/* Behind damage only frames of a known type and without flags are believed: any bytes may look like
+ * another. */
 Test(log_damage, behind_damage_only_what_is_known)
 {
         struct capo_frame flagged = {.type = CAPO_FRAME_RULES, .flags = 1, .size = 8};
         uint64_t first = text("first"), second = text("second"), third;
 
         gen_log_text(&g, CAPO_FRAMES, "unknown.");
-        flagged.check = XXH3_64bits_withSeed("flagged.", 8, flagged.type | 1u << 16 | (uint64_t)8 << 32);
+        flagged.check =
+                XXH3_64bits_withSeed("flagged.", 8, flagged.type | 1u << 16 | (uint64_t)8 << 32);
         fwrite(&flagged, sizeof flagged, 1, g.file);
         fwrite("flagged.", 8, 1, g.file);
         third = text("third");

@@ -58,7 +58,9 @@ static const char *found(const char *names)
 
         snprintf(copy, sizeof copy, "%s", names);
         for (char *name = strtok_r(copy, " ", &save); name; name = strtok_r(NULL, " ", &save))
-                cr_assert_gt(asprintf(&args[n++], "%s%s%s", top, *name == '.' ? "" : "/", *name == '.' ? "" : name), 0);
+                cr_assert_gt(asprintf(&args[n++], "%s%s%s", top, *name == '.' ? "" : "/",
+                                      *name == '.' ? "" : name),
+                             0);
         line[0] = 0;
         if (capo_log_find(args, n, &paths, why, sizeof why) < 0)
                 return NULL;
@@ -66,7 +68,8 @@ static const char *found(const char *names)
                 strcat(strcat(line, i ? " " : ""), paths.path[i] + strlen(top) + 1);
         strcat(line, " in");
         for (size_t i = 0; i < paths.n_folders; i++)
-                strcat(strcat(line, " "), paths.folder[i] + strlen(top) + (paths.folder[i][strlen(top)] == '/'));
+                strcat(strcat(line, " "),
+                       paths.folder[i] + strlen(top) + (paths.folder[i][strlen(top)] == '/'));
         while (n)
                 free(args[--n]);
         return line;
@@ -83,7 +86,8 @@ Test(log_find, files_as_they_are_and_folders_by_name)
         make("other.log", 0);
         cr_assert_str_eq(found("job"), "job/a.1.capo job/b.2.capo in job");
         cr_assert_str_eq(found("job/"), "job/a.1.capo job/b.2.capo in job/");
-        cr_assert_str_eq(found("other.log job/b.2.capo"), "other.log job/b.2.capo in", "a file need not be called so");
+        cr_assert_str_eq(found("other.log job/b.2.capo"), "other.log job/b.2.capo in",
+                         "a file need not be called so");
         cr_assert_str_eq(found("other.log job"), "other.log job/a.1.capo job/b.2.capo in job");
 }
 
@@ -156,7 +160,8 @@ static void make_log(const char *name, const char *id, int rank, unsigned begin,
                                          .t0_real_ns = epoch + begin * second,
                                          .ticks_per_s = second};
         struct capo_log_end e = {.t_ns = (end - begin) * second, .clean = 1};
-        struct timespec t[2] = {{.tv_sec = (time_t)(epoch / second + end)}, {.tv_sec = (time_t)(epoch / second + end)}};
+        struct timespec t[2] = {{.tv_sec = (time_t)(epoch / second + end)},
+                                {.tv_sec = (time_t)(epoch / second + end)}};
         char path[256], text[64];
         struct gen_log g;
 
@@ -223,7 +228,8 @@ Test(log_find, jobs_of_one_folder_have_numbers)
         free(jobs);
 }
 
-/* In folders of a folder, also where one job's ranks are in two of them; what is older is not looked into. */
+/* In folders of a folder, also where one job's ranks are in two of them; what is older is not
+ * looked into. */
 Test(log_find, a_job_in_several_folders)
 {
         make("logs", -1);
@@ -236,36 +242,43 @@ Test(log_find, a_job_in_several_folders)
         make("logs/n1/junk.capo", 0);
         said();
         capo_msg_set_level(CAPO_INFO);
-        cr_assert_str_eq(found("logs"), "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
-        cr_assert(strstr(said(), "holds older jobs too (1 folders); this is the newest (2 logs, from "));
+        cr_assert_str_eq(found("logs"),
+                         "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
+        cr_assert(strstr(said(),
+                         "holds older jobs too (1 folders); this is the newest (2 logs, from "));
         cr_assert_str_eq(found("logs@1"), "logs/old/a.capo in logs/old");
-        cr_assert_str_eq(found("logs@2"), "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
+        cr_assert_str_eq(found("logs@2"),
+                         "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
         cr_assert_null(found("logs@3"));
 }
 
-/* Under two names, as a copy, or as one from before it grew: once, the longest. What goes on in another way stays. */
+/* Under two names, as a copy, or as one from before it grew: once, the longest. What goes on in
+ * another way stays. */
 Test(log_find, a_log_that_is_there_twice)
 {
         char command[256];
 
         make_log("a.capo", "1", 0, 100, 150);
         make_log("b.capo", "2", 0, 200, 250);
-        snprintf(command, sizeof command,
-                 "cd %s && cp b.capo c.capo && ln b.capo d.capo && (cat b.capo; echo) >e.capo && cp e.capo f.capo && "
-                 "(cat b.capo; echo other) >g.capo && head -c 80 b.capo >h.capo",
-                 top);
+        snprintf(
+                command, sizeof command,
+                "cd %s && cp b.capo c.capo && ln b.capo d.capo && (cat b.capo; echo) >e.capo && cp e.capo f.capo && "
+                "(cat b.capo; echo other) >g.capo && head -c 80 b.capo >h.capo",
+                top);
         cr_assert_eq(system(command), 0);
         cr_assert_str_eq(found("a.capo b.capo c.capo d.capo e.capo f.capo"), "a.capo e.capo in");
         cr_assert_str_eq(found("e.capo d.capo c.capo a.capo a.capo"), "e.capo a.capo in");
         cr_assert_str_eq(found("b.capo c.capo"), "b.capo in");
-        cr_assert_str_eq(found("b.capo a.capo c.capo e.capo"), "a.capo e.capo in", "also far from each other");
+        cr_assert_str_eq(found("b.capo a.capo c.capo e.capo"), "a.capo e.capo in",
+                         "also far from each other");
         cr_assert_str_eq(found("e.capo g.capo h.capo a.capo"), "e.capo g.capo a.capo in");
         cr_assert_str_eq(found("h.capo b.capo"), "b.capo in");
 }
 
 Test(log_find, the_newest_by_a_nanosecond)
 {
-        struct timespec t[2] = {{.tv_sec = 1000000, .tv_nsec = 5}, {.tv_sec = 1000000, .tv_nsec = 5}};
+        struct timespec t[2] = {{.tv_sec = 1000000, .tv_nsec = 5},
+                                {.tv_sec = 1000000, .tv_nsec = 5}};
         char path[256];
 
         make("logs", -1);

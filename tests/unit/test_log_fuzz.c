@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 10,000 damaged logs through reader, statistics and skew, always the same ones. Half have bytes changed anywhere; in
- * the other half the checksums are made right again afterwards, so that the payloads' own lies get through.
+ * 10,000 damaged logs through reader, statistics and skew, always the same ones. Half have bytes
+ * changed anywhere; in the other half the checksums are made right again afterwards, so that the
+ * payloads' own lies get through.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,8 @@ static void make_sums_right(unsigned char *log, size_t size)
                 if (f.size > size - at - sizeof f)
                         return;
                 f.check = XXH3_64bits_withSeed(log + at + sizeof f, f.size,
-                                               f.type | (uint64_t)f.flags << 16 | (uint64_t)f.size << 32);
+                                               f.type | (uint64_t)f.flags << 16 |
+                                                       (uint64_t)f.size << 32);
                 memcpy(log + at, &f, sizeof f);
         }
 }
@@ -56,7 +58,8 @@ static void make_sums_right(unsigned char *log, size_t size)
 /* Interesting values more often than random ones: that is where the bounds are. */
 static void mutate(unsigned char *log, size_t size)
 {
-        static const uint32_t edges[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0xffff, 0x10000, 463, 464};
+        static const uint32_t edges[] = {0,      1,       0x7fffffff, 0x80000000, 0xffffffff,
+                                         0xffff, 0x10000, 463,        464};
 
         for (uint64_t n = 1 + next(6); n--;) {
                 size_t at = next(16) ? 72 + next(size - 72) : next(72);
@@ -90,7 +93,8 @@ Test(log_fuzz, ten_thousand_damaged_logs, .timeout = 300)
                                         .stale = true,
                                         .gpu = true});
         for (unsigned i = 0; i < 3; i++) {
-                static const char *const names[] = {"host0.700.capo", "node-a0.3000.capo", "node-a0.3001.capo"};
+                static const char *const names[] = {"host0.700.capo", "node-a0.3000.capo",
+                                                    "node-a0.3001.capo"};
 
                 snprintf(path, sizeof path, "%s/%s", dir, names[i]);
                 sizes[i] = slurp(path, &seeds[i]);

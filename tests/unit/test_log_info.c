@@ -11,7 +11,8 @@
 static char text[4096];
 static size_t n_text;
 
-static size_t __attribute__((format(printf, 3, 4))) put(size_t room, const char *key, const char *format, ...)
+static size_t __attribute__((format(printf, 3, 4)))
+put(size_t room, const char *key, const char *format, ...)
 {
         va_list args;
         size_t n;
@@ -25,7 +26,8 @@ static size_t __attribute__((format(printf, 3, 4))) put(size_t room, const char 
 
 static struct capo_log_frame frame(void)
 {
-        return (struct capo_log_frame){.payload = text, .size = (uint32_t)n_text, .type = CAPO_FRAME_INFO};
+        return (struct capo_log_frame){
+                .payload = text, .size = (uint32_t)n_text, .type = CAPO_FRAME_INFO};
 }
 
 static struct capo_info_line nth(unsigned n)
@@ -79,7 +81,8 @@ Test(log_info, a_value_that_does_not_fit_is_cut)
         for (size_t room = 6; room < 40; room++) {
                 n_text = 0;
                 memset(text, 'x', sizeof text);
-                cr_assert_leq(put(room, "key", "%s", "0123456789012345678901234567890123456789"), room - 1);
+                cr_assert_leq(put(room, "key", "%s", "0123456789012345678901234567890123456789"),
+                              room - 1);
                 cr_assert_eq(text[n_text - 1], '\n');
                 cr_assert_eq(text[room], 'x', "nothing beyond the room");
         }
@@ -92,7 +95,8 @@ Test(log_info, a_value_just_as_long_as_the_room)
 {
         for (int length = 0; length < 20; length++) {
                 static const char value[] = "abcdefghijklmnopqrst";
-                int kept = length < 10 ? length : 10; /* 16 less key, tab, newline and a byte for a zero */
+                int kept = length < 10 ? length
+                                       : 10; /* 16 less key, tab, newline and a byte for a zero */
                 char expect[32];
 
                 n_text = 0;
@@ -104,7 +108,8 @@ Test(log_info, a_value_just_as_long_as_the_room)
 
 Test(log_info, lines_without_key_or_value_are_stepped_over)
 {
-        n_text = (size_t)sprintf(text, "\n\tno key\nno value\nhost\ta\n+\ta plus and no key\nlast\tcut");
+        n_text = (size_t)sprintf(text,
+                                 "\n\tno key\nno value\nhost\ta\n+\ta plus and no key\nlast\tcut");
         is(nth(0), CAPO_INFO_HOST, "a", false);
         is(nth(1), "last", "cut", false);
         for (uint32_t size = 0; size < n_text; size++) {
@@ -138,5 +143,6 @@ Test(log_info, index)
                     {"gpu.numa.99999999999999999999", -1}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                cr_assert_eq(capo_info_index(rows[i].key, CAPO_INFO_GPU_NUMA), rows[i].index, "%s", rows[i].key);
+                cr_assert_eq(capo_info_index(rows[i].key, CAPO_INFO_GPU_NUMA), rows[i].index, "%s",
+                             rows[i].key);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader against whole, cut, damaged, newer and foreign files, and a mutation run that must not crash it. */
+/* The reader against whole, cut, damaged, newer and foreign files, and a mutation run that must not
+ * crash it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -36,10 +37,12 @@ TestSuite(log_read, .init = make_path, .fini = drop_path);
 /* A log with one frame of each kind; frame k (0..) starts at where[k]. */
 static unsigned write_sample(uint64_t *where)
 {
-        uint32_t t[3] = {0, 10, 4000000000u}, host[3] = {5, 6, 7}, seq[3] = {1, 2, 3}, gpu[3] = {0, 900, 0};
+        uint32_t t[3] = {0, 10, 4000000000u}, host[3] = {5, 6, 7}, seq[3] = {1, 2, 3},
+                 gpu[3] = {0, 900, 0};
         uint16_t shape[3] = {0, 1, 0};
-        struct capo_log_shape shapes[2] = {{.bytes = 64, .id = 0, .call = CAPO_CALL_ALLREDUCE, .comm = 1},
-                                           {.bytes = 1ull << 33, .id = 1, .call = CAPO_CALL_SEND, .peer = 3}};
+        struct capo_log_shape shapes[2] = {
+                {.bytes = 64, .id = 0, .call = CAPO_CALL_ALLREDUCE, .comm = 1},
+                {.bytes = 1ull << 33, .id = 1, .call = CAPO_CALL_SEND, .peer = 3}};
         struct gen_hist hist = {0};
         struct gen_log g;
         unsigned n = 0;
@@ -56,11 +59,14 @@ static unsigned write_sample(uint64_t *where)
         where[n++] = ftell(g.file);
         gen_log_block(&g, 1000, 1, 3, t, host, seq, shape, gpu, NULL);
         where[n++] = ftell(g.file);
-        gen_log_cell(&g, (struct capo_log_cell){.bytes = 64, .count = 3, .call = CAPO_CALL_ALLREDUCE}, &hist, NULL);
+        gen_log_cell(&g,
+                     (struct capo_log_cell){.bytes = 64, .count = 3, .call = CAPO_CALL_ALLREDUCE},
+                     &hist, NULL);
         where[n++] = ftell(g.file);
         gen_log_site(&g, (struct capo_log_site){.id = 1, .count = 3}, "f\nmain\n");
         where[n++] = ftell(g.file);
-        gen_log_frame(&g, CAPO_FRAME_END, &(struct capo_log_end){.calls = 3, .clean = 1}, sizeof(struct capo_log_end));
+        gen_log_frame(&g, CAPO_FRAME_END, &(struct capo_log_end){.calls = 3, .clean = 1},
+                      sizeof(struct capo_log_end));
         where[n] = ftell(g.file);
         gen_log_close(&g);
         return n;
@@ -136,12 +142,13 @@ Test(log_read, a_whole_log)
         cr_assert_eq(columns.n, 3);
         cr_assert_null(columns.aux);
         capo_log_record(&columns, 1, &second, &record);
-        cr_assert(record.t_begin == 1010 && record.t_end == 1016 && record.seq == 2 && record.gpu_ns == 900 &&
-                  record.bytes == 1ull << 33 && record.peer == 3);
+        cr_assert(record.t_begin == 1010 && record.t_end == 1016 && record.seq == 2 &&
+                  record.gpu_ns == 900 && record.bytes == 1ull << 33 && record.peer == 3);
 
         cr_assert_eq(capo_log_next(log, &f), 1);
         cr_assert_eq(capo_log_cell(&f, &cell, &host, &gpu), 0);
-        cr_assert(host.head.n == 2 && host.head.count == 3 && host.pairs[0].count == 2 && gpu.head.n == 0);
+        cr_assert(host.head.n == 2 && host.head.count == 3 && host.pairs[0].count == 2 &&
+                  gpu.head.n == 0);
 
         cr_assert_eq(capo_log_next(log, &f), 1);
         cr_assert_eq(capo_log_site(&f, &site, &text), 0);
@@ -162,7 +169,8 @@ Test(log_read, a_whole_log)
 Test(log_read, wide_records_of_version_1_have_32_bits_of_gpu_time)
 {
         struct capo_record r = {.t_end = 5, .gpu_ns = 900ull << 32 | 7}, out;
-        struct capo_log_frame f = {.payload = &r, .size = sizeof r, .type = CAPO_FRAME_WIDE, .version = 1};
+        struct capo_log_frame f = {
+                .payload = &r, .size = sizeof r, .type = CAPO_FRAME_WIDE, .version = 1};
 
         cr_assert(capo_log_wide(&f, 0, &out));
         cr_assert(out.gpu_ns == 900 && out.t_end == 5);
@@ -185,7 +193,8 @@ Test(log_read, every_cut_is_survived)
                 for (unsigned k = 0; k < n; k++) /* the zeros behind a payload may be missing */
                         whole += size + 7 >= where[k + 1] && size > where[k];
                 seen = (unsigned)__builtin_popcount(read_all(&health));
-                cr_assert(seen == whole || seen + 1 == whole, "size %lu: %u frames of %u", size, seen, whole);
+                cr_assert(seen == whole || seen + 1 == whole, "size %lu: %u frames of %u", size,
+                          seen, whole);
                 cr_assert_eq(health.n_damages, 0, "a cut is not damage");
                 if (health.cut_bytes)
                         cr_assert_eq(health.cut_at + health.cut_bytes, size);
@@ -206,7 +215,8 @@ Test(log_read, one_bad_frame_is_stepped_over)
                         write_sample(where);
                         poke(where[k] + at[in], 0x40);
                         seen = read_all(&health);
-                        cr_assert_eq(__builtin_popcount(seen), (int)n - 1, "frame %u byte %u: %x", k, at[in], seen);
+                        cr_assert_eq(__builtin_popcount(seen), (int)n - 1, "frame %u byte %u: %x",
+                                     k, at[in], seen);
                         cr_assert_eq(health.n_damages, 1);
                         cr_assert_eq(health.damages[0].offset, where[k]);
                         cr_assert_eq(health.bytes_lost, where[k + 1] - where[k]);
@@ -242,7 +252,7 @@ Test(log_read, headers_that_are_refused)
         } rows[] = {
                 {0, 1, -EBADMSG, "is not a capo log"},
                 {8, 1, -EBADMSG, "byte order"},
-                {12, 1, 0, ""},                                        /* version 3, but readable from 2 on: fine */
+                {12, 1, 0, ""}, /* version 3, but readable from 2 on: fine */
                 {14, 1, -EPROTO, "needs a capo that reads version 3"}, /* min_reader 3 */
                 {16, 1, -EBADMSG, "header of 73 bytes"},
                 {19, 1, -EBADMSG, "header of"},
@@ -254,7 +264,8 @@ Test(log_read, headers_that_are_refused)
                 write_sample(where);
                 poke(rows[i].at, rows[i].xor);
                 why[0] = 0;
-                cr_assert_eq(capo_log_open(path, &log, why, sizeof why), rows[i].r, "row %zu: %s", i, why);
+                cr_assert_eq(capo_log_open(path, &log, why, sizeof why), rows[i].r, "row %zu: %s",
+                             i, why);
                 cr_assert(strstr(why, rows[i].says), "row %zu: %s", i, why);
                 capo_log_close(log);
                 log = NULL;
@@ -301,7 +312,8 @@ Test(log_read, a_payload_that_lies_is_refused)
 /* A payload in memory, of which the reader is told @size bytes. */
 static struct capo_log_frame frame_of(const void *payload, size_t size)
 {
-        return (struct capo_log_frame){.payload = payload, .size = (uint32_t)size, .version = CAPO_LOG_VERSION};
+        return (struct capo_log_frame){
+                .payload = payload, .size = (uint32_t)size, .version = CAPO_LOG_VERSION};
 }
 
 /* A block must have every column whole: the words, the halves, and those that few calls have. */
@@ -317,9 +329,11 @@ Test(log_read, what_is_no_number_is_none)
         struct capo_log_cell c;
         struct capo_log_end e;
 
-        cr_assert_eq(capo_log_end(&(struct capo_log_frame){.payload = &end, .size = sizeof end}, &e), 0);
+        cr_assert_eq(
+                capo_log_end(&(struct capo_log_frame){.payload = &end, .size = sizeof end}, &e), 0);
         cr_expect(e.cost_ns == 0 && e.calls == 7);
-        cr_assert_eq(capo_log_cell(&(struct capo_log_frame){.payload = &cell, .size = sizeof cell}, &c, &host, &gpu),
+        cr_assert_eq(capo_log_cell(&(struct capo_log_frame){.payload = &cell, .size = sizeof cell},
+                                   &c, &host, &gpu),
                      0);
         cr_expect(host.head.count == 3 && host.head.sum_sq == 0);
 }
@@ -332,13 +346,15 @@ Test(log_read, a_block_has_its_columns_whole)
 
         for (uint32_t n = 0; n < 12; n++) {
                 for (unsigned columns = 0; columns < 4; columns++) {
-                        size_t words = (4 * n + 7) / 8 * 8, halves = (2 * n + 7) / 8 * 8, size = sizeof *b;
+                        size_t words = (4 * n + 7) / 8 * 8, halves = (2 * n + 7) / 8 * 8,
+                               size = sizeof *b;
                         struct capo_log_frame f;
 
                         *b = (struct capo_log_block){.base = 9, .n = n, .thread = 3};
-                        b->columns =
-                                (uint8_t)((columns & 1 ? CAPO_COLUMN_GPU : 0) | (columns & 2 ? CAPO_COLUMN_AUX : 0));
-                        size += 3 * words + halves + (columns & 1 ? words : 0) + (columns & 2 ? words : 0);
+                        b->columns = (uint8_t)((columns & 1 ? CAPO_COLUMN_GPU : 0) |
+                                               (columns & 2 ? CAPO_COLUMN_AUX : 0));
+                        size += 3 * words + halves + (columns & 1 ? words : 0) +
+                                (columns & 2 ? words : 0);
                         f = frame_of(b, size);
                         cr_assert_eq(capo_log_block(&f, &c), 0, "%u calls", n);
                         cr_expect(c.base == 9 && c.n == n && c.thread == 3);
@@ -347,9 +363,11 @@ Test(log_read, a_block_has_its_columns_whole)
                         cr_expect((const char *)c.seq == (const char *)c.host_ns + words);
                         cr_expect((const char *)c.shape == (const char *)c.seq + words);
                         cr_expect_eq((const char *)c.gpu_ns,
-                                     columns & 1 ? (const char *)c.shape + halves : (const char *)NULL);
+                                     columns & 1 ? (const char *)c.shape + halves
+                                                 : (const char *)NULL);
                         cr_expect_eq((const char *)c.aux,
-                                     columns & 2 ? (const char *)c.shape + halves + (columns & 1 ? words : 0)
+                                     columns & 2 ? (const char *)c.shape + halves +
+                                                           (columns & 1 ? words : 0)
                                                  : (const char *)NULL);
                         f.size--;
                         cr_expect_eq(capo_log_block(&f, &c), -EBADMSG, "%u calls", n);
@@ -368,7 +386,8 @@ Test(log_read, names_and_texts_end_with_their_frame)
 
         *comm = (struct capo_log_comm){.id = 7, .name_size = 5};
         f = frame_of(room, sizeof *comm + 5);
-        cr_expect(capo_log_comm(&f, &got_comm, &text) == 0 && text == (const char *)(comm + 1) && got_comm.id == 7);
+        cr_expect(capo_log_comm(&f, &got_comm, &text) == 0 && text == (const char *)(comm + 1) &&
+                  got_comm.id == 7);
         f.size--;
         cr_expect_eq(capo_log_comm(&f, &got_comm, &text), -EBADMSG);
         f.size = sizeof *comm - 1;
@@ -376,17 +395,19 @@ Test(log_read, names_and_texts_end_with_their_frame)
         cr_expect_eq(capo_log_comm(&f, &got_comm, &text), -EBADMSG);
         *site = (struct capo_log_site){.id = 8, .text_size = 5};
         f = frame_of(room, sizeof *site + 5);
-        cr_expect(capo_log_site(&f, &got_site, &text) == 0 && text == (const char *)(site + 1) && got_site.id == 8);
+        cr_expect(capo_log_site(&f, &got_site, &text) == 0 && text == (const char *)(site + 1) &&
+                  got_site.id == 8);
         f.size--;
         cr_expect_eq(capo_log_site(&f, &got_site, &text), -EBADMSG);
         f.size = sizeof *site - 1;
         site->text_size = 0;
         cr_expect_eq(capo_log_site(&f, &got_site, &text), -EBADMSG);
-        memcpy((char *)(site + 1) + 5, &chosen, sizeof chosen); /* behind the text, where a word says so */
+        memcpy((char *)(site + 1) + 5, &chosen,
+               sizeof chosen); /* behind the text, where a word says so */
         *site = (struct capo_log_site){.id = 8, .text_size = 5, .chosen = 1};
         f = frame_of(room, sizeof *site + 5 + sizeof chosen);
-        cr_expect(capo_log_site(&f, &got_site, &text) == 0 && capo_log_site_chosen(&f).gpu_ns == 70 &&
-                  capo_log_site_chosen(&f).gpu_count == 2);
+        cr_expect(capo_log_site(&f, &got_site, &text) == 0 &&
+                  capo_log_site_chosen(&f).gpu_ns == 70 && capo_log_site_chosen(&f).gpu_count == 2);
         f.size--;
         cr_expect_eq(capo_log_site_chosen(&f).gpu_count, 0, "cut");
         f.size++;
@@ -407,7 +428,8 @@ Test(log_read, lines_of_a_text)
                 const char *line;
 
                 while ((line = capo_log_next_line(&f, &at, &n)))
-                        snprintf(all + strlen(all), sizeof all - strlen(all), "%.*s|", (int)n, line);
+                        snprintf(all + strlen(all), sizeof all - strlen(all), "%.*s|", (int)n,
+                                 line);
                 cr_expect_str_eq(all, rows[i].lines);
         }
 }
@@ -444,8 +466,8 @@ Test(log_read, frames_of_any_size)
                         cr_assert_eq(capo_log_next(log, &f), 1);
                 cr_assert_eq(f.size, sizes[n]);
                 for (uint32_t k = 0; k < f.size; k++)
-                        cr_assert(((const char *)f.payload)[k] == (char)('a' + (n + k) % 23), "frame %zu byte %u", n,
-                                  k);
+                        cr_assert(((const char *)f.payload)[k] == (char)('a' + (n + k) % 23),
+                                  "frame %zu byte %u", n, k);
         }
         cr_assert_eq(capo_log_health(log)->n_damages, 0);
         capo_log_close(log);

@@ -21,7 +21,8 @@ static const struct capo_rules_row row = {.rule = 12,
 
 static void write_text(void)
 {
-        struct capo_rules_row candidate = {.candidate = true, .rule = 3, .algo = "nvls", .proto = "simple"};
+        struct capo_rules_row candidate = {
+                .candidate = true, .rule = 3, .algo = "nvls", .proto = "simple"};
         FILE *f = fmemopen(text, sizeof text, "w");
 
         capo_rules_put(f, CAPO_RULES_DIGEST, "%s", "00112233aabbccdd");
@@ -37,10 +38,11 @@ TestSuite(log_rules, .init = write_text);
 
 Test(log_rules, bytes)
 {
-        cr_assert_str_eq(text,
-                         "digest\t00112233aabbccdd\nfile\t/a/b/my profile.json\nname\t\n"
-                         "row\t12\t41\tnodes=2 layout=3+5\tallreduce\t4096\t18446744073709551615\tring\tLL128\t8\n"
-                         "candidate\t3\tnvls\tsimple\t0\nmore\t7\n");
+        cr_assert_str_eq(
+                text,
+                "digest\t00112233aabbccdd\nfile\t/a/b/my profile.json\nname\t\n"
+                "row\t12\t41\tnodes=2 layout=3+5\tallreduce\t4096\t18446744073709551615\tring\tLL128\t8\n"
+                "candidate\t3\tnvls\tsimple\t0\nmore\t7\n");
 }
 
 Test(log_rules, values)
@@ -56,7 +58,8 @@ Test(log_rules, values)
         cr_assert_not(capo_rules_value(text, CAPO_RULES_SWEEP, value, sizeof value));
         cr_assert_str_eq(value, "");
         cr_assert_not(capo_rules_value(NULL, CAPO_RULES_DIGEST, value, sizeof value));
-        cr_assert_not(capo_rules_value("digest", CAPO_RULES_DIGEST, value, sizeof value), "no tab, no value");
+        cr_assert_not(capo_rules_value("digest", CAPO_RULES_DIGEST, value, sizeof value),
+                      "no tab, no value");
         cr_assert_not(capo_rules_value("digests\tx\n", CAPO_RULES_DIGEST, value, sizeof value));
 }
 
@@ -66,7 +69,8 @@ Test(log_rules, rows)
         char place[64];
 
         cr_assert(capo_rules_find(text, 12, &out));
-        cr_assert(!out.candidate && out.line == 41 && out.from == 4096 && out.upto == UINT64_MAX && out.channels == 8);
+        cr_assert(!out.candidate && out.line == 41 && out.from == 4096 && out.upto == UINT64_MAX &&
+                  out.channels == 8);
         cr_assert_str_eq(out.when, row.when);
         cr_assert_str_eq(out.coll, row.coll);
         cr_assert_str_eq(out.algo, row.algo);
@@ -103,7 +107,11 @@ Test(log_rules, turned)
 Test(log_rules, chunk)
 {
         struct capo_rules_row said = row,
-                              candidate = {.candidate = true, .rule = 3, .algo = "Ring", .proto = "LL", .chunk = 16},
+                              candidate = {.candidate = true,
+                                           .rule = 3,
+                                           .algo = "Ring",
+                                           .proto = "LL",
+                                           .chunk = 16},
                               out;
         char lines[2048];
         FILE *f = fmemopen(lines, sizeof lines, "w");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docs/log-format.md shows the lists of frames and keys as they are; and a list says each thing once. */
+/* docs/log-format.md shows the lists of frames and keys as they are; and a list says each thing
+ * once. */
 #include <stdlib.h>
 #include <string.h>
 #include <criterion/criterion.h>
@@ -50,7 +51,8 @@ Test(log_words, record_fields)
         char table[4096];
         int n = sprintf(table, "| field | type | kept in |\n|---|---|---|\n");
 
-#define CAPO_FIELD(type, name, kept) n += sprintf(table + n, "| `%s` | %s | %s |\n", #name, #type, #kept);
+#define CAPO_FIELD(type, name, kept) \
+        n += sprintf(table + n, "| `%s` | %s | %s |\n", #name, #type, #kept);
 #include "capo/record_fields.def"
         shows(table);
 }
@@ -146,5 +148,6 @@ Test(log_words, fabric_lines)
 Test(log_words, fabric_rows_stand_together)
 {
         for (size_t i = 1; i < N_ELEMENTS(fabric_keys); i++)
-                cr_assert_geq(fabric_keys[i].line, fabric_keys[i - 1].line, "row %zu, %s", i, fabric_keys[i].key);
+                cr_assert_geq(fabric_keys[i].line, fabric_keys[i - 1].line, "row %zu, %s", i,
+                              fabric_keys[i].key);
 }

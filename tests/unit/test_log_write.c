@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writer: whole frames or none, never through a link, never over a file, and only into the file it made. */
+/* The writer: whole frames or none, never through a link, never over a file, and only into the file
+ * it made. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +28,8 @@ static const struct capo_log_header header = {.magic = CAPO_LOG_MAGIC,
                                               .pid = 42,
                                               .t0_ticks = 7};
 
-/* A file system with moods: it takes a few bytes of what it is given, is interrupted, or takes nothing more. */
+/* A file system with moods: it takes a few bytes of what it is given, is interrupted, or takes
+ * nothing more. */
 static enum { WHOLE, PIECES, NOTHING } mood;
 static unsigned n_writes;
 
@@ -124,7 +126,8 @@ Test(log_write, what_is_written_is_read)
         cr_assert_eq(capo_log_next(log, &f), 1);
         cr_assert(f.size == 12 && !memcmp(f.payload, "host\tnode-a\n", 12));
         for (uint32_t size = 0; size < 20; size++)
-                cr_assert(capo_log_next(log, &f) == 1 && f.size == size && f.type == CAPO_FRAME_RULES);
+                cr_assert(capo_log_next(log, &f) == 1 && f.size == size &&
+                          f.type == CAPO_FRAME_RULES);
         cr_assert_eq(capo_log_next(log, &f), 0);
 }
 
@@ -175,7 +178,8 @@ Test(log_write, appending_cuts_off_what_was_not_whole)
         capo_log_finish(&w, false);
         foreign.pid = 43;
         cr_assert_eq(capo_log_append(&w, &foreign, good), -EBADMSG);
-        cr_assert_eq(capo_log_append(&w, &header, w.file_bytes + 1), -EBADMSG, "more than there is");
+        cr_assert_eq(capo_log_append(&w, &header, w.file_bytes + 1), -EBADMSG,
+                     "more than there is");
         cr_assert_eq(capo_log_append(&w, &header, good), 0);
         put(CAPO_FRAME_RULES, 33, 'c');
         cr_assert_eq(capo_log_finish(&w, false), 0);
@@ -242,7 +246,8 @@ Test(log_write, on_a_full_disk_frames_are_lost_whole_and_counted)
         cr_assert(size[0] == 1000 && size[1] == 3000);
 }
 
-/* A program that closes all descriptors it knows, and opens files of its own under their numbers. */
+/* A program that closes all descriptors it knows, and opens files of its own under their numbers.
+ */
 Test(log_write, a_descriptor_that_became_anothers_is_not_written_to)
 {
         uint32_t size[8];
@@ -305,6 +310,7 @@ Test(log_write, what_fills_a_frame_is_zero)
         put(CAPO_FRAME_RULES, 11, 'a');
         cr_expect_eq(w.n, sizeof(struct capo_frame) + 16);
         cr_expect_eq(memcmp(buffer + sizeof(struct capo_frame) + 11, zeros, 5), 0);
-        cr_expect_eq((unsigned char)buffer[sizeof(struct capo_frame) + 16], 0xff, "and no more than that");
+        cr_expect_eq((unsigned char)buffer[sizeof(struct capo_frame) + 16], 0xff,
+                     "and no more than that");
         cr_assert_eq(capo_log_finish(&w, false), 0);
 }

@@ -71,16 +71,17 @@ Test(match, specificity_is_the_documented_order)
         p = parse(text);
         cr_assert_eq(capo_match(p, &job, &order), (int)N_ELEMENTS(ladder));
         for (uint32_t i = 0; i < N_ELEMENTS(ladder); i++)
-                cr_expect_eq(order[i], N_ELEMENTS(ladder) - 1 - i, "place %u: {%s}", i, ladder[order[i]]);
+                cr_expect_eq(order[i], N_ELEMENTS(ladder) - 1 - i, "place %u: {%s}", i,
+                             ladder[order[i]]);
         free(order);
         capo_profile_free(p);
 }
 
 Test(match, measured_before_modelled_then_file_order)
 {
-        struct capo_profile *p =
-                parse("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"modelled\"}, {\"when\": {}},"
-                      "{\"when\": {}}]}");
+        struct capo_profile *p = parse(
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"modelled\"}, {\"when\": {}},"
+                "{\"when\": {}}]}");
         uint32_t *order;
         const char *why;
 
@@ -97,11 +98,11 @@ Test(match, measured_before_modelled_then_file_order)
 /* One that is not allowed gives way to what would have ruled without it: rows and constants. */
 Test(match, modelled_only_where_allowed)
 {
-        struct capo_profile *p =
-                parse("{\"capo_profile\": 1, \"rules\": [{\"when\": {\"layout\": \"3+5\"}, \"basis\": \"modelled\","
-                      "\"constants\": [{\"table\": \"tree_bw\", \"gpu\": \"volta\", \"scale\": 2, \"value\": 9}],"
-                      "\"allreduce\": [{\"upto\": \"max\", \"algo\": \"tree\", \"proto\": \"ll\"}]},"
-                      "{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\"}]}]}");
+        struct capo_profile *p = parse(
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {\"layout\": \"3+5\"}, \"basis\": \"modelled\","
+                "\"constants\": [{\"table\": \"tree_bw\", \"gpu\": \"volta\", \"scale\": 2, \"value\": 9}],"
+                "\"allreduce\": [{\"upto\": \"max\", \"algo\": \"tree\", \"proto\": \"ll\"}]},"
+                "{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\"}]}]}");
 
         for (int allowed = 0; allowed < 2; allowed++) {
                 struct capo_shape s = job;
@@ -111,7 +112,8 @@ Test(match, modelled_only_where_allowed)
 
                 s.allow_modelled = allowed;
                 cr_assert_eq(capo_tables_new(p, &s, &t), 0);
-                cr_expect_eq(capo_tables_find(t, &q).algo, allowed ? CAPO_ALGO_TREE : CAPO_ALGO_RING);
+                cr_expect_eq(capo_tables_find(t, &q).algo,
+                             allowed ? CAPO_ALGO_TREE : CAPO_ALGO_RING);
                 cr_expect_eq(t->constants != NULL, allowed);
                 cr_expect_eq(t->first, &p->rules[!allowed]);
                 cr_expect_eq(capo_rule_settled(&p->rules[0], &s, &why), allowed);
@@ -135,7 +137,9 @@ Test(match, conditions)
                 {"\"nodes\": 2", true, {.n_nodes = 2}},
                 {"\"nodes\": \"3-\"", false, {.n_nodes = 2}},
                 {"\"nodes\": \"-3\"", true, {.n_nodes = 2}},
-                {"\"layout\": \"3+5\"", false, {.n_nodes = 2, .n_ranks = 8, .min_local = -1, .max_local = -1}},
+                {"\"layout\": \"3+5\"",
+                 false,
+                 {.n_nodes = 2, .n_ranks = 8, .min_local = -1, .max_local = -1}},
                 {"\"layout\": \"even\"", true, {.min_local = 4, .max_local = 4}},
                 {"\"layout\": \"even\"", false, {.min_local = 3, .max_local = 5}},
                 {"\"layout\": \"min<max\"", true, {.min_local = 3, .max_local = 5}},
@@ -156,10 +160,11 @@ Test(match, conditions)
                 char text[300];
                 struct capo_profile *p;
 
-                snprintf(text, sizeof text, "{\"capo_profile\": 1, \"rules\": [{\"when\": {%s}}]}", rows[i].when);
+                snprintf(text, sizeof text, "{\"capo_profile\": 1, \"rules\": [{\"when\": {%s}}]}",
+                         rows[i].when);
                 p = parse(text);
-                cr_expect_eq(capo_when_settled(&p->rules[0].when, &rows[i].shape, NULL), rows[i].holds, "row %zu: %s",
-                             i, rows[i].when);
+                cr_expect_eq(capo_when_settled(&p->rules[0].when, &rows[i].shape, NULL),
+                             rows[i].holds, "row %zu: %s", i, rows[i].when);
                 capo_profile_free(p);
         }
 }
@@ -173,14 +178,34 @@ Test(match, what_follows_from_the_numbers)
         } rows[] = {
                 {{.n_ranks = 8, .n_nodes = 1, .min_local = -1, .max_local = -1}, NULL, "8", 8, 8},
                 {{.n_ranks = 2, .n_nodes = 2, .min_local = -1, .max_local = -1}, NULL, "1+1", 1, 1},
-                {{.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1}, NULL, NULL, -1, -1},
-                {{.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1}, "3+5", "3+5", 3, 5},
+                {{.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1},
+                 NULL,
+                 NULL,
+                 -1,
+                 -1},
+                {{.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1},
+                 "3+5",
+                 "3+5",
+                 3,
+                 5},
                 {{.n_ranks = 8, .n_nodes = 2, .min_local = 4, .max_local = 4}, "3+5", "4+4", 4, 4},
                 {{.n_ranks = 8, .n_nodes = 2, .min_local = 3, .max_local = 5}, NULL, "3+5", 3, 5},
-                {{.n_ranks = 6, .n_nodes = 2, .min_local = -1, .max_local = -1}, "3+5", NULL, -1, -1},
-                {{.n_ranks = 24, .n_nodes = 4, .min_local = 3, .max_local = 8}, "3+5+8+8", "3+5+8+8", 3, 8},
+                {{.n_ranks = 6, .n_nodes = 2, .min_local = -1, .max_local = -1},
+                 "3+5",
+                 NULL,
+                 -1,
+                 -1},
+                {{.n_ranks = 24, .n_nodes = 4, .min_local = 3, .max_local = 8},
+                 "3+5+8+8",
+                 "3+5+8+8",
+                 3,
+                 8},
                 {{.n_ranks = 24, .n_nodes = 4, .min_local = 3, .max_local = 8}, NULL, NULL, 3, 8},
-                {{.n_ranks = 32, .n_nodes = 4, .min_local = 8, .max_local = 8}, "junk", "4x8", 8, 8},
+                {{.n_ranks = 32, .n_nodes = 4, .min_local = 8, .max_local = 8},
+                 "junk",
+                 "4x8",
+                 8,
+                 8},
         };
         char text[CAPO_LAYOUT_TEXT];
 
@@ -188,8 +213,9 @@ Test(match, what_follows_from_the_numbers)
                 struct capo_shape s = rows[i].in;
 
                 capo_shape_fill(&s, rows[i].launcher, text, sizeof text, NULL);
-                cr_expect(rows[i].layout ? s.layout && !strcmp(s.layout, rows[i].layout) : !s.layout, "row %zu: %s", i,
-                          s.layout ? s.layout : "-");
+                cr_expect(rows[i].layout ? s.layout && !strcmp(s.layout, rows[i].layout)
+                                         : !s.layout,
+                          "row %zu: %s", i, s.layout ? s.layout : "-");
                 cr_expect_eq(s.min_local, rows[i].min, "row %zu", i);
                 cr_expect_eq(s.max_local, rows[i].max, "row %zu", i);
         }
@@ -217,19 +243,22 @@ Test(match, look_up_is_the_walk)
 
                 capo_profile_rule(p, CAPO_BASIS_MEASURED);
                 for (unsigned i = 0; i < n; i++) {
-                        uint64_t upto =
-                                last + 1 + (random64() >> (round % 3 ? 64 - 1 - (random64() % (shift + 1)) : 62));
+                        uint64_t upto = last + 1 +
+                                        (random64() >>
+                                         (round % 3 ? 64 - 1 - (random64() % (shift + 1)) : 62));
 
                         if (upto < last || upto == UINT64_MAX)
                                 break;
-                        cr_assert_eq(capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE,
-                                                                            .algo = CAPO_ALGO_RING,
-                                                                            .proto = CAPO_PROTO_LL,
-                                                                            .upto = upto}),
-                                     0);
+                        cr_assert_eq(
+                                capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE,
+                                                                       .algo = CAPO_ALGO_RING,
+                                                                       .proto = CAPO_PROTO_LL,
+                                                                       .upto = upto}),
+                                0);
                         last = upto;
                 }
-                capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE, .upto = UINT64_MAX});
+                capo_profile_row(p,
+                                 &(struct capo_row){.coll = CAPO_COLL_REDUCE, .upto = UINT64_MAX});
                 cr_assert_eq(capo_tables_new(p, &job, &t), 0);
                 for (uint32_t i = 0; i < p->n_rows; i++) {
                         for (int d = -1; d < 2; d++) {
@@ -238,7 +267,8 @@ Test(match, look_up_is_the_walk)
                                 q.bytes = p->rows[i].upto + (uint64_t)d;
                                 while (p->rows[k].upto < q.bytes)
                                         k++;
-                                cr_assert_eq(capo_tables_find(t, &q).rule, k + 1, "round %d size %llu", round,
+                                cr_assert_eq(capo_tables_find(t, &q).rule, k + 1,
+                                             "round %d size %llu", round,
                                              (unsigned long long)q.bytes);
                         }
                 }
@@ -251,13 +281,15 @@ Test(match, look_up_is_the_walk)
                         cr_assert_eq(capo_tables_find(t, &q).rule, k + 1);
                 }
                 q.coll = CAPO_COLL_ALLREDUCE;
-                cr_expect_eq(capo_tables_find(t, &q).rule, 0, "no rows for this collective: no opinion");
+                cr_expect_eq(capo_tables_find(t, &q).rule, 0,
+                             "no rows for this collective: no opinion");
                 capo_tables_free(t);
                 capo_profile_free(p);
         }
 }
 
-/* CSV: the first line that fits wins, whatever its conditions; compared with just that, line by line. */
+/* CSV: the first line that fits wins, whatever its conditions; compared with just that, line by
+ * line. */
 Test(match, csv_first_line_wins)
 {
         for (int round = 0; round < 40; round++) {
@@ -269,14 +301,18 @@ Test(match, csv_first_line_wins)
 
                 for (int i = 0; i < n; i++) {
                         static const char *const words[] = {"allreduce", "reduce", "allgather"};
-                        uint64_t a = random64() >> (random64() & 63), b = random64() >> (random64() & 63);
+                        uint64_t a = random64() >> (random64() & 63),
+                                 b = random64() >> (random64() & 63);
 
                         used += (size_t)snprintf(
-                                text + used, sizeof text - used, "%s,%llu,%llu,ring,ll,%d,%d,%d,%d,%d\n",
-                                words[random64() % 3], (unsigned long long)(a < b ? a : b),
-                                (unsigned long long)(a < b ? b : a), 1 + i % 32, random64() % 3 ? -1 : 2,
+                                text + used, sizeof text - used,
+                                "%s,%llu,%llu,ring,ll,%d,%d,%d,%d,%d\n", words[random64() % 3],
+                                (unsigned long long)(a < b ? a : b),
+                                (unsigned long long)(a < b ? b : a), 1 + i % 32,
+                                random64() % 3 ? -1 : 2,
                                 random64() % 4 ? -1 : (int)(random64() % 2 ? 8 : 9),
-                                random64() % 2 ? -1 : (int)(1 + random64() % 3), (int)(random64() % 3) - 1);
+                                random64() % 2 ? -1 : (int)(1 + random64() % 3),
+                                (int)(random64() % 3) - 1);
                 }
                 p = parse(text);
                 cr_assert_eq(capo_tables_new(p, &job, &t), 0);
@@ -290,10 +326,12 @@ Test(match, csv_first_line_wins)
                         for (uint32_t r = 0; r < p->n_rules && !want; r++) {
                                 const struct capo_rule *rule = &p->rules[r];
 
-                                if (!capo_when_settled(&rule->when, &job, NULL) || !capo_when_asked(&rule->when, &q))
+                                if (!capo_when_settled(&rule->when, &job, NULL) ||
+                                    !capo_when_asked(&rule->when, &q))
                                         continue;
                                 for (uint32_t k = 0; k < rule->count[q.coll] && !want; k++) {
-                                        const struct capo_row *row = &p->rows[rule->first[q.coll] + k];
+                                        const struct capo_row *row =
+                                                &p->rows[rule->first[q.coll] + k];
 
                                         if (q.bytes >= row->from && q.bytes <= row->upto)
                                                 want = rule->first[q.coll] + k + 1;
@@ -309,15 +347,19 @@ Test(match, csv_first_line_wins)
 /* Conditions that change from question to question choose between rules, for all sizes. */
 Test(match, asked_conditions)
 {
-        struct capo_profile *p =
-                parse("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", \"algo\": "
-                      "\"ring\", \"proto\": \"ll\"}]},"
-                      "{\"when\": {\"reg_buff\": true}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]},"
-                      "{\"when\": {\"link\": \"other\", \"ring_gbs\": \"-12\"}, \"allreduce\": [{\"upto\": \"max\", "
-                      "\"algo\": \"tree\", \"proto\": \"ll\"}]}]}");
+        struct capo_profile *p = parse(
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", \"algo\": "
+                "\"ring\", \"proto\": \"ll\"}]},"
+                "{\"when\": {\"reg_buff\": true}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]},"
+                "{\"when\": {\"link\": \"other\", \"ring_gbs\": \"-12\"}, \"allreduce\": [{\"upto\": \"max\", "
+                "\"algo\": \"tree\", \"proto\": \"ll\"}]}]}");
         struct capo_tables *t;
-        struct capo_question q = {
-                .coll = CAPO_COLL_ALLREDUCE, .reg_buff = 0, .pipe_ops = 1, .bytes = 1, .ring_gbs = -1, .tree_gbs = -1};
+        struct capo_question q = {.coll = CAPO_COLL_ALLREDUCE,
+                                  .reg_buff = 0,
+                                  .pipe_ops = 1,
+                                  .bytes = 1,
+                                  .ring_gbs = -1,
+                                  .tree_gbs = -1};
 
         cr_assert_eq(capo_tables_new(p, &job, &t), 0);
         cr_expect(t->asks && t->asks_links);
@@ -326,7 +368,8 @@ Test(match, asked_conditions)
         cr_expect_eq(capo_tables_find(t, &q).rule, 2);
         cr_expect_eq(capo_tables_find(t, &q).algo, 0);
         q.link = CAPO_LINK_OTHER;
-        cr_expect_eq(capo_tables_find(t, &q).rule, 2, "a bandwidth that is not known does not hold");
+        cr_expect_eq(capo_tables_find(t, &q).rule, 2,
+                     "a bandwidth that is not known does not hold");
         q.ring_gbs = 10;
         cr_expect_eq(capo_tables_find(t, &q).rule, 3);
         q.ring_gbs = 13;
@@ -338,12 +381,15 @@ Test(match, asked_conditions)
 /* Channel counts that this NCCL would take unchecked are not given to it. */
 Test(match, channels_nccl_does_not_check)
 {
-        struct capo_profile *p = parse("allgather,0,max,ring,ll,48,-1,-1\nallreduce,0,9,nvls,simple,48,-1,-1\n"
-                                       "allreduce,10,max,collnetchain,simple,48,-1,-1\nreduce,0,max,ring,ll,48,-1,-1");
+        struct capo_profile *p = parse(
+                "allgather,0,max,ring,ll,48,-1,-1\nallreduce,0,9,nvls,simple,48,-1,-1\n"
+                "allreduce,10,max,collnetchain,simple,48,-1,-1\nreduce,0,max,ring,ll,48,-1,-1");
         static const struct {
                 int nccl, nodes, allgather, nvls, collnet, reduce;
-        } rows[] = {
-                {22809, 2, 48, 0, 0, 48}, {22902, 1, 0, 48, 0, 48}, {22403, 1, 32, 32, 0, 32}, {0, 1, 48, 48, 0, 48}};
+        } rows[] = {{22809, 2, 48, 0, 0, 48},
+                    {22902, 1, 0, 48, 0, 48},
+                    {22403, 1, 32, 32, 0, 32},
+                    {0, 1, 48, 48, 0, 48}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_shape s = job;
@@ -365,8 +411,8 @@ Test(match, channels_nccl_does_not_check)
         capo_profile_free(p);
 }
 
-/* Calls are turned by the rule that always holds, on releases that can, and where no rule with conditions on the question comes
- * before it. */
+/* Calls are turned by the rule that always holds, on releases that can, and where no rule with
+ * conditions on the question comes before it. */
 Test(match, turns)
 {
 #define TURNING(more)                                                                                                 \
@@ -387,7 +433,8 @@ Test(match, turns)
                  ", {\"when\": {\"link\": \"nvlink\"}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]}"},
                 {23203, true,
                  ", {\"when\": {\"link\": \"nvlink\"}, \"reduce\": [{\"upto\": \"max\", \"leave\": true}]}"},
-                {23203, true, ", {\"when\": {\"ranks\": 99}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]}"}};
+                {23203, true,
+                 ", {\"when\": {\"ranks\": 99}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]}"}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_shape s = job;
@@ -397,7 +444,8 @@ Test(match, turns)
                 char text[2048];
 
                 snprintf(text, sizeof text, "%s%s]}", TURNING(""), "");
-                snprintf(text + strlen(TURNING("")) - 2, sizeof text - strlen(TURNING("")), "%s]}", rows[i].more);
+                snprintf(text + strlen(TURNING("")) - 2, sizeof text - strlen(TURNING("")), "%s]}",
+                         rows[i].more);
                 p = parse(text);
                 cr_assert(p, "row %zu", i);
                 cr_expect_eq(capo_profile_turned(p), 2);
@@ -411,7 +459,8 @@ Test(match, turns)
                 turn = capo_tables_turn(t, CAPO_COLL_ALLREDUCE, 1025);
                 cr_assert_eq(turn != NULL, rows[i].turned, "row %zu", i);
                 if (turn) {
-                        cr_expect(!turn->selection && turn->ctas == 4 && !turn->cluster && !turn->cta_policy);
+                        cr_expect(!turn->selection && turn->ctas == 4 && !turn->cluster &&
+                                  !turn->cta_policy);
                         cr_expect_eq(turn->rule, 2);
                         turn = capo_tables_turn(t, CAPO_COLL_ALLREDUCE, 2 << 20);
                         cr_assert(turn && turn->rule == 3 && !turn->ctas && turn->cluster == 1 &&
@@ -440,7 +489,8 @@ Test(match, each_condition_on_the_question_is_asked)
         }
 }
 
-/* Sizes a factor of two apart have buckets of their own: no answer but in absurd lists needs a search. */
+/* Sizes a factor of two apart have buckets of their own: no answer but in absurd lists needs a
+ * search. */
 Test(match, boundaries_of_every_day_are_not_searched)
 {
         struct capo_profile *p = capo_profile_new("t");
@@ -457,8 +507,8 @@ Test(match, boundaries_of_every_day_are_not_searched)
         capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE, .upto = UINT64_MAX});
         cr_assert_eq(capo_tables_new(p, &job, &t), 0);
         for (uint32_t i = 0; i < p->n_rows; i++)
-                cr_expect_neq(capo_table_word(t->table[CAPO_COLL_REDUCE], p->rows[i].upto) & 255, CAPO_CELL_CROWDED,
-                              "row %u", i);
+                cr_expect_neq(capo_table_word(t->table[CAPO_COLL_REDUCE], p->rows[i].upto) & 255,
+                              CAPO_CELL_CROWDED, "row %u", i);
         capo_tables_free(t);
         capo_profile_free(p);
 }
@@ -481,7 +531,8 @@ Test(match, registration_yes_no_and_not_asked)
         }
 }
 
-/* A table for each number of operations that lines name: of 64 there can be tables, of more there is an error. */
+/* A table for each number of operations that lines name: of 64 there can be tables, of more there
+ * is an error. */
 Test(match, more_numbers_of_operations_than_there_are_tables_for)
 {
         for (int n = 64; n <= 65; n++) {
@@ -491,13 +542,14 @@ Test(match, more_numbers_of_operations_than_there_are_tables_for)
                 size_t used = 0;
 
                 for (int i = 1; i <= n; i++)
-                        used += (size_t)snprintf(text + used, sizeof text - used, "reduce,0,%d,ring,ll,1,-1,-1,%d,-1\n",
-                                                 10 * i, i);
+                        used += (size_t)snprintf(text + used, sizeof text - used,
+                                                 "reduce,0,%d,ring,ll,1,-1,-1,%d,-1\n", 10 * i, i);
                 p = parse(text);
                 cr_expect_eq(capo_tables_new(p, &job, &t), n == 64 ? 0 : -E2BIG, "%d", n);
                 if (n == 64) {
                         for (int i = 1; i <= n; i++) {
-                                struct capo_question q = {.coll = CAPO_COLL_REDUCE, .pipe_ops = i, .reg_buff = -1};
+                                struct capo_question q = {
+                                        .coll = CAPO_COLL_REDUCE, .pipe_ops = i, .reg_buff = -1};
 
                                 q.bytes = (uint64_t)(10 * i);
                                 cr_expect_eq(capo_tables_find(t, &q).rule, i);

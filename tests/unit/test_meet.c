@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sample of calls that ranks are compared in: what is kept, what is not, and that it stays even when it is halved. */
+/* The sample of calls that ranks are compared in: what is kept, what is not, and that it stays even
+ * when it is halved. */
 #include <criterion/criterion.h>
 
 #include "analysis/job/meet.h"
@@ -103,7 +104,8 @@ Test(meet, a_full_sample_is_halved_and_stays_even)
                         struct capo_record r = call(seq);
                         int64_t handle = capo_meet_add(m, rank, &r);
 
-                        cr_assert_eq(handle >= 0, capo_meet_hash(seq) <= capo_meet_limit(m), "%u", seq);
+                        cr_assert_eq(handle >= 0, capo_meet_hash(seq) <= capo_meet_limit(m), "%u",
+                                     seq);
                         if (handle >= 0)
                                 cr_assert_eq(m->rows[handle / 2].seq, seq);
                 }
@@ -120,14 +122,15 @@ Test(meet, a_full_sample_is_halved_and_stays_even)
                 in[(last - 1) * PARTS / CALLS]++;
         }
         for (unsigned i = 0; i < PARTS; i++)
-                cr_assert(in[i] * PARTS > m->n_rows * 9 / 10 && in[i] * PARTS < m->n_rows * 11 / 10, "part %u: %u", i,
-                          in[i]);
+                cr_assert(in[i] * PARTS > m->n_rows * 9 / 10 && in[i] * PARTS < m->n_rows * 11 / 10,
+                          "part %u: %u", i, in[i]);
         capo_meet_free(m);
 }
 
 Test(meet, large_communicators_keep_fewer_calls)
 {
-        static const uint32_t rooms[][2] = {{2, 2048}, {128, 2048}, {256, 1024}, {4096, 64}, {8192, 64}};
+        static const uint32_t rooms[][2] = {
+                {2, 2048}, {128, 2048}, {256, 1024}, {4096, 64}, {8192, 64}};
 
         for (unsigned i = 0; i < 5; i++) {
                 struct capo_meet *m = capo_meet_new(rooms[i][0]);
@@ -143,8 +146,9 @@ Test(meet, nobody_leaves_a_barrier_early)
                 uint8_t call;
                 bool is;
         } calls[] = {
-                {CAPO_CALL_ALLREDUCE, true},  {CAPO_CALL_ALLGATHER, true}, {CAPO_CALL_REDUCESCATTER, true},
-                {CAPO_CALL_BROADCAST, false}, {CAPO_CALL_REDUCE, false},   {CAPO_CALL_SEND, false},
+                {CAPO_CALL_ALLREDUCE, true},     {CAPO_CALL_ALLGATHER, true},
+                {CAPO_CALL_REDUCESCATTER, true}, {CAPO_CALL_BROADCAST, false},
+                {CAPO_CALL_REDUCE, false},       {CAPO_CALL_SEND, false},
                 {CAPO_CALL_COMMINIT, false},
         };
 
@@ -214,7 +218,8 @@ Test(meet, a_full_sample_has_room_for_them)
 Test(meet, a_place_behind_the_last_row)
 {
         struct capo_meet *m = capo_meet_new(2);
-        struct capo_record group = {.clock = CAPO_CLOCK_EVENT, .gpu_ns = 777, .t_begin = 5, .t_end = 6};
+        struct capo_record group = {
+                .clock = CAPO_CLOCK_EVENT, .gpu_ns = 777, .t_begin = 5, .t_end = 6};
         size_t at;
         char before[sizeof *m->arrivals];
 

@@ -43,7 +43,8 @@ Test(nccl, reads_a_release_or_all_of_one)
                 int first = -7, last = -7, r = capo_nccl_parse(rows[i].text, &first, &last, NULL);
 
                 cr_expect_eq(r, rows[i].first ? 0 : -EINVAL, "%s", rows[i].text);
-                cr_expect_eq(first, rows[i].first ? rows[i].first : -7, "%s: %d", rows[i].text, first);
+                cr_expect_eq(first, rows[i].first ? rows[i].first : -7, "%s: %d", rows[i].text,
+                             first);
                 cr_expect_eq(last, rows[i].first ? rows[i].last : -7, "%s: %d", rows[i].text, last);
         }
 }
@@ -142,7 +143,8 @@ Test(nccl, facts_begin_and_end_where_the_releases_do)
                 cr_expect(seen[f], "fact %d has no row here", f);
 }
 
-/* Which versions a release looks for: facts as read in each tag's misc/tuner.cc and plugin/{tuner,profiler}.cc. */
+/* Which versions a release looks for: facts as read in each tag's misc/tuner.cc and
+ * plugin/{tuner,profiler}.cc. */
 Test(nccl, plugin_interfaces_of_releases)
 {
         static const struct {
@@ -161,8 +163,8 @@ Test(nccl, plugin_interfaces_of_releases)
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 for (int v = 1; v <= 6; v++) {
-                        cr_expect_eq(capo_tuner_abi_asked(rows[i].version, v), rows[i].tuner >> v & 1, "%d v%d",
-                                     rows[i].version, v);
+                        cr_expect_eq(capo_tuner_abi_asked(rows[i].version, v),
+                                     rows[i].tuner >> v & 1, "%d v%d", rows[i].version, v);
                 }
         }
         cr_expect_not(capo_tuner_abi_asked(23007, 0));
@@ -171,12 +173,14 @@ Test(nccl, plugin_interfaces_of_releases)
         cr_expect_eq(capo_tuner_abi_since(6), 23003);
 }
 
-/* Functions that a library has and this capo does not know: each once, and dots where there are more than fit. */
+/* Functions that a library has and this capo does not know: each once, and dots where there are
+ * more than fit. */
 Test(nccl, strange_functions)
 {
-        static const char *const names[] = {"ncclAllReduce", "ncclFuture", "nccl",    "ncclfoo",        "printf",
-                                            "ncxlFuture",    "ncclFuture", "ncclFut", "ncclFutureMore", "ncclA",
-                                            "ncclZ",         "ncclFut",    "nccl[x",  "nccl@x"};
+        static const char *const names[] = {"ncclAllReduce",  "ncclFuture", "nccl",       "ncclfoo",
+                                            "printf",         "ncxlFuture", "ncclFuture", "ncclFut",
+                                            "ncclFutureMore", "ncclA",      "ncclZ",      "ncclFut",
+                                            "nccl[x",         "nccl@x"};
         char list[128] = "", little[24] = "ncclOne", least[10] = "";
 
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -192,7 +196,9 @@ Test(nccl, strange_functions)
                 memset(list, 'x', sizeof list);
                 list[0] = 0;
                 for (int i = 0; i < 4; i++)
-                        capo_nccl_strange(list, room, (const char *[]){"ncclA1", "ncclB2", "ncclC3", "ncclD4"}[i]);
+                        capo_nccl_strange(
+                                list, room,
+                                (const char *[]){"ncclA1", "ncclB2", "ncclC3", "ncclD4"}[i]);
                 cr_expect(strlen(list) < room && list[room] == 'x', "%zu: %s", room, list);
         }
         cr_expect_str_eq(list, "ncclA1, ncclB2, ncclC3, ncclD4");

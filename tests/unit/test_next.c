@@ -59,9 +59,12 @@ Test(next, small_calls_end_at_64_KiB)
         made_row(page.job, CAPO_CALL_ALLREDUCE, 65537, 1000, CAPO_CLOCK_EVENT, 30000);
         n = judged(CAPO_NEXT_small_calls);
         cr_assert_not_null(n);
-        cr_assert_str_eq(n->text, "calls of 64 KiB and less take 50.0 % of the GPU time (1,000 of 2,000 calls): "
-                                  "capo advise logs/ models larger buckets");
-        cr_assert(n->bytes_max == 65536 && n->comm == CAPO_NO_COMM && n->rank == -1 && n->call == 0);
+        cr_assert_str_eq(
+                n->text,
+                "calls of 64 KiB and less take 50.0 % of the GPU time (1,000 of 2,000 calls): "
+                "capo advise logs/ models larger buckets");
+        cr_assert(n->bytes_max == 65536 && n->comm == CAPO_NO_COMM && n->rank == -1 &&
+                  n->call == 0);
         cr_assert_float_eq(n->share, 0.5, 1e-9);
 }
 
@@ -79,7 +82,8 @@ Test(next, few_small_calls_are_nothing_to_mend)
 
 Test(next, small_calls_that_cost_little_are_nothing_to_mend)
 {
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 1000, CAPO_CLOCK_EVENT, 19000); /* 1.9 % of the ranks' time */
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 1000, CAPO_CLOCK_EVENT,
+                 19000); /* 1.9 % of the ranks' time */
         cr_assert_null(judged(CAPO_NEXT_small_calls));
 }
 
@@ -91,7 +95,8 @@ Test(next, small_calls_that_cost_more_than_two_percent)
 
 Test(next, groups_are_no_small_calls)
 {
-        made_row(page.job, CAPO_CALL_GROUP, 1024, 1000, CAPO_CLOCK_EVENT, 30000)->flags = CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_GROUP, 1024, 1000, CAPO_CLOCK_EVENT, 30000)->flags =
+                CAPO_RECORD_GROUP;
         cr_assert_null(judged(CAPO_NEXT_small_calls));
 }
 
@@ -103,10 +108,12 @@ Test(next, the_most_expensive_call_is_worth_a_sweep)
         made_row(page.job, CAPO_CALL_REDUCESCATTER, 5 << 20, 100, CAPO_CLOCK_EVENT, 900000);
         n = judged(CAPO_NEXT_sweep);
         cr_assert_not_null(n);
-        cr_assert_str_eq(n->text, "ReduceScatter 5 MiB takes 60.0 % of the GPU time as NCCL chooses: capo sweep --coll "
-                                  "reduce_scatter --sizes 4M..8M -- COMMAND measures its other choices");
-        cr_assert(n->call == CAPO_CALL_REDUCESCATTER && n->bytes_least == 5 << 20 && n->bytes_max == 5 << 20 &&
-                  n->comm == 0);
+        cr_assert_str_eq(
+                n->text,
+                "ReduceScatter 5 MiB takes 60.0 % of the GPU time as NCCL chooses: capo sweep --coll "
+                "reduce_scatter --sizes 4M..8M -- COMMAND measures its other choices");
+        cr_assert(n->call == CAPO_CALL_REDUCESCATTER && n->bytes_least == 5 << 20 &&
+                  n->bytes_max == 5 << 20 && n->comm == 0);
         cr_assert_float_eq(n->share, 0.6, 1e-9);
 }
 
@@ -121,7 +128,8 @@ Test(next, a_power_of_two_is_swept_by_itself)
 Test(next, what_is_cheap_is_not_swept)
 {
         for (unsigned i = 0; i < 6; i++)
-                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << (20 + i), 100, CAPO_CLOCK_EVENT, 900000);
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << (20 + i), 100, CAPO_CLOCK_EVENT,
+                         900000);
         cr_assert_null(judged(CAPO_NEXT_sweep));
 }
 
@@ -161,7 +169,8 @@ Test(next, a_sweep_is_not_swept)
 /* @slow of 400 calls took @ns, the rest 1 ms. */
 static void disturbed_row(uint64_t slow, uint64_t ns)
 {
-        struct capo_job_row *row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
+        struct capo_job_row *row =
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
 
         capo_hist_finish(&row->time[CAPO_CLOCK_EVENT]);
         capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000000, 400 - slow);
@@ -190,7 +199,8 @@ Test(next, one_call_in_a_hundred_is_needed)
 
 Test(next, fewer_than_a_hundred_say_nothing)
 {
-        struct capo_job_row *row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
+        struct capo_job_row *row =
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
 
         capo_hist_finish(&row->time[CAPO_CLOCK_EVENT]);
         capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000000, 50);
@@ -205,9 +215,10 @@ Test(next, a_rank_that_holds_up_the_others)
         made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 160e6, 40e6, 0});
         n = judged(CAPO_NEXT_late_rank);
         cr_assert_not_null(n);
-        cr_assert_str_eq(n->text,
-                         "rank 1 holds up dp for 4.0 % of the job: look at what it does before the call (input, "
-                         "host work, its GPU)");
+        cr_assert_str_eq(
+                n->text,
+                "rank 1 holds up dp for 4.0 % of the job: look at what it does before the call (input, "
+                "host work, its GPU)");
         cr_assert(n->rank == 1 && n->comm == 0);
         cr_assert_float_eq(n->share, 0.04, 1e-9, "only the waiting that is for it");
 }

@@ -10,8 +10,9 @@
 
 static bool same(const struct stat *a, const struct statx *b)
 {
-        return a->st_ino == b->stx_ino && a->st_size == (off_t)b->stx_size && a->st_mode == b->stx_mode &&
-               a->st_nlink == b->stx_nlink && a->st_mtim.tv_sec == b->stx_mtime.tv_sec &&
+        return a->st_ino == b->stx_ino && a->st_size == (off_t)b->stx_size &&
+               a->st_mode == b->stx_mode && a->st_nlink == b->stx_nlink &&
+               a->st_mtim.tv_sec == b->stx_mtime.tv_sec &&
                a->st_mtim.tv_nsec == b->stx_mtime.tv_nsec;
 }
 
@@ -41,9 +42,10 @@ int capo_find_object(void *pc, struct dl_find_object *out);
 Test(old_glibc, find_object)
 {
         int (*real)(void *, struct dl_find_object *) =
-                (int (*)(void *, struct dl_find_object *))dlvsym(RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35");
-        void *inside[] = {(void *)capo_find_object, (void *)cr_asprintf, dlsym(RTLD_DEFAULT, "qsort"),
-                          (char *)dlsym(RTLD_DEFAULT, "qsort") + 1};
+                (int (*)(void *, struct dl_find_object *))dlvsym(RTLD_DEFAULT, "_dl_find_object",
+                                                                 "GLIBC_2.35");
+        void *inside[] = {(void *)capo_find_object, (void *)cr_asprintf,
+                          dlsym(RTLD_DEFAULT, "qsort"), (char *)dlsym(RTLD_DEFAULT, "qsort") + 1};
         char on_the_stack;
         void *outside[] = {NULL, (void *)1, &on_the_stack};
         struct dl_find_object ours, theirs;

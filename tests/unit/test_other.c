@@ -22,8 +22,8 @@ static capo_nccl_result init2(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
         return told.result;
 }
 
-static capo_nccl_result get2(void *c, int func, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
-                             int *proto, int *channels)
+static capo_nccl_result get2(void *c, int func, size_t bytes, int collnet, int nvls, int pipe_ops,
+                             int *algo, int *proto, int *channels)
 {
         told.calls += c == &context && func == 4 && bytes == 4096;
         told.collnet = collnet;
@@ -35,8 +35,8 @@ static capo_nccl_result get2(void *c, int func, size_t bytes, int collnet, int n
         return told.result;
 }
 
-static capo_nccl_result get4(void *c, int func, size_t bytes, int pipe_ops, float **table, int n_algos, int n_protos,
-                             int reg_buff, int *channels)
+static capo_nccl_result get4(void *c, int func, size_t bytes, int pipe_ops, float **table,
+                             int n_algos, int n_protos, int reg_buff, int *channels)
 {
         told.calls += c == &context && n_algos == N_ALGOS && n_protos == N_PROTOS;
         told.reg = reg_buff;
@@ -44,8 +44,9 @@ static capo_nccl_result get4(void *c, int func, size_t bytes, int pipe_ops, floa
         return told.result;
 }
 
-static capo_nccl_result init5(void **out, uint64_t id, size_t n_ranks, size_t n_nodes, capo_nccl_log log,
-                              struct capo_nvl_info *nvl, struct capo_nccl_constants *constants)
+static capo_nccl_result init5(void **out, uint64_t id, size_t n_ranks, size_t n_nodes,
+                              capo_nccl_log log, struct capo_nvl_info *nvl,
+                              struct capo_nccl_constants *constants)
 {
         told.id = id;
         told.ranks = n_ranks;
@@ -73,7 +74,8 @@ static void fill(float *table)
         table[RING * N_PROTOS + SIMPLE] = 9;
 }
 
-/* What stands in the two lists at a version's place is that version's, under the name that NCCL looks for. */
+/* What stands in the two lists at a version's place is that version's, under the name that NCCL
+ * looks for. */
 Test(other, every_version_has_its_place)
 {
         extern const struct capo_tuner_v5 ncclTunerPlugin_v5;
@@ -85,7 +87,8 @@ Test(other, every_version_has_its_place)
                           (capo_tuner_abis[v - 1]->mark != NULL) == (v > 2));
         }
         for (int v = 1; v <= CAPO_PROFILER_ABI_NEWEST; v++)
-                cr_expect(capo_profiler_abis[v - 1]->version == v && capo_profiler_abis[v - 1]->events <= v);
+                cr_expect(capo_profiler_abis[v - 1]->version == v &&
+                          capo_profiler_abis[v - 1]->events <= v);
         cr_expect_eq(capo_tuner_abis[4]->own, &ncclTunerPlugin_v5);
         cr_expect_eq(capo_profiler_abis[5]->own, &ncclProfiler_v6);
 }
@@ -127,15 +130,18 @@ Test(other, two_numbers_become_a_mark_where_the_cell_is_there)
                 told.name_algo = rows[i].algo;
                 told.name_proto = rows[i].proto;
                 memcpy(before, table, sizeof table);
-                cr_expect_eq(capo_other_mark(&o, 4, 4096, 3, table, N_ALGOS, N_PROTOS, 1, &channels), 0);
-                cr_expect(told.collnet == 0 && told.nvls == 0 && told.pipe_ops == 3 && channels == 5);
+                cr_expect_eq(
+                        capo_other_mark(&o, 4, 4096, 3, table, N_ALGOS, N_PROTOS, 1, &channels), 0);
+                cr_expect(told.collnet == 0 && told.nvls == 0 && told.pipe_ops == 3 &&
+                          channels == 5);
                 if (rows[i].marked)
                         before[rows[i].algo * N_PROTOS + rows[i].proto] = 0;
                 cr_expect(!memcmp(before, table, sizeof table), "row %zu", i);
         }
         cr_expect_eq(told.calls, 8);
         told.result = 5;
-        cr_expect_eq(capo_other_mark(&o, 4, 4096, 3, (float[N_ALGOS * N_PROTOS]){0}, N_ALGOS, N_PROTOS, 1, &(int){0}),
+        cr_expect_eq(capo_other_mark(&o, 4, 4096, 3, (float[N_ALGOS * N_PROTOS]){0}, N_ALGOS,
+                                     N_PROTOS, 1, &(int){0}),
                      5);
         cr_expect_eq(capo_other_close(&o), 0);
         cr_expect_eq(told.calls, 109);
@@ -164,7 +170,8 @@ Test(other, two_numbers_are_told_what_the_table_offers)
                 fill(table);
                 table[(rows[i].algo - 1) * N_PROTOS + rows[i].proto - 1] = 0;
                 capo_other_mark(&o, 4, 4096, 1, table, N_ALGOS, N_PROTOS, 0, &channels);
-                cr_expect(told.collnet == rows[i].collnet && told.nvls == rows[i].nvls, "row %zu", i);
+                cr_expect(told.collnet == rows[i].collnet && told.nvls == rows[i].nvls, "row %zu",
+                          i);
         }
 }
 
@@ -176,7 +183,8 @@ Test(other, a_table_is_handed_on)
 
         fill(table);
         cr_expect_eq(capo_other_mark(&o, 4, 4096, 1, table, N_ALGOS, N_PROTOS, 1, &channels), 0);
-        cr_expect(told.calls == 1 && told.reg == 1 && table[RING * N_PROTOS + SIMPLE] == 0 && table[0] == 7);
+        cr_expect(told.calls == 1 && told.reg == 1 && table[RING * N_PROTOS + SIMPLE] == 0 &&
+                  table[0] == 7);
         cr_expect_eq(capo_other_name(&o, 4, 4096, 0, 0, 1, &algo, &proto, &channels), 0);
         cr_expect(told.calls == 1 && algo == -1, "one that needs a table is not asked without");
 }
@@ -186,11 +194,13 @@ Test(other, the_newest_is_told_more_and_may_leave_out_chunks)
         struct capo_other o = {.abi = capo_tuner_abis[5], .plugin = &v6};
         struct capo_nccl_constants constants = {0};
         const struct capo_nvl_info nvl = {2, 3, 5};
-        struct capo_tuner_info info = {.n_ranks = 8, .n_nodes = 2, .comm_id = 77, .nvl = &nvl, .constants = &constants};
+        struct capo_tuner_info info = {
+                .n_ranks = 8, .n_nodes = 2, .comm_id = 77, .nvl = &nvl, .constants = &constants};
         size_t chunk = 42;
 
         cr_expect_eq(capo_other_open(&o, &info), 0);
-        cr_expect(told.id == 77 && told.ranks == 8 && told.nodes == 3 && constants.tree_bw[0][0] == 3);
+        cr_expect(told.id == 77 && told.ranks == 8 && told.nodes == 3 &&
+                  constants.tree_bw[0][0] == 3);
         cr_expect_eq(capo_other_chunk(&o, 4, 4096, 1, 2, 3, &chunk), 0);
         cr_expect_eq(chunk, 42);
 }

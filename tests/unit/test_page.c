@@ -28,7 +28,8 @@ Test(page, title)
         cr_assert_str_eq(capo_page_title(&page, text, sizeof text), "python3 /x/train.py");
         made_info(&p[0], CAPO_INFO_JOB, "");
         made_info(&p[1], CAPO_INFO_JOB, "4711");
-        cr_assert_str_eq(capo_page_title(&page, text, sizeof text), "job 4711  python3 /x/train.py");
+        cr_assert_str_eq(capo_page_title(&page, text, sizeof text),
+                         "job 4711  python3 /x/train.py");
         made_info(&p[0], CAPO_INFO_JOB_NAME, "bert");
         cr_assert_str_eq(capo_page_title(&page, text, sizeof text), "job 4711  bert");
         cr_assert_null(capo_page_info(&page, CAPO_INFO_HOST));
@@ -69,7 +70,8 @@ Test(page, labels_of_communicators)
 
 Test(page, sizes_and_calls)
 {
-        struct capo_page_row row = {.row = {.call = CAPO_CALL_SEND, .bytes = 1 << 20}, .bytes_max = 1 << 20};
+        struct capo_page_row row = {.row = {.call = CAPO_CALL_SEND, .bytes = 1 << 20},
+                                    .bytes_max = 1 << 20};
 
         cr_assert_str_eq(capo_page_size(&row, text, sizeof text), "1 MiB");
         row.bytes_max = 2 << 20;
@@ -110,10 +112,13 @@ Test(page, judged_as_a_whole)
         page.job->n_records = 0;
         page.job->dropped = 5;
         made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 10, CAPO_CLOCK_EVENT, 1000);
-        page.job->sites[page.job->n_sites++] = (struct capo_job_site){.text = strdup("main"), .count = 1, .host_ns = 5};
+        page.job->sites[page.job->n_sites++] =
+                (struct capo_job_site){.text = strdup("main"), .count = 1, .host_ns = 5};
         made_skew(page.job, 10, (uint32_t[]){10, 0}, (double[]){5e8, 0});
         cr_assert_eq(capo_judge(&page), 0);
-        cr_assert(page.rows.n == 1 && page.n_places == 1 && page.n_waits == 1 && page.n_problems == 1);
+        cr_assert(page.rows.n == 1 && page.n_places == 1 && page.n_waits == 1 &&
+                  page.n_problems == 1);
         cr_assert_eq(page.n_next, 2, "a late rank, and no single calls");
-        cr_assert(page.next[0].kind == CAPO_NEXT_late_rank && page.next[1].kind == CAPO_NEXT_no_calls_kept);
+        cr_assert(page.next[0].kind == CAPO_NEXT_late_rank &&
+                  page.next[1].kind == CAPO_NEXT_no_calls_kept);
 }

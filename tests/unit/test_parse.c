@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles as files: read whole from wherever they come, their limits at the last that is taken, and what is written. */
+/* Profiles as files: read whole from wherever they come, their limits at the last that is taken,
+ * and what is written. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <math.h>
@@ -79,7 +80,8 @@ Test(parse, one_that_is_too_large)
         struct capo_fault fault;
         int fd = mkstemp(path);
 
-        cr_assert_eq(ftruncate(fd, (off_t)CAPO_PROFILE_BYTES_MAX + (1 << 20)), 0); /* a hole, no blocks */
+        cr_assert_eq(ftruncate(fd, (off_t)CAPO_PROFILE_BYTES_MAX + (1 << 20)),
+                     0); /* a hole, no blocks */
         close(fd);
         cr_expect_eq(capo_profile_load(path, &p, &fault), -EFBIG);
         cr_expect(strstr(fault.text, "larger than 256 MiB"), "%s", fault.text);
@@ -93,11 +95,13 @@ Test(parse, keys_of_provenance_have_at_most_127_bytes)
                 struct capo_fault fault = {""};
                 char text[300];
 
-                snprintf(text, sizeof text, "{\"capo_profile\": 1, \"provenance\": {\"%0*d\": 1}, \"rules\": []}", n,
+                snprintf(text, sizeof text,
+                         "{\"capo_profile\": 1, \"provenance\": {\"%0*d\": 1}, \"rules\": []}", n,
                          0);
-                cr_expect_eq(capo_profile_parse(text, strlen(text), "t", &p, &fault), n > 127 ? -EINVAL : 0, "%s",
-                             fault.text);
-                cr_expect(n == 127 || strstr(fault.text, "a key of at most 127 bytes"), "%s", fault.text);
+                cr_expect_eq(capo_profile_parse(text, strlen(text), "t", &p, &fault),
+                             n > 127 ? -EINVAL : 0, "%s", fault.text);
+                cr_expect(n == 127 || strstr(fault.text, "a key of at most 127 bytes"), "%s",
+                          fault.text);
                 cr_expect(n == 128 || strlen(p->notes[CAPO_PROVENANCE][0].key) == 127);
                 capo_profile_free(p);
         }
@@ -112,7 +116,8 @@ Test(parse, chunks)
                 const char *said;
         } rows[] = {
                 {RINGS ", \"chunk\": \"64K\"", RINGS ", \"chunk\": \"64K\"", 65536, NULL},
-                {RINGS ", \"chunk\": 1920, \"channels\": 2", RINGS ", \"channels\": 2, \"chunk\": 1920", 1920, NULL},
+                {RINGS ", \"chunk\": 1920, \"channels\": 2",
+                 RINGS ", \"channels\": 2, \"chunk\": 1920", 1920, NULL},
                 {RINGS ", \"chunk\": 16", RINGS ", \"chunk\": 16", 16, NULL},
                 {RINGS ", \"chunk\": \"64M\"", RINGS ", \"chunk\": \"64M\"", 64 << 20, NULL},
                 {RINGS ", \"chunk\": 15", NULL, 0, "16 to 64M"},
@@ -131,12 +136,14 @@ Test(parse, chunks)
                 FILE *f;
                 int r;
 
-                snprintf(text, sizeof text,
-                         "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", %s}]}]}",
-                         rows[i].row);
+                snprintf(
+                        text, sizeof text,
+                        "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", %s}]}]}",
+                        rows[i].row);
                 r = capo_profile_parse(text, strlen(text), "t", &p, &fault);
                 if (!rows[i].written) {
-                        cr_expect(r == -EINVAL && strstr(fault.text, rows[i].said), "%s: %s", text, fault.text);
+                        cr_expect(r == -EINVAL && strstr(fault.text, rows[i].said), "%s: %s", text,
+                                  fault.text);
                         continue;
                 }
                 cr_assert_eq(r, 0, "%s: %s", text, fault.text);
@@ -160,7 +167,8 @@ Test(parse, rows_that_turn_calls)
                 {"\"ctas\": 64", "\"ctas\": 64", "64 CTAs"},
                 {"\"ctas\": 1", "\"ctas\": 1", "1 CTA"},
                 {"\"cluster\": 0", "\"cluster\": 0", "clusters of 0"},
-                {"\"cluster\": 8, \"cta_policy\": \"Efficiency\"", "\"cluster\": 8, \"cta_policy\": \"efficiency\"",
+                {"\"cluster\": 8, \"cta_policy\": \"Efficiency\"",
+                 "\"cluster\": 8, \"cta_policy\": \"efficiency\"",
                  "clusters of 8, CTA policy efficiency"},
                 {"\"kernel\": \"SYMK AGxLL_R\"", "\"kernel\": \"symk AGxLL_R\"", "symk AGxLL_R"},
                 {"\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 2, \"ctas\": 3, \"kernel\": \"symk ST\", "
@@ -188,16 +196,19 @@ Test(parse, rows_that_turn_calls)
                 FILE *f;
                 int r;
 
-                snprintf(text, sizeof text,
-                         "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", %s}]}]}",
-                         rows[i].row);
+                snprintf(
+                        text, sizeof text,
+                        "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", %s}]}]}",
+                        rows[i].row);
                 r = capo_profile_parse(text, strlen(text), "t", &p, &fault);
                 if (!rows[i].written) {
-                        cr_expect(r == -EINVAL && strstr(fault.text, rows[i].said), "%s: %s", text, fault.text);
+                        cr_expect(r == -EINVAL && strstr(fault.text, rows[i].said), "%s: %s", text,
+                                  fault.text);
                         continue;
                 }
                 cr_assert_eq(r, 0, "%s: %s", text, fault.text);
-                cr_expect_str_eq(capo_row_turned_text(&p->rows[0], turned, sizeof turned), rows[i].said);
+                cr_expect_str_eq(capo_row_turned_text(&p->rows[0], turned, sizeof turned),
+                                 rows[i].said);
                 f = open_memstream(&out, &size);
                 cr_assert(f && !capo_profile_write(p, f) && !fclose(f));
                 snprintf(text, sizeof text, "{\"upto\": \"max\", %s}", rows[i].written);
@@ -207,7 +218,8 @@ Test(parse, rows_that_turn_calls)
         }
 }
 
-/* What no other test reads back word by word: sizes in the largest unit that holds them, numbers where there are some. */
+/* What no other test reads back word by word: sizes in the largest unit that holds them, numbers
+ * where there are some. */
 Test(parse, a_row_is_written_with_what_it_has)
 {
         static const struct {
@@ -231,16 +243,17 @@ Test(parse, a_row_is_written_with_what_it_has)
 
         capo_profile_rule(p, CAPO_BASIS_MEASURED);
         for (size_t i = 0; i < N_ELEMENTS(sizes); i++)
-                cr_assert_eq(capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE,
-                                                                    .upto = sizes[i].upto,
-                                                                    .algo = CAPO_ALGO_RING,
-                                                                    .proto = CAPO_PROTO_LL,
-                                                                    .samples = i == 1 ? 40 : 0,
-                                                                    .channels = i == 2 ? 7 : 0,
-                                                                    .us = i == 3 ? 1.5f : NAN,
-                                                                    .spread_us = i == 4 ? 0.25f : NAN,
-                                                                    .gain = i == 5 ? -0.5f : NAN}),
-                             0);
+                cr_assert_eq(
+                        capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE,
+                                                               .upto = sizes[i].upto,
+                                                               .algo = CAPO_ALGO_RING,
+                                                               .proto = CAPO_PROTO_LL,
+                                                               .samples = i == 1 ? 40 : 0,
+                                                               .channels = i == 2 ? 7 : 0,
+                                                               .us = i == 3 ? 1.5f : NAN,
+                                                               .spread_us = i == 4 ? 0.25f : NAN,
+                                                               .gain = i == 5 ? -0.5f : NAN}),
+                        0);
         cr_assert_eq(capo_profile_write(p, f), 0);
         fclose(f);
         for (size_t i = 0; i < N_ELEMENTS(sizes); i++) {
@@ -251,8 +264,8 @@ Test(parse, a_row_is_written_with_what_it_has)
                                                    ", \"spread_us\": 0.25",
                                                    ", \"gain\": -0.5"};
 
-                snprintf(row, sizeof row, "{\"upto\": %s, \"algo\": \"ring\", \"proto\": \"ll\"%s}", sizes[i].text,
-                         i < N_ELEMENTS(more) ? more[i] : "");
+                snprintf(row, sizeof row, "{\"upto\": %s, \"algo\": \"ring\", \"proto\": \"ll\"%s}",
+                         sizes[i].text, i < N_ELEMENTS(more) ? more[i] : "");
                 cr_expect(strstr(text, row), "%s in\n%s", row, text);
         }
         capo_profile_free(p);

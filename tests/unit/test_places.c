@@ -17,20 +17,26 @@ static void end(void)
 
 TestSuite(places, .init = begin, .fini = end);
 
-static void site(const char *text, uint64_t count, uint64_t host_ns, uint64_t gpu_ns, uint64_t gpu_count)
+static void site(const char *text, uint64_t count, uint64_t host_ns, uint64_t gpu_ns,
+                 uint64_t gpu_count)
 {
-        page.job->sites[page.job->n_sites++] = (struct capo_job_site){
-                .text = strdup(text), .count = count, .host_ns = host_ns, .gpu_ns = gpu_ns, .gpu_count = gpu_count};
+        page.job->sites[page.job->n_sites++] = (struct capo_job_site){.text = strdup(text),
+                                                                      .count = count,
+                                                                      .host_ns = host_ns,
+                                                                      .gpu_ns = gpu_ns,
+                                                                      .gpu_count = gpu_count};
 }
 
 Test(places, names_of_frames)
 {
-        site("ncclAllReduce+0x12 libnccl.so\nall_reduce+0x3 job.c:7\ntrain.py:214 backward\n[libx.so+0x55]\nmain+1", 1,
-             10, 0, 0);
-        site("f+0x1 a\n__libc_start_main+1 libc.so.6\n_start+0x2\nlibc.so.6+0x7\nclone3+1", 1, 9, 0, 0);
+        site("ncclAllReduce+0x12 libnccl.so\nall_reduce+0x3 job.c:7\ntrain.py:214 backward\n[libx.so+0x55]\nmain+1",
+             1, 10, 0, 0);
+        site("f+0x1 a\n__libc_start_main+1 libc.so.6\n_start+0x2\nlibc.so.6+0x7\nclone3+1", 1, 9, 0,
+             0);
         cr_assert_eq(capo_judge_places(&page), 0);
         cr_assert_eq(page.n_places, 2);
-        cr_assert_str_eq(page.places[0].line, "ncclAllReduce <- all_reduce <- train.py:214 backward <- [libx.so+0x55]",
+        cr_assert_str_eq(page.places[0].line,
+                         "ncclAllReduce <- all_reduce <- train.py:214 backward <- [libx.so+0x55]",
                          "four frames: %s", page.places[0].line);
         cr_assert_str_eq(page.places[1].line, "f", "the way into main() says nothing");
 }
@@ -52,7 +58,8 @@ Test(places, host_time_where_there_is_no_other)
         cr_assert_not(page.places_by_gpu);
         cr_assert_eq(page.n_places, 2);
         cr_assert_str_eq(page.places[0].line, "f");
-        cr_assert(page.places[0].calls == 7 && page.places[0].time == 300 && page.places[0].share == 0.75);
+        cr_assert(page.places[0].calls == 7 && page.places[0].time == 300 &&
+                  page.places[0].share == 0.75);
         cr_assert(page.places[1].calls == 5 && page.places[1].share == 0.25);
 }
 
@@ -88,14 +95,15 @@ Test(places, rules_that_decided)
         made_row(page.job, CAPO_CALL_ALLREDUCE, 4096, 7, CAPO_CLOCK_EVENT, 1)->rule = 65535;
         made_row(page.job, CAPO_CALL_ALLREDUCE, 8192, 100, CAPO_CLOCK_EVENT, 1);
         made_row(page.job, CAPO_CALL_COMMINIT, 0, 1000, CAPO_CLOCK_HOST, 1);
-        page.job->processes[0].rules =
-                strdup("file\t/x/p.json\nrow\t2\t41\tlayout=2+2\tall_reduce\t0\t4096\tTree\tLL128\t0\n"
-                       "candidate\t65535\tRing\tLL\t4\n");
+        page.job->processes[0].rules = strdup(
+                "file\t/x/p.json\nrow\t2\t41\tlayout=2+2\tall_reduce\t0\t4096\tTree\tLL128\t0\n"
+                "candidate\t65535\tRing\tLL\t4\n");
         cr_assert_eq(capo_judge_places(&page), 0);
         cr_assert(page.n_rules == 2 && page.ruled_calls == 122);
         cr_assert(page.rules[0].rule == 2 && page.rules[0].calls == 15);
-        cr_assert_str_eq(page.rules[0].text,
-                         "line 41  layout=2+2: all_reduce 0 B to 4 KiB  Tree LL128, channels NCCL's");
+        cr_assert_str_eq(
+                page.rules[0].text,
+                "line 41  layout=2+2: all_reduce 0 B to 4 KiB  Tree LL128, channels NCCL's");
         cr_assert(page.rules[1].rule == 65535 && page.rules[1].calls == 7);
         cr_assert_str_eq(page.rules[1].text, "sweep candidate: Ring LL, channels 4");
 }
@@ -107,7 +115,8 @@ Test(places, rules_without_their_text_are_numbers)
         cr_assert(page.n_rules == 1 && !*page.rules[0].text);
 }
 
-/* A place that only registered or made something is none; what hands a call on is no frame but when all are wanted. */
+/* A place that only registered or made something is none; what hands a call on is no frame but when
+ * all are wanted. */
 Test(places, what_moves_nothing_and_what_hands_on)
 {
         site("comm_new+1 x\nmain+1 x", 0, 0, 0, 0);
@@ -116,7 +125,8 @@ Test(places, what_moves_nothing_and_what_hands_on)
              1, 10, 0, 0);
         cr_assert_eq(capo_judge_places(&page), 0);
         cr_assert_eq(page.n_places, 1);
-        cr_assert_str_eq(page.places[0].line, "c10d::ProcessGroupNCCL::allreduce <- train.py:6 <module>");
+        cr_assert_str_eq(page.places[0].line,
+                         "c10d::ProcessGroupNCCL::allreduce <- train.py:6 <module>");
 }
 
 Test(places, what_a_frame_is_called)
@@ -151,9 +161,11 @@ Test(places, a_place_that_is_timed_in_one_process)
         cr_assert_eq(capo_judge_places(&page), 0);
         cr_assert_eq(page.n_places, 3);
         cr_expect_str_eq(page.places[0].line, "g");
-        cr_expect(page.places[0].calls == 13 && page.places[0].time == 300 && page.places[0].share == 0.75);
+        cr_expect(page.places[0].calls == 13 && page.places[0].time == 300 &&
+                  page.places[0].share == 0.75);
         cr_expect_str_eq(page.places[1].line, "f");
-        cr_expect(page.places[1].calls == 20 && page.places[1].time == 100 && page.places[1].share == 0.25);
+        cr_expect(page.places[1].calls == 20 && page.places[1].time == 100 &&
+                  page.places[1].share == 0.25);
         cr_expect_lt(page.places[2].share, 0);
 }
 
@@ -184,7 +196,8 @@ Test(places, the_first_rule_and_one_without_an_end)
                 "file\t/x/p.json\nrow\t1\t41\tlayout=2+2\tall_reduce\t4096\t18446744073709551615\tRing\tLL\t3\n");
         cr_assert_eq(capo_judge_places(&page), 0);
         cr_assert_eq(page.n_rules, 1);
-        cr_expect_str_eq(page.rules[0].text, "line 41  layout=2+2: all_reduce 4 KiB to max  Ring LL, channels 3");
+        cr_expect_str_eq(page.rules[0].text,
+                         "line 41  layout=2+2: all_reduce 4 KiB to max  Ring LL, channels 3");
 }
 
 Test(places, what_a_call_asks_for)

@@ -20,7 +20,8 @@ Test(plain, what_a_terminal_obeys_becomes_a_question_mark)
                 {"\xc2\x9b"
                  "2J \xc2\x80 \xc2\x9f \xc2\xa0",
                  "??2J ?? ?? \xc2\xa0"},
-                {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+                {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+                 "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
                 {"\xc0\x9b \xc1\xbf \xe0\x9f\xbf \xf0\x8f\xbf\xbf", "?? ?? ??? ????"},
                 {"\xed\xa0\x80 \xed\x9f\xbf \xf4\x90\x80\x80 \xf4\x8f\xbf\xbf \xf5",
                  "??? \xed\x9f\xbf ???? \xf4\x8f\xbf\xbf ?"},
@@ -42,7 +43,8 @@ Test(plain, what_a_terminal_obeys_becomes_a_question_mark)
 /* Cut anywhere, the same comes out. */
 Test(plain, in_pieces)
 {
-        static const char in[] = "x\xe2\x82\xac\033[33my\033[0m\033[7m\xf0\x9f\x98\x80\xc2\x9b\xe2\x82!\033[1",
+        static const char in[] =
+                "x\xe2\x82\xac\033[33my\033[0m\033[7m\xf0\x9f\x98\x80\xc2\x9b\xe2\x82!\033[1",
                           out[] = "x\xe2\x82\xac\033[33my\033[0m?[7m\xf0\x9f\x98\x80"
                                   "??"
                                   "??"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of platforms.def: each is whole, found by its name, and what its shape is recognised as. */
+/* The rows of platforms.def: each is whole, found by its name, and what its shape is recognised as.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,8 @@ Test(platform, rows_are_whole)
                 cr_assert(p->n_gpus > 0 && *p->what && *p->source, "%s", p->name);
                 cr_assert(!p->mesh != !p->to_switch[0], "%s: a mesh or a switch", p->name);
                 cr_assert(!p->mesh || p->n_gpus == CAPO_PLATFORM_GPUS, "%s", p->name);
-                cr_assert(capo_wire_kind(CAPO_WIRE_NVLINK, p->sm, 0), "%s: no bandwidth for sm %d", p->name, p->sm);
+                cr_assert(capo_wire_kind(CAPO_WIRE_NVLINK, p->sm, 0), "%s: no bandwidth for sm %d",
+                          p->name, p->sm);
                 cr_assert(p->from != CAPO_PLATFORM_FILE || p->nic_speed > 0, "%s", p->name);
                 for (size_t i = 0; i < n; i++)
                         cr_assert_str_neq(p->name, capo_platform_at(i)->name);
@@ -32,7 +34,8 @@ Test(platform, meshes_are_two_way)
                 for (int i = 0; p->mesh && i < CAPO_PLATFORM_GPUS; i++) {
                         cr_assert_eq(p->mesh[i][i], 0);
                         for (int k = 0; k < i; k++)
-                                cr_assert_eq(p->mesh[i][k], p->mesh[k][i], "%s %d %d", p->name, i, k);
+                                cr_assert_eq(p->mesh[i][k], p->mesh[k][i], "%s %d %d", p->name, i,
+                                             k);
                 }
         }
 }
@@ -45,7 +48,8 @@ Test(platform, by_name)
         cr_assert_null(capo_platform_find("nosuch"));
         cr_assert_null(capo_platform_find("hgxa100x16"), "nothing describes it");
         capo_platform_names(false, names, sizeof names);
-        cr_assert(!strncmp(names, " dgx1p dgx1v ", 13) && !strstr(names, "nvl72") && !strstr(names, "x16"));
+        cr_assert(!strncmp(names, " dgx1p dgx1v ", 13) && !strstr(names, "nvl72") &&
+                  !strstr(names, "x16"));
         cr_assert(strstr(capo_platform_names(true, names, sizeof names), " gb200-nvl72"));
         capo_platform_names(true, names, 8);
         cr_assert_lt(strlen(names), 8u);
@@ -83,7 +87,8 @@ static void switched(struct made *m, int n, int sm)
         m->t.switches = &m->one;
         for (int i = 0; i < n; i++) {
                 m->gpus[i].sm = sm;
-                m->links[i] = (struct capo_topology_link){.end = CAPO_END_SWITCH, .from = i, .count = 1};
+                m->links[i] =
+                        (struct capo_topology_link){.end = CAPO_END_SWITCH, .from = i, .count = 1};
         }
 }
 
@@ -93,8 +98,11 @@ static void meshed(struct made *m, const uint8_t (*mesh)[8])
         for (int i = 0; i < 8; i++) {
                 for (int k = i + 1; k < 8; k++) {
                         if (mesh[i][k])
-                                m->links[m->t.n_links++] = (struct capo_topology_link){
-                                        .end = CAPO_END_GPU, .from = i, .to = k, .count = mesh[i][k]};
+                                m->links[m->t.n_links++] =
+                                        (struct capo_topology_link){.end = CAPO_END_GPU,
+                                                                    .from = i,
+                                                                    .to = k,
+                                                                    .count = mesh[i][k]};
                 }
         }
 }
@@ -104,15 +112,16 @@ Test(platform, by_shape)
         static const struct {
                 int gpus, sm;
                 const char *name;
-        } boxes[] = {{16, 70, "dgx2"},    {16, 75, "dgx2"},    {8, 80, "dgxa100"},  {16, 80, "hgxa100x16"},
-                     {8, 90, "hgxh100"},  {8, 100, "hgxb200"}, {8, 103, "hgxb200"}, {4, 100, "gb200"},
-                     {6, 90, "nvswitch"}, {8, 70, "nvswitch"}};
+        } boxes[] = {{16, 70, "dgx2"},       {16, 75, "dgx2"},   {8, 80, "dgxa100"},
+                     {16, 80, "hgxa100x16"}, {8, 90, "hgxh100"}, {8, 100, "hgxb200"},
+                     {8, 103, "hgxb200"},    {4, 100, "gb200"},  {6, 90, "nvswitch"},
+                     {8, 70, "nvswitch"}};
         struct made m;
 
         for (size_t i = 0; i < N_ELEMENTS(boxes); i++) {
                 switched(&m, boxes[i].gpus, boxes[i].sm);
-                cr_assert_str_eq(recognised(&m), boxes[i].name, "%d GPUs, sm %d: %s", boxes[i].gpus, boxes[i].sm,
-                                 recognised(&m));
+                cr_assert_str_eq(recognised(&m), boxes[i].name, "%d GPUs, sm %d: %s", boxes[i].gpus,
+                                 boxes[i].sm, recognised(&m));
         }
         m.links[0].end = CAPO_END_CPU;
         cr_assert_str_eq(recognised(&m), "nvlink", "one GPU is not on the switch");

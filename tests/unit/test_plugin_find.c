@@ -26,7 +26,8 @@ Test(plugin_find, by_value)
         cr_assert(!find("/nowhere/libx.so", CAPO_PLUGIN_FOUND) && asked == 0);
         cr_assert(find("libm.so.6", CAPO_PLUGIN_FOUND) && asked == 1);
         cr_assert(!find("libm.so.6", CAPO_PLUGIN_NONE) && asked == 1);
-        cr_assert(!find("libm.so.6", CAPO_PLUGIN_OURSELVES) && asked == 1, "what was named is not replaced by another");
+        cr_assert(!find("libm.so.6", CAPO_PLUGIN_OURSELVES) && asked == 1,
+                  "what was named is not replaced by another");
 }
 
 Test(plugin_find, net_plugin_that_is_loaded)

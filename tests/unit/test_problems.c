@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with a recording: each kind once, at its border, with the ranks and the log that it is about. */
+/* What is wrong with a recording: each kind once, at its border, with the ranks and the log that it
+ * is about. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +26,8 @@ TestSuite(problems, .init = begin, .fini = end);
 static const struct capo_problem *only(enum capo_problem_kind kind, const char *text)
 {
         cr_assert_eq(capo_judge_problems(&page), 0);
-        cr_assert_eq(page.n_problems, 1, "%u: %s", page.n_problems, page.n_problems ? page.problems[0].text : "");
+        cr_assert_eq(page.n_problems, 1, "%u: %s", page.n_problems,
+                     page.n_problems ? page.problems[0].text : "");
         cr_assert_eq(page.problems[0].kind, kind);
         cr_assert_str_eq(page.problems[0].text, text);
         return page.problems;
@@ -64,7 +66,8 @@ Test(problems, ranks_without_a_log)
         launched();
         page.job->n_ranks = 9;
         p = only(CAPO_PROBLEM_NO_LOG, "ranks 4-8 of 9 left no log");
-        cr_assert(p->n_runs == 1 && p->runs->first == 4 && p->runs->n == 5 && p->comm == CAPO_NO_COMM && !p->log);
+        cr_assert(p->n_runs == 1 && p->runs->first == 4 && p->runs->n == 5 &&
+                  p->comm == CAPO_NO_COMM && !p->log);
         cr_assert_str_eq(capo_problem_name(p->kind), "no_log");
         cr_assert_eq(capo_problem_severity(p->kind), CAPO_SEVERITY_ERROR);
 }
@@ -123,7 +126,8 @@ static void tuned(uint32_t process, const char *rules)
 Test(problems, ranks_that_decide_differently)
 {
         for (uint32_t i = 0; i < 4; i++)
-                tuned(i, i == 2 ? "digest\tbbbbbbbbb\nfile\t/y.json\n" : "digest\taaaaaaaaa\nfile\t/x.json\n");
+                tuned(i, i == 2 ? "digest\tbbbbbbbbb\nfile\t/y.json\n"
+                                : "digest\taaaaaaaaa\nfile\t/x.json\n");
         only(CAPO_PROBLEM_OTHER_RULES,
              "rank 2 tunes by profile bbbbbbbb (/y.json), rank 0 by aaaaaaaa (/x.json): ranks that decide differently hang");
 }
@@ -139,8 +143,8 @@ Test(problems, a_rank_without_a_profile)
 Test(problems, modelled_rules_of_one_only)
 {
         for (uint32_t i = 0; i < 4; i++)
-                tuned(i,
-                      i == 1 ? "digest\ta\nmodelled\tallowed\nfile\t/x\n" : "digest\ta\nmodelled\trefused\nfile\t/x\n");
+                tuned(i, i == 1 ? "digest\ta\nmodelled\tallowed\nfile\t/x\n"
+                                : "digest\ta\nmodelled\trefused\nfile\t/x\n");
         only(CAPO_PROBLEM_OTHER_RULES,
              "rank 1 tunes by profile a and its modelled rules (/x), rank 0 by a (/x): ranks that "
              "decide differently hang");
@@ -246,10 +250,11 @@ Test(problems, ranks_disagree_on_a_call)
 
         k->mismatched = 3;
         k->mismatch_seq = 17;
-        cr_assert_eq(only(CAPO_PROBLEM_MISMATCH,
-                          "ranks of dp disagree on what its call number 17 is (kind or size): a hang or wrong data")
-                             ->comm,
-                     0);
+        cr_assert_eq(
+                only(CAPO_PROBLEM_MISMATCH,
+                     "ranks of dp disagree on what its call number 17 is (kind or size): a hang or wrong data")
+                        ->comm,
+                0);
 }
 
 Test(problems, calls_that_failed)
@@ -266,12 +271,13 @@ Test(problems, the_rest_of_calls_that_failed)
 
         made_row(job, CAPO_CALL_ALLREDUCE, 8, 1000, CAPO_CLOCK_HOST, 0)->failed = 12;
         job->failures = calloc(1, sizeof *job->failures);
-        job->failures[job->n_failures++] =
-                (struct capo_job_failure){.calls = 5, .process = 1, .call = CAPO_CALL_ALLREDUCE, .result = 2};
+        job->failures[job->n_failures++] = (struct capo_job_failure){
+                .calls = 5, .process = 1, .call = CAPO_CALL_ALLREDUCE, .result = 2};
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 2);
-        cr_assert(page.problems[0].kind == CAPO_PROBLEM_FAILED_CALL && page.problems[0].call == CAPO_CALL_ALLREDUCE &&
-                  page.problems[0].comm == 0 && page.problems[0].runs->first == 1);
+        cr_assert(page.problems[0].kind == CAPO_PROBLEM_FAILED_CALL &&
+                  page.problems[0].call == CAPO_CALL_ALLREDUCE && page.problems[0].comm == 0 &&
+                  page.problems[0].runs->first == 1);
         cr_assert_str_eq(page.problems[0].result, "system error");
         cr_assert_eq(page.problems[1].kind, CAPO_PROBLEM_FAILED);
         cr_assert_str_eq(page.problems[1].text, "7 calls returned an error");
@@ -290,7 +296,8 @@ Test(problems, counts_of_the_recorder)
         cr_assert_eq(page.n_problems, 3);
         cr_assert(page.problems[0].kind == CAPO_PROBLEM_DROPPED &&
                   !strncmp(page.problems[0].text, "1 calls were not", 16));
-        cr_assert(page.problems[1].kind == CAPO_PROBLEM_SHAPES && !strncmp(page.problems[1].text, "2 calls are", 11));
+        cr_assert(page.problems[1].kind == CAPO_PROBLEM_SHAPES &&
+                  !strncmp(page.problems[1].text, "2 calls are", 11));
         cr_assert(page.problems[2].kind == CAPO_PROBLEM_NOT_WRITTEN &&
                   !strncmp(page.problems[2].text, "3 bytes of", 10));
 }
@@ -306,10 +313,13 @@ Test(problems, killed_ranks)
         cr_assert_eq(page.n_problems, 3);
         p = page.problems;
         cr_assert_eq(p->kind, CAPO_PROBLEM_KILLED);
-        cr_assert_str_eq(p->text,
-                         "ranks 1, 2: killed, or ended without an exit that capo sees; all written before is used");
-        cr_assert(!strncmp(p[1].text, "rank 1", 6) && !strcmp(p[1].text + 6, unknown), "%s", p[1].text);
-        cr_assert(!strncmp(p[2].text, "rank 2", 6) && !strcmp(p[2].text + 6, unknown), "%s", p[2].text);
+        cr_assert_str_eq(
+                p->text,
+                "ranks 1, 2: killed, or ended without an exit that capo sees; all written before is used");
+        cr_assert(!strncmp(p[1].text, "rank 1", 6) && !strcmp(p[1].text + 6, unknown), "%s",
+                  p[1].text);
+        cr_assert(!strncmp(p[2].text, "rank 2", 6) && !strcmp(p[2].text + 6, unknown), "%s",
+                  p[2].text);
         cr_assert(p->n_runs == 1 && p->runs->first == 1 && p->runs->n == 2);
         cr_assert_str_eq(capo_problem_name(p->kind), "killed");
 }
@@ -324,16 +334,20 @@ Test(problems, ranks_of_another_machine_that_may_run)
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 6);
         cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
-        cr_expect_str_eq(page.problems[1].text,
-                         "n0.103.capo: its process was killed, ended without an exit that capo sees, "
-                         "or still runs on another machine");
-        cr_expect_str_eq(page.problems[2].text,
-                         "rank 2: killed, ended without an exit that capo sees, or still running on "
-                         "another machine; all written so far is used");
+        cr_expect_str_eq(
+                page.problems[1].text,
+                "n0.103.capo: its process was killed, ended without an exit that capo sees, "
+                "or still runs on another machine");
+        cr_expect_str_eq(
+                page.problems[2].text,
+                "rank 2: killed, ended without an exit that capo sees, or still running on "
+                "another machine; all written so far is used");
         cr_expect(page.problems[2].n_runs == 1 && page.problems[2].runs->first == 2);
         cr_expect_str_eq(capo_problem_name(page.problems[2].kind), "not_ended");
-        cr_expect_str_eq(page.problems[3].text, "rank 1: when it ended and in which call is not known");
-        cr_expect_str_eq(page.problems[4].text, "rank 2: when it ended, if it did, and in which call is not known");
+        cr_expect_str_eq(page.problems[3].text,
+                         "rank 1: when it ended and in which call is not known");
+        cr_expect_str_eq(page.problems[4].text,
+                         "rank 2: when it ended, if it did, and in which call is not known");
 }
 
 Test(problems, a_killed_process_without_a_rank)
@@ -342,8 +356,9 @@ Test(problems, a_killed_process_without_a_rank)
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 2);
         cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
-        cr_assert_str_eq(page.problems[0].text,
-                         "n0.101.capo: its process was killed, or ended without an exit that capo sees");
+        cr_assert_str_eq(
+                page.problems[0].text,
+                "n0.101.capo: its process was killed, or ended without an exit that capo sees");
         cr_assert_str_eq(page.problems[0].log, "n0.101.capo");
         cr_assert_eq(page.problems[1].kind, CAPO_PROBLEM_ENDED);
         cr_assert_str_eq(page.problems[1].log, "n0.101.capo");
@@ -358,9 +373,11 @@ Test(problems, a_killed_process_of_a_rank_too_many)
         cr_assert_eq(page.n_problems, 4);
         cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
         cr_expect_str_eq(page.problems[0].log, "n0.103.capo");
-        cr_expect_str_eq(page.problems[1].text,
-                         "rank 0: killed, or ended without an exit that capo sees; all written before is used");
-        cr_expect(page.problems[1].n_runs == 1 && page.problems[1].runs->n == 1 && page.problems[1].runs->first == 0);
+        cr_expect_str_eq(
+                page.problems[1].text,
+                "rank 0: killed, or ended without an exit that capo sees; all written before is used");
+        cr_expect(page.problems[1].n_runs == 1 && page.problems[1].runs->n == 1 &&
+                  page.problems[1].runs->first == 0);
 }
 
 Test(problems, a_process_that_still_runs)
@@ -372,7 +389,8 @@ Test(problems, a_process_that_still_runs)
         only(CAPO_PROBLEM_RUNNING, "rank 3 still runs: this is what has been written so far");
 }
 
-/* The log began before the process of that number, or before the machine began anew, or with no number at all. */
+/* The log began before the process of that number, or before the machine began anew, or with no
+ * number at all. */
 Test(problems, a_process_that_has_another_ones_number)
 {
         struct capo_job_process *p = unfinished_here(3);
@@ -429,8 +447,9 @@ Test(problems, damage)
         page.job->processes[0].read_error = -5;
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, CAPO_DAMAGES_KEPT + 3);
-        cr_assert_str_eq(page.problems[0].text,
-                         "n0.100.capo: damaged at byte 1,000 (checksum): 2,000 bytes left out, the rest is used");
+        cr_assert_str_eq(
+                page.problems[0].text,
+                "n0.100.capo: damaged at byte 1,000 (checksum): 2,000 bytes left out, the rest is used");
         cr_assert_str_eq(page.problems[CAPO_DAMAGES_KEPT].text,
                          "n0.100.capo: damaged in 2 more places, 9,000 bytes lost in all");
         cr_assert_eq(page.problems[CAPO_DAMAGES_KEPT + 1].kind, CAPO_PROBLEM_UNREAD);
@@ -452,7 +471,8 @@ static uint32_t cut_logs(bool all, bool exact)
 Test(problems, many_logs_share_a_line)
 {
         cr_assert_eq(cut_logs(false, false), 9);
-        cr_assert_str_eq(page.problems[8].text, "4 more logs are cut or damaged: capo report --all names them");
+        cr_assert_str_eq(page.problems[8].text,
+                         "4 more logs are cut or damaged: capo report --all names them");
         cr_assert_eq(cut_logs(true, false), 12);
         cr_assert_eq(cut_logs(false, true), 12);
 }
@@ -499,9 +519,11 @@ Test(problems, a_rank_that_was_taken_over_did_not_end)
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 2);
         cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
-        cr_assert_str_eq(page.problems[0].text,
-                         "rank 2: killed, or ended without an exit that capo sees; all written before is used");
-        cr_assert(page.problems[0].n_runs == 1 && page.problems[0].runs->n == 1 && page.problems[0].runs->first == 2);
+        cr_assert_str_eq(
+                page.problems[0].text,
+                "rank 2: killed, or ended without an exit that capo sees; all written before is used");
+        cr_assert(page.problems[0].n_runs == 1 && page.problems[0].runs->n == 1 &&
+                  page.problems[0].runs->first == 2);
 }
 
 Test(problems, but_one_that_had_destroyed_all_its_communicators_did)
@@ -517,9 +539,12 @@ Test(problems, others_that_wait_for_a_second)
         struct capo_skew *k = made_skew(page.job, 100, (uint32_t[]){0, 1, 99, 0}, NULL);
 
         k->aligned = true;
-        k->ranks[1] = (struct capo_skew_rank){.hole_ns = 999999999, .hole_seq = 3, .hole_call = CAPO_CALL_ALLREDUCE};
-        k->ranks[2] = (struct capo_skew_rank){.hole_ns = 1e9, .hole_seq = 7, .hole_call = CAPO_CALL_ALLREDUCE};
+        k->ranks[1] = (struct capo_skew_rank){
+                .hole_ns = 999999999, .hole_seq = 3, .hole_call = CAPO_CALL_ALLREDUCE};
+        k->ranks[2] = (struct capo_skew_rank){
+                .hole_ns = 1e9, .hole_seq = 7, .hole_call = CAPO_CALL_ALLREDUCE};
         only(CAPO_PROBLEM_STOOD_STILL,
              "rank 2 stood still, or did something else: it came to AllReduce number 7 of dp 1.0 s after the others");
-        cr_assert(page.problems[0].seq == 7 && page.problems[0].comm == 0 && page.problems[0].runs->first == 2);
+        cr_assert(page.problems[0].seq == 7 && page.problems[0].comm == 0 &&
+                  page.problems[0].runs->first == 2);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process learns of its profile. Each test is a process of its own, so each may read the settings once. */
+/* What a process learns of its profile. Each test is a process of its own, so each may read the
+ * settings once. */
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +15,20 @@
 #include "tuner/process.h"
 #include "tuner/tuner_env.h"
 
-static const char text[] = "{\"capo_profile\": 1, \"name\": \"N\", \"rules\": [\n"
-                           "{\"when\": {\"nodes\": 2}, \"allreduce\": [{\"upto\": 9, \"leave\": true},\n"
-                           "{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 3}]}]}\n";
+static const char text[] =
+        "{\"capo_profile\": 1, \"name\": \"N\", \"rules\": [\n"
+        "{\"when\": {\"nodes\": 2}, \"allreduce\": [{\"upto\": 9, \"leave\": true},\n"
+        "{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 3}]}]}\n";
 static char path[] = "/tmp/capo-test-process-XXXXXX";
 static char digest[64];
 
 static void make_profile(void)
 {
-        static const char *const unset[] = {
-                "CAPO_PROFILE", "CAPO_PROFILE_DIGEST", "CAPO_TUNER", "CAPO_STRICT",  "RANK",
-                "PMI_RANK",     "NCCL_ALGO",           "NCCL_PROTO", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"};
+        static const char *const unset[] = {"CAPO_PROFILE", "CAPO_PROFILE_DIGEST",
+                                            "CAPO_TUNER",   "CAPO_STRICT",
+                                            "RANK",         "PMI_RANK",
+                                            "NCCL_ALGO",    "NCCL_PROTO",
+                                            "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"};
         struct capo_profile *p = NULL;
         int fd = mkstemp(path);
 
@@ -52,7 +56,8 @@ static void loads(bool profile, const char *why)
         cr_expect(capo_process.ready);
         cr_expect_eq(capo_process.profile != NULL, profile);
         cr_expect_eq(capo_process.failed, why != NULL, "%s", capo_process.why);
-        cr_expect(why ? strstr(capo_process.why, why) != NULL : !*capo_process.why, "%s", capo_process.why);
+        cr_expect(why ? strstr(capo_process.why, why) != NULL : !*capo_process.why, "%s",
+                  capo_process.why);
 }
 
 Test(process, no_profile)
@@ -224,7 +229,8 @@ static void modelled_rows(int n)
 {
         FILE *f = fopen(path, "w");
 
-        fputs("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"modelled\", \"reduce\": [", f);
+        fputs("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"modelled\", \"reduce\": [",
+              f);
         for (int i = 1; i < n; i++)
                 fprintf(f, "{\"upto\": %d, \"algo\": \"ring\", \"proto\": \"ll\"},\n", i);
         fputs("{\"upto\": \"max\", \"leave\": true}]}]}\n", f);
@@ -347,7 +353,8 @@ Test(process, a_shape_has_its_tables_once)
         cr_expect(of[0] == tables && !own, "texts are compared, not where they are");
 }
 
-/* Interface v1 answers from a copy of the first tuner that was opened, also after that one was closed. */
+/* Interface v1 answers from a copy of the first tuner that was opened, also after that one was
+ * closed. */
 Test(process, the_copy_of_v1_keeps_no_tables_that_are_given_back)
 {
         static const char any[] =
@@ -362,7 +369,9 @@ Test(process, the_copy_of_v1_keeps_no_tables_that_are_given_back)
         setenv("CAPO_PROFILE", path, 1);
         capo_process_load();
         for (int i = 2; !own; i++) /* no more are kept */
-                cr_assert_eq(capo_process_tables(&(struct capo_shape){.n_ranks = i, .n_nodes = 1}, &tables, &own), 0);
+                cr_assert_eq(capo_process_tables(&(struct capo_shape){.n_ranks = i, .n_nodes = 1},
+                                                 &tables, &own),
+                             0);
         mallopt(M_PERTURB, 0xa5); /* what is given back is no table any more */
         for (int round = 0; round < 2; round++) {
                 cr_assert_eq(plugin->init(8, 1, NULL), CAPO_NCCL_SUCCESS);
@@ -370,8 +379,8 @@ Test(process, the_copy_of_v1_keeps_no_tables_that_are_given_back)
                         int algo = -1, proto = -1, channels = 0;
 
                         plugin->get_coll_info(4, bytes, 0, 0, 1, &algo, &proto, &channels);
-                        cr_expect(algo == 1 && proto == 0 && channels == 3, "%d, %zu bytes: %d %d %d", round, bytes,
-                                  algo, proto, channels);
+                        cr_expect(algo == 1 && proto == 0 && channels == 3,
+                                  "%d, %zu bytes: %d %d %d", round, bytes, algo, proto, channels);
                 }
                 cr_assert_eq(plugin->destroy(), CAPO_NCCL_SUCCESS);
         }

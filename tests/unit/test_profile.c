@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profile reader against tables of good and bad inputs: what is wrong must be named where it stands. */
+/* The profile reader against tables of good and bad inputs: what is wrong must be named where it
+ * stands. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <jansson.h>
@@ -47,17 +48,21 @@ static const struct bad {
         {"\xef\xbb\xbf{\"capo_profile\": 1, \"rules\": []}", "1:1", ""},
         {"{\"capo_profile\": 01, \"rules\": []}", "1:18", "version"},
         {"{\"capo_profile\": 1, \"provenance\": {\"a\": nul}, \"rules\": []}", "1:41", "a value"},
-        {"{\"capo_profile\": 1, \"provenance\": {\"a\": 1, \"a\": 2}, \"rules\": []}", "1:44", "only once"},
+        {"{\"capo_profile\": 1, \"provenance\": {\"a\": 1, \"a\": 2}, \"rules\": []}", "1:44",
+         "only once"},
         {RULE(""), "1:57", "at least one row"},
         {RULE("{\"upto\": 5, \"leave\": true}"), "1:67", "\"max\" in the last row"},
-        {RULE("{\"upto\": 5, \"leave\": true}, {\"upto\": 5, \"leave\": true}, " LAST), "1:95", "above the row before"},
+        {RULE("{\"upto\": 5, \"leave\": true}, {\"upto\": 5, \"leave\": true}, " LAST), "1:95",
+         "above the row before"},
         {RULE("{\"upto\": \"5X\", \"leave\": true}, " LAST), "1:67", "a size"},
         {RULE("{\"upto\": -5, \"leave\": true}, " LAST), "1:67", "a size"},
         {RULE("{\"upto\": 5.5, \"leave\": true}, " LAST), "1:67", "a size"},
         {RULE("{\"upto\": 00, \"leave\": true}, " LAST), "1:67", "a size"},
-        {RULE("{\"upto\": 0, \"leave\": true}, {\"upto\": 0, \"leave\": true}, " LAST), "1:95", "above the row before"},
+        {RULE("{\"upto\": 0, \"leave\": true}, {\"upto\": 0, \"leave\": true}, " LAST), "1:95",
+         "above the row before"},
         {RULE("{\"upto\": 18446744073709551616, \"leave\": true}, " LAST), "1:67", "below 2^64"},
-        {RULE("{\"upto\":\"5X\", \"leave\": true}, " LAST), "1:66", "a size"}, /* blanks where writers put none */
+        {RULE("{\"upto\":\"5X\", \"leave\": true}, " LAST), "1:66",
+         "a size"}, /* blanks where writers put none */
         {RULE("{\"upto\":   \"5X\", \"leave\": true}, " LAST), "1:69", "a size"},
         {RULE("{\"upto\":\n\"5X\", \"leave\": true}, " LAST), "2:1", "a size"},
         {RULE("{\"upto\": 5 \"leave\": true}, " LAST), "1:69", "\",\" or"},
@@ -66,17 +71,26 @@ static const struct bad {
         {RULE("{\"leave\": true}"), "1:58", "key upto"},
         {RULE("{\"upto\": \"max\"}"), "1:58", "algo and proto"},
         {RULE("{\"upto\": \"max\", \"algo\": \"ring\"}"), "1:58", "algo and proto"},
-        {RULE("{\"upto\": \"max\", \"algo\": \"rung\", \"proto\": \"ll\"}"), "1:82", "one of tree, ring"},
+        {RULE("{\"upto\": \"max\", \"algo\": \"rung\", \"proto\": \"ll\"}"), "1:82",
+         "one of tree, ring"},
         {RULE("{\"upto\": \"max\", \"algo\": 1, \"proto\": \"ll\"}"), "1:82", "one of tree, ring"},
-        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"lll\"}"), "1:99", "one of ll, ll128"},
+        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"lll\"}"), "1:99",
+         "one of ll, ll128"},
         {RULE("{\"upto\": \"max\", \"leave\": false}"), "1:83", "true"},
-        {RULE("{\"upto\": \"max\", \"leave\": true, \"algo\": \"ring\"}"), "1:58", "no algo, proto, channels"},
-        {RULE("{\"upto\": \"max\", \"leave\": true, \"channels\": 2}"), "1:58", "no algo, proto, channels"},
-        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 0}"), "1:117", "1 to 64"},
-        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 65}"), "1:117", "1 to 64"},
-        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"us\": -1}"), "1:111", "at least 0"},
-        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"us\": 1e999}"), "1:111", "a number"},
-        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"usec\": 1}"), "1:105", "one of upto"},
+        {RULE("{\"upto\": \"max\", \"leave\": true, \"algo\": \"ring\"}"), "1:58",
+         "no algo, proto, channels"},
+        {RULE("{\"upto\": \"max\", \"leave\": true, \"channels\": 2}"), "1:58",
+         "no algo, proto, channels"},
+        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 0}"),
+         "1:117", "1 to 64"},
+        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 65}"),
+         "1:117", "1 to 64"},
+        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"us\": -1}"), "1:111",
+         "at least 0"},
+        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"us\": 1e999}"), "1:111",
+         "a number"},
+        {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"usec\": 1}"), "1:105",
+         "one of upto"},
         {WHEN("\"nods\": 2"), "1:41", "one of nodes, ranks"},
         {WHEN("\"nodes\": 2, \"nodes\": 2"), "1:53", "only once"},
         {WHEN("\"nodes\": -2"), "1:50", "whole number"},
@@ -92,7 +106,8 @@ static const struct bad {
         {WHEN("\"link\": \"any\""), "1:49", "one of nvlink, other"},
         {WHEN("\"reg_buff\": 1"), "1:53", "true or false"},
         {WHEN("\"comm\": \"\""), "1:49", "not empty"},
-        {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"guessed\"}]}", "1:53", "one of measured"},
+        {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"guessed\"}]}", "1:53",
+         "one of measured"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", \"value\": -1}]}]}",
          "1:88", "microseconds or GB/s, at least 0"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", \"value\": 1}]}]}",
@@ -129,18 +144,18 @@ Test(profile, bad_input_is_named_where_it_stands)
                 snprintf(head, sizeof head, "t:%s: expected ", bad[i].where);
                 cr_expect_eq(r, -EINVAL, "%s: %d", bad[i].text, r);
                 cr_expect_null(p);
-                cr_expect(!strncmp(fault.text, head, strlen(head)), "%s\n gave: %s\n want: %s", bad[i].text, fault.text,
-                          head);
-                cr_expect(strstr(fault.text, bad[i].has), "%s\n gave: %s\n want: %s", bad[i].text, fault.text,
-                          bad[i].has);
+                cr_expect(!strncmp(fault.text, head, strlen(head)), "%s\n gave: %s\n want: %s",
+                          bad[i].text, fault.text, head);
+                cr_expect(strstr(fault.text, bad[i].has), "%s\n gave: %s\n want: %s", bad[i].text,
+                          fault.text, bad[i].has);
         }
 }
 
 /* Every prefix of a good profile is refused, without a crash. */
 Test(profile, cut_anywhere)
 {
-        static const char text[] =
-                WHEN("\"nodes\": \"2-4\", \"layout\": \"5+3\", \"nccl\": \"2.28\", \"comm\": \"d\\u00e9*\"");
+        static const char text[] = WHEN(
+                "\"nodes\": \"2-4\", \"layout\": \"5+3\", \"nccl\": \"2.28\", \"comm\": \"d\\u00e9*\"");
         struct capo_profile *p;
 
         for (size_t n = 0; n < sizeof text - 1; n++)
@@ -170,11 +185,12 @@ static struct capo_profile *built(void)
 
         capo_profile_note(p, CAPO_PROVENANCE, "who", "a\n\"b\"\\");
         capo_profile_note_number(p, CAPO_PROVENANCE, "samples", 5120);
-        cr_assert_eq(capo_profile_layout(p, &(struct capo_layout_cost){.layout = "5+3",
-                                                                       .gpus = "0:0-2;1:0-4",
-                                                                       .nccl = {22707, 22707},
-                                                                       .us = {[CAPO_COLL_REDUCE] = 120.4},
-                                                                       .gbs = {[CAPO_COLL_REDUCE] = 96.5}}),
+        cr_assert_eq(capo_profile_layout(
+                             p, &(struct capo_layout_cost){.layout = "5+3",
+                                                           .gpus = "0:0-2;1:0-4",
+                                                           .nccl = {22707, 22707},
+                                                           .us = {[CAPO_COLL_REDUCE] = 120.4},
+                                                           .gbs = {[CAPO_COLL_REDUCE] = 96.5}}),
                      0);
         cr_assert_eq(capo_profile_layout(p, &(struct capo_layout_cost){.layout = "5+3"}), -EINVAL);
         rule = capo_profile_rule(p, CAPO_BASIS_MODELLED);
@@ -186,14 +202,17 @@ static struct capo_profile *built(void)
         rule->when.link = CAPO_LINK_NVLINK;
         rule->when.reg_buff = 0;
         cr_assert_eq(
-                capo_profile_constant(
-                        p, &(struct capo_constant){.table = CAPO_CONST_HW_LATENCY, .index = {2, 1, 2}, .value = 14}),
+                capo_profile_constant(p, &(struct capo_constant){.table = CAPO_CONST_HW_LATENCY,
+                                                                 .index = {2, 1, 2},
+                                                                 .value = 14}),
                 0);
-        cr_assert_eq(capo_profile_constant(
-                             p, &(struct capo_constant){.table = CAPO_CONST_TREE_BW, .index = {2, 1}, .value = 24.25}),
+        cr_assert_eq(capo_profile_constant(p, &(struct capo_constant){.table = CAPO_CONST_TREE_BW,
+                                                                      .index = {2, 1},
+                                                                      .value = 24.25}),
                      0);
-        cr_assert_eq(capo_profile_constant(
-                             p, &(struct capo_constant){.table = CAPO_CONST_TREE_BW, .index = {4, 1}, .value = 1}),
+        cr_assert_eq(capo_profile_constant(p, &(struct capo_constant){.table = CAPO_CONST_TREE_BW,
+                                                                      .index = {4, 1},
+                                                                      .value = 1}),
                      -EINVAL);
         cr_assert_eq(capo_profile_row(p, &(struct capo_row){.upto = 65536,
                                                             .algo = CAPO_ALGO_TREE,
@@ -205,8 +224,12 @@ static struct capo_profile *built(void)
                                                             .spread_us = 0.1f,
                                                             .gain = 0.18f}),
                      0);
-        cr_assert_eq(capo_profile_row(p, &(struct capo_row){.upto = 65536, .coll = CAPO_COLL_ALLREDUCE}), -EINVAL);
-        cr_assert_eq(capo_profile_row(p, &(struct capo_row){.upto = 65537, .coll = CAPO_COLL_ALLREDUCE, .algo = 1}),
+        cr_assert_eq(
+                capo_profile_row(p, &(struct capo_row){.upto = 65536, .coll = CAPO_COLL_ALLREDUCE}),
+                -EINVAL);
+        cr_assert_eq(capo_profile_row(p, &(struct capo_row){.upto = 65537,
+                                                            .coll = CAPO_COLL_ALLREDUCE,
+                                                            .algo = 1}),
                      -EINVAL);
         cr_assert_eq(capo_profile_row(p, &(struct capo_row){.upto = 5000000000,
                                                             .coll = CAPO_COLL_ALLREDUCE,
@@ -235,11 +258,13 @@ Test(profile, what_is_built_is_written_and_read_back)
 
         cr_assert_not_null(json, "another reader understands it:\n%s", first);
         json_decref(json);
-        cr_assert_eq(capo_profile_parse(first, strlen(first), "t", &q, &fault), 0, "%s\n%s", fault.text, first);
+        cr_assert_eq(capo_profile_parse(first, strlen(first), "t", &q, &fault), 0, "%s\n%s",
+                     fault.text, first);
         second = written(q);
         cr_expect_str_eq(first, second);
-        cr_expect_str_eq(capo_when_print(&q->rules[0].when, when, sizeof when),
-                         "nodes=2 ranks=4- layout=3+5 link=nvlink ring_gbs=-22.5 nccl=2.28-2.30 reg_buff=false");
+        cr_expect_str_eq(
+                capo_when_print(&q->rules[0].when, when, sizeof when),
+                "nodes=2 ranks=4- layout=3+5 link=nvlink ring_gbs=-22.5 nccl=2.28-2.30 reg_buff=false");
         cr_expect_eq(q->n_rows, 3);
         cr_expect_eq(q->rows[1].from, 65537);
         cr_expect_eq(q->rows[1].algo, 0);
@@ -249,8 +274,10 @@ Test(profile, what_is_built_is_written_and_read_back)
         cr_assert_eq(q->n_layouts, 1);
         cr_expect_str_eq(q->layouts[0].layout, "3+5");
         cr_expect_str_eq(q->layouts[0].gpus, "0:0-2;1:0-4");
-        cr_expect(q->layouts[0].n_ranks == 8 && q->layouts[0].n_nodes == 2 && q->layouts[0].nccl.max == 22707);
-        cr_expect(q->layouts[0].us[CAPO_COLL_REDUCE] == 120.4 && q->layouts[0].gbs[CAPO_COLL_REDUCE] == 96.5);
+        cr_expect(q->layouts[0].n_ranks == 8 && q->layouts[0].n_nodes == 2 &&
+                  q->layouts[0].nccl.max == 22707);
+        cr_expect(q->layouts[0].us[CAPO_COLL_REDUCE] == 120.4 &&
+                  q->layouts[0].gbs[CAPO_COLL_REDUCE] == 96.5);
         cr_expect_eq(q->layouts[0].gbs[CAPO_COLL_ALLREDUCE], 0);
         capo_profile_free(p);
         capo_profile_free(q);
@@ -312,9 +339,10 @@ Test(profile, numbers_are_those_of_strtod)
 
 Test(profile, sizes_are_64_bit)
 {
-        static const char text[] = RULE("{\"upto\": \"5G\", \"algo\": \"Ring\", \"proto\": \"LL128\"}, {\"upto\": "
-                                        "\"16T\", \"algo\": \"collnet_direct\", \"proto\": \"simple\"}, "
-                                        "{\"upto\": \"max\", \"algo\": \"NVLS-Tree\", \"proto\": \"Simple\"}");
+        static const char text[] =
+                RULE("{\"upto\": \"5G\", \"algo\": \"Ring\", \"proto\": \"LL128\"}, {\"upto\": "
+                     "\"16T\", \"algo\": \"collnet_direct\", \"proto\": \"simple\"}, "
+                     "{\"upto\": \"max\", \"algo\": \"NVLS-Tree\", \"proto\": \"Simple\"}");
         struct capo_profile *p;
         struct capo_fault fault;
 
@@ -357,8 +385,9 @@ Test(profile, csv_of_8_9_and_10_fields)
 
 Test(profile, layouts)
 {
-        static const char *const pairs[][2] = {{"5+3", "3+5"},         {" 5 + 3 ", "3+5"},    {"8", "8"},
-                                               {"8+3+8+5", "3+5+8+8"}, {"min<max", "uneven"}, {"Even", "even"}};
+        static const char *const pairs[][2] = {
+                {"5+3", "3+5"},         {" 5 + 3 ", "3+5"},    {"8", "8"},
+                {"8+3+8+5", "3+5+8+8"}, {"min<max", "uneven"}, {"Even", "even"}};
         char text[64];
 
         for (size_t i = 0; i < N_ELEMENTS(pairs); i++) {
@@ -370,7 +399,8 @@ Test(profile, layouts)
         cr_expect_eq(capo_layout_canonical("3+5", text, 3), -ENOSPC);
 }
 
-/* What is accepted here is JSON to another reader too, and what that one refuses is refused here. */
+/* What is accepted here is JSON to another reader too, and what that one refuses is refused here.
+ */
 Test(profile, agrees_with_jansson)
 {
         static const char *const values[] = {"1",
@@ -401,10 +431,12 @@ Test(profile, agrees_with_jansson)
                 struct capo_profile *p = NULL;
                 json_t *json;
 
-                snprintf(text, sizeof text, "{\"capo_profile\": 1, \"provenance\": {\"x\": %s}, \"rules\": []}",
+                snprintf(text, sizeof text,
+                         "{\"capo_profile\": 1, \"provenance\": {\"x\": %s}, \"rules\": []}",
                          values[i]);
                 json = json_loads(text, 0, NULL);
-                cr_expect_eq(capo_profile_parse(text, strlen(text), "t", &p, NULL) == 0, json != NULL, "%s", values[i]);
+                cr_expect_eq(capo_profile_parse(text, strlen(text), "t", &p, NULL) == 0,
+                             json != NULL, "%s", values[i]);
                 json_decref(json);
                 capo_profile_free(p);
         }
@@ -431,14 +463,16 @@ Test(profile, constants_of_each_scale)
                 char text[300];
                 int r;
 
-                snprintf(text, sizeof text,
-                         "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", "
-                         "\"gpu\": \"volta\", \"scale\": %d, \"value\": 1}]}]}",
-                         i < 3 ? good[i] : wrong[i - 3]);
+                snprintf(
+                        text, sizeof text,
+                        "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", "
+                        "\"gpu\": \"volta\", \"scale\": %d, \"value\": 1}]}]}",
+                        i < 3 ? good[i] : wrong[i - 3]);
                 r = capo_profile_parse(text, strlen(text), "t", &p, NULL);
                 cr_expect_eq(r, i < 3 ? 0 : -EINVAL, "%s", text);
                 if (r == 0)
-                        cr_expect(p->rules[0].constants[0].index[0] == 0 && p->rules[0].constants[0].index[1] == i);
+                        cr_expect(p->rules[0].constants[0].index[0] == 0 &&
+                                  p->rules[0].constants[0].index[1] == i);
                 capo_profile_free(p);
         }
 }

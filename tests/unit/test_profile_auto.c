@@ -32,11 +32,12 @@ static void profile(const char *name, const char *gpu, int per_node)
 {
         char text[256];
 
-        snprintf(text, sizeof text,
-                 "{\"capo_profile\": 1, \"platform\": {\"gpu\": \"%s\", \"gpus_per_node\": %d}, \"rules\": [{\"when\": "
-                 "{}, \"allreduce\": "
-                 "[{\"upto\": \"max\", \"leave\": true}]}]}",
-                 gpu, per_node);
+        snprintf(
+                text, sizeof text,
+                "{\"capo_profile\": 1, \"platform\": {\"gpu\": \"%s\", \"gpus_per_node\": %d}, \"rules\": [{\"when\": "
+                "{}, \"allreduce\": "
+                "[{\"upto\": \"max\", \"leave\": true}]}]}",
+                gpu, per_node);
         put(name, text);
 }
 
@@ -101,7 +102,8 @@ Test(profile_auto, what_fits)
         char path[4096];
         struct capo_fault fault;
 
-        put("shipped/a.json", "{\"capo_profile\": 1, \"rules\": []}"); /* names no GPU: is for no machine */
+        put("shipped/a.json",
+            "{\"capo_profile\": 1, \"rules\": []}"); /* names no GPU: is for no machine */
         cr_assert_eq(ask(path, sizeof path, &fault), -ENOENT);
         put("shipped/z.json",
             "{\"capo_profile\": 1, \"platform\": {\"gpu\": \"NVIDIA h100 80gb-HBM3\"}, \"rules\": []}");
@@ -110,12 +112,14 @@ Test(profile_auto, what_fits)
         profile("shipped/c.json", "H100", 2); /* two fit: the names' order */
         cr_assert_eq(ask(path, sizeof path, &fault), 0, "%s", fault.text);
         cr_assert(strstr(path, "/shipped/c.json"), "%s", path);
-        put("gpus/0000:03:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n"); /* three: c is for two */
+        put("gpus/0000:03:00.0/information",
+            "Model: \t\t NVIDIA H100 80GB HBM3\n"); /* three: c is for two */
         cr_assert_eq(ask(path, sizeof path, &fault), 0, "%s", fault.text);
         cr_assert(strstr(path, "/shipped/z.json"), "%s", path);
 }
 
-/* A profile of an A10 has no word for an A100, nor one of an L40 for an L40S, of a B200 for a GB200. */
+/* A profile of an A10 has no word for an A100, nor one of an L40 for an L40S, of a B200 for a
+ * GB200. */
 Test(profile_auto, a_gpu_is_meant_by_whole_words)
 {
         static const struct {
@@ -140,7 +144,7 @@ Test(profile_auto, a_gpu_is_meant_by_whole_words)
                 put("gpus/0000:01:00.0/information", text);
                 put("gpus/0000:02:00.0/information", text);
                 profile("shipped/a.json", rows[i].gpu, 2);
-                cr_expect_eq(ask(path, sizeof path, &fault), rows[i].fits ? 0 : -ENOENT, "%s of %s", rows[i].gpu,
-                             rows[i].model);
+                cr_expect_eq(ask(path, sizeof path, &fault), rows[i].fits ? 0 : -ENOENT, "%s of %s",
+                             rows[i].gpu, rows[i].model);
         }
 }

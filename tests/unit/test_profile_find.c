@@ -75,8 +75,8 @@ Test(find, names)
         is_at("a", "", "a");
         cr_assert_eq(capo_profile_find("b", shipped, path, sizeof path, &fault), -ENOENT);
         cr_assert(strstr(fault.text, "not a file here, not in /"), "%s", fault.text);
-        cr_assert(strstr(fault.text, "\"b\"") && strstr(fault.text, user) && strstr(fault.text, "/etc/capo/profiles") &&
-                          strstr(fault.text, shipped),
+        cr_assert(strstr(fault.text, "\"b\"") && strstr(fault.text, user) &&
+                          strstr(fault.text, "/etc/capo/profiles") && strstr(fault.text, shipped),
                   "%s", fault.text);
 }
 
@@ -106,5 +106,6 @@ Test(find, a_path_that_does_not_fit)
 
         file(shipped, "a.csv");
         cr_expect_eq(capo_profile_find("a", shipped, path, length + 1, NULL), 0);
-        cr_expect_eq(capo_profile_find("a", shipped, path, length, NULL), -ENOENT, "cut it would be another");
+        cr_expect_eq(capo_profile_find("a", shipped, path, length, NULL), -ENOENT,
+                     "cut it would be another");
 }

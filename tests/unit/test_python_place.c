@@ -111,8 +111,8 @@ Test(python_place, tells_places_apart, .init = three_frames, .fini = end)
                         cr_expect_neq(threads[i](), is, "another line, %zu frames up", k);
                         frame[k][l->at / 8] -= 2;
                 }
-                for (size_t k = 0; k < 3;
-                     k++) { /* called by another, or by none: the frame behind it, or the thread's own */
+                for (size_t k = 0; k < 3; k++) { /* called by another, or by none: the frame behind
+                                                    it, or the thread's own */
                         uint64_t *const words[] = {&between[l->through / 8], &frame[0][l->back / 8],
                                                    &frame[1][l->back / 8]};
                         uint64_t was = *words[k], one_less;
@@ -128,14 +128,15 @@ Test(python_place, tells_places_apart, .init = three_frames, .fini = end)
         cr_expect_eq(in_this_thread(), in_other_thread());
 }
 
-/* Whether there is an interpreter was asked before; now its memory is given back, or has been filled with something else. */
+/* Whether there is an interpreter was asked before; now its memory is given back, or has been
+ * filled with something else. */
 Test(python_place, of_a_thread_whose_interpreter_has_just_ended, .init = three_frames, .fini = end)
 {
         const struct capo_py_layout *l = capo_py.it.layout;
         void *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         uint64_t const addresses[] = {(uintptr_t)gone, 0xa5a5a5a5a5a5a5a5};
-        uint64_t *const words[] = {&thread[l->current / 8], &between[l->through / 8], &frame[0][l->back / 8],
-                                   &frame[1][l->back / 8]};
+        uint64_t *const words[] = {&thread[l->current / 8], &between[l->through / 8],
+                                   &frame[0][l->back / 8], &frame[1][l->back / 8]};
         uintptr_t is = in_other_thread();
 
         for (size_t i = 0; i < N_ELEMENTS(addresses); i++) {

@@ -72,7 +72,8 @@ Test(range, reads_what_the_format_says_and_prints_it_back)
                 cr_expect_eq(good, rows[i].min >= 0, "%s", rows[i].text);
                 if (!good || rows[i].min < 0)
                         continue;
-                cr_expect(v.min == rows[i].min && (v.max == rows[i].max), "%s: %g to %g", rows[i].text, v.min, v.max);
+                cr_expect(v.min == rows[i].min && (v.max == rows[i].max), "%s: %g to %g",
+                          rows[i].text, v.min, v.max);
                 quotes = capo_range_print(rows[i].kind, v, text, sizeof text);
                 if (rows[i].printed)
                         snprintf(wanted, sizeof wanted, "%s", rows[i].printed);
@@ -83,8 +84,9 @@ Test(range, reads_what_the_format_says_and_prints_it_back)
                 cr_expect_str_eq(text, wanted);
                 cr_expect_eq(quotes, rows[i].kind == CAPO_RANGE_NCCL || v.min != v.max, "%s", text);
                 snprintf(quoted, sizeof quoted, quotes ? "\"%s\"" : "%s", text);
-                cr_expect(read_text(quoted, rows[i].kind, &again) && again.min == v.min && again.max == v.max, "%s",
-                          text);
+                cr_expect(read_text(quoted, rows[i].kind, &again) && again.min == v.min &&
+                                  again.max == v.max,
+                          "%s", text);
         }
 }
 

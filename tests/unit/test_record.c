@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A record is stored by words (shim/record/recorder.h): what comes to lie in each is the struct's own layout. */
+/* A record is stored by words (shim/record/recorder.h): what comes to lie in each is the struct's
+ * own layout. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ Test(record, words_are_the_struct)
 {
         struct capo_record r, stored;
 
-        for (unsigned round = 0; round < 256; round++) { /* every byte once with each value, sign bits among them */
+        for (unsigned round = 0; round < 256;
+             round++) { /* every byte once with each value, sign bits among them */
                 for (size_t i = 0; i < sizeof r; i++)
                         ((unsigned char *)&r)[i] = (unsigned char)(round + 37 * i);
                 memset(&stored, 0xa5, sizeof stored);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dead process's segment: taken up whole, left alone when it is not one, and never a crash whatever its bytes. */
+/* A dead process's segment: taken up whole, left alone when it is not one, and never a crash
+ * whatever its bytes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,8 @@ static char segment[96], log_path[128];
 /* A frame in a half of the kept area, as the recorder puts it there. */
 static void keep(struct capo_segment *seg, unsigned half, const char *text)
 {
-        uint32_t *size = &seg->header->kept_size[half - 1], head[2] = {CAPO_FRAME_FABRIC, (uint32_t)strlen(text)};
+        uint32_t *size = &seg->header->kept_size[half - 1],
+                 head[2] = {CAPO_FRAME_FABRIC, (uint32_t)strlen(text)};
         uint32_t at = (half - 1) * CAPO_KEPT_HALF + *size;
 
         if (capo_area_commit(seg, CAPO_AREA_KEPT, at + 8 + head[1]))
@@ -38,10 +40,12 @@ static void keep(struct capo_segment *seg, unsigned half, const char *text)
         *size += 8 + ((head[1] + 7) & ~7u);
 }
 
-/* In a child: a segment with calls in a ring, left behind after @last (may be NULL). Its name goes to the parent. */
+/* In a child: a segment with calls in a ring, left behind after @last (may be NULL). Its name goes
+ * to the parent. */
 static void leave_segment(int out, bool trace_all, void (*last)(struct capo_segment *seg))
 {
-        struct capo_segment_config config = {.ring_bytes = 256 * 64, .flight_records = 64, .trace_all = trace_all};
+        struct capo_segment_config config = {
+                .ring_bytes = 256 * 64, .flight_records = 64, .trace_all = trace_all};
         struct capo_segment seg;
         struct capo_ring *ring;
 
@@ -206,14 +210,16 @@ Test(recover, nobody_was_born)
 
         snprintf(path, sizeof path, "%s/capo-%u-1-1", dir, (unsigned)geteuid());
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                struct timespec then[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) - rows[i].age_s}};
+                struct timespec then[2] = {{.tv_nsec = UTIME_OMIT},
+                                           {.tv_sec = time(NULL) - rows[i].age_s}};
                 int fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
                 size_t n = i == 2 ? 4 : strlen(rows[i].text);
 
                 cr_assert_eq(write(fd, rows[i].text, n), (ssize_t)n);
                 cr_assert_eq(futimens(fd, then), 0);
                 close(fd);
-                cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1, "row %zu: the one of before", i);
+                cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1,
+                             "row %zu: the one of before", i);
                 cr_expect_eq(access(path, F_OK) == 0, rows[i].stays, "row %zu", i);
         }
 }
@@ -245,7 +251,8 @@ Test(recover, damage_is_no_crash, .timeout = 60)
                         srand(seed + (unsigned)i);
                         for (int k = 0; k < 1 + i % 4; k++)
                                 good[rand() % (int)head] ^= (char)(1 << rand() % 8);
-                        if (pwrite(out, good, head, 0) < 0 || pread(fd, good, 16384, (off_t)ring) < 0)
+                        if (pwrite(out, good, head, 0) < 0 ||
+                            pread(fd, good, 16384, (off_t)ring) < 0)
                                 _exit(1);
                         for (int k = 0; k < i % 3; k++)
                                 good[rand() % 16384] ^= (char)(1 << rand() % 8);
@@ -276,7 +283,8 @@ static void half_taken(struct capo_segment *seg, bool counted)
         struct capo_seg_cell *cell = capo_area_at(seg, CAPO_AREA_CELLS, (CALLS - 1) % 5);
         struct capo_drain *drain;
 
-        if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain) || capo_drain_round(drain) != CALLS)
+        if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain) ||
+            capo_drain_round(drain) != CALLS)
                 _exit(1);
         ring_of(seg)->tail--;
         if (!counted) {
@@ -338,12 +346,14 @@ Test(recover, a_call_on_its_way_is_counted_once)
                 read_log(&calls, &counted, &end);
                 cr_expect_eq(counted, CALLS, "%u: %llu in cells", i, (unsigned long long)counted);
                 cr_expect_eq(end, CALLS, "%u: END says %llu", i, (unsigned long long)end);
-                cr_expect_eq(calls, i & 2 ? CALLS : 64, "%u: %llu written", i, (unsigned long long)calls);
+                cr_expect_eq(calls, i & 2 ? CALLS : 64, "%u: %llu written", i,
+                             (unsigned long long)calls);
                 unlink(log_path);
         }
 }
 
-/* Half of the calls are taken while the log cannot grow, and the other half when it can; then it is killed. */
+/* Half of the calls are taken while the log cannot grow, and the other half when it can; then it is
+ * killed. */
 static void no_room_for_a_while(struct capo_segment *seg)
 {
         struct capo_ring *ring = capo_area_at(seg, CAPO_AREA_RINGS, 0);
@@ -352,7 +362,8 @@ static void no_room_for_a_while(struct capo_segment *seg)
 
         getrlimit(RLIMIT_FSIZE, &limit);
         ring->head = CALLS / 2;
-        if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain) || capo_drain_round(drain) != CALLS / 2)
+        if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain) ||
+            capo_drain_round(drain) != CALLS / 2)
                 _exit(1);
         limit.rlim_cur = sizeof(struct capo_log_header);
         setrlimit(RLIMIT_FSIZE, &limit);
@@ -399,7 +410,8 @@ Test(recover, a_log_that_was_just_made_is_gone_on_with)
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
         read_log_end(&calls, &counted, &end);
         cr_expect(calls == CALLS && counted == CALLS && end.calls == CALLS && end.clean == 2);
-        snprintf(second, sizeof second, "%.*s.1.capo", (int)(strlen(log_path) - strlen(".capo")), log_path);
+        snprintf(second, sizeof second, "%.*s.1.capo", (int)(strlen(log_path) - strlen(".capo")),
+                 log_path);
         cr_expect_neq(access(second, F_OK), 0, "a second one beside it");
         unlink(log_path);
 }
@@ -407,7 +419,8 @@ Test(recover, a_log_that_was_just_made_is_gone_on_with)
 /* Calls on their way through the GPU: one in each state. */
 static void on_the_gpu(struct capo_segment *seg)
 {
-        static const uint32_t states[] = {CAPO_SLOT_ARMED, CAPO_SLOT_TAKEN, CAPO_SLOT_FREE, CAPO_SLOT_DONE};
+        static const uint32_t states[] = {CAPO_SLOT_ARMED, CAPO_SLOT_TAKEN, CAPO_SLOT_FREE,
+                                          CAPO_SLOT_DONE};
 
         if (capo_area_commit(seg, CAPO_AREA_SLOTS, 4))
                 _exit(1);
@@ -542,9 +555,12 @@ Test(recover, what_a_segment_says_is_not_believed, .timeout = 60)
                 cr_expect_eq(r, rows[i / 2].r, "%s: %d", rows[i / 2].name, r);
                 if (r == 0) {
                         read_log(&calls, &counted, &end);
-                        cr_expect_eq(end, rows[i / 2].calls, "%s: %llu", rows[i / 2].name, (unsigned long long)end);
-                        cr_expect_leq(calls, trace_all ? 16384 + CALLS : 64, "%s", rows[i / 2].name);
-                        cr_expect(stat(log_path, &st) == 0 && st.st_size < 8 << 20, "%s", rows[i / 2].name);
+                        cr_expect_eq(end, rows[i / 2].calls, "%s: %llu", rows[i / 2].name,
+                                     (unsigned long long)end);
+                        cr_expect_leq(calls, trace_all ? 16384 + CALLS : 64, "%s",
+                                      rows[i / 2].name);
+                        cr_expect(stat(log_path, &st) == 0 && st.st_size < 8 << 20, "%s",
+                                  rows[i / 2].name);
                 }
                 unlink(segment);
                 unlink(log_path);
@@ -601,7 +617,8 @@ Test(recover, a_look_changes_nothing)
         cr_assert_eq(capo_segment_peek(&info, look), 0);
         cr_assert_eq(calls_seen(look, &end), CALLS);
         cr_assert_eq(end.clean, 2);
-        cr_assert(access(segment, F_OK) == 0 && access(log_path, F_OK) != 0, "neither taken nor written");
+        cr_assert(access(segment, F_OK) == 0 && access(log_path, F_OK) != 0,
+                  "neither taken nor written");
         cr_assert_eq(capo_segment_peek(&info, look), 0, "beside what is there");
         cr_assert_eq(unlink(segment), 0);
         cr_assert_eq(capo_segment_peek(&info, look), -ENOENT);
@@ -642,7 +659,8 @@ Test(recover, a_living_process_is_looked_at)
         cr_assert(!info.alive);
 }
 
-/* A look holds no lock: nobody who recovers at that moment takes the dead process for a living one, and leaves it. */
+/* A look holds no lock: nobody who recovers at that moment takes the dead process for a living one,
+ * and leaves it. */
 Test(recover, who_looks_is_in_nobodys_way)
 {
         struct capo_segment_info info = {.pid = 0};
@@ -650,7 +668,8 @@ Test(recover, who_looks_is_in_nobodys_way)
         pid_t pid = fork();
 
         if (pid == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL); /* a check that fails leaves no child that looks for ever */
+                prctl(PR_SET_PDEATHSIG,
+                      SIGKILL); /* a check that fails leaves no child that looks for ever */
                 for (;;)
                         capo_segment_find(dir, NULL, first, &info);
         }
@@ -667,7 +686,8 @@ Test(recover, who_looks_is_in_nobodys_way)
         cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 }
 
-/* Of one that another is recovering: gone, and its memory can be read; but who looks for the dead has nothing to do. */
+/* Of one that another is recovering: gone, and its memory can be read; but who looks for the dead
+ * has nothing to do. */
 Test(recover, one_that_is_being_recovered_is_dead)
 {
         struct capo_segment_info info = {.alive = true};
@@ -696,7 +716,8 @@ Test(recover, one_that_is_being_recovered_is_dead)
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
 }
 
-/* Processes that end by themselves between the look into the folder and the look at their file have left nothing. */
+/* Processes that end by themselves between the look into the folder and the look at their file have
+ * left nothing. */
 Test(recover, who_ends_meanwhile_left_nothing)
 {
         uint64_t records = 0;
@@ -707,7 +728,8 @@ Test(recover, who_ends_meanwhile_left_nothing)
         for (int i = 0; maker == 0 && i < 300; i++) {
                 pid = fork();
                 if (pid == 0) {
-                        struct capo_segment_config config = {.ring_bytes = 256 * 64, .flight_records = 64};
+                        struct capo_segment_config config = {.ring_bytes = 256 * 64,
+                                                             .flight_records = 64};
                         struct capo_segment seg;
 
                         if (capo_segment_create(&seg, dir, &config) || seg.fd < 0)

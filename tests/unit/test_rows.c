@@ -29,8 +29,11 @@ static void comm(const char *name, int32_t n, uint16_t id, bool named)
 {
         struct capo_job_comm *c = &page.job->comms[page.job->n_comms++];
 
-        *c = (struct capo_job_comm){
-                .name = strdup(name), .named = named, .n_ranks = n, .n_members = 1, .parent = CAPO_NO_COMM};
+        *c = (struct capo_job_comm){.name = strdup(name),
+                                    .named = named,
+                                    .n_ranks = n,
+                                    .n_members = 1,
+                                    .parent = CAPO_NO_COMM};
         c->members = calloc(1, sizeof *c->members);
         c->members[0].id = id;
 }
@@ -48,27 +51,33 @@ Test(rows, shares_are_of_gpu_time)
         cr_assert_float_eq(page.rows.row[0].share, 0.75, 1e-9);
         cr_assert_float_eq(page.rows.row[1].share, 0.25, 1e-9);
         cr_assert_lt(page.rows.row[2].share, 0, "the time of a return is not comparable");
-        cr_assert(page.rows.row[0].clock == CAPO_CLOCK_KERNEL && page.rows.row[2].clock == CAPO_CLOCK_HOST);
+        cr_assert(page.rows.row[0].clock == CAPO_CLOCK_KERNEL &&
+                  page.rows.row[2].clock == CAPO_CLOCK_HOST);
         cr_assert_float_eq(page.gpu_share, (20 * 1000 + 20 * 3000) / 2e9, 1e-12);
         cr_assert_eq(page.gpu_share_pm, 0, "all of them were timed");
         cr_assert(page.collectives == 30 && page.moved_bytes == 10 * (1024 + 2048 + 4096));
         cr_assert_eq(page.others.row[0].row.call, CAPO_CALL_COMMINIT);
 }
 
-/* Of what was sampled the interval is said: 10 calls of 40 drawn, of 1 us and 3 us: the two ranks time the same ones. */
+/* Of what was sampled the interval is said: 10 calls of 40 drawn, of 1 us and 3 us: the two ranks
+ * time the same ones. */
 Test(rows, a_sampled_share_has_an_interval)
 {
-        struct capo_job_row *row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 40, CAPO_CLOCK_HOST, 0);
+        struct capo_job_row *row =
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 40, CAPO_CLOCK_HOST, 0);
 
         cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, 10), 0);
         cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 3000, 10), 0);
         judge();
         cr_assert_float_eq(page.gpu_share, 80 * 2000 / 2e9, 1e-12);
-        /* t of 9 degrees is 2.262; a standard deviation of half the mean; three quarters were not drawn */
-        cr_assert_float_eq(page.gpu_share_pm, page.gpu_share * 0.5 * 2.262 * sqrt(0.75 / 10), page.gpu_share * 0.03);
+        /* t of 9 degrees is 2.262; a standard deviation of half the mean; three quarters were not
+         * drawn */
+        cr_assert_float_eq(page.gpu_share_pm, page.gpu_share * 0.5 * 2.262 * sqrt(0.75 / 10),
+                           page.gpu_share * 0.03);
 }
 
-/* The interval of 80 calls that are all alike, of which @timed were timed and @told_ns is known of two others. */
+/* The interval of 80 calls that are all alike, of which @timed were timed and @told_ns is known of
+ * two others. */
 static double pm_beside_silences(uint64_t timed, double told_ns)
 {
         struct capo_job_row *row;
@@ -112,7 +121,8 @@ Test(rows, without_gpu_times_of_host_time)
 
 Test(rows, groups_are_not_counted_as_calls)
 {
-        made_row(page.job, CAPO_CALL_GROUP, 1024, 10, CAPO_CLOCK_EVENT, 1000)->flags = CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_GROUP, 1024, 10, CAPO_CLOCK_EVENT, 1000)->flags =
+                CAPO_RECORD_GROUP;
         judge();
         cr_assert(page.rows.n == 1 && page.collectives == 0 && page.moved_bytes == 0);
 }
@@ -122,8 +132,10 @@ Test(rows, groups_have_the_bandwidth_of_all_their_calls)
 {
         const struct capo_page_row *row;
 
-        made_row(page.job, CAPO_CALL_GROUP, 4096, 10, CAPO_CLOCK_EVENT, 1000)->flags = CAPO_RECORD_GROUP;
-        made_row(page.job, CAPO_CALL_GROUP, 8192, 10, CAPO_CLOCK_HOST, 0)->flags = CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_GROUP, 4096, 10, CAPO_CLOCK_EVENT, 1000)->flags =
+                CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_GROUP, 8192, 10, CAPO_CLOCK_HOST, 0)->flags =
+                CAPO_RECORD_GROUP;
         made_row(page.job, CAPO_CALL_GROUP, 0, 10, CAPO_CLOCK_EVENT, 5)->flags = CAPO_RECORD_GROUP;
         judge();
         cr_assert_eq(page.rows.n, 3);
@@ -136,21 +148,26 @@ Test(rows, groups_have_the_bandwidth_of_all_their_calls)
         }
 }
 
-/* Told as the one operation they are; a group that does not say what it is of has its members beside it. */
+/* Told as the one operation they are; a group that does not say what it is of has its members
+ * beside it. */
 Test(rows, members_of_groups)
 {
-        struct capo_job_row *group = made_row(page.job, CAPO_CALL_GROUP, 2048, 10, CAPO_CLOCK_EVENT, 1000);
+        struct capo_job_row *group =
+                made_row(page.job, CAPO_CALL_GROUP, 2048, 10, CAPO_CLOCK_EVENT, 1000);
 
         group->flags = CAPO_RECORD_GROUP;
         group->channels = CAPO_CALL_ALLREDUCE;
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 20, CAPO_CLOCK_NONE, 0)->flags = CAPO_RECORD_MEMBER;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 20, CAPO_CLOCK_NONE, 0)->flags =
+                CAPO_RECORD_MEMBER;
         judge();
         cr_assert(page.rows.n == 1 && page.rows.row[0].row.call == CAPO_CALL_GROUP);
         cr_assert(page.collectives == 20 && page.moved_bytes == 20 * 1024);
         end();
         begin();
-        made_row(page.job, CAPO_CALL_GROUP, 2048, 10, CAPO_CLOCK_EVENT, 1000)->flags = CAPO_RECORD_GROUP;
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 20, CAPO_CLOCK_NONE, 0)->flags = CAPO_RECORD_MEMBER;
+        made_row(page.job, CAPO_CALL_GROUP, 2048, 10, CAPO_CLOCK_EVENT, 1000)->flags =
+                CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 20, CAPO_CLOCK_NONE, 0)->flags =
+                CAPO_RECORD_MEMBER;
         judge();
         cr_assert_eq(page.rows.n, 2);
 }
@@ -180,14 +197,16 @@ Test(rows, seventeen_are_put_together_by_powers_of_two)
                   page.rows.row[1].row.count == 4);
         /* of sizes put together: all bytes over all time */
         cr_assert_float_eq(page.rows.row[1].algbw, (1020 + 1021 + 1022 + 1023) / 4.0 / 1000, 1e-9);
-        cr_assert_float_eq(page.rows.row[1].busbw, page.rows.row[1].algbw, 1e-9, "2 (n-1)/n is 1 for two ranks");
+        cr_assert_float_eq(page.rows.row[1].busbw, page.rows.row[1].algbw, 1e-9,
+                           "2 (n-1)/n is 1 for two ranks");
 }
 
 /* By the kernels' own times, of which none are drawn, as by events. */
 Test(rows, sizes_put_together_by_kernel_times)
 {
         for (unsigned i = 0; i < 17; i++)
-                made_row(page.job, CAPO_CALL_ALLREDUCE, 1024 + i, 1, CAPO_CLOCK_KERNEL, 1000 + 100 * i);
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1024 + i, 1, CAPO_CLOCK_KERNEL,
+                         1000 + 100 * i);
         judge();
         cr_assert_eq(page.rows.n, 1);
         cr_assert_float_eq(page.rows.row[0].algbw, (1024 + 8) / (1000 + 100 * 8.0), 1e-9);
@@ -224,8 +243,10 @@ Test(rows, more_than_eight_communicators_are_shown_by_kind)
         }
         judge();
         cr_assert_eq(page.job->n_comms, 9);
-        cr_assert(page.class_of[1] == 1 && page.class_of[3] == 1 && page.class_of[7] == 1 && page.class_size[1] == 4);
-        cr_assert(page.class_of[4] == 2 && page.class_of[6] == 2 && page.class_of[8] == 8 && page.class_size[2] == 3);
+        cr_assert(page.class_of[1] == 1 && page.class_of[3] == 1 && page.class_of[7] == 1 &&
+                  page.class_size[1] == 4);
+        cr_assert(page.class_of[4] == 2 && page.class_of[6] == 2 && page.class_of[8] == 8 &&
+                  page.class_size[2] == 3);
         cr_assert_eq(page.rows.n, 3);
         cr_assert_eq(page.rows.row[0].row.count, 20);
         cr_assert_eq(page.rows.row[0].row.comm, 1);
@@ -260,9 +281,10 @@ Test(rows, orders)
                 enum capo_page_sort sort;
                 uint64_t first;
         } orders[] = {
-                {CAPO_SORT_TIME, 4096}, {CAPO_SORT_COUNT, 2048}, {CAPO_SORT_SIZE, 1024},  {CAPO_SORT_P50, 4096},
-                {CAPO_SORT_P99, 4096},  {CAPO_SORT_MAX, 4096},   {CAPO_SORT_BUSBW, 2048}, {CAPO_SORT_COMM, 1024},
-                {CAPO_SORT_CALL, 1024}, {CAPO_SORT_P95, 4096},   {CAPO_SORT_ALGBW, 2048},
+                {CAPO_SORT_TIME, 4096},  {CAPO_SORT_COUNT, 2048}, {CAPO_SORT_SIZE, 1024},
+                {CAPO_SORT_P50, 4096},   {CAPO_SORT_P99, 4096},   {CAPO_SORT_MAX, 4096},
+                {CAPO_SORT_BUSBW, 2048}, {CAPO_SORT_COMM, 1024},  {CAPO_SORT_CALL, 1024},
+                {CAPO_SORT_P95, 4096},   {CAPO_SORT_ALGBW, 2048},
         };
 
         made_row(page.job, CAPO_CALL_ALLREDUCE, 4096, 10, CAPO_CLOCK_EVENT, 9000);
@@ -273,7 +295,8 @@ Test(rows, orders)
 
                 cr_assert_eq(capo_judge_rows(&again), 0);
                 cr_assert_eq(again.rows.row[0].row.bytes, orders[i].first, "%u", i);
-                cr_assert_eq(again.judged.row[0].row.bytes, 4096, "judged by time, whatever is asked");
+                cr_assert_eq(again.judged.row[0].row.bytes, 4096,
+                             "judged by time, whatever is asked");
                 again.job = NULL;
                 capo_page_finish(&again);
         }
@@ -284,21 +307,30 @@ Test(rows, by_call_whatever_the_communicator)
         static const struct {
                 uint8_t call;
                 uint32_t comm;
-        } rows[] = {{CAPO_CALL_REDUCE, 0}, {CAPO_CALL_ALLREDUCE, 1}, {CAPO_CALL_REDUCE, 1}, {CAPO_CALL_ALLREDUCE, 0}},
-          order[] = {{CAPO_CALL_ALLREDUCE, 0}, {CAPO_CALL_ALLREDUCE, 1}, {CAPO_CALL_REDUCE, 0}, {CAPO_CALL_REDUCE, 1}};
+        } rows[] = {{CAPO_CALL_REDUCE, 0},
+                    {CAPO_CALL_ALLREDUCE, 1},
+                    {CAPO_CALL_REDUCE, 1},
+                    {CAPO_CALL_ALLREDUCE, 0}},
+          order[] = {{CAPO_CALL_ALLREDUCE, 0},
+                     {CAPO_CALL_ALLREDUCE, 1},
+                     {CAPO_CALL_REDUCE, 0},
+                     {CAPO_CALL_REDUCE, 1}};
 
         comm("tp", 2, 0, true);
         for (unsigned i = 0; i < 4; i++)
-                made_row(page.job, rows[i].call, 64, i + 1, CAPO_CLOCK_EVENT, 1000 * (i + 1))->comm = rows[i].comm;
+                made_row(page.job, rows[i].call, 64, i + 1, CAPO_CLOCK_EVENT, 1000 * (i + 1))
+                        ->comm = rows[i].comm;
         page.sort = CAPO_SORT_CALL;
         judge();
         cr_assert_eq(page.rows.n, 4);
         for (unsigned i = 0; i < 4; i++)
-                cr_expect(page.rows.row[i].row.call == order[i].call && page.rows.row[i].row.comm == order[i].comm,
+                cr_expect(page.rows.row[i].row.call == order[i].call &&
+                                  page.rows.row[i].row.comm == order[i].comm,
                           "%u", i);
 }
 
-/* Rows that are alike in what is asked for: by communicator, call, size, and what ran, from the smallest. */
+/* Rows that are alike in what is asked for: by communicator, call, size, and what ran, from the
+ * smallest. */
 Test(rows, what_is_equal_has_an_order_too)
 {
         static const struct {
@@ -307,10 +339,14 @@ Test(rows, what_is_equal_has_an_order_too)
                 uint64_t bytes;
                 uint8_t algo_proto, channels, flags;
         } order[] = {
-                {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 2, 0}, {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 2, CAPO_RECORD_CAPTURED},
-                {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 4, 0}, {0, CAPO_CALL_ALLREDUCE, 64, 0x21, 1, 0},
-                {0, CAPO_CALL_REDUCE, 64, 0x11, 2, 0},    {0, CAPO_CALL_REDUCE, 128, 0x11, 2, 0},
-                {1, CAPO_CALL_ALLREDUCE, 32, 0x11, 2, 0}, {1, CAPO_CALL_REDUCE, 64, 0x11, 2, 0},
+                {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 2, 0},
+                {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 2, CAPO_RECORD_CAPTURED},
+                {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 4, 0},
+                {0, CAPO_CALL_ALLREDUCE, 64, 0x21, 1, 0},
+                {0, CAPO_CALL_REDUCE, 64, 0x11, 2, 0},
+                {0, CAPO_CALL_REDUCE, 128, 0x11, 2, 0},
+                {1, CAPO_CALL_ALLREDUCE, 32, 0x11, 2, 0},
+                {1, CAPO_CALL_REDUCE, 64, 0x11, 2, 0},
         };
         enum { N = sizeof order / sizeof *order };
 
@@ -321,8 +357,8 @@ Test(rows, what_is_equal_has_an_order_too)
                 page.job->n_rows = 0;
                 for (unsigned i = 0; i < N; i++) {
                         unsigned k = (N - 1 - i) * step % N;
-                        struct capo_job_row *r =
-                                made_row(page.job, order[k].call, order[k].bytes, 5, CAPO_CLOCK_EVENT, 1000);
+                        struct capo_job_row *r = made_row(page.job, order[k].call, order[k].bytes,
+                                                          5, CAPO_CLOCK_EVENT, 1000);
 
                         r->comm = order[k].comm;
                         r->algo_proto = order[k].algo_proto;
@@ -334,8 +370,10 @@ Test(rows, what_is_equal_has_an_order_too)
                 for (unsigned i = 0; i < N; i++) {
                         const struct capo_job_row *r = &again.rows.row[i].row;
 
-                        cr_expect(r->comm == order[i].comm && r->call == order[i].call && r->bytes == order[i].bytes &&
-                                          r->algo_proto == order[i].algo_proto && r->channels == order[i].channels &&
+                        cr_expect(r->comm == order[i].comm && r->call == order[i].call &&
+                                          r->bytes == order[i].bytes &&
+                                          r->algo_proto == order[i].algo_proto &&
+                                          r->channels == order[i].channels &&
                                           r->flags == order[i].flags,
                                   "place %u, step %u", i, step);
                 }
@@ -385,10 +423,11 @@ static bool alike(struct capo_job_comm a, struct capo_job_comm b)
         return one;
 }
 
-#define COMM(name_, n, id, is_named, members)                                                             \
-        (struct capo_job_comm)                                                                            \
-        {                                                                                                 \
-                .name = (char *)name_, .n_ranks = n, .color = id, .named = is_named, .n_members = members \
+#define COMM(name_, n, id, is_named, members)                                        \
+        (struct capo_job_comm)                                                       \
+        {                                                                            \
+                .name = (char *)name_, .n_ranks = n, .color = id, .named = is_named, \
+                .n_members = members                                                 \
         }
 
 Test(rows, communicators_that_do_the_same)
@@ -396,12 +435,15 @@ Test(rows, communicators_that_do_the_same)
         cr_expect(alike(COMM("tp#1", 4, 1, true, 1), COMM("tp#2", 4, 2, true, 1)), "one name");
         cr_expect_not(alike(COMM("tp#1", 4, 1, true, 1), COMM("dp#1", 4, 1, true, 1)));
         cr_expect_not(alike(COMM("tp#1", 4, 1, true, 1), COMM("tpx#1", 4, 1, true, 1)));
-        cr_expect_not(alike(COMM("tp#1", 4, 1, true, 1), COMM("tp#2", 8, 1, true, 1)), "of another size");
-        cr_expect_not(alike(COMM("tp", 4, 1, true, 1), COMM("tp", 4, 1, false, 1)), "one was given its name");
+        cr_expect_not(alike(COMM("tp#1", 4, 1, true, 1), COMM("tp#2", 8, 1, true, 1)),
+                      "of another size");
+        cr_expect_not(alike(COMM("tp", 4, 1, true, 1), COMM("tp", 4, 1, false, 1)),
+                      "one was given its name");
         cr_expect_not(alike(COMM("tp", 4, 1, false, 1), COMM("tp", 4, 1, true, 1)));
         cr_expect(alike(COMM("x", 4, 1, false, 1), COMM("y", 4, 1, false, 1)), "each rank's first");
         cr_expect_not(alike(COMM("x", 4, 1, false, 1), COMM("y", 4, 2, false, 1)));
-        cr_expect_not(alike(COMM("tp", 4, 1, true, 1), COMM("tp", 4, 1, true, 0)), "nothing is known of it");
+        cr_expect_not(alike(COMM("tp", 4, 1, true, 1), COMM("tp", 4, 1, true, 0)),
+                      "nothing is known of it");
         cr_expect_not(alike(COMM("tp", 4, 1, true, 0), COMM("tp", 4, 1, true, 1)));
         begin();
 }
@@ -434,7 +476,8 @@ Test(rows, many_rows)
 /* A group of several communicators is of all GPUs of a process, and lasts as long on each. */
 Test(rows, groups_of_processes_with_several_gpus)
 {
-        struct capo_job_row *row = made_row(page.job, CAPO_CALL_GROUP, 0, 10, CAPO_CLOCK_EVENT, 1000);
+        struct capo_job_row *row =
+                made_row(page.job, CAPO_CALL_GROUP, 0, 10, CAPO_CLOCK_EVENT, 1000);
 
         row->comm = CAPO_NO_COMM;
         for (int32_t i = 0; i < 2; i++)

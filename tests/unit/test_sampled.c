@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all calls took, from those that were timed: some stand for themselves, the others for all the rest. */
+/* What all calls took, from those that were timed: some stand for themselves, the others for all
+ * the rest. */
 #include <math.h>
 #include <criterion/criterion.h>
 
@@ -40,8 +41,8 @@ Test(sampled, nothing_timed)
         s.calls = 0;
         cr_expect_eq(capo_sampled_mean(&s), 0);
         s.calls = 10;
-        cr_expect(capo_sampled_mean(&s) == 0 && capo_sampled_cov(&s) == 0 && capo_sampled_quantile(&s, 0.5) == 0 &&
-                  capo_sampled_doubt(&s, 10) == 0);
+        cr_expect(capo_sampled_mean(&s) == 0 && capo_sampled_cov(&s) == 0 &&
+                  capo_sampled_quantile(&s, 0.5) == 0 && capo_sampled_doubt(&s, 10) == 0);
 }
 
 /* As the histogram itself has it: logs that do not tell, and those in which every call is timed. */
@@ -55,9 +56,11 @@ Test(sampled, all_drawn)
         cr_expect_float_eq(capo_sampled_cov(&s), 0.5, 1e-9);
         cr_expect_eq(capo_sampled_quantile(&s, 0.9), capo_hist_quantile(&timed, 0.9));
         /* 40 calls of one rank: a quarter of them drawn */
-        cr_expect_float_eq(capo_sampled_doubt(&s, 40), 40 * 1000 * sqrt(0.75 / 10) * capo_quantile_t(0.05, 9), 1);
+        cr_expect_float_eq(capo_sampled_doubt(&s, 40),
+                           40 * 1000 * sqrt(0.75 / 10) * capo_quantile_t(0.05, 9), 1);
         /* of two ranks, which time the same: five */
-        cr_expect_float_eq(capo_sampled_doubt(&s, 20), 40 * 1000 * sqrt(0.75 / 5) * capo_quantile_t(0.05, 4), 1);
+        cr_expect_float_eq(capo_sampled_doubt(&s, 20),
+                           40 * 1000 * sqrt(0.75 / 5) * capo_quantile_t(0.05, 4), 1);
         s.calls = 10;
         cr_expect_eq(capo_sampled_doubt(&s, 10), 0);
         s.calls = 3; /* fewer than were timed: a log that was cut */
@@ -74,15 +77,18 @@ Test(sampled, the_first_counts_once)
         drawn(1000, 5);
         drawn(3000, 5);
         cr_expect_float_eq(capo_sampled_mean(&s) * 102, 1000000 + 1500 + 100 * 2000, 1e-3);
-        cr_expect_float_eq(capo_sampled_doubt(&s, 102), 100 * 1000 * sqrt(0.9 / 10) * capo_quantile_t(0.05, 9), 1,
+        cr_expect_float_eq(capo_sampled_doubt(&s, 102),
+                           100 * 1000 * sqrt(0.9 / 10) * capo_quantile_t(0.05, 9), 1,
                            "what is known is not in doubt");
-        cr_expect_lt(capo_sampled_quantile(&s, 0.985), 3200, "one call of 102 is slow, not one of 12");
+        cr_expect_lt(capo_sampled_quantile(&s, 0.985), 3200,
+                     "one call of 102 is slow, not one of 12");
         cr_expect_eq(capo_sampled_quantile(&s, 1), 1000000);
         cr_expect_gt(capo_hist_quantile(&timed, 0.985), 900000);
-        cr_expect_float_eq(capo_sampled_cov(&s),
-                           sqrt((1e12 + 1500.0 * 1500 + 50 * 1e6 + 50 * 9e6) / 102 - pow(1201500 / 102.0, 2)) /
-                                   (1201500 / 102.0),
-                           1e-9);
+        cr_expect_float_eq(
+                capo_sampled_cov(&s),
+                sqrt((1e12 + 1500.0 * 1500 + 50 * 1e6 + 50 * 9e6) / 102 - pow(1201500 / 102.0, 2)) /
+                        (1201500 / 102.0),
+                1e-9);
 }
 
 Test(sampled, where_none_was_drawn_the_second_stands_for_the_rest)
@@ -94,7 +100,8 @@ Test(sampled, where_none_was_drawn_the_second_stands_for_the_rest)
                 alone(1000);
         }
         cr_expect_float_eq(capo_sampled_mean(&s) * 20, 2002000 + 16 * 1000, 16 * 1000 / 16);
-        cr_expect_float_eq(capo_sampled_doubt(&s, 10), 16 * 1000, 1000, "nothing tells how it varies");
+        cr_expect_float_eq(capo_sampled_doubt(&s, 10), 16 * 1000, 1000,
+                           "nothing tells how it varies");
         s.calls = 4;
         cr_expect_float_eq(capo_sampled_mean(&s) * 4, 2002000, 1e-6);
         cr_expect_eq(capo_sampled_doubt(&s, 2), 0);
@@ -131,7 +138,8 @@ Test(sampled, the_least_that_tells_an_interval)
         cr_expect_eq(capo_sampled_doubt(&s, 1), 0, "the only call was timed");
         s.calls = 4;
         drawn(4000, 1);
-        cr_expect_float_eq(capo_sampled_doubt(&s, 4), 4 * 1000 * sqrt(0.5 / 2) * capo_quantile_t(0.05, 1), 1e-6);
+        cr_expect_float_eq(capo_sampled_doubt(&s, 4),
+                           4 * 1000 * sqrt(0.5 / 2) * capo_quantile_t(0.05, 1), 1e-6);
 }
 
 Test(sampled, the_spread_of_chosen_calls_alone)
@@ -150,7 +158,8 @@ Test(sampled, the_longest_silences_are_kept)
         for (uint64_t i = 1; i <= 40; i++)
                 capo_silences_add(&s, i % 2 ? i : 100 - i);
         cr_assert_eq(s.n, CAPO_SILENCES);
-        cr_expect(s.ns[0] == 98 && s.ns[1] == 96 && s.ns[19] == 60 && s.ns[20] == 39 && s.ns[31] == 17);
+        cr_expect(s.ns[0] == 98 && s.ns[1] == 96 && s.ns[19] == 60 && s.ns[20] == 39 &&
+                  s.ns[31] == 17);
         capo_silences_add(&s, 16);
         cr_expect_eq(s.ns[31], 17);
         capo_silences_add(&s, 1000);
@@ -173,7 +182,8 @@ Test(sampled, as_many_silences_as_there_can_be_unseen_calls)
                            capo_sampled_unseen(&s, 8, 16));
         for (int i = 0; i < CAPO_SILENCES; i++)
                 capo_silences_add(&s, 100);
-        cr_expect_float_eq(capo_sampled_unseen(&s, 40, 0), 5300 + 38 * 100, 1e-6, "what is kept no more was no longer");
+        cr_expect_float_eq(capo_sampled_unseen(&s, 40, 0), 5300 + 38 * 100, 1e-6,
+                           "what is kept no more was no longer");
 }
 
 static uint64_t state;
@@ -184,8 +194,9 @@ static double chance(void)
         return (double)(state >> 11) / (double)(1ull << 53);
 }
 
-/* A rank makes @n calls, waits for each and computes a little; one in a hundred stalls. Is what they took inside what the two calls timed
- * for what they are and one draw in eight say of it, with (@tail) and without what silences allow? */
+/* A rank makes @n calls, waits for each and computes a little; one in a hundred stalls. Is what
+ * they took inside what the two calls timed for what they are and one draw in eight say of it, with
+ * (@tail) and without what silences allow? */
 static bool holds(uint64_t seed, uint64_t n, bool tail)
 {
         struct capo_sampled s = of(n);
@@ -197,7 +208,8 @@ static bool holds(uint64_t seed, uint64_t n, bool tail)
         timed = chosen = (struct capo_hist){0};
         state = seed * 0x9e3779b97f4a7c15u;
         for (uint64_t i = 0; i < n; i++) {
-                uint64_t ns = (uint64_t)(chance() < 0.01 ? 2e7 + chance() * 8e7 : 8e4 + chance() * 8e4);
+                uint64_t ns =
+                        (uint64_t)(chance() < 0.01 ? 2e7 + chance() * 8e7 : 8e4 + chance() * 8e4);
                 bool draw = chance() < 0.125;
 
                 truth += (double)ns;

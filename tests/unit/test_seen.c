@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layouts told by the cost table. The machine is a model of what real NCCL shows on one with a NIC per GPU: the table
- * is that of the poorest node, later nodes count a little, and a lost NIC is a smaller node to the last digit.
+ * Layouts told by the cost table. The machine is a model of what real NCCL shows on one with a NIC
+ * per GPU: the table is that of the poorest node, later nodes count a little, and a lost NIC is a
+ * smaller node to the last digit.
  */
 #include <math.h>
 #include <string.h>
@@ -64,8 +65,9 @@ static struct capo_profile *profile_for(int (*all)[6], int n_all, int n, bool lo
 }
 
 /*
- * All layouts of up to 6 nodes of 8, each collective, several sizes and pipelines, with and without NCCL's smallest and
- * largest node, with a NIC lost: what the table settles is the truth or nothing.
+ * All layouts of up to 6 nodes of 8, each collective, several sizes and pipelines, with and without
+ * NCCL's smallest and largest node, with a NIC lost: what the table settles is the truth or
+ * nothing.
  */
 Test(seen, is_never_a_wrong_layout)
 {
@@ -102,8 +104,10 @@ Test(seen, is_never_a_wrong_layout)
 
                                         cost(truth, n, i % 2, coll, &us, &gbs);
                                         us = us * pipe + (double)bytes / gbs / 1e3;
-                                        at = capo_seen_find(seen, (unsigned)coll, bytes, pipe, (double)(float)us);
-                                        cr_assert(at != CAPO_SEEN_UNASKED || bytes < 4096u * (unsigned)ranks);
+                                        at = capo_seen_find(seen, (unsigned)coll, bytes, pipe,
+                                                            (double)(float)us);
+                                        cr_assert(at != CAPO_SEEN_UNASKED ||
+                                                  bytes < 4096u * (unsigned)ranks);
                                         if (at >= 0) {
                                                 cr_assert_str_eq(seen->layout[at], text);
                                                 settled++;
@@ -120,25 +124,29 @@ Test(seen, is_never_a_wrong_layout)
         cr_assert_gt(open, 10000);
 }
 
-/* A launcher's layout stands while the table agrees; any other is dropped, and none put in its place. */
+/* A launcher's layout stands while the table agrees; any other is dropped, and none put in its
+ * place. */
 Test(seen, contradicts_a_launcher_and_no_more)
 {
         static int all[16][6];
         int now[6], n = all_layouts(8, 2, all, now, 0, 0);
         struct capo_profile *p = profile_for(all, n, 2, false);
-        const struct capo_shape told = {.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1};
+        const struct capo_shape told = {
+                .n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1};
 
         cr_assert_eq(n, 4);
         for (int truth = 0; truth < 4; truth++) {
                 for (int says = -1; says < 4; says++) {
-                        struct capo_question q = {.coll = CAPO_COLL_ALLREDUCE, .bytes = 64 << 20, .pipe_ops = 1};
+                        struct capo_question q = {
+                                .coll = CAPO_COLL_ALLREDUCE, .bytes = 64 << 20, .pipe_ops = 1};
                         char launcher[16] = "", expected[16], text[CAPO_LAYOUT_TEXT];
                         struct capo_shape shape = told;
                         struct capo_layout_why why;
                         double us, gbs;
 
                         if (says >= 0)
-                                snprintf(launcher, sizeof launcher, "%d+%d", all[says][0], all[says][1]);
+                                snprintf(launcher, sizeof launcher, "%d+%d", all[says][0],
+                                         all[says][1]);
                         snprintf(expected, sizeof expected, "%d+%d", all[truth][0], all[truth][1]);
                         cost(all[truth], 2, 0, q.coll, &us, &gbs);
                         us += (double)q.bytes / gbs / 1e3;
@@ -149,7 +157,8 @@ Test(seen, contradicts_a_launcher_and_no_more)
                                 cr_assert_eq(shape.min_local, -1);
                         } else {
                                 cr_assert_str_eq(shape.layout, expected, "%s", why.text);
-                                cr_assert_eq(why.source, says < 0 ? CAPO_LAYOUT_TABLE : CAPO_LAYOUT_LAUNCHER);
+                                cr_assert_eq(why.source,
+                                             says < 0 ? CAPO_LAYOUT_TABLE : CAPO_LAYOUT_LAUNCHER);
                                 cr_assert_eq(shape.min_local, all[truth][0]);
                         }
                         /* too small, or no such cell: the launcher alone */
@@ -171,7 +180,8 @@ Test(seen, contradicts_a_launcher_and_no_more)
                         cr_assert_eq(why.dropped, says >= 0 && says != truth);
                         /* a table like none of the list */
                         shape = told;
-                        capo_seen_settle(p, &shape, launcher, text, sizeof text, &q, us * 1.01, &why);
+                        capo_seen_settle(p, &shape, launcher, text, sizeof text, &q, us * 1.01,
+                                         &why);
                         cr_assert_null(shape.layout);
                 }
         }
@@ -189,14 +199,17 @@ Test(seen, gaps_are_found)
                         struct capo_profile *p = profile_for(all, n_all, n, true);
                         char text[CAPO_LAYOUT_TEXT], cut[CAPO_LAYOUT_TEXT];
 
-                        cr_assert_not(capo_seen_gap(p, 0, text, sizeof text), "%d on %d: %s", ranks, n, text);
+                        cr_assert_not(capo_seen_gap(p, 0, text, sizeof text), "%d on %d: %s", ranks,
+                                      n, text);
                         snprintf(cut, sizeof cut, "%s", p->layouts[p->n_layouts - 1].layout);
                         p->n_layouts -= 2; /* the most even one: both of its entries */
                         if (p->n_layouts)
-                                cr_assert(capo_seen_gap(p, 0, text, sizeof text) && !strcmp(text, cut), "%d on %d: %s",
-                                          ranks, n, cut);
+                                cr_assert(capo_seen_gap(p, 0, text, sizeof text) &&
+                                                  !strcmp(text, cut),
+                                          "%d on %d: %s", ranks, n, cut);
                         if (p->n_layouts > 1)
-                                cr_assert_not(capo_seen_gap(p, 1, text, sizeof text), "a list is looked at once");
+                                cr_assert_not(capo_seen_gap(p, 1, text, sizeof text),
+                                              "a list is looked at once");
                         capo_profile_free(p);
                 }
         }
@@ -207,16 +220,20 @@ Test(seen, gaps_of_many_nodes)
 {
         static const struct {
                 const char *layout, *lacks;
-        } rows[] = {{"16777216x1", ""}, {"2+1000000x1", ""}, {"2x2+500000x1", ""}, {"3+500000x1", "499999x1+2+2"}};
+        } rows[] = {{"16777216x1", ""},
+                    {"2+1000000x1", ""},
+                    {"2x2+500000x1", ""},
+                    {"3+500000x1", "499999x1+2+2"}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_profile *p = capo_profile_new("many");
-                struct capo_layout_cost cost = {.layout = rows[i].layout, .nccl = CAPO_ANY, .us = {1}, .gbs = {1}};
+                struct capo_layout_cost cost = {
+                        .layout = rows[i].layout, .nccl = CAPO_ANY, .us = {1}, .gbs = {1}};
                 char text[CAPO_LAYOUT_TEXT] = "";
 
                 cr_assert_eq(capo_profile_layout(p, &cost), 0);
-                cr_expect_eq(capo_seen_gap(p, 0, text, sizeof text), *rows[i].lacks != 0, "%s: %s", rows[i].layout,
-                             text);
+                cr_expect_eq(capo_seen_gap(p, 0, text, sizeof text), *rows[i].lacks != 0, "%s: %s",
+                             rows[i].layout, text);
                 if (*rows[i].lacks)
                         cr_expect_str_eq(text, rows[i].lacks);
                 capo_profile_free(p);
@@ -229,7 +246,8 @@ Test(seen, is_not_asked_for_nothing)
         static int all[16][6];
         int now[6], n = all_layouts(8, 2, all, now, 0, 0);
         struct capo_profile *p = profile_for(all, n, 2, false);
-        const struct capo_shape told = {.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1, .nccl = 22707};
+        const struct capo_shape told = {
+                .n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1, .nccl = 22707};
         struct capo_layout_why unknown = {0}, nccl = {.source = CAPO_LAYOUT_NCCL},
                                launcher = {.source = CAPO_LAYOUT_LAUNCHER};
         struct capo_shape other = told;
@@ -276,19 +294,22 @@ Test(seen, is_not_asked_for_nothing)
         p->rules[0].when.layout = "uneven";
         p->layouts[1].gbs[CAPO_COLL_REDUCE] = 0;
         cr_assert_eq(capo_seen_new(p, &told, &unknown, NULL, &seen), 0);
-        cr_expect_eq(capo_seen_find(seen, CAPO_COLL_REDUCE, 1 << 30, 1, 1), CAPO_SEEN_UNASKED, "a gap in the list");
+        cr_expect_eq(capo_seen_find(seen, CAPO_COLL_REDUCE, 1 << 30, 1, 1), CAPO_SEEN_UNASKED,
+                     "a gap in the list");
         capo_seen_free(seen);
         capo_profile_free(p);
 }
 
-/* NCCL makes fp8 rings 1024 times as dear over more than 8 ranks; all-reduce alone, and the tolerance as everywhere. */
+/* NCCL makes fp8 rings 1024 times as dear over more than 8 ranks; all-reduce alone, and the
+ * tolerance as everywhere. */
 Test(seen, fp8_is_asked_again)
 {
         for (int n_ranks = 8; n_ranks <= 9; n_ranks++) {
                 static int all[16][6];
                 int now[6], n = all_layouts(n_ranks, 2, all, now, 0, 0);
                 struct capo_profile *p = profile_for(all, n, 2, false);
-                const struct capo_shape told = {.n_ranks = n_ranks, .n_nodes = 2, .min_local = -1, .max_local = -1};
+                const struct capo_shape told = {
+                        .n_ranks = n_ranks, .n_nodes = 2, .min_local = -1, .max_local = -1};
                 struct capo_layout_why unknown = {0};
                 struct capo_seen *seen;
 
@@ -299,7 +320,8 @@ Test(seen, fp8_is_asked_again)
                         cost(all[1], 2, 0, coll, &us, &gbs);
                         us += (64 << 20) / gbs / 1e3;
                         cr_expect_eq(capo_seen_find(seen, (unsigned)coll, 64 << 20, 1, us), 1);
-                        for (int more = -1; more <= 1; more++) /* 0.15 ppt beside it is within 0.2 */
+                        for (int more = -1; more <= 1;
+                             more++) /* 0.15 ppt beside it is within 0.2 */
                                 cr_expect_eq(capo_seen_find(seen, (unsigned)coll, 64 << 20, 1,
                                                             us * 1024 * (1 + 1.5e-4 * more)),
                                              n_ranks > 8 && coll == CAPO_COLL_ALLREDUCE ? 1 : -1);
@@ -313,8 +335,14 @@ Test(seen, fp8_is_asked_again)
 Test(seen, two_costs_of_one_layout)
 {
         struct capo_profile *p = capo_profile_new("list");
-        struct capo_shape told = {.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1, .nccl = 22707}, shape;
-        struct capo_question q = {.coll = CAPO_COLL_ALLREDUCE, .bytes = 1u << 30, .pipe_ops = 1, .reg_buff = -1};
+        struct capo_shape told = {.n_ranks = 8,
+                                  .n_nodes = 2,
+                                  .min_local = -1,
+                                  .max_local = -1,
+                                  .nccl = 22707},
+                          shape;
+        struct capo_question q = {
+                .coll = CAPO_COLL_ALLREDUCE, .bytes = 1u << 30, .pipe_ops = 1, .reg_buff = -1};
         struct capo_layout_why unknown = {0}, why;
         struct capo_seen *seen;
         char text[CAPO_LAYOUT_TEXT];
@@ -334,7 +362,8 @@ Test(seen, two_costs_of_one_layout)
                 cr_expect_eq(capo_seen_find(seen, q.coll, q.bytes, 1, cost_us), i);
                 shape = told;
                 capo_seen_settle(p, &shape, NULL, text, sizeof text, &q, cost_us, &why);
-                cr_expect_str_eq(why.text, "NCCL's cost table fits this layout alone of the profile's list");
+                cr_expect_str_eq(why.text,
+                                 "NCCL's cost table fits this layout alone of the profile's list");
                 cr_expect_eq(why.source, CAPO_LAYOUT_TABLE);
                 cr_expect_str_eq(shape.layout, i ? "4+4" : "3+5");
         }
@@ -352,7 +381,8 @@ Test(seen, two_costs_of_one_layout)
 Test(seen, the_first_of_a_list_of_sixteen_ranks)
 {
         struct capo_profile *p = capo_profile_new("list");
-        const struct capo_shape told = {.n_ranks = 16, .n_nodes = 3, .min_local = -1, .max_local = -1, .nccl = 22707};
+        const struct capo_shape told = {
+                .n_ranks = 16, .n_nodes = 3, .min_local = -1, .max_local = -1, .nccl = 22707};
         struct capo_layout_why unknown = {0};
         struct capo_seen *seen;
         double us, gbs;
@@ -363,7 +393,9 @@ Test(seen, the_first_of_a_list_of_sixteen_ranks)
         cost((const int[]){4, 4, 8}, 3, 0, CAPO_COLL_ALLREDUCE, &us, &gbs);
         cr_assert_eq(capo_seen_new(p, &told, &unknown, NULL, &seen), 0);
         cr_assert_not_null(seen);
-        cr_expect_eq(capo_seen_find(seen, CAPO_COLL_ALLREDUCE, 1u << 30, 1, us + (1u << 30) * 1e-3 / gbs), 0);
+        cr_expect_eq(capo_seen_find(seen, CAPO_COLL_ALLREDUCE, 1u << 30, 1,
+                                    us + (1u << 30) * 1e-3 / gbs),
+                     0);
         capo_seen_free(seen);
         capo_profile_free(p);
 }

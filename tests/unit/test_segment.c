@@ -15,7 +15,8 @@
 #include "core/log/alive.h"
 #include "core/log/segment.h"
 
-/* A folder that becomes full; a process that a profiler sends signals to, as Linux up to 6.8 has it. */
+/* A folder that becomes full; a process that a profiler sends signals to, as Linux up to 6.8 has
+ * it. */
 static int full, profiled;
 
 int posix_fallocate(int fd, off_t at, off_t n)
@@ -52,14 +53,16 @@ Test(segment, areas_follow_each_other)
                 struct capo_segment_header h = {0};
                 uint64_t end = sizeof h;
 
-                capo_segment_lay_out(&h, &(struct capo_segment_config){.ring_bytes = rows[i].ring_bytes,
-                                                                       .flight_records = rows[i].flight,
-                                                                       .trace_all = rows[i].all});
+                capo_segment_lay_out(&h,
+                                     &(struct capo_segment_config){.ring_bytes = rows[i].ring_bytes,
+                                                                   .flight_records = rows[i].flight,
+                                                                   .trace_all = rows[i].all});
                 cr_expect_eq(h.ring_records, rows[i].ring, "row %zu: %u", i, h.ring_records);
                 cr_expect_eq(h.flight_records, rows[i].records, "row %zu: %u", i, h.flight_records);
                 cr_expect_eq(h.flight_keep, rows[i].keep, "row %zu: %u", i, h.flight_keep);
                 for (int a = 0; a < CAPO_AREAS; a++) {
-                        cr_expect(h.areas[a].offset >= end && h.areas[a].offset % 4096 == 0, "row %zu area %d", i, a);
+                        cr_expect(h.areas[a].offset >= end && h.areas[a].offset % 4096 == 0,
+                                  "row %zu area %d", i, a);
                         end = h.areas[a].offset + h.areas[a].item * h.areas[a].capacity;
                 }
                 cr_expect_geq(h.size, end);
@@ -70,16 +73,20 @@ Test(segment, areas_follow_each_other)
 Test(segment, room_of_each_area)
 {
         static const uint64_t room[CAPO_AREAS][2] = {
-                [CAPO_AREA_COMMS] = {256, 65535},  [CAPO_AREA_SITES] = {2048, 16384}, [CAPO_AREA_CELLS] = {64, 65535},
-                [CAPO_AREA_HISTS] = {4096, 8192},  [CAPO_AREA_FLIGHT] = {64, 256},    [CAPO_AREA_SLOTS] = {128, 2048},
-                [CAPO_AREA_TEXT] = {1, 256 << 10}, [CAPO_AREA_KEPT] = {1, 384 << 10}, [CAPO_AREA_RINGS] = {12288, 1024},
+                [CAPO_AREA_COMMS] = {256, 65535},  [CAPO_AREA_SITES] = {2048, 16384},
+                [CAPO_AREA_CELLS] = {64, 65535},   [CAPO_AREA_HISTS] = {4096, 8192},
+                [CAPO_AREA_FLIGHT] = {64, 256},    [CAPO_AREA_SLOTS] = {128, 2048},
+                [CAPO_AREA_TEXT] = {1, 256 << 10}, [CAPO_AREA_KEPT] = {1, 384 << 10},
+                [CAPO_AREA_RINGS] = {12288, 1024},
         };
         struct capo_segment_header h = {0};
 
-        capo_segment_lay_out(&h, &(struct capo_segment_config){.ring_bytes = 8192, .flight_records = 256});
+        capo_segment_lay_out(
+                &h, &(struct capo_segment_config){.ring_bytes = 8192, .flight_records = 256});
         for (int a = 0; a < CAPO_AREAS; a++)
-                cr_expect(h.areas[a].item == room[a][0] && h.areas[a].capacity == room[a][1], "area %d: %llu of %u", a,
-                          (unsigned long long)h.areas[a].item, h.areas[a].capacity);
+                cr_expect(h.areas[a].item == room[a][0] && h.areas[a].capacity == room[a][1],
+                          "area %d: %llu of %u", a, (unsigned long long)h.areas[a].item,
+                          h.areas[a].capacity);
 }
 
 Test(segment, memory_comes_in_pages_and_ends_at_the_capacity)
@@ -139,8 +146,10 @@ Test(segment, a_folder_with_a_long_name)
                 snprintf(dir + n, sizeof dir - n, "/%0100d", i);
                 cr_assert_eq(mkdir(dir, 0700), 0);
                 cr_assert_eq(capo_segment_create(&seg, dir, &config), 0);
-                cr_expect_eq(seg.fd >= 0, strlen(dir) + strlen("/capo-") < sizeof seg.path - 32, "%s", seg.path);
-                cr_expect(seg.fd < 0 || (!strncmp(seg.path, dir, strlen(dir)) && access(seg.path, F_OK) == 0));
+                cr_expect_eq(seg.fd >= 0, strlen(dir) + strlen("/capo-") < sizeof seg.path - 32,
+                             "%s", seg.path);
+                cr_expect(seg.fd < 0 ||
+                          (!strncmp(seg.path, dir, strlen(dir)) && access(seg.path, F_OK) == 0));
                 capo_segment_remove(&seg);
         }
         while (strlen(dir) > strlen("/tmp/")) { /* empty, all of them */
@@ -171,12 +180,13 @@ Test(segment, it_says_whose_it_is)
         cr_expect_eq(strlen(first.header->boot_id), 36);
         cr_expect_str_eq(first.header->host, host);
         cr_expect_eq(first.header->born, 0, "that is for the caller to say");
-        snprintf(name, sizeof name, "%s/capo-%u-%d-%llu", folder, (unsigned)geteuid(), (int)getpid(),
-                 (unsigned long long)capo_alive_since(getpid()));
+        snprintf(name, sizeof name, "%s/capo-%u-%d-%llu", folder, (unsigned)geteuid(),
+                 (int)getpid(), (unsigned long long)capo_alive_since(getpid()));
         cr_expect_str_eq(first.path, name);
         cr_expect_eq(stat(name, &st), 0);
         cr_expect(st.st_ino == first.ino && st.st_dev == first.dev && (st.st_mode & 0777) == 0600);
-        cr_expect(first.fd >= 700 && fcntl(first.fd, F_GETFD) == FD_CLOEXEC, "out of the program's way");
+        cr_expect(first.fd >= 700 && fcntl(first.fd, F_GETFD) == FD_CLOEXEC,
+                  "out of the program's way");
         cr_expect_eq((uint64_t)st.st_size, (sizeof *first.header + 4095) / 4096 * 4096);
         /* after exec() the old image's file may still be there */
         cr_assert_eq(capo_segment_create(&second, folder, &small), 0);
@@ -241,8 +251,9 @@ Test(segment, memory_comes_some_ahead)
                 enum capo_area_id id;
                 uint32_t n, least, most;
         } rows[] = {
-                {CAPO_AREA_CELLS, 1, 1024, 1024}, {CAPO_AREA_CELLS, 1025, 2048, 2048}, {CAPO_AREA_HISTS, 3, 3, 3},
-                {CAPO_AREA_SITES, 1, 32, 32},     {CAPO_AREA_SITES, 33, 64, 64},       {CAPO_AREA_RINGS, 2, 2, 2},
+                {CAPO_AREA_CELLS, 1, 1024, 1024}, {CAPO_AREA_CELLS, 1025, 2048, 2048},
+                {CAPO_AREA_HISTS, 3, 3, 3},       {CAPO_AREA_SITES, 1, 32, 32},
+                {CAPO_AREA_SITES, 33, 64, 64},    {CAPO_AREA_RINGS, 2, 2, 2},
                 {CAPO_AREA_FLIGHT, 1, 64, 64},
         };
         struct capo_segment seg;
@@ -256,10 +267,11 @@ Test(segment, memory_comes_some_ahead)
                 errno = 42;
                 cr_assert_eq(capo_area_commit(&seg, rows[i].id, rows[i].n), 0);
                 cr_expect_eq(errno, 42);
-                cr_expect(a->committed >= rows[i].least && a->committed <= rows[i].most, "row %zu: %u", i,
-                          a->committed);
+                cr_expect(a->committed >= rows[i].least && a->committed <= rows[i].most,
+                          "row %zu: %u", i, a->committed);
                 memset(capo_area_at(&seg, rows[i].id, 0), 1, a->committed * a->item);
-                cr_assert_eq(capo_area_commit(&seg, rows[i].id, rows[i].n - 1), 0, "less is there already");
+                cr_assert_eq(capo_area_commit(&seg, rows[i].id, rows[i].n - 1), 0,
+                             "less is there already");
                 cr_assert_eq(fstat(seg.fd, &st), 0);
                 cr_expect_geq((uint64_t)st.st_size, a->offset + a->committed * a->item);
         }
@@ -278,7 +290,8 @@ static bool locked_by_us(const char *path)
         return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* A program that closed all descriptors it knew and opened a file of its own: that one is not touched, and ours is opened again. */
+/* A program that closed all descriptors it knew and opened a file of its own: that one is not
+ * touched, and ours is opened again. */
 Test(segment, a_descriptor_that_became_anothers)
 {
         struct capo_segment seg, copy;
@@ -341,7 +354,8 @@ Test(segment, a_name_that_became_anothers_and_a_childs_copy)
         cr_assert_eq(rmdir(folder), 0);
 }
 
-/* What the folder has no room for is the process's own: it works as the rest does, and the file has a hole there. */
+/* What the folder has no room for is the process's own: it works as the rest does, and the file has
+ * a hole there. */
 Test(segment, a_folder_that_becomes_full)
 {
         struct capo_segment seg;
@@ -370,7 +384,8 @@ Test(segment, a_folder_that_becomes_full)
         memset(capo_area_at(&seg, CAPO_AREA_HISTS, 0), 3, 2 * sizeof(struct capo_seg_hist));
         cr_expect_eq(seg.header->went_private, 1);
         cr_assert_eq(fstat(seg.fd, &st), 0);
-        cr_expect_geq((uint64_t)st.st_size, hists->offset + 2 * hists->item, "who reads the file finds zeros");
+        cr_expect_geq((uint64_t)st.st_size, hists->offset + 2 * hists->item,
+                      "who reads the file finds zeros");
         cr_expect_eq(first[2047].count, 0x0202020202020202);
         full = 0;
         cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_HISTS, 3), 0);

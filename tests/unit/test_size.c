@@ -71,7 +71,8 @@ Test(size, digits_without_end)
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 uint64_t v = 0;
 
-                memset(text, rows[i].digit, sizeof text); /* a power of ten of more than 308 of them is infinity */
+                memset(text, rows[i].digit,
+                       sizeof text); /* a power of ten of more than 308 of them is infinity */
                 memcpy(text, rows[i].begin, 2);
                 memcpy(text + sizeof text - 2, "K", 2);
                 cr_assert_eq(capo_size_parse(text, &v), 0);
@@ -107,8 +108,10 @@ Test(size, ranges)
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 uint64_t from = 0, to = 0;
 
-                cr_expect_eq(capo_size_range(rows[i].text, &from, &to), rows[i].r, "\"%s\"", rows[i].text);
-                cr_expect(from == rows[i].from && to == rows[i].to, "\"%s\" gave %lu-%lu", rows[i].text, from, to);
+                cr_expect_eq(capo_size_range(rows[i].text, &from, &to), rows[i].r, "\"%s\"",
+                             rows[i].text);
+                cr_expect(from == rows[i].from && to == rows[i].to, "\"%s\" gave %lu-%lu",
+                          rows[i].text, from, to);
         }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who comes last, by how much and at whose cost, of calls put together by hand on one host's clock. */
+/* Who comes last, by how much and at whose cost, of calls put together by hand on one host's clock.
+ */
 #include <math.h>
 #include <string.h>
 #include <criterion/criterion.h>
@@ -16,11 +17,14 @@ static void begin(void)
         job = capo_job_new();
         job->processes = calloc(RANKS, sizeof *job->processes);
         job->comms = calloc(1, sizeof *job->comms);
-        job->comms[0] = (struct capo_job_comm){.n_ranks = RANKS, .n_members = RANKS, .n_calls = 100};
+        job->comms[0] =
+                (struct capo_job_comm){.n_ranks = RANKS, .n_members = RANKS, .n_calls = 100};
         job->comms[0].members = calloc(RANKS, sizeof *job->comms[0].members);
         for (uint32_t i = 0; i < RANKS; i++) {
-                job->processes[i].header = (struct capo_log_header){.t0_real_ns = 1, .t0_mono_ns = 1};
-                job->comms[0].members[i] = (struct capo_job_member){.rank = (int32_t)i, .process = i};
+                job->processes[i].header =
+                        (struct capo_log_header){.t0_real_ns = 1, .t0_mono_ns = 1};
+                job->comms[0].members[i] =
+                        (struct capo_job_member){.rank = (int32_t)i, .process = i};
         }
         job->n_processes = RANKS;
         job->n_comms = 1;
@@ -38,7 +42,8 @@ static void end(void)
 
 TestSuite(skew, .init = begin, .fini = end);
 
-/* Call @seq begins @late[rank] ns after its time; it lasts 1 ms less that on the GPU when there is one. */
+/* Call @seq begins @late[rank] ns after its time; it lasts 1 ms less that on the GPU when there is
+ * one. */
 static void call(uint32_t seq, bool gpu, uint64_t a, uint64_t b, uint64_t c)
 {
         const uint64_t late[RANKS] = {a, b, c};
@@ -66,7 +71,8 @@ Test(skew, the_rank_that_most_waiting_is_for_is_the_one)
         const struct capo_skew *k;
 
         job->comms[0].n_calls = 10;
-        for (uint32_t i = 1; i <= 10; i++) /* rank 1 is last six times, by little; rank 2 four times, by much */
+        for (uint32_t i = 1; i <= 10;
+             i++) /* rank 1 is last six times, by little; rank 2 four times, by much */
                 call(i, false, 0, i <= 6 ? 300 : 100, i <= 6 ? 200 : 90000);
         k = solve();
         cr_assert(k->n_calls == 10 && k->from == CAPO_SKEW_HOST_START && k->aligned);
@@ -89,7 +95,8 @@ Test(skew, what_was_not_compared_is_estimated)
 {
         const struct capo_skew *k;
 
-        for (uint32_t i = 1; i <= 10; i++) /* 10 of 100 calls; rank 2 is late to every other of them */
+        for (uint32_t i = 1; i <= 10;
+             i++) /* 10 of 100 calls; rank 2 is late to every other of them */
                 call(i, false, 0, 0, i % 2 ? 0 : 1000);
         k = solve();
         cr_assert_float_eq(k->ranks[2].caused_ns, 100 * 1000, 1e-6);
@@ -120,7 +127,8 @@ Test(skew, chosen_calls_stand_for_themselves)
         meet->rows[0].chosen = true;
         k = solve();
         cr_assert_eq(k->n_own, 1);
-        cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 900000 + 99 * 2 * 1000, 1, "%g", k->ranks[1].caused_ns);
+        cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 900000 + 99 * 2 * 1000, 1, "%g",
+                           k->ranks[1].caused_ns);
 }
 
 /* What the others waited in a call that was not timed is added to the row of that call. */
@@ -143,7 +151,8 @@ Test(skew, a_row_knows_what_its_calls_waited)
         capo_meet_gap(meet, 40, 700 * MS);
         capo_meet_gap(meet, 42, 20 * MS);
         solve();
-        cr_expect(rows[0].told_calls == 0 && rows[1].told_calls == 0, "another call; none of them timed");
+        cr_expect(rows[0].told_calls == 0 && rows[1].told_calls == 0,
+                  "another call; none of them timed");
         cr_expect_eq(rows[2].told_calls, RANKS,
                      "those behind no silence, and no longer than any timed, are like others");
         cr_expect_float_eq(rows[2].told_ns, 2 * 700e6 + 3 * 5, 1, "%g", rows[2].told_ns);
@@ -180,7 +189,8 @@ static void both(uint32_t seq, bool gpu, bool host, uint64_t late)
         }
 }
 
-/* A broadcast is no barrier: what the host saw of it says who came last, but its time on the GPU is known and counts already. */
+/* A broadcast is no barrier: what the host saw of it says who came last, but its time on the GPU is
+ * known and counts already. */
 Test(skew, a_call_that_was_timed_is_not_told)
 {
         struct capo_job_row row = {.comm = 0, .call = CAPO_CALL_BROADCAST, .bytes = 8};
@@ -200,8 +210,8 @@ Test(skew, a_call_that_was_timed_is_not_told)
         k = solve();
         job->rows = NULL;
         job->n_rows = 0;
-        cr_assert(k->n_calls == 14 && k->n_host == 2, "both are laid out by the host's start: %u %u", k->n_calls,
-                  k->n_host);
+        cr_assert(k->n_calls == 14 && k->n_host == 2,
+                  "both are laid out by the host's start: %u %u", k->n_calls, k->n_host);
         cr_expect_eq(row.told_calls, RANKS, "only the second was not timed");
         cr_expect_float_eq(row.told_ns, 2 * 7e6, 1, "%g", row.told_ns);
 }
@@ -228,20 +238,24 @@ Test(skew, where_it_does_not_only_what_it_cannot_be_wrong_about)
                 both(i, true, false, 1000);
         for (uint32_t i = 9; i <= 18; i++)
                 both(i, false, true, 1000);
-        both(19, false, true, 10000); /* the host has erred by 667: further apart than ten times that */
+        both(19, false, true,
+             10000); /* the host has erred by 667: further apart than ten times that */
         both(20, false, true, 6000);
         capo_meet_gap(meet, 19, MS);
         capo_meet_gap(meet, 20, MS);
         k = solve();
-        cr_assert(k->n_calls == 9 && k->n_host == 1 && k->n_own == 1, "%u %u %u", k->n_calls, k->n_host, k->n_own);
+        cr_assert(k->n_calls == 9 && k->n_host == 1 && k->n_own == 1, "%u %u %u", k->n_calls,
+                  k->n_host, k->n_own);
         cr_assert_float_eq(k->ranks[2].caused_ns, 19 * 2000 + 2 * 10000, 1e-3);
 }
 
-/* Rank 2 comes 1 ms late to each call, by its GPU and by its host or not; the host of another one is late without holding anybody up. */
+/* Rank 2 comes 1 ms late to each call, by its GPU and by its host or not; the host of another one
+ * is late without holding anybody up. */
 static const struct capo_skew *among_late_hosts(bool host)
 {
         for (uint32_t seq = 1; seq <= 20; seq++) {
-                const uint64_t hosts[RANKS] = {seq % 2 ? 7 * MS : 0, seq % 2 ? 0 : 7 * MS, host ? MS : 0};
+                const uint64_t hosts[RANKS] = {seq % 2 ? 7 * MS : 0, seq % 2 ? 0 : 7 * MS,
+                                               host ? MS : 0};
 
                 for (uint32_t rank = 0; rank < RANKS; rank++) {
                         struct capo_record r = {.seq = seq,
@@ -272,7 +286,8 @@ Test(skew, late_on_the_gpu_only)
         cr_assert(k->worst == 2 && !k->host_late);
 }
 
-/* Most of what it cost was one call that the host was late in; that the others are late on the GPU only does not matter. */
+/* Most of what it cost was one call that the host was late in; that the others are late on the GPU
+ * only does not matter. */
 Test(skew, late_on_the_host_goes_by_what_it_cost)
 {
         for (uint32_t seq = 1; seq <= 20; seq++)
@@ -341,7 +356,8 @@ Test(skew, one_call_is_enough)
         cr_assert(k->n_calls == 1 && k->worst == 2 && k->ranks[2].last == 1);
         cr_assert(k->p50_ns == 90000 && k->p95_ns == 90000 && k->max_ns == 90000);
         cr_assert(k->worst_p50_ns == 90000 && k->worst_max_ns == 90000 && k->others_p50_ns == 300);
-        cr_assert(k->ranks[1].late_p50_ns == 300 && k->ranks[1].seen == 1 && k->ranks[1].wait_ns == 90000 - 300);
+        cr_assert(k->ranks[1].late_p50_ns == 300 && k->ranks[1].seen == 1 &&
+                  k->ranks[1].wait_ns == 90000 - 300);
         cr_assert_eq(k->ranks[2].caused_ns, 90000 + 89700);
 }
 
@@ -358,14 +374,17 @@ Test(skew, a_rank_that_is_not_there_is_in_no_call)
         cr_assert_not_null(solve());
 }
 
-/* Only the even sample says how calls are: where all are there for the silence before them there is no median. */
+/* Only the even sample says how calls are: where all are there for the silence before them there is
+ * no median. */
 Test(skew, calls_behind_silences_are_no_sample)
 {
         const struct capo_skew *k;
 
         for (uint32_t rank = 0; rank < RANKS; rank++) {
-                struct capo_record r = {
-                        .seq = 5, .call = CAPO_CALL_ALLREDUCE, .bytes = 8, .t_begin = 5 * MS + (rank == 1 ? 70000 : 0)};
+                struct capo_record r = {.seq = 5,
+                                        .call = CAPO_CALL_ALLREDUCE,
+                                        .bytes = 8,
+                                        .t_begin = 5 * MS + (rank == 1 ? 70000 : 0)};
 
                 capo_meet_gap(meet, 5, 9 * MS);
                 cr_assert_geq(capo_meet_add_long(meet, rank, &r), 0);
@@ -425,10 +444,14 @@ Test(skew, from_when_on_where_a_rank_left_no_log)
         job->comms[0].members[1] = job->comms[0].members[2];
         job->comms[0].n_members = 2;
         for (uint32_t seq = 1; seq <= 200; seq++)
-                call(seq, false, 0, seq <= 100 && seq % 2 ? 2000 : 0, seq > 100 ? 90000 : seq % 2 == 0 ? 2000 : 0);
+                call(seq, false, 0, seq <= 100 && seq % 2 ? 2000 : 0,
+                     seq > 100      ? 90000
+                     : seq % 2 == 0 ? 2000
+                                    : 0);
         k = solve();
         cr_assert(k->worst == 1 && k->worst_from_seq >= 100);
-        cr_assert_eq(k->worst_from_ns, 1 + 5ull * MS * k->worst_from_seq + (k->worst_from_seq > 100 ? 90000 : 2000),
+        cr_assert_eq(k->worst_from_ns,
+                     1 + 5ull * MS * k->worst_from_seq + (k->worst_from_seq > 100 ? 90000 : 2000),
                      "%llu", (unsigned long long)k->worst_from_ns);
 }
 
@@ -438,7 +461,8 @@ Test(skew, the_turn_is_by_number_and_not_by_place)
         for (uint32_t i = 0; i < 200; i++) {
                 uint32_t seq = 1 + i * 77 % 200;
 
-                call(seq, false, seq <= 101 && seq % 3 == 0 ? 2000 : 0, seq <= 101 && seq % 3 == 1 ? 2000 : 0,
+                call(seq, false, seq <= 101 && seq % 3 == 0 ? 2000 : 0,
+                     seq <= 101 && seq % 3 == 1 ? 2000 : 0,
                      seq > 101      ? 90000
                      : seq % 3 == 2 ? 2000
                                     : 0);
@@ -463,26 +487,29 @@ Test(skew, a_hole_before_the_second_call)
         cr_expect_eq(solve()->ranks[2].hole_ns, 0, "how jobs begin");
 }
 
-/* What kernels say of their waiting goes before how long they took, and of calls that are no barrier too. */
+/* What kernels say of their waiting goes before how long they took, and of calls that are no
+ * barrier too. */
 Test(skew, by_what_kernels_waited)
 {
         const struct capo_skew *k;
 
         for (uint32_t seq = 1; seq <= 20; seq++) {
                 for (uint32_t rank = 0; rank < RANKS; rank++) {
-                        struct capo_record r = {.seq = seq,
-                                                .call = seq % 2 ? CAPO_CALL_BROADCAST : CAPO_CALL_ALLREDUCE,
-                                                .bytes = 8,
-                                                .t_begin = 5ull * MS * seq,
-                                                .clock = CAPO_CLOCK_KERNEL,
-                                                .gpu_ns = MS - rank * 1000, /* the third is shortest in it */
-                                                .group = 1 + (rank == 1 ? 0 : 70000)};
+                        struct capo_record r = {
+                                .seq = seq,
+                                .call = seq % 2 ? CAPO_CALL_BROADCAST : CAPO_CALL_ALLREDUCE,
+                                .bytes = 8,
+                                .t_begin = 5ull * MS * seq,
+                                .clock = CAPO_CLOCK_KERNEL,
+                                .gpu_ns = MS - rank * 1000, /* the third is shortest in it */
+                                .group = 1 + (rank == 1 ? 0 : 70000)};
 
                         cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
                 }
         }
         k = solve();
-        cr_assert(k->from == CAPO_SKEW_GPU_DURATION && k->n_kernel == 20 && k->n_calls == 20 && k->n_host == 0);
+        cr_assert(k->from == CAPO_SKEW_GPU_DURATION && k->n_kernel == 20 && k->n_calls == 20 &&
+                  k->n_host == 0);
         cr_expect(k->worst == 1 && k->ranks[1].last == 20);
         cr_expect_float_eq(k->p50_ns, 70000, 1);
 }
@@ -500,7 +527,8 @@ Test(skew, kernels_of_which_one_does_not_tell)
                                                 .t_begin = 5ull * MS * seq,
                                                 .clock = CAPO_CLOCK_KERNEL,
                                                 .gpu_ns = MS - rank * 1000,
-                                                .group = rank == 0 ? 0 : 1 + (rank == 1 ? 0 : 70000)};
+                                                .group = rank == 0 ? 0
+                                                                   : 1 + (rank == 1 ? 0 : 70000)};
 
                         cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
                 }

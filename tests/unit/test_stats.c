@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Histograms against exact sorting; a job's logs merged; who waits for whom on made-up jobs whose truth is known. */
+/* Histograms against exact sorting; a job's logs merged; who waits for whom on made-up jobs whose
+ * truth is known. */
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static struct capo_job *read_job(void)
         char why[256];
 
         for (unsigned i = 0; i < n; i++) {
-                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0, "%s: %s", paths[i], why);
+                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0,
+                             "%s: %s", paths[i], why);
                 free(paths[i]);
         }
         cr_assert_eq(capo_job_finish(job), 0);
@@ -93,10 +95,11 @@ Test(stats, quantiles_are_within_a_sixteenth)
                         state ^= state >> 7;
                         state ^= state << 17;
                         u = (double)(state >> 11) / 9007199254740992.0;
-                        v[i] = shape == 0   ? (uint64_t)(u * 14)                      /* tiny: exact buckets */
-                               : shape == 1 ? 1000 + (uint64_t)(u * 1000000)          /* even */
-                               : shape == 2 ? (uint64_t)exp(5 + 12 * u)               /* five decades */
-                                            : 5000 + (uint64_t)(-log(1 - u) * 20000); /* long tail */
+                        v[i] = shape == 0   ? (uint64_t)(u * 14) /* tiny: exact buckets */
+                               : shape == 1 ? 1000 + (uint64_t)(u * 1000000) /* even */
+                               : shape == 2
+                                       ? (uint64_t)exp(5 + 12 * u)               /* five decades */
+                                       : 5000 + (uint64_t)(-log(1 - u) * 20000); /* long tail */
                         cr_assert_eq(capo_hist_add(&h, v[i], 1), 0);
                         sum += (double)v[i];
                         sq += (double)v[i] * (double)v[i];
@@ -104,10 +107,11 @@ Test(stats, quantiles_are_within_a_sixteenth)
                 qsort(v, N, sizeof *v, by_value);
                 for (unsigned k = 0; k < 5; k++) {
                         static const double qs[] = {0.01, 0.5, 0.95, 0.99, 0.999};
-                        double exact = (double)v[(size_t)(qs[k] * (N - 1))], got = capo_hist_quantile(&h, qs[k]);
+                        double exact = (double)v[(size_t)(qs[k] * (N - 1))],
+                               got = capo_hist_quantile(&h, qs[k]);
 
-                        cr_assert_leq(fabs(got - exact), exact / 16 + 1, "shape %u q %g: %g, exact %g", shape, qs[k],
-                                      got, exact);
+                        cr_assert_leq(fabs(got - exact), exact / 16 + 1,
+                                      "shape %u q %g: %g, exact %g", shape, qs[k], got, exact);
                 }
                 cr_assert_eq(capo_hist_quantile(&h, 1), (double)v[N - 1]);
                 cr_assert_eq(capo_hist_quantile(&h, 0), (double)v[0]);
@@ -127,7 +131,8 @@ Test(stats, histograms_merge)
                 capo_hist_add(&all, (uint64_t)i * i * i, i);
         }
         cr_assert_eq(capo_hist_merge(&a, &b), 0);
-        cr_assert(a.count == all.count && a.sum_ns == all.sum_ns && a.min_ns == all.min_ns && a.max_ns == all.max_ns);
+        cr_assert(a.count == all.count && a.sum_ns == all.sum_ns && a.min_ns == all.min_ns &&
+                  a.max_ns == all.max_ns);
         cr_assert_eq(capo_hist_quantile(&a, 0.7), capo_hist_quantile(&all, 0.7));
         capo_hist_finish(&a);
         capo_hist_finish(&b);
@@ -156,7 +161,8 @@ Test(stats, a_job_of_3_plus_5)
         struct capo_job *job = read_job();
         const struct capo_job_comm *c = &job->comms[0];
 
-        cr_assert(job->n_processes == 8 && job->n_nodes == 2 && job->n_clocks == 2 && job->n_ranks == 8);
+        cr_assert(job->n_processes == 8 && job->n_nodes == 2 && job->n_clocks == 2 &&
+                  job->n_ranks == 8);
         cr_assert_eq(job->n_records, 8000);
         cr_assert_eq(job->calls, 8000);
         cr_assert_eq(job->n_comms, 1);
@@ -176,7 +182,8 @@ Test(stats, a_job_of_3_plus_5)
         cr_assert_eq(c->skew->n_calls, 1000);
         cr_assert_eq(c->skew->from, CAPO_SKEW_GPU_DURATION);
         cr_assert_eq(c->members[c->skew->worst].rank, 5);
-        cr_assert(c->skew->ranks[5].last > 700 && c->skew->ranks[5].last < 850, "%u", c->skew->ranks[5].last);
+        cr_assert(c->skew->ranks[5].last > 700 && c->skew->ranks[5].last < 850, "%u",
+                  c->skew->ranks[5].last);
         cr_assert(c->skew->aligned);
         cr_assert_float_eq(c->skew->worst_p50_ns, 88000, 2000);
         cr_assert_gt(c->skew->wait_share, 0);
@@ -207,15 +214,21 @@ Test(stats, gpu_durations_need_no_clocks)
         cr_assert_float_eq(s->worst_p50_ns, 50000, 2000);
         cr_assert_lt(s->others_p50_ns, 1000);
         /* three of four ranks wait 50 us in three of four calls of 1 ms */
-        cr_assert_float_eq(s->wait_share, 0.05 * 0.75 * 0.75 * 400 * 1e6 / (double)capo_job_duration_ns(job), 0.003);
+        cr_assert_float_eq(s->wait_share,
+                           0.05 * 0.75 * 0.75 * 400 * 1e6 / (double)capo_job_duration_ns(job),
+                           0.003);
         capo_job_free(job);
 }
 
-/* The recorder describes a communicator when it comes to it, which may be behind the calls on it. */
+/* The recorder describes a communicator when it comes to it, which may be behind the calls on it.
+ */
 static void write_order(unsigned rank, const char *order)
 {
-        const struct capo_log_shape shape = {
-                .id = 3, .bytes = 64, .comm = 5, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_HOST};
+        const struct capo_log_shape shape = {.id = 3,
+                                             .bytes = 64,
+                                             .comm = 5,
+                                             .call = CAPO_CALL_ALLREDUCE,
+                                             .clock = CAPO_CLOCK_HOST};
         const struct capo_log_comm comm = {
                 .id = 5, .uid = 77, .rank = (int32_t)rank, .n_ranks = 2, .device = -1, .color = -1};
         uint32_t begin[20], took[20], seq[20];
@@ -252,7 +265,8 @@ Test(stats, calls_may_come_before_what_they_are_on)
                 struct capo_job *job = read_job();
 
                 cr_assert_not_null(job->comms[0].skew, "%s", orders[i]);
-                cr_assert_eq(job->comms[0].skew->n_calls, 20, "%s: %u", orders[i], job->comms[0].skew->n_calls);
+                cr_assert_eq(job->comms[0].skew->n_calls, 20, "%s: %u", orders[i],
+                             job->comms[0].skew->n_calls);
                 cr_assert_eq(job->comms[0].skew->ranks[1].last, 20);
                 cr_assert_eq(job->comms[0].no_skew, CAPO_SKEW_COMPARED);
                 cr_assert_eq(job->n_records, 40, "%s: each call is counted once", orders[i]);

@@ -14,7 +14,8 @@ enum { CALLS = 20000, BLOCK = 4000, US = 1000 };
 static char paths[2][64];
 static const char *stem = "/tmp/capo-test-calls";
 
-/* Calls 10 us apart; @frozen ns of silence before call @seq in rank 1, which rank 0 then shows before the next one. */
+/* Calls 10 us apart; @frozen ns of silence before call @seq in rank 1, which rank 0 then shows
+ * before the next one. */
 static void write_log(unsigned rank, uint32_t seq, uint64_t frozen)
 {
         static uint32_t t[BLOCK], host[BLOCK], seqs[BLOCK];
@@ -25,9 +26,13 @@ static void write_log(unsigned rank, uint32_t seq, uint64_t frozen)
 
         gen_log_open(&g, paths[rank], 100 + rank);
         gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
-        gen_log_comm(&g, (struct capo_log_comm){.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1},
+        gen_log_comm(&g,
+                     (struct capo_log_comm){
+                             .uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1},
                      "dp");
-        gen_log_shapes(&g, &(struct capo_log_shape){.bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE}, 1);
+        gen_log_shapes(&g,
+                       &(struct capo_log_shape){.bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE},
+                       1);
         for (uint32_t i = 0; i < CALLS;) {
                 uint32_t n = 0;
                 uint64_t base = now;
@@ -53,7 +58,8 @@ static struct capo_job *read_both(uint32_t seq, uint64_t frozen)
         for (unsigned i = 0; i < 2; i++) {
                 snprintf(paths[i], sizeof paths[i], "%s-%d.%u", stem, (int)getpid(), i);
                 write_log(i, seq, frozen);
-                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0, "%s", why);
+                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0, "%s",
+                             why);
         }
         job->comms[0].n_calls = CALLS; /* the logs have no cells */
         cr_assert_eq(capo_job_finish(job), 0);
@@ -77,10 +83,12 @@ static void found(uint64_t frozen)
         struct capo_job *job = read_both(seq, frozen);
         const struct capo_skew *k = job->comms[0].skew;
 
-        cr_assert(k->n_own >= 1 && k->n_own <= 2 && k->n_calls < 2100, "%u of %u", k->n_own, k->n_calls);
+        cr_assert(k->n_own >= 1 && k->n_own <= 2 && k->n_calls < 2100, "%u of %u", k->n_own,
+                  k->n_calls);
         cr_assert_eq(k->worst, 1);
         cr_assert_eq(k->max_ns, (double)frozen);
-        cr_assert_eq(k->ranks[1].caused_ns, (double)frozen, "once, not for all calls that were not compared");
+        cr_assert_eq(k->ranks[1].caused_ns, (double)frozen,
+                     "once, not for all calls that were not compared");
         cr_assert(k->ranks[1].hole_seq == seq && k->ranks[1].hole_ns == (double)frozen);
         cr_assert(job->processes[1].last_call.seq == CALLS && job->processes[1].n_records == CALLS);
         capo_job_free(job);
@@ -122,15 +130,19 @@ static struct capo_job *made(void (*put)(struct gen_log *g, unsigned rank), uint
         for (unsigned rank = 0; rank < 2; rank++) {
                 struct gen_log g;
 
-                snprintf(paths[rank], sizeof paths[rank], "/tmp/capo-test-calls-%d.%u", (int)getpid(), rank);
+                snprintf(paths[rank], sizeof paths[rank], "/tmp/capo-test-calls-%d.%u",
+                         (int)getpid(), rank);
                 gen_log_open(&g, paths[rank], 100 + rank);
                 gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
-                gen_log_comm(&g,
-                             (struct capo_log_comm){.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = 0},
-                             "dp");
+                gen_log_comm(
+                        &g,
+                        (struct capo_log_comm){
+                                .uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = 0},
+                        "dp");
                 put(&g, rank);
                 gen_log_close(&g);
-                cr_assert_eq(capo_job_add_log(job, paths[rank], why, sizeof why, NULL, NULL), 0, "%s", why);
+                cr_assert_eq(capo_job_add_log(job, paths[rank], why, sizeof why, NULL, NULL), 0,
+                             "%s", why);
         }
         job->comms[0].n_calls = n_calls; /* the logs have no cells */
         cr_assert_eq(capo_job_finish(job), 0);
@@ -170,9 +182,15 @@ Test(stats_calls, wide_records_are_in_the_sample)
 /* Twenty groups of one all-reduce each: the time on the GPU is the group's. */
 static void groups(struct gen_log *g, unsigned rank)
 {
-        const struct capo_log_shape shapes[] = {
-                {.id = 0, .bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .flags = CAPO_RECORD_MEMBER},
-                {.id = 1, .call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP, .clock = CAPO_CLOCK_EVENT}};
+        const struct capo_log_shape shapes[] = {{.id = 0,
+                                                 .bytes = 8,
+                                                 .comm = 1,
+                                                 .call = CAPO_CALL_ALLREDUCE,
+                                                 .flags = CAPO_RECORD_MEMBER},
+                                                {.id = 1,
+                                                 .call = CAPO_CALL_GROUP,
+                                                 .flags = CAPO_RECORD_GROUP,
+                                                 .clock = CAPO_CLOCK_EVENT}};
         uint32_t begin[40], took[40], seq[40], gpu[40], aux[40];
         uint16_t shape[40];
 
@@ -184,11 +202,14 @@ static void groups(struct gen_log *g, unsigned rank)
                 aux[i] = i % 2 ? 0 : i / 2 + 500;
                 gpu[i] = i % 2 ? (rank ? 40000 : 90000) : 0;
         }
-        gen_log_comm(g, (struct capo_log_comm){.uid = 8, .id = 2, .parent = 1, .rank = (int32_t)rank, .n_ranks = 2},
+        gen_log_comm(g,
+                     (struct capo_log_comm){
+                             .uid = 8, .id = 2, .parent = 1, .rank = (int32_t)rank, .n_ranks = 2},
                      "half");
         gen_log_shapes(g, shapes, 2);
         gen_log_block(g, 0, 1, 40, begin, took, seq, shape, gpu, aux);
-        gen_log_frame(g, CAPO_FRAME_END, &(struct capo_log_end){.calls = 40, .clean = 1}, sizeof(struct capo_log_end));
+        gen_log_frame(g, CAPO_FRAME_END, &(struct capo_log_end){.calls = 40, .clean = 1},
+                      sizeof(struct capo_log_end));
         gen_log_frame(g, CAPO_FRAME_END, "too short", 8);
 }
 
@@ -199,9 +220,11 @@ Test(stats_calls, members_have_the_time_of_their_group)
 
         cr_assert_not_null(k);
         cr_expect_eq(k->from, CAPO_SKEW_GPU_DURATION);
-        cr_expect(k->n_calls == 20 && k->worst == 1 && k->p50_ns == 50000, "%u calls, %g", k->n_calls, k->p50_ns);
+        cr_expect(k->n_calls == 20 && k->worst == 1 && k->p50_ns == 50000, "%u calls, %g",
+                  k->n_calls, k->p50_ns);
         cr_expect_eq(job->comms[0].color, 0, "a color like any other");
-        cr_expect(job->n_comms == 2 && job->comms[0].parent == CAPO_NO_COMM && job->comms[1].parent == 0);
+        cr_expect(job->n_comms == 2 && job->comms[0].parent == CAPO_NO_COMM &&
+                  job->comms[1].parent == 0);
         cr_expect(job->processes[1].has_end && job->processes[1].end.calls == 40);
         capo_job_free(job);
 }
@@ -209,12 +232,19 @@ Test(stats_calls, members_have_the_time_of_their_group)
 /* Numbers are a process's own: what one log calls its communicator 9 is none of the next log. */
 static void numbers(struct gen_log *g, unsigned rank)
 {
-        struct capo_record r = {.t_begin = 5, .t_end = 9, .bytes = 8, .seq = 1, .comm = 1, .call = CAPO_CALL_ALLREDUCE};
+        struct capo_record r = {.t_begin = 5,
+                                .t_end = 9,
+                                .bytes = 8,
+                                .seq = 1,
+                                .comm = 1,
+                                .call = CAPO_CALL_ALLREDUCE};
 
         if (rank == 0)
                 gen_log_comm(g, (struct capo_log_comm){.uid = 8, .id = 9, .n_ranks = 2}, "tp");
-        gen_log_cell(g, (struct capo_log_cell){.comm = 9, .call = CAPO_CALL_ALLREDUCE, .bytes = 8, .count = 1}, NULL,
-                     NULL);
+        gen_log_cell(g,
+                     (struct capo_log_cell){
+                             .comm = 9, .call = CAPO_CALL_ALLREDUCE, .bytes = 8, .count = 1},
+                     NULL, NULL);
         gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
         r.seq = 2; /* at the same moment: the later one of the log is the last */
         gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
@@ -231,10 +261,12 @@ Test(stats_calls, numbers_are_of_one_log)
         capo_job_free(job);
 }
 
-/* NCCL's own number of a communicator is learnt late, or told by one rank only: what is known stays. */
+/* NCCL's own number of a communicator is learnt late, or told by one rank only: what is known
+ * stays. */
 static void hashes(struct gen_log *g, unsigned rank)
 {
-        struct capo_log_comm c = {.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1};
+        struct capo_log_comm c = {
+                .uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1};
 
         c.comm_hash = rank ? 0 : 99;
         gen_log_comm(g, c, "dp");
@@ -255,7 +287,8 @@ Test(stats_calls, what_is_known_of_a_communicator_stays)
 /* A block's calls are in the order of their ends: the first may have begun last. */
 static void out_of_order(struct gen_log *g, unsigned rank)
 {
-        static const uint32_t begin[] = {5000, 100, 4999}, took[] = {10, 20000, 30}, seq[] = {1, 2, 3};
+        static const uint32_t begin[] = {5000, 100, 4999}, took[] = {10, 20000, 30},
+                              seq[] = {1, 2, 3};
         static const uint16_t shape[] = {0, 0, 0};
         const struct capo_log_shape shapes[] = {
                 {.id = 0, .bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .stream = 5},
@@ -273,28 +306,47 @@ Test(stats_calls, the_last_call_is_the_one_that_began_last)
 
         cr_expect_eq(job->processes[0].last_call.seq, 1);
         cr_expect_eq(job->processes[0].last_ns, 6010);
-        cr_expect(job->processes[0].has_stream && job->processes[0].stream == 5 && !job->processes[0].many_streams,
+        cr_expect(job->processes[0].has_stream && job->processes[0].stream == 5 &&
+                          !job->processes[0].many_streams,
                   "what moves nothing has no stream");
         cr_expect(job->processes[1].stream == 7 && job->processes[1].many_streams);
         capo_job_free(job);
 }
 
-/* Silences of the thread with most calls: where a call since the one before can have been on the GPU and was not timed there. */
+/* Silences of the thread with most calls: where a call since the one before can have been on the
+ * GPU and was not timed there. */
 static void silent(struct gen_log *g, unsigned rank)
 {
         enum { MS = 1000000 };
-        /* 30 ms behind no call of the GPU, 60 behind a timed one that came behind another; one that was timed stands behind
-         * the call that came after it; 50 behind a timed one alone */
-        static const uint32_t begin[] =
-                {0,        30 * MS, 35 * MS, 42 * MS, 42 * MS + 1000, 102 * MS + 1000, 42 * MS + 2000, 102 * MS + 2000,
-                 150 * MS, 200 * MS},
+        /* 30 ms behind no call of the GPU, 60 behind a timed one that came behind another; one that
+         * was timed stands behind the call that came after it; 50 behind a timed one alone */
+        static const uint32_t begin[] = {0,
+                                         30 * MS,
+                                         35 * MS,
+                                         42 * MS,
+                                         42 * MS + 1000,
+                                         102 * MS + 1000,
+                                         42 * MS + 2000,
+                                         102 * MS + 2000,
+                                         150 * MS,
+                                         200 * MS},
                               more[] = {9 * MS, 9 * MS + 7};
         static const uint32_t took[10], seq[] = {1, 2, 3, 4, 5, 7, 6, 8, 9, 10}, one[] = {90 * MS};
         static const uint16_t shape[] = {1, 0, 0, 0, 2, 0, 2, 0, 2, 0}, all_reduce[] = {0, 0};
         const struct capo_log_shape shapes[] = {
-                {.id = 0, .bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_HOST},
-                {.id = 1, .call = rank ? CAPO_CALL_GROUP : CAPO_CALL_COMMINIT, .clock = CAPO_CLOCK_HOST},
-                {.id = 2, .bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT}};
+                {.id = 0,
+                 .bytes = 8,
+                 .comm = 1,
+                 .call = CAPO_CALL_ALLREDUCE,
+                 .clock = CAPO_CLOCK_HOST},
+                {.id = 1,
+                 .call = rank ? CAPO_CALL_GROUP : CAPO_CALL_COMMINIT,
+                 .clock = CAPO_CLOCK_HOST},
+                {.id = 2,
+                 .bytes = 8,
+                 .comm = 1,
+                 .call = CAPO_CALL_ALLREDUCE,
+                 .clock = CAPO_CLOCK_EVENT}};
 
         gen_log_shapes(g, shapes, 3);
         gen_log_block(g, 1000, 1, 10, begin, took, seq, shape, NULL, NULL);
@@ -313,7 +365,8 @@ Test(stats_calls, silences_behind_calls_that_were_not_timed)
 
                 cr_expect_eq(s->n, 5, "%u", s->n);
                 for (uint32_t k = 0; k < s->n && k < 5; k++)
-                        cr_expect_eq(s->ns[k], expected[k], "%u: %llu", k, (unsigned long long)s->ns[k]);
+                        cr_expect_eq(s->ns[k], expected[k], "%u: %llu", k,
+                                     (unsigned long long)s->ns[k]);
         }
         capo_job_free(job);
 }
@@ -329,19 +382,25 @@ static void put_huge(struct gen_log *g, unsigned rank)
                                         .bytes = 8,
                                         .t_begin = 1000 * i,
                                         .t_end = 1000 * i + 1};
-                struct capo_log_cell cell = {
-                        .id = i, .comm = r.comm, .call = CAPO_CALL_ALLREDUCE, .bytes = 8, .count = 1};
+                struct capo_log_cell cell = {.id = i,
+                                             .comm = r.comm,
+                                             .call = CAPO_CALL_ALLREDUCE,
+                                             .bytes = 8,
+                                             .count = 1};
 
                 gen_log_comm(g,
-                             (struct capo_log_comm){
-                                     .uid = 100 + i, .id = r.comm, .rank = (int32_t)rank, .n_ranks = i ? 65536 : 65537},
+                             (struct capo_log_comm){.uid = 100 + i,
+                                                    .id = r.comm,
+                                                    .rank = (int32_t)rank,
+                                                    .n_ranks = i ? 65536 : 65537},
                              "huge");
                 gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
                 gen_log_cell(g, cell, NULL, NULL);
         }
 }
 
-/* Two ranks left a log, and by their word there are 65,536 in each of sixty communicators: room for all would be nine gigabytes. */
+/* Two ranks left a log, and by their word there are 65,536 in each of sixty communicators: room for
+ * all would be nine gigabytes. */
 Test(stats_calls, communicators_of_very_many_ranks)
 {
         struct capo_job *job = made(put_huge, 1);

@@ -68,14 +68,15 @@ Test(stats_cells, places)
         cr_assert_eq(job_place(&places, 2, 90), 0);
         cr_expect(places.n == 3 && places.at[0] == 50 && places.at[1] == 0 && places.at[2] == 90);
         cr_assert_eq(job_place(&places, UINT16_MAX, 99), 0);
-        cr_expect(places.n == 65536 && places.at[UINT16_MAX] == 99 && places.at[UINT16_MAX - 1] == 0 &&
-                  places.at[2] == 90);
+        cr_expect(places.n == 65536 && places.at[UINT16_MAX] == 99 &&
+                  places.at[UINT16_MAX - 1] == 0 && places.at[2] == 90);
         free(places.at);
 }
 
 Test(stats_cells, the_last_of_each_id_counts)
 {
-        uint32_t comms[4] = {0, 0, 5, 0}; /* communicator 2 is the job's fifth, 3 was never described */
+        uint32_t comms[4] = {0, 0, 5,
+                             0}; /* communicator 2 is the job's fifth, 3 was never described */
         struct gen_hist host = took(100, 4), gpu = took(7000, 2);
         struct capo_log_cell c = {.id = 9,
                                   .comm = 2,
@@ -112,7 +113,8 @@ Test(stats_cells, the_last_of_each_id_counts)
                 cr_expect_eq(row->calls, first ? 6 : 2);
                 cr_expect_eq(row->failed, first ? 0 : 2);
                 cr_expect(row->bytes == 4096 && row->rule == 3 && row->call == CAPO_CALL_ALLREDUCE);
-                cr_expect(row->algo_proto == 0x21 && row->channels == 8 && row->flags == CAPO_RECORD_CAPTURED);
+                cr_expect(row->algo_proto == 0x21 && row->channels == 8 &&
+                          row->flags == CAPO_RECORD_CAPTURED);
                 cr_expect_eq(row->tally_of_, first ? 7 << 16 | 2 : 7 << 16 | 3);
                 cr_expect_eq(row->time[CAPO_CLOCK_HOST].count, 6);
                 cr_expect_eq(row->time[CAPO_CLOCK_HOST].sum_ns, 600);
@@ -127,8 +129,11 @@ Test(stats_cells, chosen_calls)
 {
         const struct gen_hist host = took(100, 4), gpu = took(7000, 2);
         uint32_t comms[2] = {0, 1};
-        struct capo_log_cell c = {
-                .id = 1, .comm = 1, .count = 4, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT};
+        struct capo_log_cell c = {.id = 1,
+                                  .comm = 1,
+                                  .count = 4,
+                                  .call = CAPO_CALL_ALLREDUCE,
+                                  .clock = CAPO_CLOCK_EVENT};
         struct capo_job *job;
         struct gen_log g;
 
@@ -145,7 +150,8 @@ Test(stats_cells, chosen_calls)
         job = read_log(comms, 0);
         cr_assert_eq(job->n_rows, 1);
         cr_expect(job->rows[0].calls == 10 && job->rows[0].flags == 0);
-        cr_expect(job->rows[0].time[CAPO_CLOCK_EVENT].count == 4 && job->rows[0].time[CAPO_TIMES_CHOSEN].count == 2 &&
+        cr_expect(job->rows[0].time[CAPO_CLOCK_EVENT].count == 4 &&
+                  job->rows[0].time[CAPO_TIMES_CHOSEN].count == 2 &&
                   job->rows[0].time[CAPO_TIMES_CHOSEN].sum_ns == 14000 &&
                   job->rows[0].time[CAPO_CLOCK_KERNEL].count == 2);
         capo_job_free(job);
@@ -166,8 +172,11 @@ Test(stats_cells, results_and_clocks)
         uint32_t comms[2] = {0, 1};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                struct capo_log_cell c = {
-                        .comm = 1, .count = 6, .call = 1, .result = rows[i].result, .clock = rows[i].clock};
+                struct capo_log_cell c = {.comm = 1,
+                                          .count = 6,
+                                          .call = 1,
+                                          .result = rows[i].result,
+                                          .clock = rows[i].clock};
                 struct capo_job *job;
                 struct gen_log g;
 
@@ -178,13 +187,16 @@ Test(stats_cells, results_and_clocks)
                 cr_assert_eq(job->n_rows, 1);
                 cr_expect_eq(job->rows[0].failed, rows[i].failed, "row %zu", i);
                 cr_expect_eq(job->rows[0].time[CAPO_CLOCK_HOST].count, rows[i].host, "row %zu", i);
-                cr_expect_eq(job->rows[0].time[CAPO_CLOCK_EVENT].count, rows[i].event, "row %zu", i);
-                cr_expect_eq(job->rows[0].time[CAPO_CLOCK_KERNEL].count, rows[i].kernel, "row %zu", i);
+                cr_expect_eq(job->rows[0].time[CAPO_CLOCK_EVENT].count, rows[i].event, "row %zu",
+                             i);
+                cr_expect_eq(job->rows[0].time[CAPO_CLOCK_KERNEL].count, rows[i].kernel, "row %zu",
+                             i);
                 capo_job_free(job);
         }
 }
 
-/* Two communicators of the process are two ranks of one of the job; cells of one rank differ by their result. */
+/* Two communicators of the process are two ranks of one of the job; cells of one rank differ by
+ * their result. */
 Test(stats_cells, cells_of_one_rank_come_together)
 {
         uint32_t comms[3] = {0, 1, 1};
@@ -206,7 +218,8 @@ Test(stats_cells, cells_of_one_rank_come_together)
         job_tally(&job->rows[0]);
         cr_expect_eq(job->rows[0].calls, 19);
         cr_expect_eq(job->rows[0].failed, 8);
-        cr_expect_eq(job->rows[0].count, 10, "5 + 5 of the one, 6 + 3 of the other: %lu", job->rows[0].count);
+        cr_expect_eq(job->rows[0].count, 10, "5 + 5 of the one, 6 + 3 of the other: %lu",
+                     job->rows[0].count);
         capo_job_free(job);
 }
 
@@ -217,19 +230,30 @@ Test(stats_cells, sites)
         struct gen_log g;
 
         gen_log_open(&g, path, 1);
-        gen_log_site(&g, (struct capo_log_site){.id = 1, .count = 1, .host_ns = 2, .gpu_ns = 3, .gpu_count = 4}, "a");
-        gen_log_site(&g, (struct capo_log_site){.id = 3, .count = 10, .host_ns = 20, .gpu_ns = 30, .gpu_count = 40},
+        gen_log_site(&g,
+                     (struct capo_log_site){
+                             .id = 1, .count = 1, .host_ns = 2, .gpu_ns = 3, .gpu_count = 4},
+                     "a");
+        gen_log_site(&g,
+                     (struct capo_log_site){
+                             .id = 3, .count = 10, .host_ns = 20, .gpu_ns = 30, .gpu_count = 40},
                      "b");
-        gen_log_site(&g, (struct capo_log_site){.id = 1, .count = 5, .host_ns = 6, .gpu_ns = 7, .gpu_count = 8}, "a");
-        gen_log_site(&g, (struct capo_log_site){.id = 4, .count = 1, .host_ns = 1, .gpu_ns = 1, .gpu_count = 1}, "b");
+        gen_log_site(&g,
+                     (struct capo_log_site){
+                             .id = 1, .count = 5, .host_ns = 6, .gpu_ns = 7, .gpu_count = 8},
+                     "a");
+        gen_log_site(&g,
+                     (struct capo_log_site){
+                             .id = 4, .count = 1, .host_ns = 1, .gpu_ns = 1, .gpu_count = 1},
+                     "b");
         gen_log_close(&g);
         job = read_log(comms, 0);
         cr_assert_eq(job->n_sites, 2);
         cr_expect_str_eq(job->sites[0].text, "a");
-        cr_expect(job->sites[0].count == 5 && job->sites[0].host_ns == 6 && job->sites[0].gpu_ns == 7 &&
-                  job->sites[0].gpu_count == 8);
+        cr_expect(job->sites[0].count == 5 && job->sites[0].host_ns == 6 &&
+                  job->sites[0].gpu_ns == 7 && job->sites[0].gpu_count == 8);
         cr_expect_str_eq(job->sites[1].text, "b");
-        cr_expect(job->sites[1].count == 11 && job->sites[1].host_ns == 21 && job->sites[1].gpu_ns == 31 &&
-                  job->sites[1].gpu_count == 41);
+        cr_expect(job->sites[1].count == 11 && job->sites[1].host_ns == 21 &&
+                  job->sites[1].gpu_ns == 31 && job->sites[1].gpu_count == 41);
         capo_job_free(job);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is concluded once all logs are in: nodes and clocks, names and order of communicators, sums. */
+/* What is concluded once all logs are in: nodes and clocks, names and order of communicators, sums.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,12 +22,14 @@ static struct capo_job *read_job(uint32_t n_processes, uint32_t n_comms)
         job->processes = calloc(n_processes + 1, sizeof *job->processes);
         job->n_processes = n_processes;
         for (uint32_t i = 0; i < n_processes; i++)
-                job->processes[i] = (struct capo_job_process){.path = strdup("p"), .host = strdup("h"), .rank = -1};
+                job->processes[i] = (struct capo_job_process){
+                        .path = strdup("p"), .host = strdup("h"), .rank = -1};
         job->comms = calloc(n_comms + 1, sizeof *job->comms);
         job->scratch->meets = calloc(n_comms + 1, sizeof *job->scratch->meets);
         job->n_comms = n_comms;
         for (uint32_t i = 0; i < n_comms; i++)
-                job->comms[i] = (struct capo_job_comm){.uid = i, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
+                job->comms[i] = (struct capo_job_comm){
+                        .uid = i, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
         return job;
 }
 
@@ -44,8 +47,18 @@ Test(stats_finish, nodes_and_clocks)
                 const char *nodes, *clocks, *names;
         } rows[] = {
                 {{"a", "a", "a"}, {NULL}, {"1", "1", "1"}, "000", "000", "a*3 "},
-                {{"a", "a", "a"}, {NULL}, {"1", "2", "1"}, "010", "010", "a*2 a*1 "}, /* two machines of one name */
-                {{"a", "b", "a"}, {NULL}, {"1", "1", "1"}, "010", "000", "a*2 b*1 "}, /* containers of one kernel */
+                {{"a", "a", "a"},
+                 {NULL},
+                 {"1", "2", "1"},
+                 "010",
+                 "010",
+                 "a*2 a*1 "}, /* two machines of one name */
+                {{"a", "b", "a"},
+                 {NULL},
+                 {"1", "1", "1"},
+                 "010",
+                 "000",
+                 "a*2 b*1 "}, /* containers of one kernel */
                 {{"a", "b", "b"}, {"x", "x", NULL}, {"1", "2", "2"}, "001", "011", "x*2 b*1 "},
                 {{"a", "b", "b"}, {"x", "y", "x"}, {"1", "1", "1"}, "010", "000", "x*2 y*1 "},
                 {{"a", "b", "a"}, {"", "", ""}, {"1", "2", "1"}, "010", "010", "a*2 b*1 "},
@@ -63,7 +76,8 @@ Test(stats_finish, nodes_and_clocks)
                         free(job->processes[k].host);
                         job->processes[k].host = strdup(rows[i].host[k]);
                         if (rows[i].hostid[k])
-                                made_info(&job->processes[k], CAPO_INFO_NCCL_HOSTID, rows[i].hostid[k]);
+                                made_info(&job->processes[k], CAPO_INFO_NCCL_HOSTID,
+                                          rows[i].hostid[k]);
                         if (rows[i].boot[k])
                                 made_info(&job->processes[k], CAPO_INFO_BOOT_ID, rows[i].boot[k]);
                 }
@@ -74,7 +88,8 @@ Test(stats_finish, nodes_and_clocks)
                         most = job->processes[k].clock > most ? job->processes[k].clock : most;
                 }
                 for (uint32_t k = 0; k < job->n_nodes; k++) {
-                        snprintf(one, sizeof one, "%s*%u ", job->nodes[k].name, job->nodes[k].n_processes);
+                        snprintf(one, sizeof one, "%s*%u ", job->nodes[k].name,
+                                 job->nodes[k].n_processes);
                         strcat(names, one);
                 }
                 cr_expect_str_eq(nodes, rows[i].nodes, "row %zu", i);
@@ -142,7 +157,8 @@ Test(stats_finish, order_of_members)
         members(job->comms, 5, list);
         cr_assert_eq(capo_job_finish(job), 0);
         for (int i = 0; i < 5; i++)
-                cr_expect_eq(memcmp(&job->comms[0].members[i], &list[expected[i]], sizeof list[0]), 0, "%d", i);
+                cr_expect_eq(memcmp(&job->comms[0].members[i], &list[expected[i]], sizeof list[0]),
+                             0, "%d", i);
         capo_job_free(job);
 }
 
@@ -159,12 +175,16 @@ Test(stats_finish, names)
         } rows[] = {
                 {{{NULL, 8, -1, 0}, {NULL, 4, 1, 1}, {NULL, 3, -1, 1}, {NULL, 2, 0, 2}},
                  "world world/1 world/split world/1/0 "},
-                {{{NULL, 8, -1, 0}, {NULL, 4, -1, 0}, {NULL, 1, -1, 0}, {NULL, 1, -1, 0}}, "world comm1 self self#2 "},
+                {{{NULL, 8, -1, 0}, {NULL, 4, -1, 0}, {NULL, 1, -1, 0}, {NULL, 1, -1, 0}},
+                 "world comm1 self self#2 "},
                 {{{NULL, 8, -1, 0}, {NULL, 8, -1, 0}, {NULL, 8, -1, 0}, {NULL, 1, 5, 0}},
                  "world world#2 world#3 self "},
-                {{{"dp", 8, -1, 0}, {"dp", 8, -1, 0}, {"tp", 8, 3, 1}, {NULL, 4, 3, 3}}, "dp dp#2 tp tp/3 "},
-                {{{"dp", 8, -1, 0}, {"dpx", 8, -1, 0}, {"dp", 8, -1, 0}, {"d", 8, -1, 0}}, "dp dpx dp#2 d "},
-                {{{"dp#2", 8, -1, 0}, {"dp", 8, -1, 0}, {"dp", 8, -1, 0}, {"x", 8, -1, 0}}, "dp#2 dp#3 dp#4 x "},
+                {{{"dp", 8, -1, 0}, {"dp", 8, -1, 0}, {"tp", 8, 3, 1}, {NULL, 4, 3, 3}},
+                 "dp dp#2 tp tp/3 "},
+                {{{"dp", 8, -1, 0}, {"dpx", 8, -1, 0}, {"dp", 8, -1, 0}, {"d", 8, -1, 0}},
+                 "dp dpx dp#2 d "},
+                {{{"dp#2", 8, -1, 0}, {"dp", 8, -1, 0}, {"dp", 8, -1, 0}, {"x", 8, -1, 0}},
+                 "dp#2 dp#3 dp#4 x "},
                 {{{"dp#1", 8, -1, 0}, {"dp", 8, -1, 0}, {"self", 8, -1, 0}, {NULL, 1, -1, 0}},
                  "dp#1 dp#2 self self#2 "},
         };
@@ -191,13 +211,15 @@ Test(stats_finish, names)
         }
 }
 
-/* A launcher's word for a rank goes before the place in a communicator, also where that word is 0. */
+/* A launcher's word for a rank goes before the place in a communicator, also where that word is 0.
+ */
 Test(stats_finish, who_knows_its_rank_keeps_it)
 {
         struct capo_job *job = read_job(3, 1);
 
         members(job->comms, 3,
-                (struct capo_job_member[]){{.rank = 2, .process = 0}, {.rank = 1, .process = 1}, {.process = 2}});
+                (struct capo_job_member[]){
+                        {.rank = 2, .process = 0}, {.rank = 1, .process = 1}, {.process = 2}});
         job->comms[0].n_ranks = 3;
         job->processes[0].rank = 0;
         job->processes[2].rank = 2;
@@ -227,14 +249,16 @@ Test(stats_finish, how_many_ranks)
         }
 }
 
-/* The launcher's rank stands; else that in a communicator of all ranks; one of some ranks says nothing. */
+/* The launcher's rank stands; else that in a communicator of all ranks; one of some ranks says
+ * nothing. */
 Test(stats_finish, ranks_of_processes)
 {
         struct capo_job *job = read_job(3, 2);
 
         made_info(&job->processes[0], CAPO_INFO_RANK, "2");
         job->comms[0].n_ranks = 3;
-        members(&job->comms[0], 2, (struct capo_job_member[]){{.rank = 0, .process = 0}, {.rank = 1, .process = 1}});
+        members(&job->comms[0], 2,
+                (struct capo_job_member[]){{.rank = 0, .process = 0}, {.rank = 1, .process = 1}});
         job->comms[1].n_ranks = 2;
         members(&job->comms[1], 1, (struct capo_job_member[]){{.rank = 1, .process = 2}});
         cr_assert_eq(capo_job_finish(job), 0);
@@ -251,7 +275,8 @@ Test(stats_finish, layouts)
         struct capo_job_member list[5] = {{0}};
 
         for (int i = 0; i < 3; i++)
-                made_info(&job->processes[i], CAPO_INFO_NCCL_HOSTID, (const char *const[]){"a", "b", "c"}[i]);
+                made_info(&job->processes[i], CAPO_INFO_NCCL_HOSTID,
+                          (const char *const[]){"a", "b", "c"}[i]);
         for (int i = 0; i < 5; i++)
                 list[i] = (struct capo_job_member){.rank = i, .process = process[i]};
         job->comms[0].n_ranks = 5;
@@ -294,18 +319,21 @@ Test(stats_finish, sums)
         capo_job_free(job);
         job = read_job(0, 0);
         cr_assert_eq(capo_job_finish(job), 0);
-        cr_expect(job->t_begin_ns == 0 && job->t_end_ns == 0 && job->cost_ns == 0 && job->n_ranks == 0);
+        cr_expect(job->t_begin_ns == 0 && job->t_end_ns == 0 && job->cost_ns == 0 &&
+                  job->n_ranks == 0);
         capo_job_free(job);
 }
 
-/* A collective counts as often as the rank that made most made it; a send as often as it was made. */
+/* A collective counts as often as the rank that made most made it; a send as often as it was made.
+ */
 Test(stats_finish, what_rows_count)
 {
         static const struct {
                 enum capo_call_id call;
                 uint64_t count, on_comm;
-        } rows[] = {{CAPO_CALL_ALLREDUCE, 7, 7},  {CAPO_CALL_SCATTER, 7, 7}, {CAPO_CALL_SEND, 12, 0},
-                    {CAPO_CALL_PUTSIGNAL, 12, 0}, {CAPO_CALL_GROUP, 7, 0},   {CAPO_CALL_COMMINIT, 7, 0}};
+        } rows[] = {{CAPO_CALL_ALLREDUCE, 7, 7}, {CAPO_CALL_SCATTER, 7, 7},
+                    {CAPO_CALL_SEND, 12, 0},     {CAPO_CALL_PUTSIGNAL, 12, 0},
+                    {CAPO_CALL_GROUP, 7, 0},     {CAPO_CALL_COMMINIT, 7, 0}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_job *job = read_job(2, 1);
@@ -317,7 +345,8 @@ Test(stats_finish, what_rows_count)
                 row.comm = CAPO_NO_COMM;
                 job_add_to_row(job, &row, 2);
                 cr_assert_eq(capo_job_finish(job), 0);
-                cr_expect_eq(job->rows[0].count, rows[i].count, "row %zu: %lu", i, job->rows[0].count);
+                cr_expect_eq(job->rows[0].count, rows[i].count, "row %zu: %lu", i,
+                             job->rows[0].count);
                 cr_expect_eq(job->rows[0].calls, 12);
                 cr_expect_eq(job->rows[1].count, 7);
                 cr_expect_eq(job->comms[0].n_calls, rows[i].on_comm, "row %zu", i);
@@ -368,7 +397,8 @@ Test(stats_finish, order_of_rows_and_sites)
         capo_job_free(job);
 }
 
-/* As many communicators as a process may make, all children of the first, in a log of one rank. Return: ns of the processor. */
+/* As many communicators as a process may make, all children of the first, in a log of one rank.
+ * Return: ns of the processor. */
 static uint64_t read_comms(uint32_t n)
 {
         char path[] = "/tmp/capo-test-comms-XXXXXX", last[32], why[256];
@@ -419,5 +449,6 @@ Test(stats_finish, many_communicators, .timeout = 300)
 {
         uint64_t few = read_comms(3000), many = read_comms(48000);
 
-        cr_expect_lt(many, 60 * few, "%llu ns, of 3,000 %llu", (unsigned long long)many, (unsigned long long)few);
+        cr_expect_lt(many, 60 * few, "%llu ns, of 3,000 %llu", (unsigned long long)many,
+                     (unsigned long long)few);
 }

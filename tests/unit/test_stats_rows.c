@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cells become one row, how calls of several ranks count, and that none is lost when the index grows. */
+/* Which cells become one row, how calls of several ranks count, and that none is lost when the
+ * index grows. */
 #include <stdio.h>
 #include <string.h>
 #include <criterion/criterion.h>
@@ -39,7 +40,8 @@ Test(stats_rows, cells_of_one_key_are_one_row)
         other[6].flags = CAPO_RECORD_CAPTURED;
         cr_assert_eq(add(job, key, 1), 0);
         for (uint32_t i = 0; i < 7; i++)
-                cr_assert_eq(add(job, other[i], 1), i + 1, "what is different is another row: %u", i);
+                cr_assert_eq(add(job, other[i], 1), i + 1, "what is different is another row: %u",
+                             i);
         cr_assert_eq(add(job, key, 2), 0);
         cr_assert_eq(job->n_rows, 8);
         cr_assert(job->rows[0].calls == 20 && job->rows[0].failed == 2);
@@ -47,7 +49,8 @@ Test(stats_rows, cells_of_one_key_are_one_row)
         capo_job_free(job);
 }
 
-/* Two cells of one rank add up (they differ in what a row does not keep apart); of several ranks the most counts. */
+/* Two cells of one rank add up (they differ in what a row does not keep apart); of several ranks
+ * the most counts. */
 Test(stats_rows, count_is_that_of_the_rank_with_most)
 {
         struct capo_job *job = capo_job_new();
@@ -102,8 +105,8 @@ Test(stats_rows, sites_are_known_by_their_text)
         cr_assert_eq(job->n_sites, 2);
         cr_assert_str_eq(job->sites[0].text, "main");
         cr_assert_str_eq(job->sites[1].text, "mai");
-        cr_assert(job->sites[0].count == 4 && job->sites[0].host_ns == 60 && job->sites[0].gpu_ns == 800 &&
-                  job->sites[0].gpu_count == 2);
+        cr_assert(job->sites[0].count == 4 && job->sites[0].host_ns == 60 &&
+                  job->sites[0].gpu_ns == 800 && job->sites[0].gpu_count == 2);
         cr_assert_eq(job->sites[1].count, 2);
         for (unsigned i = 0; i < 700; i++) {
                 char text[16];
@@ -129,7 +132,8 @@ Test(stats_rows, failures_of_one_kind_are_one)
                 cr_assert_eq(job_add_failure(job, 9, 2, CAPO_CALL_ALLREDUCE, 3, 0), 0);
                 cr_assert_eq(job->n_failures, 5);
                 for (uint32_t i = 0; i < 5; i++)
-                        cr_expect_eq(job->failures[i].calls, (i ? 1u : 10u) * (unsigned)again, "%u", i);
+                        cr_expect_eq(job->failures[i].calls, (i ? 1u : 10u) * (unsigned)again, "%u",
+                                     i);
         }
         capo_job_free(job);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO lines replace and continue each other, of FABRIC the last two snapshots stay, RULES replace all before. */
+/* INFO lines replace and continue each other, of FABRIC the last two snapshots stay, RULES replace
+ * all before. */
 #include <string.h>
 #include <stdio.h>
 #include <criterion/criterion.h>
@@ -27,8 +28,9 @@ TestSuite(stats_text, .init = begin, .fini = end);
 static void frame(uint16_t type, const char *text)
 {
         cr_assert_eq(
-                job_add_text_frame(
-                        p, &(struct capo_log_frame){.type = type, .payload = text, .size = (uint32_t)strlen(text)}),
+                job_add_text_frame(p, &(struct capo_log_frame){.type = type,
+                                                               .payload = text,
+                                                               .size = (uint32_t)strlen(text)}),
                 0);
 }
 
@@ -48,7 +50,8 @@ Test(stats_text, info)
         cr_assert_eq(p->n_info, 4);
 }
 
-/* What a stranger has of them: as many as are looked through in no time, and lines of one key one behind the other. */
+/* What a stranger has of them: as many as are looked through in no time, and lines of one key one
+ * behind the other. */
 Test(stats_text, a_great_many_keys_and_lines)
 {
         _cleanup_free_ char *text = malloc(200000 * 10);
@@ -85,16 +88,17 @@ Test(stats_text, the_last_two_fabric_snapshots_stay)
         cr_assert_str_eq(p->fabric, "snapshot\t12\ntwo\nsnapshot\t13\nthree\n");
 }
 
-/* What is kept ends within the number of the next piece, at its 0: the two are not alike (built with a sanitizer, this looks beyond the end). */
+/* What is kept ends within the number of the next piece, at its 0: the two are not alike (built
+ * with a sanitizer, this looks beyond the end). */
 Test(stats_text, a_snapshot_may_have_a_zero_in_it)
 {
         static const char zero[300] = "snapshot";
 
         frame(CAPO_FRAME_FABRIC, "snapshot");
-        cr_assert_eq(
-                job_add_text_frame(
-                        p, &(struct capo_log_frame){.type = CAPO_FRAME_FABRIC, .payload = zero, .size = sizeof zero}),
-                0);
+        cr_assert_eq(job_add_text_frame(p, &(struct capo_log_frame){.type = CAPO_FRAME_FABRIC,
+                                                                    .payload = zero,
+                                                                    .size = sizeof zero}),
+                     0);
         cr_assert_eq(p->fabric_last_, strlen("snapshot"));
 }
 

@@ -111,7 +111,8 @@ Test(stats_trace, which_shapes_share_a_row)
 
 Test(stats_trace, chosen_calls)
 {
-        struct capo_log_shape shape[3] = {{.id = 0, .comm = 2, .call = 1, .clock = CAPO_CLOCK_EVENT}};
+        struct capo_log_shape shape[3] = {
+                {.id = 0, .comm = 2, .call = 1, .clock = CAPO_CLOCK_EVENT}};
         struct capo_job *job;
         struct gen_log g;
 
@@ -119,7 +120,8 @@ Test(stats_trace, chosen_calls)
         shape[1].id = 1;
         shape[1].flags = CAPO_RECORD_CHOSEN;
         shape[2].id = 2;
-        shape[2].clock = CAPO_CLOCK_HOST; /* its time never came: it is like one that was not timed */
+        shape[2].clock =
+                CAPO_CLOCK_HOST; /* its time never came: it is like one that was not timed */
         shape[2].flags = CAPO_RECORD_CHOSEN;
         gen_log_open(&g, path, 1);
         gen_log_shapes(&g, shape, 3);
@@ -129,7 +131,8 @@ Test(stats_trace, chosen_calls)
         job = read_log();
         cr_assert_eq(job->n_rows, 1);
         cr_expect(job->rows[0].calls == 9 && job->rows[0].time[CAPO_CLOCK_EVENT].count == 5 &&
-                  job->rows[0].time[CAPO_TIMES_CHOSEN].count == 3 && job->rows[0].time[CAPO_CLOCK_HOST].count == 9);
+                  job->rows[0].time[CAPO_TIMES_CHOSEN].count == 3 &&
+                  job->rows[0].time[CAPO_CLOCK_HOST].count == 9);
         capo_job_free(job);
 }
 
@@ -145,8 +148,11 @@ Test(stats_trace, clocks_and_results)
                     {CAPO_CLOCK_KERNEL, -1, 3, 0, 3, 3}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                const struct capo_log_shape shape = {
-                        .id = 1, .comm = 2, .call = 1, .clock = rows[i].clock, .result = rows[i].result};
+                const struct capo_log_shape shape = {.id = 1,
+                                                     .comm = 2,
+                                                     .call = 1,
+                                                     .clock = rows[i].clock,
+                                                     .result = rows[i].result};
                 const struct capo_job_row *row;
                 struct capo_job *job;
                 struct gen_log g;
@@ -161,8 +167,10 @@ Test(stats_trace, clocks_and_results)
                 cr_expect_eq(row->calls, 3);
                 cr_expect_eq(row->failed, rows[i].failed, "row %zu", i);
                 cr_expect_eq(row->time[CAPO_CLOCK_HOST].count, rows[i].host, "row %zu", i);
-                cr_expect_eq(row->time[CAPO_CLOCK_EVENT].sum_ns, 1000 * rows[i].event, "row %zu", i);
-                cr_expect_eq(row->time[CAPO_CLOCK_KERNEL].sum_ns, 1000 * rows[i].kernel, "row %zu", i);
+                cr_expect_eq(row->time[CAPO_CLOCK_EVENT].sum_ns, 1000 * rows[i].event, "row %zu",
+                             i);
+                cr_expect_eq(row->time[CAPO_CLOCK_KERNEL].sum_ns, 1000 * rows[i].kernel, "row %zu",
+                             i);
                 capo_job_free(job);
         }
 }
@@ -200,9 +208,25 @@ Test(stats_trace, wide_records)
                  .call = 1,
                  .clock = CAPO_CLOCK_EVENT,
                  .gpu_ns = 500},
-                {.t_begin = 50, .t_end = 50, .bytes = 64, .comm = 2, .call = 1, .clock = CAPO_CLOCK_HOST, .result = 1},
-                {.t_begin = 50, .t_end = 40, .bytes = 64, .comm = 2, .call = 1, .clock = CAPO_CLOCK_HOST},
-                {.t_begin = 1, .t_end = 2, .bytes = 64, .comm = 8, .call = 1, .clock = CAPO_CLOCK_HOST},
+                {.t_begin = 50,
+                 .t_end = 50,
+                 .bytes = 64,
+                 .comm = 2,
+                 .call = 1,
+                 .clock = CAPO_CLOCK_HOST,
+                 .result = 1},
+                {.t_begin = 50,
+                 .t_end = 40,
+                 .bytes = 64,
+                 .comm = 2,
+                 .call = 1,
+                 .clock = CAPO_CLOCK_HOST},
+                {.t_begin = 1,
+                 .t_end = 2,
+                 .bytes = 64,
+                 .comm = 8,
+                 .call = 1,
+                 .clock = CAPO_CLOCK_HOST},
         };
         const struct capo_job_row *row;
         struct capo_job *job;
@@ -218,13 +242,15 @@ Test(stats_trace, wide_records)
         cr_expect(row->calls == 3 && row->failed == 1 && row->bytes == 64);
         cr_expect_eq(row->time[CAPO_CLOCK_HOST].count, 3);
         cr_expect_eq(row->time[CAPO_CLOCK_HOST].sum_ns, 40, "an end before the begin is no time");
-        cr_expect(row->time[CAPO_CLOCK_EVENT].count == 1 && row->time[CAPO_CLOCK_EVENT].sum_ns == 500);
+        cr_expect(row->time[CAPO_CLOCK_EVENT].count == 1 &&
+                  row->time[CAPO_CLOCK_EVENT].sum_ns == 500);
         row = &job->rows[job->rows[0].comm != CAPO_NO_COMM];
         cr_expect(row->comm == CAPO_NO_COMM && row->calls == 1);
         capo_job_free(job);
 }
 
-/* Two ranks of one communicator in one process: the one with most calls counts, in whatever order they came. */
+/* Two ranks of one communicator in one process: the one with most calls counts, in whatever order
+ * they came. */
 Test(stats_trace, ranks_come_one_after_the_other)
 {
         struct capo_log_shape shape[4];
@@ -233,8 +259,11 @@ Test(stats_trace, ranks_come_one_after_the_other)
 
         comms[3] = 1;
         for (uint16_t i = 0; i < 4; i++)
-                shape[i] = (struct capo_log_shape){
-                        .id = i, .comm = i % 2 ? 2 : 3, .call = 1, .rule = i / 2, .clock = CAPO_CLOCK_HOST};
+                shape[i] = (struct capo_log_shape){.id = i,
+                                                   .comm = i % 2 ? 2 : 3,
+                                                   .call = 1,
+                                                   .rule = i / 2,
+                                                   .clock = CAPO_CLOCK_HOST};
         gen_log_open(&g, path, 1);
         gen_log_shapes(&g, shape, 4);
         for (uint16_t i = 0; i < 4; i++)

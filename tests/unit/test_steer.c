@@ -26,23 +26,25 @@ static struct {
                 seen.plain++;                  \
                 return ncclSuccess;            \
         }
-#define TWIN(name, params)                                                                                           \
-        static ncclResult_t fake_##name params                                                                       \
-        {                                                                                                            \
-                seen.twin++;                                                                                         \
-                seen.same = config == seen.own;                                                                      \
-                memcpy(&seen.config, config, config->size < sizeof seen.config ? config->size : sizeof seen.config); \
-                return seen.same ? ncclSuccess : seen.answer;                                                        \
+#define TWIN(name, params)                                                                     \
+        static ncclResult_t fake_##name params                                                 \
+        {                                                                                      \
+                seen.twin++;                                                                   \
+                seen.same = config == seen.own;                                                \
+                memcpy(&seen.config, config,                                                   \
+                       config->size < sizeof seen.config ? config->size : sizeof seen.config); \
+                return seen.same ? ncclSuccess : seen.answer;                                  \
         }
-PLAIN(ncclAllReduce,
-      (const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t c, cudaStream_t st))
-PLAIN(ncclAllGather, (const void *s, void *r, size_t n, ncclDataType_t type, ncclComm_t c, cudaStream_t st))
-TWIN(ncclAllReduceConfig, (const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t c,
+PLAIN(ncclAllReduce, (const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                      ncclComm_t c, cudaStream_t st))
+PLAIN(ncclAllGather,
+      (const void *s, void *r, size_t n, ncclDataType_t type, ncclComm_t c, cudaStream_t st))
+TWIN(ncclAllReduceConfig, (const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t c, cudaStream_t st, const ncclCollConfig_t *config))
+TWIN(ncclAllGatherConfig, (const void *s, void *r, size_t n, ncclDataType_t type, ncclComm_t c,
                            cudaStream_t st, const ncclCollConfig_t *config))
-TWIN(ncclAllGatherConfig, (const void *s, void *r, size_t n, ncclDataType_t type, ncclComm_t c, cudaStream_t st,
-                           const ncclCollConfig_t *config))
-TWIN(ncclBroadcastConfig, (const void *s, void *r, size_t n, ncclDataType_t type, int root, ncclComm_t c,
-                           cudaStream_t st, const ncclCollConfig_t *config))
+TWIN(ncclBroadcastConfig, (const void *s, void *r, size_t n, ncclDataType_t type, int root,
+                           ncclComm_t c, cudaStream_t st, const ncclCollConfig_t *config))
 
 static struct capo_nccl lib = {.ncclAllReduce = fake_ncclAllReduce,
                                .ncclAllGather = fake_ncclAllGather,
@@ -59,8 +61,9 @@ const struct capo_tables *capo_tuner_steers(uint64_t hash)
 }
 
 static struct capo_ring *ring;
-static struct capo_comm comm = {.handle = &comm, .lib = &lib, .into = &lib, .n_ranks = 4, .nccl_hash = 99},
-                        plain = {.handle = &plain, .lib = &lib, .into = &lib, .n_ranks = 4, .nccl_hash = 98};
+static struct capo_comm
+        comm = {.handle = &comm, .lib = &lib, .into = &lib, .n_ranks = 4, .nccl_hash = 99},
+        plain = {.handle = &plain, .lib = &lib, .into = &lib, .n_ranks = 4, .nccl_hash = 98};
 
 static void setup(void)
 {
@@ -70,7 +73,8 @@ static void setup(void)
                 "\"symk ST\", \"ctas\": 8, \"cluster\": 2, \"cta_policy\": \"efficiency\"}], "
                 "\"allgather\": [{\"upto\": 4000, \"leave\": true}, {\"upto\": \"max\", \"ctas\": 5}], "
                 "\"broadcast\": [{\"upto\": \"max\", \"ctas\": 6}]}]}";
-        const struct capo_shape shape = {.n_ranks = 4, .n_nodes = 1, .min_local = 4, .max_local = 4, .nccl = 23203};
+        const struct capo_shape shape = {
+                .n_ranks = 4, .n_nodes = 1, .min_local = 4, .max_local = 4, .nccl = 23203};
         static struct capo_site_entry sites[CAPO_SITE_CACHE];
         struct capo_profile *p;
 
@@ -79,8 +83,12 @@ static void setup(void)
         capo_steer_settle(&comm);
         capo_steer_settle(&plain);
         ring = calloc(1, sizeof *ring + 4 * sizeof(struct capo_record));
-        capo_tls =
-                (struct capo_tls){.ready = 1, .ring = ring, .mask = 3, .comm = &comm, .inside = &comm, .sites = sites};
+        capo_tls = (struct capo_tls){.ready = 1,
+                                     .ring = ring,
+                                     .mask = 3,
+                                     .comm = &comm,
+                                     .inside = &comm,
+                                     .sites = sites};
         memset(&seen, 0, sizeof seen);
 }
 
@@ -118,14 +126,16 @@ Test(steer, only_what_has_a_rule)
         ring->records[0].rule = 0;
         cr_expect_eq(all_reduce(401, NULL), ncclSuccess);
         cr_assert(seen.plain == 2 && seen.twin == 1);
-        cr_expect(seen.config.minCTAs == 3 && seen.config.maxCTAs == 3 && seen.config.cgaClusterSize == INT_MIN &&
-                  seen.config.CTAPolicy == INT_MIN && !seen.config.algSelection &&
-                  seen.config.userProfilerTag >> 48 == CAPO_TAG_OURS >> 48 && !capo_tls.tag && seen.config.size == 72);
+        cr_expect(seen.config.minCTAs == 3 && seen.config.maxCTAs == 3 &&
+                  seen.config.cgaClusterSize == INT_MIN && seen.config.CTAPolicy == INT_MIN &&
+                  !seen.config.algSelection &&
+                  seen.config.userProfilerTag >> 48 == CAPO_TAG_OURS >> 48 && !capo_tls.tag &&
+                  seen.config.size == 72);
         cr_expect_eq(ring->records[0].rule, 2, "in the record");
         cr_expect_eq(all_reduce(8001, NULL), ncclSuccess);
         cr_expect_str_eq(seen.config.algSelection, "SYMK_ST");
-        cr_expect(seen.config.forceAlgSelection == 0 && seen.config.minCTAs == 8 && seen.config.cgaClusterSize == 2 &&
-                  seen.config.CTAPolicy == 1);
+        cr_expect(seen.config.forceAlgSelection == 0 && seen.config.minCTAs == 8 &&
+                  seen.config.cgaClusterSize == 2 && seen.config.CTAPolicy == 1);
         /* sizes are those of rows: all ranks' parts for an all-gather */
         cr_expect_eq(comm.into->ncclAllGather(NULL, NULL, 1000, 0, comm.handle, NULL), ncclSuccess);
         cr_expect_eq(seen.plain, 3);
@@ -204,9 +214,11 @@ Test(steer, one_cluster_size_for_a_group)
         cr_expect(seen.twin == 1 && seen.config.cgaClusterSize == 4);
         t->group_members = 1;
         cr_expect_eq(all_reduce(9000, NULL), ncclSuccess);
-        cr_expect(seen.config.cgaClusterSize == 4 && seen.config.minCTAs == 8, "the first member's");
+        cr_expect(seen.config.cgaClusterSize == 4 && seen.config.minCTAs == 8,
+                  "the first member's");
         cr_expect_eq(all_reduce(100, NULL), ncclSuccess);
-        cr_expect(seen.twin == 3 && seen.config.cgaClusterSize == 4 && seen.config.minCTAs == INT_MIN,
+        cr_expect(seen.twin == 3 && seen.config.cgaClusterSize == 4 &&
+                          seen.config.minCTAs == INT_MIN,
                   "also where no rule speaks");
         t->group_members = 0;
         cr_expect_eq(all_reduce(500, NULL), ncclSuccess);
@@ -235,7 +247,8 @@ Test(steer, another_release_and_another_thread)
         cr_expect(capo_steer_unrecorded(&capo_tls, &lib, handle) == &lib, "NCCL's own call");
 }
 
-/* As NCCL 2.31.2 works them out: of 128 bytes 0, 1, 2, ...; of that one's second child of colour 3. */
+/* As NCCL 2.31.2 works them out: of 128 bytes 0, 1, 2, ...; of that one's second child of colour 3.
+ */
 Test(steer, hashes)
 {
         ncclUniqueId id;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store: what goes in comes out, filters, whole imports or none, and files that are no store. */
+/* The store: what goes in comes out, filters, whole imports or none, and files that are no store.
+ */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +54,11 @@ static void make(void)
                                .settings = "NCCL_BUFFSIZE=1",
                                .tuner = "ofi",
                                .why = "its header"};
-        struct capo_trial b = {.source = two, .n_ranks = 4, .iterations = 1, .why = "nobody knows", .left_out = true};
+        struct capo_trial b = {.source = two,
+                               .n_ranks = 4,
+                               .iterations = 1,
+                               .why = "nobody knows",
+                               .left_out = true};
 
         cr_assert_eq(capo_samples_run(&set, &a), 0);
         cr_assert_eq(capo_samples_run(&set, &b), 1);
@@ -115,7 +120,8 @@ Test(store, what_goes_in_comes_out)
                 cr_expect_str_eq(a->why, b->why);
                 cr_expect_str_eq(b->driver, "580", "what was told goes before what was recorded");
                 cr_expect(a->line == b->line && a->nccl == b->nccl && a->n_ranks == b->n_ranks &&
-                          a->n_nodes == b->n_nodes && a->iterations == b->iterations && a->left_out == b->left_out);
+                          a->n_nodes == b->n_nodes && a->iterations == b->iterations &&
+                          a->left_out == b->left_out);
         }
 }
 
@@ -129,7 +135,8 @@ Test(store, a_filter_is_all_it_says)
         cr_expect_eq(count((struct capo_store_filter){.cluster = "al%"}), 3);
         cr_expect_eq(count((struct capo_store_filter){.gpu = "H1__"}), 4);
         cr_expect_eq(count((struct capo_store_filter){.gpu = "H200"}), 0);
-        cr_expect_eq(count((struct capo_store_filter){.layout = "3+5", .call = CAPO_CALL_ALLREDUCE}), 2);
+        cr_expect_eq(
+                count((struct capo_store_filter){.layout = "3+5", .call = CAPO_CALL_ALLREDUCE}), 2);
         cr_expect_eq(count((struct capo_store_filter){.layout = "3+%"}), 0, "exactly");
         cr_expect_eq(count((struct capo_store_filter){.n_ranks = 4}), 2);
         cr_expect_eq(count((struct capo_store_filter){.nccl = 22907, .import = 1}), 2);
@@ -167,8 +174,9 @@ Test(store, a_query_only_reads)
 
         make();
         add("x");
-        cr_expect_eq(capo_store_query(store, "select bytes, us from samples order by 1", f, why, sizeof why), 0, "%s",
-                     why);
+        cr_expect_eq(capo_store_query(store, "select bytes, us from samples order by 1", f, why,
+                                      sizeof why),
+                     0, "%s", why);
         cr_expect_eq(capo_store_query(store, "delete from sample", f, why, sizeof why), -EINVAL);
         cr_expect_eq(capo_store_query(store, "select nothing", f, why, sizeof why), -EINVAL);
         fclose(f);
@@ -187,10 +195,12 @@ Test(store, what_is_no_store)
                 fputs("a text that is long enough to be looked at\n", f);
         fclose(f);
         for (int write = 0; write < 2; write++)
-                cr_expect_eq(capo_store_open(path, write, &store, why, sizeof why), -EBADMSG, "%s", why);
+                cr_expect_eq(capo_store_open(path, write, &store, why, sizeof why), -EBADMSG, "%s",
+                             why);
 }
 
-/* As capo fit reads a store, import by import: each looks at its own trials only. Processor time, and a wide margin. */
+/* As capo fit reads a store, import by import: each looks at its own trials only. Processor time,
+ * and a wide margin. */
 Test(store, many_imports_take_time_in_proportion)
 {
         enum { IMPORTS = 400, TRIALS = 250 };
@@ -201,16 +211,17 @@ Test(store, many_imports_take_time_in_proportion)
 
         for (unsigned i = 0; i < TRIALS; i++) {
                 struct capo_trial t = {.source = one, .line = i, .n_ranks = 8, .iterations = 1};
-                struct capo_sample s = {.bytes = 1024, .us = 5, .run = i, .call = CAPO_CALL_ALLREDUCE};
+                struct capo_sample s = {
+                        .bytes = 1024, .us = 5, .run = i, .call = CAPO_CALL_ALLREDUCE};
 
                 cr_assert_eq(capo_samples_run(&set, &t), i);
                 cr_assert_eq(capo_samples_add(&set, &s), 0);
         }
         cr_assert_eq(capo_store_open(path, true, &store, why, sizeof why), 0, "%s", why);
         for (int i = 0; i < IMPORTS; i++)
-                cr_assert_eq(
-                        capo_store_add(store, &set, &(struct capo_store_about){"", "", "", ""}, &id, why, sizeof why),
-                        0, "%s", why);
+                cr_assert_eq(capo_store_add(store, &set, &(struct capo_store_about){"", "", "", ""},
+                                            &id, why, sizeof why),
+                             0, "%s", why);
         at[0] = clock();
         cr_expect_eq(capo_store_read(store, &f, &all, why, sizeof why), 0, "%s", why);
         at[1] = clock();
@@ -219,7 +230,8 @@ Test(store, many_imports_take_time_in_proportion)
         at[2] = clock();
         cr_expect_eq(all.n, (size_t)IMPORTS * TRIALS);
         cr_expect_eq(back.n, all.n);
-        cr_expect_lt(at[2] - at[1], 10 * (at[1] - at[0]) + CLOCKS_PER_SEC / 5, "%ld us at once, %ld one by one",
-                     (long)(at[1] - at[0]), (long)(at[2] - at[1]));
+        cr_expect_lt(at[2] - at[1], 10 * (at[1] - at[0]) + CLOCKS_PER_SEC / 5,
+                     "%ld us at once, %ld one by one", (long)(at[1] - at[0]),
+                     (long)(at[2] - at[1]));
         capo_samples_free(&all);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures: nothing is drawn outside of its frame, there are ticks, and texts are cut to their room. */
+/* Pictures: nothing is drawn outside of its frame, there are ticks, and texts are cut to their
+ * room. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +111,8 @@ Test(svg, axes_have_ticks_and_titles)
         all_inside(done(), &f);
         cr_assert(strstr(page, ">1 KiB<") && strstr(page, ">64 KiB<") && strstr(page, ">1 MiB<"));
         cr_assert_null(strstr(page, ">2 KiB<"), "of ten powers of two every second");
-        cr_assert(strstr(page, ">10<") && strstr(page, ">20<") && strstr(page, ">50<") && strstr(page, ">1000<"));
+        cr_assert(strstr(page, ">10<") && strstr(page, ">20<") && strstr(page, ">50<") &&
+                  strstr(page, ">1000<"));
         cr_assert_null(strstr(page, ">5<"));
         cr_assert(strstr(page, ">bytes<") && strstr(page, ">us &lt;each&gt;<"));
 }
@@ -169,26 +171,31 @@ static char *percent(double v, char *text)
 
 Test(svg, bars)
 {
-        const struct capo_svg_bar bars[] = {
-                {"one", "50 of 100", "g", 50}, {"two", "not known", "h", NAN}, {"three", "!", "w", 500}};
+        const struct capo_svg_bar bars[] = {{"one", "50 of 100", "g", 50},
+                                            {"two", "not known", "h", NAN},
+                                            {"three", "!", "w", 500}};
 
         capo_svg_bars(out, "bars", bars, 3, 100, percent);
         done();
         cr_assert(strstr(page, "<rect class=\"g\" x=\"300.0\" y=\"4\" width=\"280.0\""));
         cr_assert(strstr(page, "<rect class=\"h\" x=\"300.0\" y=\"28\" width=\"0.0\""));
-        cr_assert(strstr(page, "<rect class=\"w\" x=\"300.0\" y=\"52\" width=\"560.0\""), "never wider than its room");
-        cr_assert(strstr(page, ">0 %<") && strstr(page, ">20 %<") && strstr(page, ">100 %<"), "ticks");
+        cr_assert(strstr(page, "<rect class=\"w\" x=\"300.0\" y=\"52\" width=\"560.0\""),
+                  "never wider than its room");
+        cr_assert(strstr(page, ">0 %<") && strstr(page, ">20 %<") && strstr(page, ">100 %<"),
+                  "ticks");
         cr_assert(strstr(page, "viewBox=\"0 0 1120 100\""));
 }
 
 Test(svg, bars_without_an_end_end_at_the_largest)
 {
-        const struct capo_svg_bar bars[] = {{"one", "", "g", 5}, {"two", "", "g", 10}}, none = {"none", "", "g", 0};
+        const struct capo_svg_bar bars[] = {{"one", "", "g", 5}, {"two", "", "g", 10}},
+                                  none = {"none", "", "g", 0};
 
         capo_svg_bars(out, "bars", bars, 2, 0, percent);
         capo_svg_bars(out, "bars", &none, 1, 0, percent);
         done();
-        cr_assert(strstr(page, "y=\"4\" width=\"280.0\"") && strstr(page, "y=\"28\" width=\"560.0\""));
+        cr_assert(strstr(page, "y=\"4\" width=\"280.0\"") &&
+                  strstr(page, "y=\"28\" width=\"560.0\""));
         cr_assert(strstr(page, "y=\"4\" width=\"0.0\""));
 }
 

@@ -11,8 +11,10 @@
 static struct capo_sweep_plan plan;
 static char why[128];
 
-/* All-reduce on one node as NCCL has it: Tree and Ring with three protocols, NVLS Simple; the rest -1. */
-static const float table[7 * 3] = {20, 25, 60, 18, 22, 40, -1, -1, -1, -1, -1, -1, -1, -1, 30, -1, -1, -1, -1, -1, -1};
+/* All-reduce on one node as NCCL has it: Tree and Ring with three protocols, NVLS Simple; the rest
+ * -1. */
+static const float table[7 * 3] = {20, 25, 60, 18, 22, 40, -1, -1, -1, -1, -1,
+                                   -1, -1, -1, 30, -1, -1, -1, -1, -1, -1};
 
 static struct capo_sweep_ask ask(uint64_t uid, uint32_t seq, uint64_t bytes)
 {
@@ -36,8 +38,9 @@ Test(sweep, the_same_question_has_the_same_answer)
         }
 }
 
-/* Ranks of one job may run builds of different age: whose turn it is stays what it was. The numbers are of another program
- * of splitmix64's finalizer, which says what the paper's authors publish for the seed 1234567. */
+/* Ranks of one job may run builds of different age: whose turn it is stays what it was. The numbers
+ * are of another program of splitmix64's finalizer, which says what the paper's authors publish for
+ * the seed 1234567. */
 Test(sweep, whose_turn_it_is)
 {
         static const struct {
@@ -49,7 +52,8 @@ Test(sweep, whose_turn_it_is)
                     {1, CAPO_COLL_ALLGATHER, "4031403265310252"},
                     {0x1234567890abcdef, CAPO_COLL_ALLGATHER, "6400630000620006"}};
 
-        cr_assert_eq(capo_sweep_plan_parse("algos=tree+ring protos=ll+ll128+simple slower=0", &plan, why, sizeof why),
+        cr_assert_eq(capo_sweep_plan_parse("algos=tree+ring protos=ll+ll128+simple slower=0", &plan,
+                                           why, sizeof why),
                      0);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 char rules[17] = "";
@@ -79,8 +83,8 @@ Test(sweep, how_much_slower_than_nothing)
 
                 a.table = free_cell;
                 c = capo_sweep_pick(&plan, &a);
-                cr_assert(!c.algo || (c.algo == CAPO_ALGO_TREE && c.proto == CAPO_PROTO_LL128), "%d %d", c.algo,
-                          c.proto);
+                cr_assert(!c.algo || (c.algo == CAPO_ALGO_TREE && c.proto == CAPO_PROTO_LL128),
+                          "%d %d", c.algo, c.proto);
                 tried += c.algo != 0;
         }
         cr_assert_gt(tried, 0);
@@ -113,10 +117,12 @@ Test(sweep, turns_are_fair_and_never_on_closed_cells)
                 if (!count[i])
                         continue;
                 open++;
-                cr_assert(count[i] > 850 && count[i] < 1150, "candidate %u had %u of about 1000 turns", i, count[i]);
+                cr_assert(count[i] > 850 && count[i] < 1150,
+                          "candidate %u had %u of about 1000 turns", i, count[i]);
         }
         cr_assert_eq(open, 7);
-        cr_assert(count[0] > 1800 && count[0] < 2200, "NCCL's own choice had %u of about 2000 turns", count[0]);
+        cr_assert(count[0] > 1800 && count[0] < 2200,
+                  "NCCL's own choice had %u of about 2000 turns", count[0]);
 }
 
 /* A job that repeats the same four sizes: each size must see every candidate. */
@@ -143,8 +149,9 @@ Test(sweep, limits)
         struct capo_sweep_ask a;
 
         cr_assert_eq(
-                capo_sweep_plan_parse("colls=allreduce sizes=1K-1M algos=ring protos=ll+simple channels=0+4 calls=50",
-                                      &plan, why, sizeof why),
+                capo_sweep_plan_parse(
+                        "colls=allreduce sizes=1K-1M algos=ring protos=ll+simple channels=0+4 calls=50",
+                        &plan, why, sizeof why),
                 0);
         cr_assert_eq(plan.n, 4);
         for (uint32_t seq = 1; seq < 200; seq++) {
@@ -166,7 +173,9 @@ Test(sweep, limits)
 
 Test(sweep, what_nccl_thinks_hopeless_or_was_dropped_is_not_tried)
 {
-        cr_assert_eq(capo_sweep_plan_parse("slower=1.5 drop=allreduce:20:1+4", &plan, why, sizeof why), 0);
+        cr_assert_eq(
+                capo_sweep_plan_parse("slower=1.5 drop=allreduce:20:1+4", &plan, why, sizeof why),
+                0);
         for (uint32_t seq = 5; seq < 3000; seq++) {
                 struct capo_sweep_ask a = ask(3, seq, 1 << 20);
                 struct capo_choice c = capo_sweep_pick(&plan, &a);
@@ -179,12 +188,13 @@ Test(sweep, what_nccl_thinks_hopeless_or_was_dropped_is_not_tried)
 
 Test(sweep, bad_plans)
 {
-        static const char *const bad[] = {"algos=rings", "sizes=5",   "sizes=9-1", "channels=100",
-                                          "calls=x",     "nonsense",  "key=3",     "drop=allreduce:99:1",
-                                          "drop=7",      "colls=send"};
+        static const char *const bad[] = {
+                "algos=rings", "sizes=5", "sizes=9-1",           "channels=100", "calls=x",
+                "nonsense",    "key=3",   "drop=allreduce:99:1", "drop=7",       "colls=send"};
 
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-                cr_assert_lt(capo_sweep_plan_parse(bad[i], &plan, why, sizeof why), 0, "%s", bad[i]);
+                cr_assert_lt(capo_sweep_plan_parse(bad[i], &plan, why, sizeof why), 0, "%s",
+                             bad[i]);
 }
 
 Test(sweep, plans_at_their_borders)
@@ -212,14 +222,18 @@ Test(sweep, plans_at_their_borders)
         };
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                cr_assert_eq(capo_sweep_plan_parse(rows[i].text, &plan, why, sizeof why), 0, "%s: %s", rows[i].text,
-                             why);
+                cr_assert_eq(capo_sweep_plan_parse(rows[i].text, &plan, why, sizeof why), 0,
+                             "%s: %s", rows[i].text, why);
                 cr_expect_eq(plan.n, rows[i].n, "%s: %u", rows[i].text, plan.n);
-                cr_expect(plan.min_bytes == rows[i].min && plan.max_bytes == rows[i].max, "%s", rows[i].text);
-                cr_expect(plan.calls == rows[i].calls && plan.slower == rows[i].slower, "%s", rows[i].text);
+                cr_expect(plan.min_bytes == rows[i].min && plan.max_bytes == rows[i].max, "%s",
+                          rows[i].text);
+                cr_expect(plan.calls == rows[i].calls && plan.slower == rows[i].slower, "%s",
+                          rows[i].text);
                 cr_expect_eq(plan.colls, rows[i].colls, "%s", rows[i].text);
         }
-        cr_expect_eq(capo_sweep_plan_parse("algos=ring+pat protos=ll128+ll channels=3+0", &plan, why, sizeof why), 0);
+        cr_expect_eq(capo_sweep_plan_parse("algos=ring+pat protos=ll128+ll channels=3+0", &plan,
+                                           why, sizeof why),
+                     0);
         for (unsigned i = 0; i < 8; i++) {
                 cr_expect_eq(plan.candidate[i].algo, i < 4 ? CAPO_ALGO_RING : CAPO_ALGO_PAT);
                 cr_expect_eq(plan.candidate[i].proto, i / 2 % 2 ? CAPO_PROTO_LL : CAPO_PROTO_LL128);
@@ -239,16 +253,21 @@ Test(sweep, what_is_dropped)
                     {"drop=reduce:63:65", CAPO_COLL_REDUCE, 63, 65},
                     {"drop=reduce:3:9+192", CAPO_COLL_REDUCE, 3, 192},
                     {"drop=reduce:3:9+allgather:4:8+5", CAPO_COLL_ALLGATHER, 4, 5}};
-        static const char *const bad[] = {"drop=reduce:64:1", "drop=reduce:3:0",   "drop=reduce:3:193", "drop=reduce:3",
-                                          "drop=barrier:3:1", "drop=reduce:3:1+x", "drop=send:3:1"};
+        static const char *const bad[] = {
+                "drop=reduce:64:1", "drop=reduce:3:0",   "drop=reduce:3:193", "drop=reduce:3",
+                "drop=barrier:3:1", "drop=reduce:3:1+x", "drop=send:3:1"};
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                cr_assert_eq(capo_sweep_plan_parse(rows[i].text, &plan, why, sizeof why), 0, "%s", why);
-                cr_expect(plan.drop[rows[i].coll][rows[i].log2][(rows[i].id - 1) / 64] >> (rows[i].id - 1) % 64 & 1,
+                cr_assert_eq(capo_sweep_plan_parse(rows[i].text, &plan, why, sizeof why), 0, "%s",
+                             why);
+                cr_expect(plan.drop[rows[i].coll][rows[i].log2][(rows[i].id - 1) / 64] >>
+                                          (rows[i].id - 1) % 64 &
+                                  1,
                           "%s", rows[i].text);
         }
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-                cr_expect_eq(capo_sweep_plan_parse(bad[i], &plan, why, sizeof why), -22, "%s", bad[i]);
+                cr_expect_eq(capo_sweep_plan_parse(bad[i], &plan, why, sizeof why), -22, "%s",
+                             bad[i]);
 }
 
 Test(sweep, what_is_said_of_a_bad_plan)
@@ -270,15 +289,21 @@ Test(sweep, what_is_said_of_a_bad_plan)
                 {"calls=5 calls", "expected key=value, found \"calls\""}};
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                cr_expect_eq(capo_sweep_plan_parse(rows[i][0], &plan, why, sizeof why), -22, "%s", rows[i][0]);
+                cr_expect_eq(capo_sweep_plan_parse(rows[i][0], &plan, why, sizeof why), -22, "%s",
+                             rows[i][0]);
                 cr_expect_str_eq(why, rows[i][1]);
         }
-        cr_expect_eq(capo_sweep_plan_parse("channels=1+2+3+4+5+6+7+8 protos=ll+ll+ll+ll", &plan, why, sizeof why), 0);
+        cr_expect_eq(capo_sweep_plan_parse("channels=1+2+3+4+5+6+7+8 protos=ll+ll+ll+ll", &plan,
+                                           why, sizeof why),
+                     0);
         cr_expect_eq(plan.n, CAPO_SWEEP_CANDIDATES, "224 are cut");
-        cr_expect_eq(capo_sweep_plan_parse("sizes=0000000000000000000000000000001-2", &plan, why, sizeof why), 0);
+        cr_expect_eq(capo_sweep_plan_parse("sizes=0000000000000000000000000000001-2", &plan, why,
+                                           sizeof why),
+                     0);
 }
 
-/* Each limit alone: at it, and one beyond. Asked often enough that every candidate would have had a turn. */
+/* Each limit alone: at it, and one beyond. Asked often enough that every candidate would have had a
+ * turn. */
 Test(sweep, borders_of_turns)
 {
         static const struct {
@@ -304,11 +329,15 @@ Test(sweep, borders_of_turns)
                 {"colls=reduce", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE, false},
                 {"algos=pat", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE, false},
                 {"algos=ring protos=ll", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE, true},
-                {"algos=ring protos=ll drop=allreduce:12:1", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE, false},
-                {"algos=ring protos=ll drop=allreduce:12:1", 3, 4095, 5, 200, CAPO_COLL_ALLREDUCE, true},
-                {"algos=ring protos=ll drop=allreduce:12:1", 3, 8192, 5, 200, CAPO_COLL_ALLREDUCE, true},
+                {"algos=ring protos=ll drop=allreduce:12:1", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE,
+                 false},
+                {"algos=ring protos=ll drop=allreduce:12:1", 3, 4095, 5, 200, CAPO_COLL_ALLREDUCE,
+                 true},
+                {"algos=ring protos=ll drop=allreduce:12:1", 3, 8192, 5, 200, CAPO_COLL_ALLREDUCE,
+                 true},
                 {"algos=tree protos=simple slower=3.4", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE, true},
-                {"algos=tree protos=simple slower=3.3", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE, false},
+                {"algos=tree protos=simple slower=3.3", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE,
+                 false},
                 {"algos=ring protos=ll slower=1", 3, 4096, 5, 200, CAPO_COLL_ALLREDUCE, true},
         };
 
@@ -328,9 +357,11 @@ Test(sweep, borders_of_turns)
                                           plan.candidate[c.rule - 1].algo == c.algo &&
                                           plan.candidate[c.rule - 1].proto == c.proto);
                 }
-                cr_expect_eq(tried > 0, rows[i].tried, "row %zu, \"%s\": %u", i, rows[i].text, tried);
+                cr_expect_eq(tried > 0, rows[i].tried, "row %zu, \"%s\": %u", i, rows[i].text,
+                             tried);
         }
-        for (int n = 0; n < 3; n++) { /* a table with fewer algorithms and protocols than the plan */
+        for (int n = 0; n < 3;
+             n++) { /* a table with fewer algorithms and protocols than the plan */
                 cr_assert_eq(capo_sweep_plan_parse("", &plan, why, sizeof why), 0);
                 for (uint32_t seq = 5; seq < 200; seq++) {
                         struct capo_sweep_ask a = ask(3, seq, 4096);
@@ -348,9 +379,13 @@ Test(sweep, rules_name_every_candidate)
 {
         char text[16384];
 
-        cr_assert_eq(capo_sweep_plan_parse("algos=ring protos=ll channels=0+8", &plan, why, sizeof why), 0);
+        cr_assert_eq(
+                capo_sweep_plan_parse("algos=ring protos=ll channels=0+8", &plan, why, sizeof why),
+                0);
         capo_sweep_plan_rules(&plan, text, sizeof text);
-        cr_assert_str_eq(text, "sweep\t2 candidates\ncandidate\t1\tRing\tLL\t0\ncandidate\t2\tRing\tLL\t8\n");
+        cr_assert_str_eq(
+                text,
+                "sweep\t2 candidates\ncandidate\t1\tRing\tLL\t0\ncandidate\t2\tRing\tLL\t8\n");
 }
 
 /* Chunks are candidates where NCCL asks for them, and nowhere else; which is whose is said. */
@@ -358,13 +393,14 @@ Test(sweep, chunks)
 {
         char text[16384];
 
-        cr_assert_eq(
-                capo_sweep_plan_parse("algos=ring protos=simple channels=0+8 chunks=0+65536", &plan, why, sizeof why),
-                0);
+        cr_assert_eq(capo_sweep_plan_parse("algos=ring protos=simple channels=0+8 chunks=0+65536",
+                                           &plan, why, sizeof why),
+                     0);
         capo_sweep_plan_rules(&plan, text, sizeof text);
-        cr_assert_str_eq(text,
-                         "sweep\t4 candidates\ncandidate\t1\tRing\tSimple\t0\ncandidate\t2\tRing\tSimple\t0\t65536\n"
-                         "candidate\t3\tRing\tSimple\t8\ncandidate\t4\tRing\tSimple\t8\t65536\n");
+        cr_assert_str_eq(
+                text,
+                "sweep\t4 candidates\ncandidate\t1\tRing\tSimple\t0\ncandidate\t2\tRing\tSimple\t0\t65536\n"
+                "candidate\t3\tRing\tSimple\t8\ncandidate\t4\tRing\tSimple\t8\t65536\n");
         for (int asks = 0; asks < 2; asks++) {
                 unsigned tried = 0;
 
@@ -382,7 +418,9 @@ Test(sweep, chunks)
         cr_expect_eq(capo_sweep_plan_parse("chunks=15", &plan, why, sizeof why), -EINVAL);
         cr_expect_eq(capo_sweep_plan_parse("chunks=65M", &plan, why, sizeof why), -EINVAL);
         cr_expect_eq(capo_sweep_plan_parse("chunks=0+16+64M", &plan, why, sizeof why), 0);
-        cr_expect_eq(capo_sweep_plan_parse("chunks=1K+2K+3K+4K+5K+6K+7K+8K+9K", &plan, why, sizeof why), -EINVAL);
+        cr_expect_eq(
+                capo_sweep_plan_parse("chunks=1K+2K+3K+4K+5K+6K+7K+8K+9K", &plan, why, sizeof why),
+                -EINVAL);
 }
 
 /* Into less room than it needs: what fits, ended, and the length of that. */
@@ -399,7 +437,8 @@ Test(sweep, rules_in_any_room)
 
                 memset(text, 'x', sizeof text);
                 n = capo_sweep_plan_rules(&plan, text, room);
-                cr_expect(n < room && n <= whole && text[n] == 0 && strlen(text) == n, "%zu of %zu", n, room);
+                cr_expect(n < room && n <= whole && text[n] == 0 && strlen(text) == n, "%zu of %zu",
+                          n, room);
                 cr_expect(!strncmp(text, all, n), "%zu of %zu", n, room);
                 cr_expect(room <= whole || n == whole, "%zu of %zu", n, room);
         }
@@ -408,6 +447,7 @@ Test(sweep, rules_in_any_room)
 Test(sweep, the_plan_does_not_depend_on_the_locale)
 {
         comma_locale();
-        cr_assert_eq(capo_sweep_plan_parse("slower=1.25 sizes=1.5K-2.5M", &plan, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_sweep_plan_parse("slower=1.25 sizes=1.5K-2.5M", &plan, why, sizeof why),
+                     0, "%s", why);
         cr_expect(plan.slower == 1.25 && plan.min_bytes == 1536 && plan.max_bytes == 2621440);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables as measurements (CSV of NVIDIA's example tuner, vidur): columns, repeats, and rows that are wrong. */
+/* Tables as measurements (CSV of NVIDIA's example tuner, vidur): columns, repeats, and rows that
+ * are wrong. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -42,17 +43,19 @@ static const char *note(size_t i)
 
 Test(table, columns_by_their_names)
 {
-        cr_assert_eq(import("collective,latency_us,note,size_bytes,algorithm,protocol,channels,nodes,ranks\r\n"
-                            "allreduce,12.5,x,1K,ring,ll128,4,2,16\r\n\r\n# a remark\r\n"
-                            "allgather,13,,2048,default,auto,-1,1,8\r\n"),
-                     0, "%s", error);
+        cr_assert_eq(
+                import("collective,latency_us,note,size_bytes,algorithm,protocol,channels,nodes,ranks\r\n"
+                       "allreduce,12.5,x,1K,ring,ll128,4,2,16\r\n\r\n# a remark\r\n"
+                       "allgather,13,,2048,default,auto,-1,1,8\r\n"),
+                0, "%s", error);
         cr_assert_eq(set.n, 2);
         cr_expect_eq(set.v[0].bytes, 1024);
         cr_expect_float_eq(set.v[0].us, 12.5, 0);
         cr_expect_eq(set.v[0].want, CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL128));
         cr_expect_eq(set.v[0].want_channels, 4);
         cr_expect_eq(set.runs[set.v[0].run].n_nodes, 2);
-        cr_expect_str_eq(set.runs[set.v[0].run].layout, "", "16 ranks on two nodes may lie in many ways");
+        cr_expect_str_eq(set.runs[set.v[0].run].layout, "",
+                         "16 ranks on two nodes may lie in many ways");
         cr_expect_eq(set.v[1].want, 0);
         cr_expect_eq(set.v[1].call, CAPO_CALL_ALLGATHER);
         cr_expect_str_eq(set.runs[set.v[1].run].layout, "8");
@@ -66,24 +69,30 @@ Test(table, a_wrong_row_is_named_and_costs_only_itself)
         } rows[] = {
                 {"allreduce,1024,default", ":3: expected 8 fields, found 3"},
                 {"allreduce,1024,default,default,-1,1,8,12.5,1", ":3: expected 8 fields, found 9"},
-                {"nothing,1024,default,default,-1,1,8,12.5", ":3: expected a collective, found \"nothing\""},
-                {"allreduce,0,default,default,-1,1,8,12.5", ":3: expected a size in bytes, found \"0\""},
+                {"nothing,1024,default,default,-1,1,8,12.5",
+                 ":3: expected a collective, found \"nothing\""},
+                {"allreduce,0,default,default,-1,1,8,12.5",
+                 ":3: expected a size in bytes, found \"0\""},
                 {"allreduce,1024,best,default,-1,1,8,12.5", ":3: expected an algorithm"},
                 {"allreduce,1024,ring,fast,-1,1,8,12.5", ":3: expected a protocol"},
                 {"allreduce,1024,ring,ll,128,1,8,12.5", ":3: expected channels"},
                 {"allreduce,1024,ring,ll,-1,1,1,12.5", ":3: expected nodes and at least 2 ranks"},
-                {"allreduce,1024,ring,ll,-1,1,8,0", ":3: expected a time in us above 0, found \"0\""},
-                {"allreduce,1024,ring,ll,-1,1,8,1e", ":3: expected a time in us above 0, found \"1e\""},
+                {"allreduce,1024,ring,ll,-1,1,8,0",
+                 ":3: expected a time in us above 0, found \"0\""},
+                {"allreduce,1024,ring,ll,-1,1,8,1e",
+                 ":3: expected a time in us above 0, found \"1e\""},
                 {"allreduce,1024,ring,ll,-1,1,8,inf", ":3: expected a time in us above 0"},
         };
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 char text[512];
 
-                snprintf(text, sizeof text, HEADS GOOD "%s\nallreduce,2048,default,default,-1,1,8,13\n", rows[i].row);
+                snprintf(text, sizeof text,
+                         HEADS GOOD "%s\nallreduce,2048,default,default,-1,1,8,13\n", rows[i].row);
                 cr_expect_eq(import(text), 0, "%s: %s", rows[i].row, error);
                 cr_expect_eq(set.n, 2, "%s: %zu samples", rows[i].row, set.n);
-                cr_expect(set.n_notes == 1 && strstr(note(0), rows[i].said), "%s: %s", rows[i].row, note(0));
+                cr_expect(set.n_notes == 1 && strstr(note(0), rows[i].said), "%s: %s", rows[i].row,
+                          note(0));
                 capo_samples_free(&set);
         }
 }
@@ -113,7 +122,8 @@ Test(table, the_k_th_repeat_of_each_candidate_is_a_run)
 /* Registered buffers and fused operations are another question: nothing to compare with. */
 Test(table, rows_of_other_buffers_are_other_settings)
 {
-#define MORE "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,pipeOps,regBuff,latency_us\n"
+#define MORE \
+        "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,pipeOps,regBuff,latency_us\n"
         cr_assert_eq(import(MORE "allreduce,1024,default,default,-1,1,8,-1,-1,12\n"
                                  "allreduce,1024,ring,ll,-1,1,8,1,0,11\n"
                                  "allreduce,1024,tree,ll,-1,1,8,1,1,5\n"
@@ -143,5 +153,6 @@ Test(table, vidur)
         cr_expect_str_eq(set.runs[0].layout, "4+4");
         cr_expect_eq(set.n_empty, 1);
         cr_expect_eq(set.n_notes, 1 + 1, "%zu", set.n_notes);
-        cr_expect(strstr(note(0), ":3: expected workers and devices per node that divide"), "%s", note(0));
+        cr_expect(strstr(note(0), ":3: expected workers and devices per node that divide"), "%s",
+                  note(0));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking over, one thing at a time: what is told of a segment, which numbers in it are not believed, who counts as alive,
- * and what the log gets. The segment is this process's own: its lock does not keep it from itself.
+ * Taking over, one thing at a time: what is told of a segment, which numbers in it are not
+ * believed, who counts as alive, and what the log gets. The segment is this process's own: its lock
+ * does not keep it from itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,8 @@ static void keep_end(const struct capo_log_frame *f)
 
 static void keep_text(const struct capo_log_frame *f)
 {
-        snprintf(texts + strlen(texts), sizeof texts - strlen(texts), "%.*s|", (int)f->size, (const char *)f->payload);
+        snprintf(texts + strlen(texts), sizeof texts - strlen(texts), "%.*s|", (int)f->size,
+                 (const char *)f->payload);
 }
 
 static void keep_cell(const struct capo_log_frame *f)
@@ -123,7 +125,8 @@ Test(take_over, what_is_told_of_a_segment)
         cr_expect_str_eq(info.path, seg.path);
         cr_expect_str_eq(info.host, "node-a");
         cr_expect_str_eq(info.log_path, seg.header->log_path);
-        cr_expect_eq(capo_segment_find_dead(dir, NULL, keep_found, dir), 7, "who stops the search says with what");
+        cr_expect_eq(capo_segment_find_dead(dir, NULL, keep_found, dir), 7,
+                     "who stops the search says with what");
         snprintf(sub, sizeof sub, "%s/sub", dir);
         snprintf(other, sizeof other, "%s/xapo-%u-1-1", dir, (unsigned)geteuid());
         cr_assert(mkdir(sub, 0700) == 0 && link(seg.path, other) == 0);
@@ -142,8 +145,8 @@ Test(take_over, what_is_told_of_a_segment)
 
 Test(take_over, a_living_process_is_left_alone)
 {
-        for (int how = 0; how < 5;
-             how++) { /* it has its lock; it lost it; that was before a restart; elsewhere; its lock alone */
+        for (int how = 0; how < 5; how++) { /* it has its lock; it lost it; that was before a
+                                               restart; elsewhere; its lock alone */
                 struct capo_segment theirs;
                 int ends[2], status;
                 pid_t child;
@@ -152,7 +155,8 @@ Test(take_over, a_living_process_is_left_alone)
                 cr_assert_eq(pipe(ends), 0);
                 child = fork();
                 if (!child) {
-                        struct capo_segment_config config = {.ring_bytes = 4096, .flight_records = 64};
+                        struct capo_segment_config config = {.ring_bytes = 4096,
+                                                             .flight_records = 64};
 
                         if (capo_segment_create(&theirs, dir, &config) || theirs.fd < 0)
                                 _exit(1);
@@ -170,7 +174,8 @@ Test(take_over, a_living_process_is_left_alone)
                 cr_assert_eq(read(ends[0], theirs.path, sizeof theirs.path), sizeof theirs.path);
                 strcpy(seg.header->magic, "mine");
                 cr_expect_eq(find(NULL), how == 2 || how == 3, "%d", how);
-                cr_expect_eq(capo_segment_recover(theirs.path, NULL, NULL), how == 2 || how == 3 ? -ENOENT : -EBUSY,
+                cr_expect_eq(capo_segment_recover(theirs.path, NULL, NULL),
+                             how == 2 || how == 3 ? -ENOENT : -EBUSY,
                              "it names no log, but so far one comes only when it is dead: %d", how);
                 kill(child, SIGKILL);
                 cr_assert(waitpid(child, &status, 0) == child);
@@ -246,8 +251,11 @@ Test(take_over, a_short_text)
         static const struct {
                 const char *file, *text;
                 size_t room;
-        } rows[] = {
-                {"", "", 10}, {"one\n", "one", 10}, {"one\n\n", "one", 10}, {"\n", "", 10}, {"0123456789", "01234", 6}};
+        } rows[] = {{"", "", 10},
+                    {"one\n", "one", 10},
+                    {"one\n\n", "one", 10},
+                    {"\n", "", 10},
+                    {"0123456789", "01234", 6}};
         char path[64], text[16];
 
         snprintf(path, sizeof path, "%s/text", dir);
@@ -258,7 +266,8 @@ Test(take_over, a_short_text)
                 fclose(f);
                 memset(text, 'x', sizeof text);
                 errno = EIO;
-                cr_expect_eq(capo_alive_text(path, text, rows[i].room), (int)strlen(rows[i].text), "row %zu", i);
+                cr_expect_eq(capo_alive_text(path, text, rows[i].room), (int)strlen(rows[i].text),
+                             "row %zu", i);
                 cr_expect_str_eq(text, rows[i].text);
         }
         cr_expect_eq(capo_alive_text(dir, text, sizeof text), -EISDIR);
@@ -323,7 +332,8 @@ Test(take_over, numbers_that_no_segment_of_ours_has)
         cr_expect(end.calls == 3 && counted == 3);
 }
 
-/* Where memory was short some of the areas never were in the file; a file with holes is read, not mapped. */
+/* Where memory was short some of the areas never were in the file; a file with holes is read, not
+ * mapped. */
 Test(take_over, a_file_with_holes)
 {
         calls(200);
@@ -343,7 +353,8 @@ Test(take_over, the_log_goes_on_where_it_was)
         calls(10);
         capo_drain_round(drain);
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
-        seg.header->commit[seg.header->commit_now].flight_tail = 4; /* as if so many were in the file */
+        seg.header->commit[seg.header->commit_now].flight_tail =
+                4; /* as if so many were in the file */
         calls(3);
         cr_assert_eq(recover(), 9);
         cr_expect(out[0].seq == 5 && out[8].seq == 13);
@@ -374,7 +385,8 @@ Test(take_over, what_found_no_room)
         cr_expect(out[0].seq == 1 && out[49].seq == 50);
 }
 
-/* And where the files may not be as long as the segment's layout: it lives on, and what is in the file is taken. */
+/* And where the files may not be as long as the segment's layout: it lives on, and what is in the
+ * file is taken. */
 Test(take_over, a_file_that_may_not_grow)
 {
         struct capo_area *rings = &seg.header->areas[CAPO_AREA_RINGS];
@@ -432,7 +444,8 @@ Test(take_over, a_clock_that_was_not_ready)
         cr_expect_gt(end.ticks_per_s, 0);
 }
 
-/* Calls that had returned and were waiting for their time on the GPU: their host times are all there will be. */
+/* Calls that had returned and were waiting for their time on the GPU: their host times are all
+ * there will be. */
 Test(take_over, calls_on_the_gpu)
 {
         cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_SLOTS, 3), 0);

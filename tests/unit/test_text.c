@@ -59,7 +59,8 @@ Test(text, when)
         char text[32] = "before";
 
         setenv("TZ", "UTC-2", 1);
-        cr_assert_eq(capo_text_when(UINT64_C(1700000000999999999), "%Y-%m-%d %H:%M:%S", text), text);
+        cr_assert_eq(capo_text_when(UINT64_C(1700000000999999999), "%Y-%m-%d %H:%M:%S", text),
+                     text);
         cr_assert_str_eq(text, "2023-11-15 00:13:20");
         cr_assert_str_eq(capo_text_when(0, "%H:%M", text), "02:00");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of nvidia-smi topo -m, in small: what is read, what is concluded from counts, what is refused. */
+/* The matrix of nvidia-smi topo -m, in small: what is read, what is concluded from counts, what is
+ * refused. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "core/base/util.h"
 #include "profiles/machine/topology.h"
 
-static int read_text(const char *text, double brick_gbs, struct capo_topology **out, char *why, size_t room)
+static int read_text(const char *text, double brick_gbs, struct capo_topology **out, char *why,
+                     size_t room)
 {
         char name[] = "/tmp/capo-smi-XXXXXX";
         int fd = mkstemp(name), r;
@@ -28,21 +30,24 @@ static const struct capo_topology_link *between(const struct capo_topology *t, i
         for (size_t i = 0; i < t->n_links; i++) {
                 const struct capo_topology_link *l = &t->links[i];
 
-                if (l->end == CAPO_END_GPU && ((l->from == a && l->to == b) || (l->from == b && l->to == a)))
+                if (l->end == CAPO_END_GPU &&
+                    ((l->from == a && l->to == b) || (l->from == b && l->to == a)))
                         return l;
         }
         return NULL;
 }
 
-/* Escapes in the heading, an old word for SYS, a row of a NIC, a legend: all as some driver prints it. */
+/* Escapes in the heading, an old word for SYS, a row of a NIC, a legend: all as some driver prints
+ * it. */
 Test(topology_smi, links_paths_and_nics)
 {
-        static const char text[] = "\t\033[4mGPU0\tGPU1\tGPU2\tmlx5_0\tCPU Affinity\033[0m\n"
-                                   "GPU0\t X \tNV2\tPHB\tPIX\t0-19\n"
-                                   "GPU1\tNV2\t X \tSOC\tNODE\t0-19\n"
-                                   "GPU2\tPHB\tSOC\t X \tPXB\t20-39\n"
-                                   "mlx5_0\tPIX\tNODE\tPXB\t X \n"
-                                   "\nLegend:\n\n  X   = Self\n  SOC  = Connection traversing PCIe\n";
+        static const char text[] =
+                "\t\033[4mGPU0\tGPU1\tGPU2\tmlx5_0\tCPU Affinity\033[0m\n"
+                "GPU0\t X \tNV2\tPHB\tPIX\t0-19\n"
+                "GPU1\tNV2\t X \tSOC\tNODE\t0-19\n"
+                "GPU2\tPHB\tSOC\t X \tPXB\t20-39\n"
+                "mlx5_0\tPIX\tNODE\tPXB\t X \n"
+                "\nLegend:\n\n  X   = Self\n  SOC  = Connection traversing PCIe\n";
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         const struct capo_topology_link *l;
         char why[512] = "";
@@ -76,17 +81,19 @@ Test(topology_smi, generations)
                 _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
                 char why[512] = "", text[256];
 
-                snprintf(text, sizeof text, "\tGPU0\tGPU1\nGPU0\tX\tNV%d\nGPU1\tNV%d\tX\n", rows[i].links,
-                         rows[i].links);
+                snprintf(text, sizeof text, "\tGPU0\tGPU1\nGPU0\tX\tNV%d\nGPU1\tNV%d\tX\n",
+                         rows[i].links, rows[i].links);
                 cr_assert_eq(read_text(text, 0, &t, why, sizeof why), 0, "%s", why);
-                cr_expect_eq(t->gpus[0].sm, rows[i].sm, "NV%d: sm %d", rows[i].links, (int)t->gpus[0].sm);
+                cr_expect_eq(t->gpus[0].sm, rows[i].sm, "NV%d: sm %d", rows[i].links,
+                             (int)t->gpus[0].sm);
                 cr_expect_eq(t->links[0].count, rows[i].links);
                 cr_expect_gt(t->brick_gbs, 0);
                 cr_expect(strstr(t->brick_source, "guessed"), "%s", t->brick_source);
         }
 }
 
-/* 18 links to each of two others would be 36 ports: there is a switch, and each GPU has 18 links to it. */
+/* 18 links to each of two others would be 36 ports: there is a switch, and each GPU has 18 links to
+ * it. */
 Test(topology_smi, switch_by_counts)
 {
         static const char text[] =
@@ -110,20 +117,26 @@ Test(topology_smi, refused)
                 const char *text, *said;
         } rows[] = {
                 {"\tGPU0\tGPU1\nGPU0\tX\tNV1\n", ":2: expected a row for GPU1, found none"},
-                {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU1\tNV2\tX\n", ":3: expected GPU1 and GPU0 joined the same both ways"},
+                {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU1\tNV2\tX\n",
+                 ":3: expected GPU1 and GPU0 joined the same both ways"},
                 {"\tGPU0\tGPU1\nGPU0\tX\tNV19\n", ":2: expected NV1 to NV18, found NV19"},
-                {"\tGPU0\tGPU1\nGPU0\tX\tFAR\n", ":2: expected X, NV#, PIX, PXB, PHB, NODE or SYS under GPU1"},
+                {"\tGPU0\tGPU1\nGPU0\tX\tFAR\n",
+                 ":2: expected X, NV#, PIX, PXB, PHB, NODE or SYS under GPU1"},
                 {"\tGPU0\tGPU1\nGPU0\tX\n", ":2: expected 2 entries for GPU0, found 1"},
-                {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU0\tX\tNV1\n", ":3: expected one row for GPU0, found a second"},
-                {"\tGPU0\tGPU1\nGPU0\tNV1\tX\n", ":2: expected X under GPU0 itself, found it under GPU1"},
-                {"\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPHB\tX\n", ":3: expected GPU1 and GPU0 joined the same both ways"},
+                {"\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU0\tX\tNV1\n",
+                 ":3: expected one row for GPU0, found a second"},
+                {"\tGPU0\tGPU1\nGPU0\tNV1\tX\n",
+                 ":2: expected X under GPU0 itself, found it under GPU1"},
+                {"\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPHB\tX\n",
+                 ":3: expected GPU1 and GPU0 joined the same both ways"},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_topology *t = NULL;
                 char why[512] = "";
 
-                cr_expect_eq(read_text(rows[i].text, 0, &t, why, sizeof why), -EINVAL, "row %zu: %s", i, why);
+                cr_expect_eq(read_text(rows[i].text, 0, &t, why, sizeof why), -EINVAL,
+                             "row %zu: %s", i, why);
                 cr_expect(strstr(why, rows[i].said), "row %zu: %s", i, why);
                 cr_expect_null(t);
         }

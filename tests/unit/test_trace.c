@@ -9,7 +9,8 @@
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
-/* A frame of a kind that is not known yet begins with its number, 49: in a text that would be a 1. */
+/* A frame of a kind that is not known yet begins with its number, 49: in a text that would be a 1.
+ */
 Test(trace, a_rank_at_the_end_of_its_frame)
 {
         char path[] = "/tmp/capo-test-trace-XXXXXX", why[256];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four ranks that all made the same three all-reduces and stand in the last: were they run alike? */
+/* Four ranks that all made the same three all-reduces and stand in the last: were they run alike?
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,20 +22,20 @@ static void set_up(void)
 {
         for (uint32_t i = 0; i < RANKS; i++) {
                 for (uint32_t k = 0; k < CALLS; k++)
-                        calls[i][k] = (struct capo_hang_call){.begin_ns = (900 + k) * (uint64_t)S,
-                                                              .end_ns = (900 + k) * (uint64_t)S + 1000,
-                                                              .bytes = 4096,
-                                                              .seq = k + 1,
-                                                              .peer = -1,
-                                                              .member = i,
-                                                              .stream = 1,
-                                                              .thread = 1,
-                                                              .call = CAPO_CALL_ALLREDUCE,
-                                                              .type = 7,
-                                                              .algo_proto = RING_LL,
-                                                              .channels = 2,
-                                                              .gpu = k + 1 < CALLS ? CAPO_HANG_GPU_ENDED
-                                                                                   : CAPO_HANG_GPU_RUNNING};
+                        calls[i][k] = (struct capo_hang_call){
+                                .begin_ns = (900 + k) * (uint64_t)S,
+                                .end_ns = (900 + k) * (uint64_t)S + 1000,
+                                .bytes = 4096,
+                                .seq = k + 1,
+                                .peer = -1,
+                                .member = i,
+                                .stream = 1,
+                                .thread = 1,
+                                .call = CAPO_CALL_ALLREDUCE,
+                                .type = 7,
+                                .algo_proto = RING_LL,
+                                .channels = 2,
+                                .gpu = k + 1 < CALLS ? CAPO_HANG_GPU_ENDED : CAPO_HANG_GPU_RUNNING};
                 strcpy(profile[i], "aaaa");
                 processes[i] = (struct capo_hang_process){.rank = (int32_t)i,
                                                           .end_ns = 1000ull * S,
@@ -42,10 +43,11 @@ static void set_up(void)
                                                           .n_calls = CALLS,
                                                           .tuned = profile[i],
                                                           .gpu_timed = true};
-                members[i] =
-                        (struct capo_hang_member){.process = i, .rank = (int32_t)i, .issued = CALLS, .whole_p2p = true};
+                members[i] = (struct capo_hang_member){
+                        .process = i, .rank = (int32_t)i, .issued = CALLS, .whole_p2p = true};
         }
-        comm = (struct capo_hang_comm){.name = "world", .n_ranks = RANKS, .members = members, .n_members = RANKS};
+        comm = (struct capo_hang_comm){
+                .name = "world", .n_ranks = RANKS, .members = members, .n_members = RANKS};
         job = (struct capo_hang_job){.processes = processes,
                                      .n_processes = RANKS,
                                      .n_ranks = RANKS,
@@ -70,12 +72,14 @@ static void says(enum capo_hang_kind kind, const char *who, const char *what)
         capo_hang_verdict_finish(&v);
         cr_assert_eq(capo_hang_judge(&job, &v), 0);
         for (uint32_t i = 0; i < v.n_culprits; i++)
-                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", i ? " " : "", v.culprits[i].process);
+                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", i ? " " : "",
+                         v.culprits[i].process);
         cr_assert_eq(v.kind, kind, "%s: %s", capo_hang_kind_name(v.kind), text);
         cr_assert_str_eq(text, who);
         for (uint32_t i = 0; i < v.n_culprits && what; i++) {
                 cr_assert_eq(v.culprits[i].why, CAPO_HANG_WHY_TUNED);
-                cr_assert(!v.culprits[i].differs || !strcmp(v.culprits[i].differs, what), "%s", v.culprits[i].differs);
+                cr_assert(!v.culprits[i].differs || !strcmp(v.culprits[i].differs, what), "%s",
+                          v.culprits[i].differs);
         }
 }
 
@@ -91,7 +95,8 @@ static void nobody_timed(void)
 Test(tuned, alike)
 {
         says(CAPO_HANG_RUNNING, "0 1 2 3", NULL);
-        strcpy(profile[2], "bbbb"); /* another profile with the same word for this call is not why */
+        strcpy(profile[2],
+               "bbbb"); /* another profile with the same word for this call is not why */
         says(CAPO_HANG_RUNNING, "0 1 2 3", NULL);
         calls[2][CALLS - 1].channels = 0; /* not known */
         says(CAPO_HANG_RUNNING, "0 1 2 3", NULL);
@@ -101,7 +106,8 @@ Test(tuned, one_ran_it_otherwise)
 {
         calls[2][CALLS - 1].algo_proto = TREE_LL;
         says(CAPO_HANG_TUNED, "2", "algorithm");
-        cr_assert(v.seq == CALLS && v.sure == CAPO_HANG_CERTAIN && v.most != 2 && v.call->algo_proto == RING_LL);
+        cr_assert(v.seq == CALLS && v.sure == CAPO_HANG_CERTAIN && v.most != 2 &&
+                  v.call->algo_proto == RING_LL);
         calls[2][CALLS - 1].algo_proto = RING_SIMPLE;
         says(CAPO_HANG_TUNED, "2", "protocol");
         calls[2][CALLS - 1].algo_proto = RING_LL;

@@ -151,9 +151,10 @@ Test(unfinished, what_is_written_is_read)
         r->stream = 99;
         text[capo_unfinished(&seg, text, sizeof text - 1)] = 0;
         cr_assert(capo_unfinished_read(strchr(text, '\t') + 1, &u));
-        cr_assert(u.where == CAPO_UNFINISHED_HOST && u.record.call == CAPO_CALL_ALLREDUCE && u.record.seq == 10 &&
-                  u.record.comm == 2 && u.record.bytes == 8 && u.record.t_begin == 10000 && u.record.type == 7 &&
-                  u.record.op == 2 && u.record.peer == -1 && u.record.stream == 99 && u.record.thread == 7);
+        cr_assert(u.where == CAPO_UNFINISHED_HOST && u.record.call == CAPO_CALL_ALLREDUCE &&
+                  u.record.seq == 10 && u.record.comm == 2 && u.record.bytes == 8 &&
+                  u.record.t_begin == 10000 && u.record.type == 7 && u.record.op == 2 &&
+                  u.record.peer == -1 && u.record.stream == 99 && u.record.thread == 7);
         cr_assert(capo_unfinished_read("gpu 1 Send 5 9 4096 77", &u)); /* as logs had it before */
         cr_assert(u.where == CAPO_UNFINISHED_GPU && u.record.peer == -1 && u.record.type == 255);
         cr_assert(!capo_unfinished_read("host 1 Nothing 5 9 4096 77", &u));

@@ -21,7 +21,8 @@ static struct capo_record *enter(void)
 {
         struct capo_record *r = &ring->records[ring->head % RING];
 
-        *r = (struct capo_record){.t_begin = ++ticks, .comm = 2, .thread = 7, .call = CAPO_CALL_ALLREDUCE};
+        *r = (struct capo_record){
+                .t_begin = ++ticks, .comm = 2, .thread = 7, .call = CAPO_CALL_ALLREDUCE};
         r->seq = (uint32_t)ring->head + 1;
         return r;
 }
@@ -36,8 +37,11 @@ static struct capo_slot *on_gpu(unsigned i, enum capo_slot_state state, uint64_t
 {
         struct capo_slot *s = capo_area_at(&seg, CAPO_AREA_SLOTS, i);
 
-        s->record = (struct capo_record){
-                .t_begin = at, .t_end = at + 1, .seq = i, .comm = comm, .call = CAPO_CALL_BROADCAST};
+        s->record = (struct capo_record){.t_begin = at,
+                                         .t_end = at + 1,
+                                         .seq = i,
+                                         .comm = comm,
+                                         .call = CAPO_CALL_BROADCAST};
         s->state = state;
         return s;
 }
@@ -135,7 +139,8 @@ Test(watch, an_open_group)
         for (int i = 0; i < 5; i++) {
                 struct capo_record *r = &ring->records[i];
 
-                *r = (struct capo_record){.t_begin = ++ticks, .comm = 2, .thread = 7, .call = CAPO_CALL_ALLREDUCE};
+                *r = (struct capo_record){
+                        .t_begin = ++ticks, .comm = 2, .thread = 7, .call = CAPO_CALL_ALLREDUCE};
                 r->t_end = ++ticks;
                 r->flags = CAPO_RECORD_MEMBER;
                 cr_assert_eq(looks(60), -1);
@@ -168,7 +173,8 @@ Test(watch, more_calls_than_are_followed)
         for (unsigned i = 0; i < 70; i++) {
                 struct capo_ring *r = capo_area_at(&seg, CAPO_AREA_RINGS, i);
 
-                r->records[0] = (struct capo_record){.t_begin = 2, .thread = (uint16_t)i, .call = CAPO_CALL_ALLREDUCE};
+                r->records[0] = (struct capo_record){
+                        .t_begin = 2, .thread = (uint16_t)i, .call = CAPO_CALL_ALLREDUCE};
         }
         in_time(looks(400));
         cr_assert_eq(watch.n, CAPO_WATCH_STANDS);

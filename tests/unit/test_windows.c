@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of traffic: whatever moment the counters are read at, all windows together have what the counters have. */
+/* Windows of traffic: whatever moment the counters are read at, all windows together have what the
+ * counters have. */
 #include <string.h>
 #include <criterion/criterion.h>
 
@@ -58,13 +59,14 @@ static struct capo_fabric_window all(void)
         return sum;
 }
 
-#define HAVE(n, o, tx, rx)                                                                              \
-        do {                                                                                            \
-                struct capo_fabric_window w = all();                                                    \
-                                                                                                        \
-                cr_expect(w.end_ns == (n) && w.ops == (o) && w.tx_bytes == (tx) && w.rx_bytes == (rx),  \
-                          "%u windows of %u ops, %u and %u bytes", (unsigned)w.end_ns, (unsigned)w.ops, \
-                          (unsigned)w.tx_bytes, (unsigned)w.rx_bytes);                                  \
+#define HAVE(n, o, tx, rx)                                                              \
+        do {                                                                            \
+                struct capo_fabric_window w = all();                                    \
+                                                                                        \
+                cr_expect(w.end_ns == (n) && w.ops == (o) && w.tx_bytes == (tx) &&      \
+                                  w.rx_bytes == (rx),                                   \
+                          "%u windows of %u ops, %u and %u bytes", (unsigned)w.end_ns,  \
+                          (unsigned)w.ops, (unsigned)w.tx_bytes, (unsigned)w.rx_bytes); \
         } while (0)
 
 Test(windows, only_where_something_moved)

@@ -13,15 +13,16 @@ static struct capo_xml *parse(const char *text)
         struct capo_xml *root = NULL;
         char why[256] = "";
 
-        cr_assert_eq(capo_xml_parse("t.xml", text, strlen(text), &root, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_xml_parse("t.xml", text, strlen(text), &root, why, sizeof why), 0, "%s",
+                     why);
         return root;
 }
 
 Test(xml, elements_attributes_and_lines)
 {
-        struct capo_xml *root =
-                parse("<?xml version=\"1.0\"?>\n<!-- words -->\n<system a='1' b=\"x &amp; &quot;y&quot;\">"
-                      "\n  text <cpu n=\"0\">\n<pci/><nic/></cpu>\n\n<cpu n=\"1\"/></system>");
+        struct capo_xml *root = parse(
+                "<?xml version=\"1.0\"?>\n<!-- words -->\n<system a='1' b=\"x &amp; &quot;y&quot;\">"
+                "\n  text <cpu n=\"0\">\n<pci/><nic/></cpu>\n\n<cpu n=\"1\"/></system>");
         struct capo_xml *cpu = root->child;
 
         cr_assert_str_eq(root->name, "system");
@@ -68,8 +69,9 @@ Test(xml, refused)
                 struct capo_xml *root = NULL;
                 char why[256] = "";
 
-                cr_expect_lt(capo_xml_parse("t.xml", rows[i].text, strlen(rows[i].text), &root, why, sizeof why), 0,
-                             "row %zu", i);
+                cr_expect_lt(capo_xml_parse("t.xml", rows[i].text, strlen(rows[i].text), &root, why,
+                                            sizeof why),
+                             0, "row %zu", i);
                 cr_expect(strstr(why, rows[i].said), "row %zu: %s", i, why);
                 cr_expect_null(root);
         }

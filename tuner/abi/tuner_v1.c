@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL 2.19 and 2.20. There is no context: a question does not say which communicator it is about, and which ones a
- * process has open differs from rank to rank. So only what holds for every communicator can be answered alike by all
- * ranks: capo_tuner_open gives this version a shape in which nothing is known, and only rules without conditions on the
- * communicator hold in it. All open tuners are therefore equal, those of communicators of one rank too, and any of them
- * may answer: where nobody is chained, a copy that is never taken away, so that no lock is needed.
+ * NCCL 2.19 and 2.20. There is no context: a question does not say which communicator it is about,
+ * and which ones a process has open differs from rank to rank. So only what holds for every
+ * communicator can be answered alike by all ranks: capo_tuner_open gives this version a shape in
+ * which nothing is known, and only rules without conditions on the communicator hold in it. All
+ * open tuners are therefore equal, those of communicators of one rank too, and any of them may
+ * answer: where nobody is chained, a copy that is never taken away, so that no lock is needed.
  */
 #include "core/base/lock.h"
 #include "tuner/choose.h"
@@ -15,12 +16,14 @@ static struct open_tuner {
         bool counted; /* in copy_answers */
 } * opened;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct capo_tuner copy;   /* of the first that was opened, with tables that stay when it is closed */
+static struct capo_tuner
+        copy; /* of the first that was opened, with tables that stay when it is closed */
 static _Atomic int copy_answers; /* communicators open, while the copy is good */
 
 static capo_nccl_result init_tuner_v1(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
 {
-        const struct capo_tuner_info info = {.abi = 1, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
+        const struct capo_tuner_info info = {
+                .abi = 1, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
         struct open_tuner *o = malloc(sizeof *o);
         capo_nccl_result result = o ? capo_tuner_open(&info, &o->tuner) : CAPO_NCCL_SYSTEM_ERROR;
 
@@ -39,16 +42,18 @@ static capo_nccl_result init_tuner_v1(size_t n_ranks, size_t n_nodes, capo_nccl_
         return CAPO_NCCL_SUCCESS;
 }
 
-static capo_nccl_result get_coll_info(int func, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
-                                      int *proto, int *channels)
+static capo_nccl_result get_coll_info(int func, size_t bytes, int collnet, int nvls, int pipe_ops,
+                                      int *algo, int *proto, int *channels)
 {
         capo_nccl_result result = CAPO_NCCL_SUCCESS;
 
         if (copy_answers)
-                return capo_name_quick(&copy, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                return capo_name_quick(&copy, func, bytes, collnet, nvls, pipe_ops, algo, proto,
+                                       channels);
         capo_lock(&lock);
         if (opened)
-                result = capo_name_quick(opened->tuner, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                result = capo_name_quick(opened->tuner, func, bytes, collnet, nvls, pipe_ops, algo,
+                                         proto, channels);
         capo_unlock(&lock);
         return result;
 }
@@ -71,12 +76,13 @@ static capo_nccl_result destroy_tuner_v1(void)
 }
 
 extern const struct capo_tuner_v1 ncclTunerPlugin_v1;
-CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {capo_plugin_name, init_tuner_v1, get_coll_info,
-                                                             destroy_tuner_v1};
+CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {capo_plugin_name, init_tuner_v1,
+                                                             get_coll_info, destroy_tuner_v1};
 
 /* ---- somebody else's ---- */
 
-static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
+static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info,
+                                   void **context)
 {
         const struct capo_tuner_v1 *p = plugin;
 
@@ -90,13 +96,17 @@ static capo_nccl_result their_close(const void *plugin, void *context)
         return p->destroy();
 }
 
-static capo_nccl_result their_name(const void *plugin, void *context, int func, size_t bytes, int collnet, int nvls,
-                                   int pipe_ops, int *algo, int *proto, int *channels)
+static capo_nccl_result their_name(const void *plugin, void *context, int func, size_t bytes,
+                                   int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                                   int *channels)
 {
         const struct capo_tuner_v1 *p = plugin;
 
         return p->get_coll_info(func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
 }
 
-const struct capo_tuner_abi capo_tuner_abi_v1 = {
-        .version = 1, .own = &ncclTunerPlugin_v1, .open = their_open, .close = their_close, .name = their_name};
+const struct capo_tuner_abi capo_tuner_abi_v1 = {.version = 1,
+                                                 .own = &ncclTunerPlugin_v1,
+                                                 .open = their_open,
+                                                 .close = their_close,
+                                                 .name = their_name};

@@ -2,31 +2,36 @@
 /* NCCL 2.21: a context, and still no cost table. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v2(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
+static capo_nccl_result init_tuner_v2(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
+                                      void **context)
 {
-        const struct capo_tuner_info info = {.abi = 2, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
+        const struct capo_tuner_info info = {
+                .abi = 2, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
 
         return capo_tuner_open(&info, (struct capo_tuner **)context);
 }
 
-static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int collnet, int nvls, int pipe_ops,
-                                      int *algo, int *proto, int *channels)
+static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int collnet, int nvls,
+                                      int pipe_ops, int *algo, int *proto, int *channels)
 {
-        return capo_name_quick(context, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+        return capo_name_quick(context, func, bytes, collnet, nvls, pipe_ops, algo, proto,
+                               channels);
 }
 
 extern const struct capo_tuner_v2 ncclTunerPlugin_v2;
-CAPO_EXPORT const struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init_tuner_v2, get_coll_info,
-                                                             capo_tuner_close};
+CAPO_EXPORT const struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init_tuner_v2,
+                                                             get_coll_info, capo_tuner_close};
 
 /* ---- somebody else's ---- */
 
-static capo_nccl_result their_name(const void *plugin, void *context, int func, size_t bytes, int collnet, int nvls,
-                                   int pipe_ops, int *algo, int *proto, int *channels)
+static capo_nccl_result their_name(const void *plugin, void *context, int func, size_t bytes,
+                                   int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                                   int *channels)
 {
         const struct capo_tuner_v2 *p = plugin;
 
-        return p->get_coll_info(context, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+        return p->get_coll_info(context, func, bytes, collnet, nvls, pipe_ops, algo, proto,
+                                channels);
 }
 
 const struct capo_tuner_abi capo_tuner_abi_v2 = {

@@ -2,31 +2,36 @@
 /* NCCL 2.22 and 2.23: the cost table. Whether buffers are registered is not told. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v3(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
+static capo_nccl_result init_tuner_v3(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
+                                      void **context)
 {
-        const struct capo_tuner_info info = {.abi = 3, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
+        const struct capo_tuner_info info = {
+                .abi = 3, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
 
         return capo_tuner_open(&info, (struct capo_tuner **)context);
 }
 
-static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops, float **table, int n_algos,
-                                      int n_protos, int *channels)
+static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops,
+                                      float **table, int n_algos, int n_protos, int *channels)
 {
-        return capo_mark_quick(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, -1, channels);
+        return capo_mark_quick(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos,
+                               -1, channels);
 }
 
 extern const struct capo_tuner_v3 ncclTunerPlugin_v3;
-CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init_tuner_v3, get_coll_info,
-                                                             capo_tuner_close};
+CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init_tuner_v3,
+                                                             get_coll_info, capo_tuner_close};
 
 /* ---- somebody else's ---- */
 
-static capo_nccl_result their_mark(const void *plugin, void *context, int func, size_t bytes, int pipe_ops,
-                                   float *table, int n_algos, int n_protos, int reg_buff, int *channels)
+static capo_nccl_result their_mark(const void *plugin, void *context, int func, size_t bytes,
+                                   int pipe_ops, float *table, int n_algos, int n_protos,
+                                   int reg_buff, int *channels)
 {
         const struct capo_tuner_v3 *p = plugin;
 
-        return p->get_coll_info(context, func, bytes, pipe_ops, (float **)table, n_algos, n_protos, channels);
+        return p->get_coll_info(context, func, bytes, pipe_ops, (float **)table, n_algos, n_protos,
+                                channels);
 }
 
 const struct capo_tuner_abi capo_tuner_abi_v3 = {

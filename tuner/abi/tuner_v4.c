@@ -2,16 +2,18 @@
 /* NCCL 2.24 to 2.27: as v3, and registered buffers. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v4(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
+static capo_nccl_result init_tuner_v4(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
+                                      void **context)
 {
-        const struct capo_tuner_info info = {.abi = 4, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
+        const struct capo_tuner_info info = {
+                .abi = 4, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
 
         return capo_tuner_open(&info, (struct capo_tuner **)context);
 }
 
 extern const struct capo_tuner_v4 ncclTunerPlugin_v4;
-CAPO_EXPORT const struct capo_tuner_v4 ncclTunerPlugin_v4 = {capo_plugin_name, init_tuner_v4, capo_adapt_mark,
-                                                             capo_tuner_close};
+CAPO_EXPORT const struct capo_tuner_v4 ncclTunerPlugin_v4 = {capo_plugin_name, init_tuner_v4,
+                                                             capo_adapt_mark, capo_tuner_close};
 
 const struct capo_tuner_abi capo_tuner_abi_v4 = {
         4, &ncclTunerPlugin_v4, capo_their_open_v2, capo_their_close, NULL, capo_their_mark, NULL};

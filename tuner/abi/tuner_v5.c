@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL 2.28 and 2.29: init comes before the cost model, tells ranks per node, and may change the model's constants. */
+/* NCCL 2.28 and 2.29: init comes before the cost model, tells ranks per node, and may change the
+ * model's constants. */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v5(void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes,
-                                      capo_nccl_log log, struct capo_nvl_info *nvl,
+static capo_nccl_result init_tuner_v5(void **context, uint64_t comm_id, size_t n_ranks,
+                                      size_t n_nodes, capo_nccl_log log, struct capo_nvl_info *nvl,
                                       struct capo_nccl_constants *constants)
 {
         return capo_adapt_open(5, context, comm_id, n_ranks, n_nodes, log, nvl, constants);
 }
 
 extern const struct capo_tuner_v5 ncclTunerPlugin_v5;
-CAPO_EXPORT const struct capo_tuner_v5 ncclTunerPlugin_v5 = {capo_plugin_name, init_tuner_v5, capo_adapt_mark,
-                                                             capo_tuner_close};
+CAPO_EXPORT const struct capo_tuner_v5 ncclTunerPlugin_v5 = {capo_plugin_name, init_tuner_v5,
+                                                             capo_adapt_mark, capo_tuner_close};
 
 const struct capo_tuner_abi capo_tuner_abi_v5 = {
         5, &ncclTunerPlugin_v5, capo_their_open_v5, capo_their_close, NULL, capo_their_mark, NULL};

@@ -2,15 +2,15 @@
 /* NCCL 2.30: as v5, and chunk sizes (tuner/chunk.h). */
 #include "tuner/abi/tuner_adapt.h"
 
-static capo_nccl_result init_tuner_v6(void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes,
-                                      capo_nccl_log log, struct capo_nvl_info *nvl,
+static capo_nccl_result init_tuner_v6(void **context, uint64_t comm_id, size_t n_ranks,
+                                      size_t n_nodes, capo_nccl_log log, struct capo_nvl_info *nvl,
                                       struct capo_nccl_constants *constants)
 {
         return capo_adapt_open(6, context, comm_id, n_ranks, n_nodes, log, nvl, constants);
 }
 
-static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, int algo, int proto, int channels,
-                                       size_t *chunk)
+static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, int algo, int proto,
+                                       int channels, size_t *chunk)
 {
         if (context && chunk)
                 capo_tuner_chunk(context, func, bytes, algo, proto, channels, chunk);
@@ -18,19 +18,21 @@ static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, in
 }
 
 extern const struct capo_tuner_v6 ncclTunerPlugin_v6;
-CAPO_EXPORT const struct capo_tuner_v6 ncclTunerPlugin_v6 = {capo_plugin_name, init_tuner_v6, capo_adapt_mark,
-                                                             capo_tuner_close, get_chunk_size};
+CAPO_EXPORT const struct capo_tuner_v6 ncclTunerPlugin_v6 = {
+        capo_plugin_name, init_tuner_v6, capo_adapt_mark, capo_tuner_close, get_chunk_size};
 
 /* ---- somebody else's ---- */
 
-static capo_nccl_result their_chunk(const void *plugin, void *context, int func, size_t bytes, int algo, int proto,
-                                    int channels, size_t *chunk)
+static capo_nccl_result their_chunk(const void *plugin, void *context, int func, size_t bytes,
+                                    int algo, int proto, int channels, size_t *chunk)
 {
         const struct capo_tuner_v6 *p = plugin;
 
-        return p->get_chunk_size ? p->get_chunk_size(context, func, bytes, algo, proto, channels, chunk)
-                                 : CAPO_NCCL_SUCCESS;
+        return p->get_chunk_size
+                       ? p->get_chunk_size(context, func, bytes, algo, proto, channels, chunk)
+                       : CAPO_NCCL_SUCCESS;
 }
 
-const struct capo_tuner_abi capo_tuner_abi_v6 = {6,    &ncclTunerPlugin_v6, capo_their_open_v5, capo_their_close,
-                                                 NULL, capo_their_mark,     their_chunk};
+const struct capo_tuner_abi capo_tuner_abi_v6 = {
+        6,    &ncclTunerPlugin_v6, capo_their_open_v5, capo_their_close,
+        NULL, capo_their_mark,     their_chunk};

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's profiler interface tells, for every collective it puts on its way, which algorithm, protocol and channels it
- * took. capo asks for these Coll events, and those of copy engines, and for nothing else, hands each to the recorder in the call that is open on
- * this thread, and gives NCCL no handle back, so that is all that happens per collective.
+ * NCCL's profiler interface tells, for every collective it puts on its way, which algorithm,
+ * protocol and channels it took. capo asks for these Coll events, and those of copy engines, and
+ * for nothing else, hands each to the recorder in the call that is open on this thread, and gives
+ * NCCL no handle back, so that is all that happens per collective.
  *
- * Two things make it more. CAPO_KERNEL_TIME=1 asks for KernelCh events too: each channel of a kernel stamps its begin
- * and end with the GPU's global timer, NCCL's proxy thread delivers the stamps late, and a slot per collective folds
- * first begin and last end; from v7 on symmetric kernels tell their phases too, and so how long they waited for the other ranks
- * before they moved anything. And another profiler that the user had wanted gets its events through here; its handles
+ * Two things make it more. CAPO_KERNEL_TIME=1 asks for KernelCh events too: each channel of a
+ * kernel stamps its begin and end with the GPU's global timer, NCCL's proxy thread delivers the
+ * stamps late, and a slot per collective folds first begin and last end; from v7 on symmetric
+ * kernels tell their phases too, and so how long they waited for the other ranks before they moved
+ * anything. And another profiler that the user had wanted gets its events through here; its handles
  * are NCCL's handles, unless a slot has to stand in front of them.
  *
- * Releases from 2.31 on are known to slow jobs down merely by this path (NVIDIA/nccl#2355: 4 to 13 % for small
- * all-reduces with 2.31.2 against 0.1 to 1.1 % with 2.29.7), so there nothing is asked for unless CAPO_PROFILER=on.
+ * Releases from 2.31 on are known to slow jobs down merely by this path (NVIDIA/nccl#2355: 4 to 13
+ * % for small all-reduces with 2.31.2 against 0.1 to 1.1 % with 2.29.7), so there nothing is asked
+ * for unless CAPO_PROFILER=on.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -60,17 +63,19 @@ static enum capo_plugin_found probe_profiler(void *library, void *user)
         return found;
 }
 
-/* Events that capo passes on are laid out as in the version that NCCL speaks, and NCCL's own adapters for older ones cannot
- * be reached from here, so the other profiler must know events that are laid out alike. */
+/* Events that capo passes on are laid out as in the version that NCCL speaks, and NCCL's own
+ * adapters for older ones cannot be reached from here, so the other profiler must know events that
+ * are laid out alike. */
 static void find_chained_profiler(int abi)
 {
         other.looked = true;
         if (!capo_plugin_find("profiler", capo_tuner_env()->chain_profiler, probe_profiler, &abi))
                 return;
         if (other.abi->events != capo_profiler_abis[abi - 1]->events) {
-                capo_warn("the profiler plugin %s knows interface v%d at most, this NCCL speaks v%d: it is left out "
-                          "(CAPO_PROFILER=off gives it its place back)",
-                          other.plugin->name, other.abi->version, abi);
+                capo_warn(
+                        "the profiler plugin %s knows interface v%d at most, this NCCL speaks v%d: it is left out "
+                        "(CAPO_PROFILER=off gives it its place back)",
+                        other.plugin->name, other.abi->version, abi);
                 other.plugin = NULL;
         }
 }
@@ -143,7 +148,8 @@ static bool is_kernel(const void *handle)
         return ((uintptr_t)handle - (uintptr_t)slots) % sizeof(struct slot) == 1;
 }
 
-/* A slot whose stamps never all came (NCCL drops some under load) is taken again after a million collectives. */
+/* A slot whose stamps never all came (NCCL drops some under load) is taken again after a million
+ * collectives. */
 static struct slot *slot_take(const struct capo_seam_ran *ran, uint32_t nth)
 {
         uint32_t now = serial++;
@@ -151,13 +157,15 @@ static struct slot *slot_take(const struct capo_seam_ran *ran, uint32_t nth)
 
         if (!ran->channels || (s->channels && now - s->serial < STALE))
                 return NULL;
-        *s = (struct slot){.comm_hash = ran->comm_hash, .nth = nth, .serial = now, .channels = ran->channels};
+        *s = (struct slot){
+                .comm_hash = ran->comm_hash, .nth = nth, .serial = now, .channels = ran->channels};
         return s;
 }
 
 /* ---- events ---- */
 
-capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle, struct capo_profiler_event *e)
+capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle,
+                                     struct capo_profiler_event *e)
 {
         struct slot *parent = slot_of(*e->parent), *s = NULL;
         void *given = NULL;
@@ -175,8 +183,8 @@ capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle, str
                 *handle = (char *)parent + 1;
                 return CAPO_NCCL_SUCCESS;
         }
-        if (e->phase &&
-            parent) { /* what a channel does first that is not waiting: no more is asked, so nothing follows */
+        if (e->phase && parent) { /* what a channel does first that is not waiting: no more is
+                                     asked, so nothing follows */
                 if (e->phase->phase && (!parent->moved || e->phase->timer < parent->moved))
                         parent->moved = e->phase->timer;
                 return CAPO_NCCL_SUCCESS;
@@ -210,7 +218,9 @@ capo_nccl_result capo_profiler_stop(void *handle)
                                         .nth = s->nth,
                                         .begin = s->begin,
                                         .end = s->end,
-                                        .moved = s->moved >= s->begin && s->moved <= s->end ? s->moved : 0});
+                                        .moved = s->moved >= s->begin && s->moved <= s->end
+                                                         ? s->moved
+                                                         : 0});
                         s->channels = 0;
                 }
                 return CAPO_NCCL_SUCCESS;
@@ -251,13 +261,15 @@ static bool wants_events(const struct capo_profiler_info *info)
         version = capo_nccl_version(info->log);
         if (!strcmp(setting, "on") || !capo_nccl_has(version, CAPO_NCCL_PROFILER_SLOW))
                 return true;
-        capo_warn_once("not asking NCCL %d.%d what it runs: its profiler path slows jobs (NVIDIA/nccl#2355); "
-                       "CAPO_PROFILER=on asks all the same",
-                       version / 10000, version / 100 % 100);
+        capo_warn_once(
+                "not asking NCCL %d.%d what it runs: its profiler path slows jobs (NVIDIA/nccl#2355); "
+                "CAPO_PROFILER=on asks all the same",
+                version / 10000, version / 100 % 100);
         return false;
 }
 
-capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struct capo_profiler **out, int *mask)
+capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info,
+                                    struct capo_profiler **out, int *mask)
 {
         struct capo_profiler *p = calloc(1, sizeof *p);
         int asked = 0, theirs;
@@ -286,14 +298,16 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
                 const struct capo_seam_comm comm = {.comm_hash = info->comm_hash,
                                                     .n_ranks = info->n_ranks,
                                                     .rank = info->rank,
-                                                    .n_nodes = info->n_nodes > 0 ? info->n_nodes : -1,
+                                                    .n_nodes =
+                                                            info->n_nodes > 0 ? info->n_nodes : -1,
                                                     .min_local = -1,
                                                     .max_local = -1,
                                                     .name = info->comm_name};
 
                 capo_seam->comm(&comm);
         }
-out: /* the process has one mask, and other communicators' calls are asked by it meanwhile: it never says less than this */
+out: /* the process has one mask, and other communicators' calls are asked by it meanwhile: it never
+        says less than this */
         __atomic_store_n(mask, asked, __ATOMIC_RELAXED);
         return CAPO_NCCL_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What several versions of the profiler interface say in the same words. In a header, because each file of a version
- * stands alone: in the plugin, and in those that tests make. */
+/* What several versions of the profiler interface say in the same words. In a header, because each
+ * file of a version stands alone: in the plugin, and in those that tests make. */
 #ifndef CAPO_PROFILER_ADAPT_H
 #define CAPO_PROFILER_ADAPT_H
 
@@ -9,11 +9,12 @@
 #include "tuner/profiler/profiler.h"
 
 /* init with what NCCL tells from v5 on; older versions tell less. */
-static inline capo_nccl_result capo_adapt_profiler(int abi, void **context, uint64_t comm_id, int *mask,
-                                                   const char *comm_name, int n_nodes, int n_ranks, int rank,
-                                                   capo_nccl_log log)
+static inline capo_nccl_result capo_adapt_profiler(int abi, void **context, uint64_t comm_id,
+                                                   int *mask, const char *comm_name, int n_nodes,
+                                                   int n_ranks, int rank, capo_nccl_log log)
 {
-        const struct capo_profiler_info info = {abi, comm_name, comm_id, n_nodes, n_ranks, rank, log};
+        const struct capo_profiler_info info = {abi,     comm_name, comm_id, n_nodes,
+                                                n_ranks, rank,      log};
 
         return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
 }
@@ -25,7 +26,8 @@ static inline capo_nccl_result capo_adapt_profiler_v1(int abi, void **context, i
 }
 
 /* Somebody else's init: v1 to v3, and v5 on. */
-static inline capo_nccl_result capo_their_init_v1(const void *plugin, const struct capo_profiler_info *info,
+static inline capo_nccl_result capo_their_init_v1(const void *plugin,
+                                                  const struct capo_profiler_info *info,
                                                   void **context, int *mask)
 {
         const struct capo_profiler_v1 *p = plugin;
@@ -33,16 +35,18 @@ static inline capo_nccl_result capo_their_init_v1(const void *plugin, const stru
         return p->init(context, mask);
 }
 
-static inline capo_nccl_result capo_their_init_v5(const void *plugin, const struct capo_profiler_info *info,
+static inline capo_nccl_result capo_their_init_v5(const void *plugin,
+                                                  const struct capo_profiler_info *info,
                                                   void **context, int *mask)
 {
         const struct capo_profiler_v5 *p = plugin;
 
-        return p->init(context, info->comm_hash, mask, info->comm_name, info->n_nodes, info->n_ranks, info->rank,
-                       info->log);
+        return p->init(context, info->comm_hash, mask, info->comm_name, info->n_nodes,
+                       info->n_ranks, info->rank, info->log);
 }
 
-/* NCCL's spelling (src/misc/strings, ncclFuncToString and so on) to our numbers; it may have names that we do not know. */
+/* NCCL's spelling (src/misc/strings, ncclFuncToString and so on) to our numbers; it may have names
+ * that we do not know. */
 static inline uint8_t capo_event_call(const char *s)
 {
         switch (*s) {
@@ -69,7 +73,9 @@ static inline uint8_t capo_event_algo_proto(const char *algo, const char *proto)
         switch (*algo) {
         case 'T': a = CAPO_ALGO_TREE; break;
         case 'R': a = CAPO_ALGO_RING; break;
-        case 'N': a = algo[1] && algo[2] && algo[3] && algo[4] ? CAPO_ALGO_NVLS_TREE : CAPO_ALGO_NVLS; break;
+        case 'N':
+                a = algo[1] && algo[2] && algo[3] && algo[4] ? CAPO_ALGO_NVLS_TREE : CAPO_ALGO_NVLS;
+                break;
         case 'P': a = CAPO_ALGO_PAT; break;
         case 'C': { /* COLLNET_DIRECT, CollNetChain: the letter behind COLLNET */
                 const char *kind = algo;
@@ -88,15 +94,18 @@ static inline uint8_t capo_event_algo_proto(const char *algo, const char *proto)
         return (uint8_t)(a << 4 | p);
 }
 
-/* What a Coll event @d of v2 or later says; @hash, @most: its communicator and channels, which versions call otherwise. */
-#define CAPO_EVENT_RAN(d, hash, most)                                                                 \
-        ((struct capo_seam_ran){.comm_hash = (hash),                                                  \
-                                .count = (d)->coll.count,                                             \
-                                .call = capo_event_call((d)->coll.func),                              \
-                                .algo_proto = capo_event_algo_proto((d)->coll.algo, (d)->coll.proto), \
+/* What a Coll event @d of v2 or later says; @hash, @most: its communicator and channels, which
+ * versions call otherwise. */
+#define CAPO_EVENT_RAN(d, hash, most)                                                           \
+        ((struct capo_seam_ran){.comm_hash = (hash),                                            \
+                                .count = (d)->coll.count,                                       \
+                                .call = capo_event_call((d)->coll.func),                        \
+                                .algo_proto =                                                   \
+                                        capo_event_algo_proto((d)->coll.algo, (d)->coll.proto), \
                                 .channels = (most)})
 
-/* The same of v4 to v6: a kernel that has no channels is a symmetric one; what stands where algorithm and protocol do is nothing. */
+/* The same of v4 to v6: a kernel that has no channels is a symmetric one; what stands where
+ * algorithm and protocol do is nothing. */
 #define CAPO_EVENT_RAN_V4(d, hash)                                                              \
         ((d)->coll.n_channels ? CAPO_EVENT_RAN(d, hash, (d)->coll.n_channels)                   \
                               : (struct capo_seam_ran){.comm_hash = (hash),                     \

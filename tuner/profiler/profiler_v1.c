@@ -17,17 +17,20 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         if (unlikely(!p))
                 return CAPO_NCCL_SUCCESS;
         if (d->type == CAPO_EVENT_COLL)
-                e.ran = (struct capo_seam_ran){
-                        .comm_hash = d->coll.comm_hash,
-                        .count = d->coll.count,
-                        .call = d->coll.func < CAPO_COLLS ? capo_coll_call(d->coll.func) : CAPO_CALL_NONE,
-                        .algo_proto = (uint8_t)((d->coll.algo + 1) << 4 | ((d->coll.proto + 1) & 15)),
-                        .channels = d->coll.max_channels};
+                e.ran = (struct capo_seam_ran){.comm_hash = d->coll.comm_hash,
+                                               .count = d->coll.count,
+                                               .call = d->coll.func < CAPO_COLLS
+                                                               ? capo_coll_call(d->coll.func)
+                                                               : CAPO_CALL_NONE,
+                                               .algo_proto = (uint8_t)((d->coll.algo + 1) << 4 |
+                                                                       ((d->coll.proto + 1) & 15)),
+                                               .channels = d->coll.max_channels};
         return capo_profiler_start(p, handle, &e);
 }
 
 extern const struct capo_profiler_v1 ncclProfiler_v1;
 CAPO_EXPORT const struct capo_profiler_v1 ncclProfiler_v1 = {
-        capo_plugin_name, init_profiler_v1, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name,   init_profiler_v1,    start_event,
+        capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
 const struct capo_profiler_abi capo_profiler_abi_v1 = {1, 1, &ncclProfiler_v1, capo_their_init_v1};

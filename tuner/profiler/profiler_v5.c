@@ -2,10 +2,12 @@
 /* NCCL 2.28: a 64-bit type. */
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v5(void **context, uint64_t comm_id, int *mask, const char *comm_name,
-                                         int n_nodes, int n_ranks, int rank, capo_nccl_log log)
+static capo_nccl_result init_profiler_v5(void **context, uint64_t comm_id, int *mask,
+                                         const char *comm_name, int n_nodes, int n_ranks, int rank,
+                                         capo_nccl_log log)
 {
-        return capo_adapt_profiler(5, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank, log);
+        return capo_adapt_profiler(5, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank,
+                                   log);
 }
 
 capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *event)
@@ -26,8 +28,8 @@ capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *even
 }
 
 extern const struct capo_profiler_v5 ncclProfiler_v5;
-CAPO_EXPORT const struct capo_profiler_v5 ncclProfiler_v5 = {capo_plugin_name,       init_profiler_v5,
-                                                             capo_profiler_start_v5, capo_profiler_stop,
-                                                             capo_profiler_state,    capo_profiler_finish};
+CAPO_EXPORT const struct capo_profiler_v5 ncclProfiler_v5 = {
+        capo_plugin_name,   init_profiler_v5,    capo_profiler_start_v5,
+        capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
 const struct capo_profiler_abi capo_profiler_abi_v5 = {5, 5, &ncclProfiler_v5, capo_their_init_v5};

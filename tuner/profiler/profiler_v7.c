@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL 2.31 on: symmetric collectives say which kernel ran, which is none of the cost table; a kernel's phases; and the tag of
- * the call that an event is of, which goes on to a chained profiler as it came.
+ * NCCL 2.31 on: symmetric collectives say which kernel ran, which is none of the cost table; a
+ * kernel's phases; and the tag of the call that an event is of, which goes on to a chained profiler
+ * as it came.
  */
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
-static capo_nccl_result init_profiler_v7(void **context, uint64_t comm_id, int *mask, const char *comm_name,
-                                         int n_nodes, int n_ranks, int rank, capo_nccl_log log)
+static capo_nccl_result init_profiler_v7(void **context, uint64_t comm_id, int *mask,
+                                         const char *comm_name, int n_nodes, int n_ranks, int rank,
+                                         capo_nccl_log log)
 {
-        return capo_adapt_profiler(7, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank, log);
+        return capo_adapt_profiler(7, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank,
+                                   log);
 }
 
 /* Where an algorithm would stand NCCL writes a symmetric kernel's name again, or nothing. */
@@ -53,6 +56,7 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
 
 extern const struct capo_profiler_v7 ncclProfiler_v7;
 CAPO_EXPORT const struct capo_profiler_v7 ncclProfiler_v7 = {
-        capo_plugin_name, init_profiler_v7, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name,   init_profiler_v7,    start_event,
+        capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
 const struct capo_profiler_abi capo_profiler_abi_v7 = {7, 5, &ncclProfiler_v7, capo_their_init_v5};

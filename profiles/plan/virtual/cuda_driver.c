@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver functions that NCCL asks the runtime for (cudaGetDriverEntryPoint), and up to 2.20 the library libcuda.so, of which
- * it takes the three that are exported here. Virtual memory management is real
- * enough for NCCL's bookkeeping: a handle is a size and a count, mapping it gives fresh anonymous memory, exporting it
- * makes a file descriptor that names the handle. Two mappings of one handle do not share contents; only kernels would
- * notice.
+ * The driver functions that NCCL asks the runtime for (cudaGetDriverEntryPoint), and up to 2.20 the
+ * library libcuda.so, of which it takes the three that are exported here. Virtual memory management
+ * is real enough for NCCL's bookkeeping: a handle is a size and a count, mapping it gives fresh
+ * anonymous memory, exporting it makes a file descriptor that names the handle. Two mappings of one
+ * handle do not share contents; only kernels would notice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,9 +142,11 @@ static int cuMemRelease(struct handle *h)
         return 0;
 }
 
-static int cuMemAddressReserve(void **p, size_t bytes, size_t align, void *hint, unsigned long long flags)
+static int cuMemAddressReserve(void **p, size_t bytes, size_t align, void *hint,
+                               unsigned long long flags)
 {
-        char *q = mmap(NULL, bytes + GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *q = mmap(NULL, bytes + GRANULARITY, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (q == MAP_FAILED)
                 return OUT_OF_MEMORY;
@@ -164,7 +166,8 @@ static int cuMemAddressFree(void *p, size_t bytes)
         return 0;
 }
 
-static int cuMemMap(void *p, size_t bytes, size_t offset, struct handle *h, unsigned long long flags)
+static int cuMemMap(void *p, size_t bytes, size_t offset, struct handle *h,
+                    unsigned long long flags)
 {
         int rc;
 
@@ -231,8 +234,10 @@ static int cuMemGetAllocationPropertiesFromHandle(int *prop, struct handle *h)
         return 0;
 }
 
-/* A shareable handle is a memory file that holds the handle's address and the process in which it means something. */
-static int cuMemExportToShareableHandle(int *fd, struct handle *h, int type, unsigned long long flags)
+/* A shareable handle is a memory file that holds the handle's address and the process in which it
+ * means something. */
+static int cuMemExportToShareableHandle(int *fd, struct handle *h, int type,
+                                        unsigned long long flags)
 {
         struct {
                 struct handle *handle;
@@ -256,7 +261,8 @@ static int cuMemImportFromShareableHandle(struct handle **h, void *os_handle, in
                 int pid;
         } name;
 
-        if (type != 1 || pread((int)(intptr_t)os_handle, &name, sizeof name, 0) != (ssize_t)sizeof name)
+        if (type != 1 ||
+            pread((int)(intptr_t)os_handle, &name, sizeof name, 0) != (ssize_t)sizeof name)
                 return INVALID_VALUE;
         if (name.pid == getpid()) {
                 *h = name.handle;
@@ -307,15 +313,17 @@ static int cuMulticastCreate(struct handle **h, const size_t *prop)
 
 /* kernels */
 
-static int cuLaunchKernel(const void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                          unsigned shared, void *stream, void **args, void **extra)
+static int cuLaunchKernel(const void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, void *stream, void **args,
+                          void **extra)
 {
         return plan_cuda_launched(gx, bx, args);
 }
 
 static int cuLaunchKernelEx(const unsigned *config, const void *f, void **args, void **extra)
 {
-        return plan_cuda_launched(config[0], config[3], args); /* CUlaunchConfig: grid x y z, block x y z, ... */
+        return plan_cuda_launched(config[0], config[3],
+                                  args); /* CUlaunchConfig: grid x y z, block x y z, ... */
 }
 
 int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)

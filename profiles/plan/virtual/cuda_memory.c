@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual device memory: anonymous pages that cost nothing until they are touched. NCCL clears what it allocates, so
- * clearing is done by dropping the pages instead of touching them. A table of ranges, sorted by address, answers "what
- * allocation is this pointer in"; there are some hundreds of them.
+ * Virtual device memory: anonymous pages that cost nothing until they are touched. NCCL clears what
+ * it allocates, so clearing is done by dropping the pages instead of touching them. A table of
+ * ranges, sorted by address, answers "what allocation is this pointer in"; there are some hundreds
+ * of them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -48,8 +49,9 @@ static struct range *find_range(const char *address)
 /* Map @bytes (whole pages) at @at, or anywhere when it is NULL, and note the range. */
 static char *map_range(char *at, size_t bytes)
 {
-        char *base = mmap(at, bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+        char *base =
+                mmap(at, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
 
         if (base == MAP_FAILED)
                 return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA runtime as seen by libnccl in a worker. cuda_runtime.def is the list; this file has the few answers that
- * take more than a line. Nothing here computes: a virtual GPU is a bus id, a compute capability and some memory.
+ * The CUDA runtime as seen by libnccl in a worker. cuda_runtime.def is the list; this file has the
+ * few answers that take more than a line. Nothing here computes: a virtual GPU is a bus id, a
+ * compute capability and some memory.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -66,20 +67,24 @@ int plan_cuda_device_attribute(int *v, int attr, int dev)
         case 76: *v = gpu->sm % 10; break; /* minor */
         case 16: *v = 132; break;          /* multiprocessors */
         case 97:
-                *v = gpu->sm >= 90 ? 232448 : gpu->sm >= 80 ? 166912 : gpu->sm >= 70 ? 98304 : 49152;
-                break;                                                  /* shared memory */
-        case 102: *v = gpu->sm >= 70; break;                            /* virtual memory management */
-        case 103: *v = 1; break;                                        /* its handles as file descriptors */
-        case 110:                                                       /* RDMA with VMM */
-        case 116: *v = gpu->gdr; break;                                 /* GPUDirect RDMA */
+                *v = gpu->sm >= 90   ? 232448
+                     : gpu->sm >= 80 ? 166912
+                     : gpu->sm >= 70 ? 98304
+                                     : 49152;
+                break;                       /* shared memory */
+        case 102: *v = gpu->sm >= 70; break; /* virtual memory management */
+        case 103: *v = 1; break;             /* its handles as file descriptors */
+        case 110:                            /* RDMA with VMM */
+        case 116: *v = gpu->gdr; break;      /* GPUDirect RDMA */
         case 132: *v = plan_machine->multicast && gpu->sm >= 90; break; /* multicast (NVLS) */
         case 134: *v = gpu->numa; break;                                /* host NUMA node */
-        default: *v = 0;                                                /* DMA-BUF 124, fabric handles 128, ... */
+        default: *v = 0; /* DMA-BUF 124, fabric handles 128, ... */
         }
         return 0;
 }
 
-/* cudaDeviceProp up to 13.0: name 0, totalGlobalMem 288, major 360, minor 364; the rest is left as the caller had it.
+/* cudaDeviceProp up to 13.0: name 0, totalGlobalMem 288, major 360, minor 364; the rest is left as
+ * the caller had it.
  */
 static int device_properties(char *prop, int dev)
 {
@@ -171,15 +176,16 @@ int plan_cuda_launched(unsigned grid, unsigned block, void **args)
         return 0;
 }
 
-/* @status is NULL with CUDA 11, whose callers pass three arguments; it is then whatever the register held, so it is
- * only used where the library was built for CUDA 12 or later (plan_cuda_has_status). */
+/* @status is NULL with CUDA 11, whose callers pass three arguments; it is then whatever the
+ * register held, so it is only used where the library was built for CUDA 12 or later
+ * (plan_cuda_has_status). */
 bool plan_cuda_has_status = true;
 
 static int entry_point(const char *name, void **f, int *status)
 {
         *f = plan_cuda_driver_find(name);
         if (plan_cuda_has_status && status)
-                *status = *f ? 0 : 1;                /* cudaDriverEntryPointSuccess, SymbolNotFound */
+                *status = *f ? 0 : 1; /* cudaDriverEntryPointSuccess, SymbolNotFound */
         return *f || plan_cuda_has_status ? 0 : 500; /* cudaErrorSymbolNotFound */
 }
 

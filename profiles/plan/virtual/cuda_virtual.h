@@ -11,7 +11,8 @@
 int plan_cuda_device_attribute(int *v, int attr, int dev);
 int plan_cuda_launched(unsigned grid, unsigned block, void **args);
 
-/* Whether the runtime inside this libnccl passes cudaGetDriverEntryPoint a place for the status (CUDA 12 and later). */
+/* Whether the runtime inside this libnccl passes cudaGetDriverEntryPoint a place for the status
+ * (CUDA 12 and later). */
 extern bool plan_cuda_has_status;
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overwrites the beginning of a function with a jump. libnccl's CUDA runtime is linked into it and called directly, so
- * no symbol can be interposed: the code itself has to be redirected. Only worker processes do this, to their own
- * private copy of the pages; the file is never touched.
+ * Overwrites the beginning of a function with a jump. libnccl's CUDA runtime is linked into it and
+ * called directly, so no symbol can be interposed: the code itself has to be redirected. Only
+ * worker processes do this, to their own private copy of the pages; the file is never touched.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,10 +19,12 @@ int capo_patch_jump(void *from, const void *to)
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
         uintptr_t first = (uintptr_t)from & ~(page - 1);
         uintptr_t last = ((uintptr_t)from + CAPO_PATCH_BYTES - 1) & ~(page - 1);
-        static uintptr_t open_first, open_last; /* functions come in address order, many to a page */
+        static uintptr_t open_first,
+                open_last; /* functions come in address order, many to a page */
 
         if (first < open_first || last > open_last || !open_first) {
-                if (mprotect((void *)first, last - first + page, PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
+                if (mprotect((void *)first, last - first + page,
+                             PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
                         return -errno;
                 open_first = first;
                 open_last = last;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads .symtab, the table the dynamic linker does not need and `strip` removes. libnccl carries its CUDA runtime
- * inside, as local functions: only this table says where they are.
+ * Reads .symtab, the table the dynamic linker does not need and `strip` removes. libnccl carries
+ * its CUDA runtime inside, as local functions: only this table says where they are.
  */
 #include <elf.h>
 #include <errno.h>
@@ -36,21 +36,24 @@ static bool table_inside(uint64_t offset, uint64_t size, uint64_t file_size)
 }
 
 static int walk_symbols(const unsigned char *file, uint64_t size, unsigned type,
-                        int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
-                        size_t room)
+                        int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
+                        void *arg, char *why, size_t room)
 {
         const Elf64_Ehdr *eh = (const void *)file;
 
         if (size < sizeof *eh || memcmp(eh->e_ident, ELFMAG, SELFMAG))
                 return capo_why(-ENOEXEC, why, room, "not an ELF file");
-        if (eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_machine != MACHINE || eh->e_type != ET_DYN) {
-                return capo_why(-ENOEXEC, why, room,
-                                "not a 64-bit shared object for this machine (ELF machine %u, type %u)", eh->e_machine,
-                                eh->e_type);
+        if (eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_machine != MACHINE ||
+            eh->e_type != ET_DYN) {
+                return capo_why(
+                        -ENOEXEC, why, room,
+                        "not a 64-bit shared object for this machine (ELF machine %u, type %u)",
+                        eh->e_machine, eh->e_type);
         }
         if (eh->e_shentsize != sizeof(Elf64_Shdr) ||
             !table_inside(eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr), size))
-                return capo_why(-ENOEXEC, why, room, "its section table lies outside the file (cut short?)");
+                return capo_why(-ENOEXEC, why, room,
+                                "its section table lies outside the file (cut short?)");
 
         const Elf64_Shdr *sections = (const void *)(file + eh->e_shoff);
 
@@ -59,9 +62,12 @@ static int walk_symbols(const unsigned char *file, uint64_t size, unsigned type,
 
                 if (tab->sh_type != SHT_SYMTAB)
                         continue;
-                if (tab->sh_link >= eh->e_shnum || !table_inside(tab->sh_offset, tab->sh_size, size) ||
-                    !is_inside_file(sections[tab->sh_link].sh_offset, sections[tab->sh_link].sh_size, size))
-                        return capo_why(-ENOEXEC, why, room, "its symbol table lies outside the file (cut short?)");
+                if (tab->sh_link >= eh->e_shnum ||
+                    !table_inside(tab->sh_offset, tab->sh_size, size) ||
+                    !is_inside_file(sections[tab->sh_link].sh_offset,
+                                    sections[tab->sh_link].sh_size, size))
+                        return capo_why(-ENOEXEC, why, room,
+                                        "its symbol table lies outside the file (cut short?)");
 
                 const Elf64_Sym *syms = (const void *)(file + tab->sh_offset);
                 const char *names = (const char *)file + sections[tab->sh_link].sh_offset;
@@ -73,20 +79,22 @@ static int walk_symbols(const unsigned char *file, uint64_t size, unsigned type,
                             !memchr(names + syms[s].st_name, 0, names_size - syms[s].st_name))
                                 continue;
 
-                        int r = each(names + syms[s].st_name, syms[s].st_value, syms[s].st_size, arg);
+                        int r = each(names + syms[s].st_name, syms[s].st_value, syms[s].st_size,
+                                     arg);
 
                         if (r)
                                 return r;
                 }
                 return 0;
         }
-        return capo_why(-ENODATA, why, room,
-                        "stripped: it has no .symtab, so the CUDA runtime inside it cannot be found");
+        return capo_why(
+                -ENODATA, why, room,
+                "stripped: it has no .symtab, so the CUDA runtime inside it cannot be found");
 }
 
 int capo_elf_symbols(const char *path, unsigned type,
-                     int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
-                     size_t why_room)
+                     int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
+                     void *arg, char *why, size_t why_room)
 {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
         struct stat st;

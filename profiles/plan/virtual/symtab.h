@@ -13,18 +13,21 @@
  * @each: name, value (relative to the load address), size; a non-zero result stops and is returned
  * @why:  filled with a sentence on error
  *
- * Return: 0; what @each returned; -ENOEXEC not such a file; -ENODATA stripped: it has no .symtab; negative errno.
+ * Return: 0; what @each returned; -ENOEXEC not such a file; -ENODATA stripped: it has no .symtab;
+ * negative errno.
  */
 int capo_elf_symbols(const char *path, unsigned type,
-                     int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
-                     size_t why_room);
+                     int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
+                     void *arg, char *why, size_t why_room);
 
 /**
  * capo_patch_jump() - make the code at @from continue at @to for ever
- * @from: beginning of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no thread may be in it
+ * @from: beginning of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no
+ * thread may be in it
  *
- * x86-64: jmp through an address that follows it (FF 25 00000000, 8 bytes). Other machines: -ENOTSUP.
- * The page stays writable and executable, so that patching its neighbours costs no further system call.
+ * x86-64: jmp through an address that follows it (FF 25 00000000, 8 bytes). Other machines:
+ * -ENOTSUP. The page stays writable and executable, so that patching its neighbours costs no
+ * further system call.
  */
 int capo_patch_jump(void *from, const void *to);
 enum { CAPO_PATCH_BYTES = 14 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tuner plugin that looks and leaves everything as it is: it notes what NCCL tells a tuner - at init and, per
- * collective, the table of predicted times. Given another plugin (job->wrapped) it passes every call on, and notes what
- * that one made of it; the other plugin is looked up as NCCL would do it, newest ABI first, down from the one NCCL
- * itself asked us for.
+ * A tuner plugin that looks and leaves everything as it is: it notes what NCCL tells a tuner - at
+ * init and, per collective, the table of predicted times. Given another plugin (job->wrapped) it
+ * passes every call on, and notes what that one made of it; the other plugin is looked up as NCCL
+ * would do it, newest ABI first, down from the one NCCL itself asked us for.
  *
- * The adapters are those of the tuner plugin (tuner/abi/tuner_vN.c), with the bodies here behind them: no communicator is "plain",
- * so every question comes to capo_mark_considered() or capo_name_considered().
+ * The adapters are those of the tuner plugin (tuner/abi/tuner_vN.c), with the bodies here behind
+ * them: no communicator is "plain", so every question comes to capo_mark_considered() or
+ * capo_name_considered().
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -36,18 +37,20 @@ static void find_other(int abi)
         if (!handle)
                 plan_fail("tuner %s cannot be loaded: %s", plan_job->wrapped, dlerror());
         else if (capo_other_look(handle, abi, &wrapped) != CAPO_PLUGIN_FOUND)
-                plan_fail("tuner %s offers no interface that this NCCL loads (v%d or older)", plan_job->wrapped, abi);
+                plan_fail("tuner %s offers no interface that this NCCL loads (v%d or older)",
+                          plan_job->wrapped, abi);
 }
 
 static void record_tuner_info(const struct capo_tuner_info *info)
 {
-        plan_job->told = (struct capo_plan_told){.abi = info->abi,
-                                                 .n_ranks = (int)info->n_ranks,
-                                                 .n_nodes = (int)info->n_nodes,
-                                                 .nvl_domains = info->nvl ? info->nvl->n_domains : -1,
-                                                 .nvl_min = info->nvl ? info->nvl->min_ranks : -1,
-                                                 .nvl_max = info->nvl ? info->nvl->max_ranks : -1,
-                                                 .n_constants = info->constants ? 144 : 0};
+        plan_job->told =
+                (struct capo_plan_told){.abi = info->abi,
+                                        .n_ranks = (int)info->n_ranks,
+                                        .n_nodes = (int)info->n_nodes,
+                                        .nvl_domains = info->nvl ? info->nvl->n_domains : -1,
+                                        .nvl_min = info->nvl ? info->nvl->min_ranks : -1,
+                                        .nvl_max = info->nvl ? info->nvl->max_ranks : -1,
+                                        .n_constants = info->constants ? 144 : 0};
         if (info->constants)
                 memcpy(plan_job->told.constants, info->constants, sizeof plan_job->told.constants);
 }
@@ -79,7 +82,8 @@ capo_nccl_result capo_tuner_close(void *tuner)
         return r;
 }
 
-static void note_table(float to[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], const float *table, int n_algo, int n_proto)
+static void note_table(float to[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], const float *table, int n_algo,
+                       int n_proto)
 {
         for (int a = 0; a < n_algo && a < CAPO_PLAN_ALGOS; a++) {
                 for (int p = 0; p < n_proto && p < CAPO_PLAN_PROTOS; p++)
@@ -92,8 +96,9 @@ static struct capo_plan_row *row_now(void)
         return plan_seen ? plan_seen->row : NULL;
 }
 
-capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
-                                      int n_algos, int n_protos, int reg_buff, int *channels)
+capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int pipe_ops, float *table, int n_algos, int n_protos,
+                                      int reg_buff, int *channels)
 {
         struct capo_plan_row *row = row_now();
         capo_nccl_result r;
@@ -106,8 +111,8 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
                 row->reg_buff = reg_buff > 0 ? reg_buff : 0;
                 note_table(row->cost, table, n_algos, n_protos);
         }
-        r = capo_other_mark(&((struct spy *)t)->other, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff,
-                            channels);
+        r = capo_other_mark(&((struct spy *)t)->other, func, bytes, pipe_ops, table, n_algos,
+                            n_protos, reg_buff, channels);
         if (row) {
                 note_table(row->cost_after, table, n_algos, n_protos);
                 row->tuner_channels = *channels;
@@ -115,14 +120,16 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
         return r;
 }
 
-capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
-                                      int pipe_ops, int *algo, int *proto, int *channels)
+capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes,
+                                      int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                                      int *channels)
 {
         struct capo_plan_row *row = row_now();
-        capo_nccl_result r =
-                capo_other_name(&((struct spy *)t)->other, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+        capo_nccl_result r = capo_other_name(&((struct spy *)t)->other, func, bytes, collnet, nvls,
+                                             pipe_ops, algo, proto, channels);
 
-        if (plan_seen && r == 0 && *algo >= 0 && *proto >= 0) { /* both set: NCCL runs them unchecked */
+        if (plan_seen && r == 0 && *algo >= 0 &&
+            *proto >= 0) { /* both set: NCCL runs them unchecked */
                 plan_seen->algo = *algo;
                 plan_seen->proto = *proto;
         }
@@ -134,8 +141,8 @@ capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size
         return r;
 }
 
-void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,
-                      size_t *chunk)
+void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto,
+                      int channels, size_t *chunk)
 {
         struct capo_plan_row *row = row_now();
         size_t own = *chunk;
@@ -148,14 +155,14 @@ void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int al
 }
 
 /* Only plain communicators come here. */
-capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
-                                     float *table, int n_algos, int *channels)
+capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows,
+                                     size_t bytes, float *table, int n_algos, int *channels)
 {
         return CAPO_NCCL_SUCCESS;
 }
 
-capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
-                                     int *proto, int *channels)
+capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls,
+                                     int *algo, int *proto, int *channels)
 {
         return CAPO_NCCL_SUCCESS;
 }

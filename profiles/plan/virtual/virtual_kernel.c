@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL 2.19 chose, read from what it launches. That release has no profiler interface and prints nothing about its
- * choice. Its kernels take (communicator, channel mask, first work); a work begins with 4 bytes of chaining and the
- * 16-bit number of the device function. The number comes from a table, ncclDevFuncRowToId, whose rows are counted by
- * collective, operator, type, algorithm and protocol (2.19.3 src/include/device.h: ncclWorkHeader, ncclDevFuncId).
+ * What NCCL 2.19 chose, read from what it launches. That release has no profiler interface and
+ * prints nothing about its choice. Its kernels take (communicator, channel mask, first work); a
+ * work begins with 4 bytes of chaining and the 16-bit number of the device function. The number
+ * comes from a table, ncclDevFuncRowToId, whose rows are counted by collective, operator, type,
+ * algorithm and protocol (2.19.3 src/include/device.h: ncclWorkHeader, ncclDevFuncId).
  */
 #include <string.h>
 
@@ -26,13 +27,15 @@ enum {
 };
 
 static const int *row_to_id;
-static int kinds; /* of all-gather and reduce-scatter: Ring, NVLS; from 2.20 on Ring, CollNetDirect, NVLS */
+static int kinds; /* of all-gather and reduce-scatter: Ring, NVLS; from 2.20 on Ring, CollNetDirect,
+                     NVLS */
 
 int plan_kernel_table(const char *name, uint64_t value, uint64_t size, void *base)
 {
         kinds = capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_OF_2_19) ? 2 : 3;
         if (!strcmp(name, "ncclDevFuncRowToId") &&
-            size >= sizeof *row_to_id * (size_t)(1 + (kinds + 1) * PROTOS + OPS * TYPES * (ALGOS + 1 + kinds) * PROTOS))
+            size >= sizeof *row_to_id * (size_t)(1 + (kinds + 1) * PROTOS +
+                                                 OPS * TYPES * (ALGOS + 1 + kinds) * PROTOS))
                 row_to_id = (const int *)((const char *)base + value);
         return 0;
 }
@@ -51,7 +54,10 @@ int plan_kernel_work(void **args)
 static int row_of(int func, int type, int algo, int proto)
 {
         int row = 1; /* 0 is send and receive */
-        int kind = algo == RING ? 0 : algo == NVLS ? kinds - 1 : algo == COLLNET_DIRECT && kinds == 3 ? 1 : -1;
+        int kind = algo == RING                           ? 0
+                   : algo == NVLS                         ? kinds - 1
+                   : algo == COLLNET_DIRECT && kinds == 3 ? 1
+                                                          : -1;
 
         switch (func) {
         case ALLGATHER: return kind < 0 ? -1 : row + kind * PROTOS + proto;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A network plugin whose NICs are those of the topology file. It connects at once, registers anything, and never
- * completes a request: NCCL decides before it sends, and the communicator is aborted afterwards. v8 is loaded by NCCL
- * 2.20 and later, v7 by 2.19.
+ * A network plugin whose NICs are those of the topology file. It connects at once, registers
+ * anything, and never completes a request: NCCL decides before it sends, and the communicator is
+ * aborted afterwards. v8 is loaded by NCCL 2.20 and later, v7 by 2.19.
  */
 #include <string.h>
 
@@ -36,10 +36,12 @@ struct net {
         int (*connect)(int dev, void *handle, void **send_comm, void **device);
         int (*accept)(void *listen_comm, void **recv_comm, void **device);
         int (*reg_mr)(void *comm, void *data, size_t bytes, int type, void **mhandle);
-        int (*reg_mr_dmabuf)(void *comm, void *data, size_t bytes, int type, uint64_t offset, int fd, void **mhandle);
+        int (*reg_mr_dmabuf)(void *comm, void *data, size_t bytes, int type, uint64_t offset,
+                             int fd, void **mhandle);
         int (*dereg_mr)(void *comm, void *mhandle);
         int (*isend)(void *comm, void *data, int bytes, int tag, void *mhandle, void **request);
-        int (*irecv)(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles, void **request);
+        int (*irecv)(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles,
+                     void **request);
         int (*iflush)(void *comm, int n, void **data, int *bytes, void **mhandles, void **request);
         int (*test)(void *request, int *done, int *bytes);
         int (*close_send)(void *comm);
@@ -79,9 +81,9 @@ static int properties_v7(int dev, void *props)
         struct properties_v8 p;
 
         properties_v8(dev, &p);
-        *(struct properties_v7 *)props =
-                (struct properties_v7){p.name,    p.pci_path,  p.guid,      p.ptr_support, p.speed,         p.port,
-                                       p.latency, p.max_comms, p.max_recvs, p.device_type, p.device_version};
+        *(struct properties_v7 *)props = (struct properties_v7){
+                p.name,    p.pci_path,  p.guid,      p.ptr_support, p.speed,         p.port,
+                p.latency, p.max_comms, p.max_recvs, p.device_type, p.device_version};
         return 0;
 }
 
@@ -110,7 +112,8 @@ static int reg_mr(void *comm, void *data, size_t bytes, int type, void **mhandle
         return 0;
 }
 
-static int reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset, int fd, void **mhandle)
+static int reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset, int fd,
+                         void **mhandle)
 {
         *mhandle = &something;
         return 0;
@@ -132,7 +135,8 @@ static int start_send(void *comm, void *data, int bytes, int tag, void *mhandle,
         return 0;
 }
 
-static int start_receive(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles, void **request)
+static int start_receive(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles,
+                         void **request)
 {
         *request = &something;
         return 0;
@@ -150,13 +154,14 @@ static int test_request(void *request, int *done, int *bytes)
         return 0;
 }
 
-#define NET(version)                                                                                                   \
-        {                                                                                                              \
-                .name = "capo-virtual", .init = accept_call, .devices = count_net_devices,                             \
-                .properties = properties_##version, .listen = listen_at, .connect = connect_to, .accept = accept_from, \
-                .reg_mr = reg_mr, .reg_mr_dmabuf = reg_mr_dmabuf, .dereg_mr = dereg_mr, .isend = start_send,           \
-                .irecv = start_receive, .iflush = start_flush, .test = test_request, .close_send = accept_call,        \
-                .close_recv = accept_call, .close_listen = accept_call,                                                \
+#define NET(version)                                                                            \
+        {                                                                                       \
+                .name = "capo-virtual", .init = accept_call, .devices = count_net_devices,      \
+                .properties = properties_##version, .listen = listen_at, .connect = connect_to, \
+                .accept = accept_from, .reg_mr = reg_mr, .reg_mr_dmabuf = reg_mr_dmabuf,        \
+                .dereg_mr = dereg_mr, .isend = start_send, .irecv = start_receive,              \
+                .iflush = start_flush, .test = test_request, .close_send = accept_call,         \
+                .close_recv = accept_call, .close_listen = accept_call,                         \
         }
 
 extern const struct net ncclNetPlugin_v8, ncclNetPlugin_v7;

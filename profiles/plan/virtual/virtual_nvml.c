@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML as NCCL sees it. This object is linked with SONAME libnvidia-ml.so.1 and loaded by path before libnccl, so
- * NCCL's dlopen of that name finds it. NVLinks come from the topology file, so everything about links is "not
- * supported".
+ * NVML as NCCL sees it. This object is linked with SONAME libnvidia-ml.so.1 and loaded by path
+ * before libnccl, so NCCL's dlopen of that name finds it. NVLinks come from the topology file, so
+ * everything about links is "not supported".
  */
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,8 @@ NVML nvmlDeviceGetHandleByPciBusId(const char *busid, const struct plan_gpu **de
 NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, const struct plan_gpu **dev);
 NVML nvmlDeviceGetIndex(const struct plan_gpu *dev, unsigned *i);
 NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, int *minor);
-NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index, int *status);
+NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index,
+                            int *status);
 NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci);
 
 NVML nvmlInit(void)
@@ -112,7 +113,8 @@ NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, 
         return 0;
 }
 
-NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index, int *status)
+NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index,
+                            int *status)
 {
         *status = 0;
         return 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One simulated node: loads the libnccl that was asked for, turns its CUDA runtime into ours, and plays the node's
- * ranks, one thread each. Every rank makes every call of the question, as in a job; what NCCL decides is caught on the
- * way (profiler, tuner, kernel launch). Kernels never finish, so nothing is waited for and the communicators are not
- * destroyed: when all ranks of all nodes have made their last call, the process ends.
+ * One simulated node: loads the libnccl that was asked for, turns its CUDA runtime into ours, and
+ * plays the node's ranks, one thread each. Every rank makes every call of the question, as in a
+ * job; what NCCL decides is caught on the way (profiler, tuner, kernel launch). Kernels never
+ * finish, so nothing is waited for and the communicators are not destroyed: when all ranks of all
+ * nodes have made their last call, the process ends.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -40,11 +41,16 @@ static struct {
         int (*CommInitRank)(void **comm, int n_ranks, struct unique_id id, int rank);
         const char *(*GetErrorString)(int rc);
         const char *(*GetLastError)(void *comm);
-        int (*AllReduce)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
-        int (*Broadcast)(const void *src, void *dst, size_t count, int type, int root, void *comm, void *stream);
-        int (*Reduce)(const void *src, void *dst, size_t count, int type, int op, int root, void *comm, void *stream);
-        int (*AllGather)(const void *src, void *dst, size_t count, int type, void *comm, void *stream);
-        int (*ReduceScatter)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
+        int (*AllReduce)(const void *src, void *dst, size_t count, int type, int op, void *comm,
+                         void *stream);
+        int (*Broadcast)(const void *src, void *dst, size_t count, int type, int root, void *comm,
+                         void *stream);
+        int (*Reduce)(const void *src, void *dst, size_t count, int type, int op, int root,
+                      void *comm, void *stream);
+        int (*AllGather)(const void *src, void *dst, size_t count, int type, void *comm,
+                         void *stream);
+        int (*ReduceScatter)(const void *src, void *dst, size_t count, int type, int op, void *comm,
+                             void *stream);
         int (*MemAlloc)(void **p, size_t bytes);
         int (*CommWindowRegister)(void *comm, void *p, size_t bytes, void **window, int flags);
 } nccl;
@@ -58,14 +64,17 @@ static const struct {
         {                                                   \
                 "nccl" #name, (void **)&nccl.name, optional \
         }
-        FUNCTION(GetVersion, false),     FUNCTION(GetUniqueId, false), FUNCTION(CommInitRank, false),
-        FUNCTION(GetErrorString, false), FUNCTION(GetLastError, true), FUNCTION(AllReduce, false),
-        FUNCTION(Broadcast, false),      FUNCTION(Reduce, false),      FUNCTION(AllGather, false),
-        FUNCTION(ReduceScatter, false),  FUNCTION(MemAlloc, true),     FUNCTION(CommWindowRegister, true),
+        FUNCTION(GetVersion, false),   FUNCTION(GetUniqueId, false),
+        FUNCTION(CommInitRank, false), FUNCTION(GetErrorString, false),
+        FUNCTION(GetLastError, true),  FUNCTION(AllReduce, false),
+        FUNCTION(Broadcast, false),    FUNCTION(Reduce, false),
+        FUNCTION(AllGather, false),    FUNCTION(ReduceScatter, false),
+        FUNCTION(MemAlloc, true),      FUNCTION(CommWindowRegister, true),
 #undef FUNCTION
 };
 
-static pthread_mutex_t saying = PTHREAD_MUTEX_INITIALIZER; /* held from the claim to the last word */
+static pthread_mutex_t saying =
+        PTHREAD_MUTEX_INITIALIZER; /* held from the claim to the last word */
 
 void plan_fail(const char *format, ...)
 {
@@ -115,7 +124,8 @@ struct patching {
 /* mov $name, %rdi; mov $plan_gap, %rax; jmp *%rax */
 static void *stub_make(struct patching *p, const char *name)
 {
-        static const unsigned char rdi[2] = {0x48, 0xbf}, rax[2] = {0x48, 0xb8}, jump[2] = {0xff, 0xe0};
+        static const unsigned char rdi[2] = {0x48, 0xbf}, rax[2] = {0x48, 0xb8},
+                                   jump[2] = {0xff, 0xe0};
         const char *kept = p->stub_end - p->stub < 24 ? NULL : strdup(name);
         void *gap = (void *)plan_gap;
         unsigned char *at = p->stub;
@@ -136,7 +146,8 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
         struct patching *p = arg;
         void *to;
 
-        if (strncmp(name, "cuda", 4) || name[4] < 'A' || name[4] > 'Z' || !strcmp(name, "cudaRuntimeGetVersion"))
+        if (strncmp(name, "cuda", 4) || name[4] < 'A' || name[4] > 'Z' ||
+            !strcmp(name, "cudaRuntimeGetVersion"))
                 return 0;
         to = plan_cuda_runtime_find(name);
 
@@ -157,7 +168,8 @@ static int redirect_cuda(void *handle)
         if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
                 return -EINVAL;
         p.base = (char *)map->l_addr;
-        p.stub = mmap(NULL, room, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        p.stub = mmap(NULL, room, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+                      -1, 0);
         if (p.stub == MAP_FAILED)
                 return -errno;
         p.stub_end = p.stub + room;
@@ -169,13 +181,15 @@ static int redirect_cuda(void *handle)
         else if (r < 0)
                 plan_fail("%s: %s", plan_job->libnccl, why[0] ? why : strerror(-r));
         else if (p.patched < 50)
-                plan_fail("%s: only %u CUDA runtime functions found in its .symtab: not a libnccl with a static CUDA "
-                          "runtime",
-                          plan_job->libnccl, p.patched);
+                plan_fail(
+                        "%s: only %u CUDA runtime functions found in its .symtab: not a libnccl with a static CUDA "
+                        "runtime",
+                        plan_job->libnccl, p.patched);
         if (r < 0 || p.patched < 50)
                 return -ENOEXEC;
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE))
-                capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why, sizeof why);
+                capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why,
+                                 sizeof why);
         return 0;
 }
 
@@ -190,8 +204,8 @@ static int load_nccl(void)
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
                 *functions[i].to = dlsym(handle, functions[i].name);
                 if (!*functions[i].to && !functions[i].optional) {
-                        plan_fail("%s is not a libnccl of 2.19 or later: it has no %s", plan_job->libnccl,
-                                  functions[i].name);
+                        plan_fail("%s is not a libnccl of 2.19 or later: it has no %s",
+                                  plan_job->libnccl, functions[i].name);
                         return -ENOENT;
                 }
         }
@@ -231,12 +245,14 @@ static int call_collective(void *comm, uint32_t n_ranks, const struct capo_plan_
         case CAPO_COLL_BROADCAST: return nccl.Broadcast(buffer, buffer, count, type, 0, comm, NULL);
         case CAPO_COLL_REDUCE: return nccl.Reduce(buffer, buffer, count, type, SUM, 0, comm, NULL);
         case CAPO_COLL_ALLGATHER: return nccl.AllGather(buffer, buffer, count, type, comm, NULL);
-        case CAPO_COLL_REDUCESCATTER: return nccl.ReduceScatter(buffer, buffer, count, type, SUM, comm, NULL);
+        case CAPO_COLL_REDUCESCATTER:
+                return nccl.ReduceScatter(buffer, buffer, count, type, SUM, comm, NULL);
         default: return nccl.AllReduce(buffer, buffer, count, type, SUM, comm, NULL);
         }
 }
 
-/* NCCL writes whole lines to NCCL_DEBUG_FILE at once: what it printed so far belongs to the calls so far. */
+/* NCCL writes whole lines to NCCL_DEBUG_FILE at once: what it printed so far belongs to the calls
+ * so far. */
 static uint64_t log_size(void)
 {
         const char *path = getenv("NCCL_DEBUG_FILE");
@@ -257,7 +273,8 @@ static int open_window(struct rank *me)
         if (!me->rc)
                 me->rc = nccl.CommWindowRegister(me->comm, memory, most, &window, WINDOW_SYMMETRIC);
         if (me->rc) {
-                plan_fail("rank %u: %s: its buffer becomes no window", me->rank, nccl.GetErrorString(me->rc));
+                plan_fail("rank %u: %s: its buffer becomes no window", me->rank,
+                          nccl.GetErrorString(me->rc));
                 return -EIO;
         }
         if (!window) /* so it does where it has none on this machine: the buffer is as any other */
@@ -278,8 +295,8 @@ static void *play_rank(void *arg)
         if (me->rc != 0) {
                 const char *last = nccl.GetLastError ? nccl.GetLastError(NULL) : NULL;
 
-                plan_fail("ncclCommInitRank of rank %u: %s%s%.200s", me->rank, nccl.GetErrorString(me->rc),
-                          last && *last ? ": " : "", last ? last : "");
+                plan_fail("ncclCommInitRank of rank %u: %s%s%.200s", me->rank,
+                          nccl.GetErrorString(me->rc), last && *last ? ": " : "", last ? last : "");
                 return NULL;
         }
         buffer = plain_buffer;
@@ -287,15 +304,19 @@ static void *play_rank(void *arg)
                 return NULL;
         for (uint32_t i = 0; i < plan_job->n_rows && !atomic_load(&plan_job->failed); i++) {
                 struct capo_plan_row *row = &plan_job->rows[i].row;
-                struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1, .func_index = -1};
+                struct plan_seen seen = {.row = me->rank == 0 ? row : NULL,
+                                         .algo = -1,
+                                         .proto = -1,
+                                         .func_index = -1};
 
                 plan_seen = &seen;
                 me->rc = call_collective(me->comm, plan_job->n_ranks, row);
                 plan_seen = NULL;
                 if (seen.algo < 0)
                         plan_kernel_decode(&seen, row->coll);
-                agree[i] = (struct plan_agree){(int8_t)seen.algo, (int8_t)seen.proto,
-                                               (uint8_t)(seen.channels ? seen.channels : (int)seen.grid), 1};
+                agree[i] = (struct plan_agree){
+                        (int8_t)seen.algo, (int8_t)seen.proto,
+                        (uint8_t)(seen.channels ? seen.channels : (int)seen.grid), 1};
                 if (me->rank == 0) {
                         row->algo = (uint8_t)(seen.algo + 1);
                         row->proto = (uint8_t)(seen.proto + 1);
@@ -326,9 +347,10 @@ static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
 }
 
 /*
- * Up to 2.21 threads that load the tuner at the same moment may be told that there is none (misc/tuner.cc reads its
- * state without the lock). Jobs with a process per rank cannot meet this; our threads do. So one communicator of one
- * rank comes first, without the graph file, which is another one's.
+ * Up to 2.21 threads that load the tuner at the same moment may be told that there is none
+ * (misc/tuner.cc reads its state without the lock). Jobs with a process per rank cannot meet this;
+ * our threads do. So one communicator of one rank comes first, without the graph file, which is
+ * another one's.
  */
 static int load_tuner_alone(uint32_t node)
 {
@@ -343,7 +365,8 @@ static int load_tuner_alone(uint32_t node)
                 if (plan_job->ranks[i].node != node)
                         continue;
                 plan_device = plan_job->ranks[i].dev;
-                r = nccl.GetUniqueId(&id) == 0 && nccl.CommInitRank(&comm, 1, id, 0) == 0 ? 0 : -EIO;
+                r = nccl.GetUniqueId(&id) == 0 && nccl.CommInitRank(&comm, 1, id, 0) == 0 ? 0
+                                                                                          : -EIO;
         }
         if (kept)
                 setenv("NCCL_GRAPH_FILE", kept, 1);
@@ -361,15 +384,17 @@ static int play_node(uint32_t node)
         most = plan_job->windows ? 2 << 20 : 4096;
         for (uint32_t i = 0; i < plan_job->n_rows; i++)
                 most = plan_job->rows[i].row.bytes > most ? plan_job->rows[i].row.bytes : most;
-        plain_buffer = mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        plain_buffer =
+                mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (plain_buffer == MAP_FAILED) {
                 plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
                 return -ENOMEM;
         }
-        if (capo_nccl_has(plan_job->version, CAPO_NCCL_NVLS_GRAPH_UNWRITABLE) && plan_machine->multicast &&
-            plan_job->ranks[0].node != node)
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_NVLS_GRAPH_UNWRITABLE) &&
+            plan_machine->multicast && plan_job->ranks[0].node != node)
                 unsetenv("NCCL_GRAPH_DUMP_FILE"); /* then the graphs of this node are not told */
-        if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE) && load_tuner_alone(node) < 0) {
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE) &&
+            load_tuner_alone(node) < 0) {
                 plan_fail("a communicator of one rank could not be made");
                 return -EIO;
         }
@@ -377,7 +402,8 @@ static int play_node(uint32_t node)
                 struct unique_id id;
 
                 if (nccl.GetUniqueId(&id) != 0) {
-                        plan_fail("ncclGetUniqueId failed: NCCL found no loopback interface to meet on");
+                        plan_fail(
+                                "ncclGetUniqueId failed: NCCL found no loopback interface to meet on");
                         return -EIO;
                 }
                 memcpy(plan_job->id, &id, sizeof id);

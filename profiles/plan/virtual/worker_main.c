@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo-plan-worker: the process around one simulated node. It is a program of its own, and not the capo command itself,
- * because it exports the C library functions below to everything it loads. All of them do what the C library does, only
- * more gently or without touching this machine:
+ * capo-plan-worker: the process around one simulated node. It is a program of its own, and not the
+ * capo command itself, because it exports the C library functions below to everything it loads. All
+ * of them do what the C library does, only more gently or without touching this machine:
  *
- *   sched_yield, recv, accept   NCCL polls with them; many virtual ranks share few cores here, so a poll that finds
- *                               nothing gives the processor away for a moment. Results are unchanged, 16 ranks start
- *                               ten times as fast.
+ *   sched_yield, recv, accept   NCCL polls with them; many virtual ranks share few cores here, so a
+ *                               poll that finds nothing gives the processor away for a moment.
+ *                               Results are unchanged, 16 ranks start ten times as fast.
  *   fallocate                   34 MB per rank in /dev/shm stay a sparse file.
- *   mkstemp                     notes the files made in /dev/shm, so that the parent can remove them.
+ *   mkstemp                     notes the files made in /dev/shm, so that the parent can remove
+ *                               them.
  *   realpath                    hides this machine's PCI tree: the topology file is the machine.
- *   dlopen                      finds the virtual driver as libcuda.so, by which name NCCL up to 2.20 asks for it; without
- *                               one it has no NVLS, and one of this machine's would be a real one.
+ *   dlopen                      finds the virtual driver as libcuda.so, by which name NCCL up to
+ *                               2.20 asks for it; without one it has no NVLS, and one of this
+ *                               machine's would be a real one.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,7 +35,8 @@
 
 static struct plan_job *job;
 
-/* The names as libraries ask for them: headers rename some of these functions by the size of off_t. */
+/* The names as libraries ask for them: headers rename some of these functions by the size of off_t.
+ */
 #define EXPORT(name) __asm__(name) CAPO_EXPORT __attribute__((used))
 
 int soft_sched_yield(void) EXPORT("sched_yield");
@@ -48,8 +51,8 @@ char *soft_realpath(const char *path, char *out) EXPORT("realpath");
 void *soft_dlopen(const char *path, int mode) EXPORT("dlopen");
 
 /*
- * The n-th empty poll in a row of this thread: the more in a row, and the more ranks share the machine, the longer the
- * pause, up to 2 ms.
+ * The n-th empty poll in a row of this thread: the more in a row, and the more ranks share the
+ * machine, the longer the pause, up to 2 ms.
  */
 static _Thread_local unsigned empty_polls;
 
@@ -94,7 +97,8 @@ int soft_accept(int fd, struct sockaddr *address, socklen_t *length)
 
 int soft_fallocate(int fd, int mode, off_t offset, off_t length)
 {
-        return mode == 0 ? ftruncate(fd, offset + length) : (int)syscall(SYS_fallocate, fd, mode, offset, length);
+        return mode == 0 ? ftruncate(fd, offset + length)
+                         : (int)syscall(SYS_fallocate, fd, mode, offset, length);
 }
 
 int soft_fallocate64(int fd, int mode, off_t offset, off_t length)
@@ -102,10 +106,12 @@ int soft_fallocate64(int fd, int mode, off_t offset, off_t length)
         return soft_fallocate(fd, mode, offset, length);
 }
 
-/* The name is noted before the file is made, so that being killed in between leaves nothing behind. */
+/* The name is noted before the file is made, so that being killed in between leaves nothing behind.
+ */
 static int noted_mkstemp(char *template, char *tail)
 {
-        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+        static const char letters[] =
+                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
         const char *name = template + strlen("/dev/shm/");
         uint32_t note = atomic_fetch_add(&job->n_shm, 1);
 
@@ -158,8 +164,9 @@ static void fill_bytes(unsigned char *to, int value, size_t n)
 }
 
 /*
- * Clear @n whole pages except those that were never touched: not mapped here nor swapped out (pagemap, bits 63 and 62:
- * Documentation/admin-guide/mm/pagemap.rst) and not in the page cache either (mincore), which a shared file could be.
+ * Clear @n whole pages except those that were never touched: not mapped here nor swapped out
+ * (pagemap, bits 63 and 62: Documentation/admin-guide/mm/pagemap.rst) and not in the page cache
+ * either (mincore), which a shared file could be.
  */
 static bool clear_pages(unsigned char *first, size_t n)
 {
@@ -171,7 +178,8 @@ static bool clear_pages(unsigned char *first, size_t n)
                 size_t now = n - done < CHUNK ? n - done : CHUNK;
                 unsigned char *at = first + done * PAGE;
 
-                if (pread(pagemap, entries, now * 8, (off_t)((uintptr_t)at / PAGE * 8)) != (ssize_t)(now * 8) ||
+                if (pread(pagemap, entries, now * 8, (off_t)((uintptr_t)at / PAGE * 8)) !=
+                            (ssize_t)(now * 8) ||
                     mincore(at, now * PAGE, cached) < 0)
                         return false;
                 for (size_t i = 0; i < now; i++) {
@@ -187,7 +195,8 @@ void *soft_memset(void *to, int value, size_t n)
         unsigned char *p = to, *first = (unsigned char *)(((uintptr_t)to + 4095) & ~4095ul);
         unsigned char *last = (unsigned char *)(((uintptr_t)to + n) & ~4095ul);
 
-        if (value || n < 1 << 19 || pagemap < 0 || !clear_pages(first, (size_t)(last - first) / 4096)) {
+        if (value || n < 1 << 19 || pagemap < 0 ||
+            !clear_pages(first, (size_t)(last - first) / 4096)) {
                 fill_bytes(p, value, n);
         } else {
                 fill_bytes(p, 0, (size_t)(first - p));
@@ -219,7 +228,8 @@ void *soft_dlopen(const char *path, int mode)
 
         if (!real)
                 real = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
-        if (file && virtual_driver && (!strcmp(file, "libcuda.so") || !strcmp(file, "libcuda.so.1")))
+        if (file && virtual_driver &&
+            (!strcmp(file, "libcuda.so") || !strcmp(file, "libcuda.so.1")))
                 path = virtual_driver;
         return real(path, mode);
 }
@@ -231,7 +241,8 @@ int main(int argc, char **argv)
         void *handle;
 
         if (argc != 3 || fstat(PLAN_JOB_FD, &st) < 0 || (size_t)st.st_size < sizeof *job) {
-                fputs("capo-plan-worker is started by capo plan; it has no use by itself\n", stderr);
+                fputs("capo-plan-worker is started by capo plan; it has no use by itself\n",
+                      stderr);
                 return 2;
         }
         prctl(PR_SET_PDEATHSIG, 9); /* never outlive capo */
@@ -243,11 +254,13 @@ int main(int argc, char **argv)
                 pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
         virtual_driver = argv[1];
         handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-        node = handle ? (int (*)(struct plan_job *, uint32_t))dlsym(handle, "capo_plan_node") : NULL;
+        node = handle ? (int (*)(struct plan_job *, uint32_t))dlsym(handle, "capo_plan_node")
+                      : NULL;
         if (!node) {
                 fprintf(stderr, "%s\n", dlerror());
                 return 2;
         }
-        /* Threads of NCCL are still at work on what will never complete: leave without asking them. */
+        /* Threads of NCCL are still at work on what will never complete: leave without asking them.
+         */
         _exit(node(job, (uint32_t)atoi(argv[2])));
 }

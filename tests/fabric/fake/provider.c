@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libfabric.so.1 that moves nothing and behaves as badly as providers are allowed to, so that a program's output with
- * and without capo can be compared. Built with PLUGIN, it is only a provider, which a real libfabric loads. FAKE holds
- * words:
+ * A libfabric.so.1 that moves nothing and behaves as badly as providers are allowed to, so that a
+ * program's output with and without capo can be compared. Built with PLUGIN, it is only a provider,
+ * which a real libfabric loads. FAKE holds words:
  *
- *   compare     looks whether its own tables are in place, at every call that real providers do that in, and says so
+ *   compare     looks whether its own tables are in place, at every call that real providers do
+ *               that in, and says so
  *   constant    the table of domains cannot be written
- *   meet        stops inside the call to which it was given a struct meet for a context (meet.h) until it is told to go on
- *   enable      FI_ENABLE, setopt and bind put other tables into the endpoint                       (shm, cxi)
- *   inplace     ep.msg is allocated per endpoint, filled at FI_ENABLE and freed at close            (verbs)
- *   reenter     reads a queue, and sends, through its own objects' tables                           (efa)
- *   forward     its queues' read is nothing but a jump through their own table          (libfabric's util_cq.c)
- *   softcq      binding a queue fills the queue's table anew; what stood there before must not be called      (usnic)
- *   swapcq      enabling an endpoint gives its queue another table                                  (efa)
+ *   meet        stops inside the call to which it was given a struct meet for a context (meet.h)
+ *               until it is told to go on
+ *   enable      FI_ENABLE, setopt and bind put other tables into the endpoint
+ *               (shm, cxi)
+ *   inplace     ep.msg is allocated per endpoint, filled at FI_ENABLE and freed at close
+ *               (verbs)
+ *   reenter     reads a queue, and sends, through its own objects' tables
+ *               (efa)
+ *   forward     its queues' read is nothing but a jump through their own table
+ *               (libfabric's util_cq.c)
+ *   softcq      binding a queue fills the queue's table anew; what stood there before must not be
+ *               called      (usnic)
+ *   swapcq      enabling an endpoint gives its queue another table
+ *               (efa)
  *   truncated   an endpoint ends behind the last table its capabilities need, at an unmapped page
  *   short       tables end early; entries are NULL
  *   size0       tables say they have no bytes;  big: more than any libfabric has
@@ -23,8 +31,8 @@
  *   sends       what completes was sent, and nothing comes for a receive
  *   silent      queues give nothing
  *   nested      opening a domain opens another fabric through fi_fabric(), as layered providers do
- *   fail=NAME   the call of that name fails (fabric, domain, endpoint, cq, cntr, eq, pep, mr, bind, enable, send, read,
- *               close)
+ *   fail=NAME   the call of that name fails (fabric, domain, endpoint, cq, cntr, eq, pep, mr, bind,
+ *               enable, send, read, close)
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
@@ -70,12 +78,14 @@ static bool is(const char *word)
         return false;
 }
 
-/* ---- memory: an object ends at the end of its pages, so what lies behind it cannot be read ----------------------- */
+/* ---- memory: an object ends at the end of its pages, so what lies behind it cannot be read
+ * ----------------------- */
 
 static void *object_new(size_t size)
 {
         size_t pages = (size + 4095) & ~4095ul;
-        char *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                       0);
 
         mprotect(p + pages, 4096, PROT_NONE);
         return p + pages - ((size + 15) & ~15ul);
@@ -103,7 +113,9 @@ struct cq {
         struct fid_cq fid;
 };
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static struct fi_ops fid_ops;
 static struct fi_ops_ep ep_ops;
@@ -143,11 +155,13 @@ static void look(const char *where, const struct ep *e)
                 return;
         look_at_domain(where, e->domain);
         printf("provider: %s: msg %d ops %d fid %d\n", where,
-               e->inplace || e->fid.msg == &msg_ops || e->fid.msg == &msg_ops_enabled, e->fid.ops == &ep_ops,
-               e->fid.fid.ops == &fid_ops);
+               e->inplace || e->fid.msg == &msg_ops || e->fid.msg == &msg_ops_enabled,
+               e->fid.ops == &ep_ops, e->fid.fid.ops == &fid_ops);
 }
 
-/* ---- posting ----------------------------------------------------------------------------------------------------- */
+/* ---- posting
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static struct ep *of(struct fid_ep *ep)
 {
@@ -171,14 +185,16 @@ static ssize_t post(struct fid_ep *ep, void *context)
         return 0;
 }
 
-static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t a, void *context)
+static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t a,
+                        void *context)
 {
         return is("sends") ? 0 : post(ep, context);
 }
 
 static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
-        if (flags & FI_PEEK && msg->tag == 8) { /* there is none: said at once, or in the queue of errors */
+        if (flags & FI_PEEK &&
+            msg->tag == 8) { /* there is none: said at once, or in the queue of errors */
                 struct cq *c = (struct cq *)((char *)of(ep)->cq - offsetof(struct cq, fid));
 
                 c->nothing = msg->context;
@@ -187,26 +203,29 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
         return flags & FI_PEEK && msg->tag == 9 ? -FI_ENOMSG : post(ep, msg->context);
 }
 
-static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *result,
-                                   void **result_desc, size_t result_count, uint64_t flags)
+static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+                                   struct fi_ioc *result, void **result_desc, size_t result_count,
+                                   uint64_t flags)
 {
         return post(ep, msg->context);
 }
 
-static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *ioc, void **desc, size_t count,
-                                 struct fi_ioc *result, void **result_desc, size_t result_count, fi_addr_t a,
-                                 uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *ioc, void **desc,
+                                 size_t count, struct fi_ioc *result, void **result_desc,
+                                 size_t result_count, fi_addr_t a, uint64_t addr, uint64_t key,
+                                 enum fi_datatype type, enum fi_op op, void *context)
 {
         return post(ep, context);
 }
 
-static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t a, uint64_t tag,
-                           void *context)
+static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t a,
+                           uint64_t tag, void *context)
 {
         return post(ep, context);
 }
 
-static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t a, void *context)
+static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t a,
+                        void *context)
 {
         if (is("reenter"))
                 return ep->tagged->send(ep, buf, len, desc, a, 0, context);
@@ -223,25 +242,28 @@ static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_add
         return is("fail=send") ? -FI_ENOKEY : 0;
 }
 
-static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t a, uint64_t addr,
-                         uint64_t key, void *context)
+static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t a,
+                         uint64_t addr, uint64_t key, void *context)
 {
         return post(ep, context);
 }
 
-static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t a, uint64_t addr, uint64_t key,
-                        void *context)
+static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t a,
+                        uint64_t addr, uint64_t key, void *context)
 {
         return post(ep, context);
 }
 
-static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc, fi_addr_t a, uint64_t addr,
-                            uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                            fi_addr_t a, uint64_t addr, uint64_t key, enum fi_datatype type,
+                            enum fi_op op, void *context)
 {
         return post(ep, context);
 }
 
-/* ---- completions ------------------------------------------------------------------------------------------------- */
+/* ---- completions
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static ssize_t cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *from)
 {
@@ -252,8 +274,9 @@ static ssize_t cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t
         if (is("fail=read") || c->nothing)
                 return -FI_EAVAIL;
         for (; c->ready && n < count && !is("silent"); n++) {
-                entry[n] = (struct fi_cq_msg_entry){
-                        .op_context = c->context[--c->ready], .flags = is("sends") ? FI_SEND : FI_RECV, .len = 100};
+                entry[n] = (struct fi_cq_msg_entry){.op_context = c->context[--c->ready],
+                                                    .flags = is("sends") ? FI_SEND : FI_RECV,
+                                                    .len = 100};
                 if (from)
                         from[n] = 7;
         }
@@ -314,7 +337,9 @@ static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len
         return -FI_EAGAIN;
 }
 
-/* ---- control ----------------------------------------------------------------------------------------------------- */
+/* ---- control
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static int fid_close(struct fid *fid)
 {
@@ -377,7 +402,8 @@ static int fid_control(struct fid *fid, int command, void *arg)
                 *copy = *e;
                 copy->inplace = false;
                 *alias->fid = &copy->fid.fid;
-                printf("provider: alias has my tables: %d\n", copy->fid.msg == &msg_ops || e->inplace);
+                printf("provider: alias has my tables: %d\n",
+                       copy->fid.msg == &msg_ops || e->inplace);
                 return 0;
         }
         if (is("fail=enable"))
@@ -403,9 +429,12 @@ static int cm_connect(struct fid_ep *ep, const void *addr, const void *param, si
         return 0;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * -----------------------------------------------------------------------------------------------------
+ */
 
-static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context)
+static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out,
+                           void *context)
 {
         size_t size = sizeof(struct ep);
         struct ep *e;
@@ -415,8 +444,9 @@ static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, stru
         if (is("fail=endpoint"))
                 return -FI_ENOMEM;
         if (is("truncated"))
-                size = offsetof(struct ep, fid) +
-                       (info->caps & FI_TAGGED ? offsetof(struct fid_ep, atomic) : offsetof(struct fid_ep, rma));
+                size = offsetof(struct ep, fid) + (info->caps & FI_TAGGED
+                                                           ? offsetof(struct fid_ep, atomic)
+                                                           : offsetof(struct fid_ep, rma));
         e = object_new(size);
         e->cq = NULL;
         e->domain = domain;
@@ -436,7 +466,8 @@ static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, stru
         return 0;
 }
 
-static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
+static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
+                          void *context)
 {
         struct cq *c = object_new(sizeof *c);
 
@@ -444,7 +475,9 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
                 return -FI_ENOMEM;
         c->ready = 0;
         c->nothing = NULL;
-        c->fid = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &fid_ops}, .ops = &cq_ops};
+        c->fid =
+                (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &fid_ops},
+                                .ops = &cq_ops};
         if (is("softcq")) {
                 c->own = cq_ops;
                 c->own.read = cq_read_hard;
@@ -454,19 +487,22 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
         return 0;
 }
 
-static int domain_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
+static int domain_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
+                            struct fid_cntr **out, void *context)
 {
         struct fid_cntr *c = object_new(sizeof *c);
 
         if (is("fail=cntr"))
                 return -FI_ENOMEM;
-        *c = (struct fid_cntr){.fid = {.fclass = FI_CLASS_CNTR, .context = context, .ops = &fid_ops}, .ops = &cntr_ops};
+        *c = (struct fid_cntr){
+                .fid = {.fclass = FI_CLASS_CNTR, .context = context, .ops = &fid_ops},
+                .ops = &cntr_ops};
         *out = c;
         return 0;
 }
 
-static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key,
-                  uint64_t flags, struct fid_mr **mr, void *context)
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+                  uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
 {
         struct fid_mr *m = object_new(sizeof *m);
 
@@ -474,17 +510,20 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
                 return -FI_ENOKEY;
         if (is("leave"))
                 raise(SIGUSR2);
-        *m = (struct fid_mr){.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &fid_ops}, .key = 99};
+        *m = (struct fid_mr){.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &fid_ops},
+                             .key = 99};
         *mr = m;
         return 0;
 }
 
-static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                      struct fid_mr **mr)
 {
         return mr_reg(fid, NULL, 0, 0, 0, 0, flags, mr, attr->context);
 }
 
-static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context)
+static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out,
+                         void *context)
 {
         struct fid_domain *d = object_new(sizeof *d);
 
@@ -496,32 +535,37 @@ static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct
                 fi_fabric(info->fabric_attr, &below, NULL);
                 printf("provider: fabric below has my tables: %d\n", below->ops == &fabric_ops);
         }
-        *d = (struct fid_domain){.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &fid_ops},
-                                 .ops = constant_ops,
-                                 .mr = &mr_ops};
+        *d = (struct fid_domain){
+                .fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &fid_ops},
+                .ops = constant_ops,
+                .mr = &mr_ops};
         *out = d;
         return 0;
 }
 
-static int fabric_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out, void *context)
+static int fabric_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out,
+                             void *context)
 {
         struct fid_pep *p = object_new(sizeof *p);
 
         if (is("fail=pep"))
                 return -FI_ENOMEM;
-        *p = (struct fid_pep){
-                .fid = {.fclass = FI_CLASS_PEP, .context = context, .ops = &fid_ops}, .ops = &ep_ops, .cm = &cm_ops};
+        *p = (struct fid_pep){.fid = {.fclass = FI_CLASS_PEP, .context = context, .ops = &fid_ops},
+                              .ops = &ep_ops,
+                              .cm = &cm_ops};
         *out = p;
         return 0;
 }
 
-static int fabric_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out, void *context)
+static int fabric_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out,
+                          void *context)
 {
         struct fid_eq *q = object_new(sizeof *q);
 
         if (is("fail=eq"))
                 return -FI_ENOMEM;
-        *q = (struct fid_eq){.fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &fid_ops}, .ops = &eq_ops};
+        *q = (struct fid_eq){.fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &fid_ops},
+                             .ops = &eq_ops};
         *out = q;
         return 0;
 }
@@ -532,26 +576,32 @@ static int pep_listen(struct fid_pep *pep)
 }
 
 /* Every table is as long as this build's headers say, or shorter, or nonsense. */
-#define SIZE(table, last_entry) \
-        (is("size0") ? 0 : is("big") ? 400 : is("short") ? offsetof(__typeof__(table), last_entry) : sizeof(table))
+#define SIZE(table, last_entry)                                  \
+        (is("size0")   ? 0                                       \
+         : is("big")   ? 400                                     \
+         : is("short") ? offsetof(__typeof__(table), last_entry) \
+                       : sizeof(table))
 
 static void tables(void)
 {
-        fid_ops = (struct fi_ops){.size = is("short") ? offsetof(struct fi_ops, tostr) : sizeof fid_ops,
+        fid_ops = (struct fi_ops){.size = is("short") ? offsetof(struct fi_ops, tostr)
+                                                      : sizeof fid_ops,
                                   .close = fid_close,
                                   .bind = fid_bind,
                                   .control = fid_control};
         ep_ops = (struct fi_ops_ep){.size = SIZE(ep_ops, tx_ctx), .setopt = ep_setopt};
-        cm_ops = (struct fi_ops_cm){.size = SIZE(cm_ops, accept), .connect = cm_connect, .listen = pep_listen};
+        cm_ops = (struct fi_ops_cm){
+                .size = SIZE(cm_ops, accept), .connect = cm_connect, .listen = pep_listen};
         msg_ops = (struct fi_ops_msg){.size = SIZE(msg_ops, senddata),
                                       .recv = msg_recv,
                                       .send = msg_send,
                                       .sendmsg = msg_sendmsg,
                                       .inject = msg_inject};
         msg_ops_enabled = msg_ops;
-        tagged_ops =
-                (struct fi_ops_tagged){.size = SIZE(tagged_ops, sendv), .send = tagged_send, .recvmsg = tagged_recvmsg};
-        rma_ops = (struct fi_ops_rma){.size = SIZE(rma_ops, writev), .read = rma_read, .write = rma_write};
+        tagged_ops = (struct fi_ops_tagged){
+                .size = SIZE(tagged_ops, sendv), .send = tagged_send, .recvmsg = tagged_recvmsg};
+        rma_ops = (struct fi_ops_rma){
+                .size = SIZE(rma_ops, writev), .read = rma_read, .write = rma_write};
         atomic_ops = (struct fi_ops_atomic){.size = SIZE(atomic_ops, writev),
                                             .write = atomic_write,
                                             .readwritev = atomic_readwritev,
@@ -561,11 +611,13 @@ static void tables(void)
                                             .cq_open = domain_cq_open,
                                             .cntr_open = domain_cntr_open};
         if (is("constant") && constant_ops == &domain_ops) {
-                constant_ops = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                constant_ops = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                                    -1, 0);
                 *constant_ops = domain_ops;
                 mprotect(constant_ops, 4096, PROT_READ);
         }
-        mr_ops = (struct fi_ops_mr){.size = SIZE(mr_ops, regv), .reg = mr_reg, .regattr = mr_regattr};
+        mr_ops = (struct fi_ops_mr){
+                .size = SIZE(mr_ops, regv), .reg = mr_reg, .regattr = mr_regattr};
         cq_ops = (struct fi_ops_cq){.size = SIZE(cq_ops, sread),
                                     .read = is("forward") ? cq_read_forward : cq_read,
                                     .readfrom = cq_readfrom,
@@ -594,9 +646,10 @@ static int fabric_open(const char *version, struct fid_fabric **out, void *conte
                 return 0;
         }
         f = same = object_new(sizeof *f);
-        *f = (struct fid_fabric){.fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fid_ops},
-                                 .ops = &fabric_ops,
-                                 .api_version = FI_VERSION(1, 17)};
+        *f = (struct fid_fabric){
+                .fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fid_ops},
+                .ops = &fabric_ops,
+                .api_version = FI_VERSION(1, 17)};
         *out = f;
         return 0;
 }
@@ -621,10 +674,13 @@ static void plugin_cleanup(void)
 
 EXPORT struct fi_provider *fi_prov_ini(void)
 {
-        static struct fi_provider me = {
-                .name = "fake", .getinfo = plugin_getinfo, .fabric = plugin_fabric, .cleanup = plugin_cleanup};
+        static struct fi_provider me = {.name = "fake",
+                                        .getinfo = plugin_getinfo,
+                                        .fabric = plugin_fabric,
+                                        .cleanup = plugin_cleanup};
 
-        me.version = me.fi_version = fi_version(); /* libfabric takes none of another major version */
+        me.version = me.fi_version =
+                fi_version(); /* libfabric takes none of another major version */
         return &me;
 }
 #else

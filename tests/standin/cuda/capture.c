@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream capture of the stand-in driver: who may call what while a stream captures, and what breaks a capture.
+ * Stream capture of the stand-in driver: who may call what while a stream captures, and what breaks
+ * a capture.
  *
- * A graph here is the list of captured tasks in the order they were asked for. That order respects every dependency, so
- * launching a graph is running the list on the launching stream: correct, though never concurrent.
+ * A graph here is the list of captured tasks in the order they were asked for. That order respects
+ * every dependency, so launching a graph is running the list on the launching stream: correct,
+ * though never concurrent.
  *
  * The rules are those of the driver API's reference (CUDA 13.0 cuda.h, "Stream Management" and
- * cuThreadExchangeStreamCaptureMode): a potentially unsafe call is refused with 900 and invalidates each capture that
- * forbids it - captures this thread began (unless relaxed), and any capture in global mode unless the thread's own mode
- * is narrower.
+ * cuThreadExchangeStreamCaptureMode): a potentially unsafe call is refused with 900 and invalidates
+ * each capture that forbids it - captures this thread began (unless relaxed), and any capture in
+ * global mode unless the thread's own mode is narrower.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -56,12 +58,15 @@ CUresult capture_unsafe(void)
 {
         CUresult r = CUDA_SUCCESS;
 
-        if (!atomic_load_explicit(&n_captures, memory_order_acquire) || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        if (!atomic_load_explicit(&n_captures, memory_order_acquire) ||
+            thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
                 return r;
         pthread_mutex_lock(&capture_lock);
         for (struct capture *c = captures; c; c = c->next) {
-                bool mine = pthread_equal(c->thread, pthread_self()) && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-                bool global = c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+                bool mine = pthread_equal(c->thread, pthread_self()) &&
+                            c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+                bool global = c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                              thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 
                 if (mine || global) {
                         c->invalid = true;
@@ -80,7 +85,8 @@ CUresult capture_forbids(CUstream s)
                 return r;
         pthread_mutex_lock(&capture_lock);
         if (s->capture) {
-                r = s->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+                r = s->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                                        : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
                 s->capture->invalid = true;
         }
         pthread_mutex_unlock(&capture_lock);
@@ -281,7 +287,8 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
         c = s->capture;
         if (!c)
                 r = CUDA_ERROR_ILLEGAL_STATE;
-        else if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(c->thread, pthread_self()))
+        else if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                 !pthread_equal(c->thread, pthread_self()))
                 r = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
         else if (c->origin != s) {
                 c->invalid = true;
@@ -328,15 +335,18 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *stat
         pthread_mutex_lock(&capture_lock);
         for (struct capture *c = captures; c && s->is_legacy; c = c->next)
                 if (implicit_in(c, s->ctx))
-                        r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT; /* said, but the capture is left alone */
+                        r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT; /* said, but the capture is left
+                                                                   alone */
         if (s->capture)
-                *status = s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+                *status = s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                              : CU_STREAM_CAPTURE_STATUS_ACTIVE;
         pthread_mutex_unlock(&capture_lock);
         return r;
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                          CUgraph *graph, const CUgraphNode **dependencies, size_t *n_dependencies)
+EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status,
+                                          cuuint64_t *id, CUgraph *graph,
+                                          const CUgraphNode **dependencies, size_t *n_dependencies)
 {
         CUstream s;
         CUresult r = cuStreamIsCapturing(handle, status);
@@ -360,13 +370,15 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus
         return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id)
+EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status,
+                                       cuuint64_t *id)
 {
         return cuStreamGetCaptureInfo_v2(handle, status, id, NULL, NULL, NULL);
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                          CUgraph *graph, const CUgraphNode **dependencies,
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status,
+                                          cuuint64_t *id, CUgraph *graph,
+                                          const CUgraphNode **dependencies,
                                           const CUgraphEdgeData **edges, size_t *n_dependencies)
 {
         if (edges)
@@ -408,7 +420,8 @@ static void drop_graph(struct task *t)
         exec_unref(t->a);
 }
 
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
+                                            unsigned long long flags)
 {
         CUresult r = capture_unsafe();
         CUgraphExec x;

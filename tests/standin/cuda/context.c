@@ -2,8 +2,9 @@
 /*
  * Devices, contexts and the way to the functions (cuGetProcAddress) of the stand-in driver.
  *
- * A device is a number; CAPO_STANDIN_GPUS says how many there are (default 8). Contexts matter only because streams and
- * events belong to one, and callers must keep the stack of current contexts as they found it.
+ * A device is a number; CAPO_STANDIN_GPUS says how many there are (default 8). Contexts matter only
+ * because streams and events belong to one, and callers must keep the stack of current contexts as
+ * they found it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +154,9 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
         case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: *value = 1; break;
         case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
-        case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = (int)sysconf(_SC_NPROCESSORS_ONLN); break;
+        case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+                *value = (int)sysconf(_SC_NPROCESSORS_ONLN);
+                break;
         default: *value = 0;
         }
         return CUDA_SUCCESS;
@@ -285,7 +288,8 @@ EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice devi
         return cuCtxPushCurrent_v2(ctx);
 }
 
-/* The struct stays: events and threads may still name it, and then get CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+/* The struct stays: events and threads may still name it, and then get
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED. */
 EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
         if (!ctx || ctx->primary || ctx->dead)
@@ -308,26 +312,34 @@ static const struct {
         {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no device"},
         {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
         {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-        {CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM", "an operating system call failed"},
+        {CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM",
+         "an operating system call failed"},
         {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-        {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the call is not permitted in this state"},
+        {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE",
+         "the call is not permitted in this state"},
         {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
         {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
-        {CUDA_ERROR_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
-        {CUDA_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
+        {CUDA_ERROR_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+         "context is destroyed"},
+        {CUDA_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT",
+         "the launch timed out and was terminated"},
         {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
         {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
          "not permitted when a stream captures"},
-        {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "the capture was invalidated"},
-        {CUDA_ERROR_STREAM_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "two captures would be merged"},
+        {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+         "the capture was invalidated"},
+        {CUDA_ERROR_STREAM_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+         "two captures would be merged"},
         {CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
          "the capture began on another stream"},
         {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
          "a stream was not joined to the capture's origin"},
-        {CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency on uncaptured work"},
+        {CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+         "dependency on uncaptured work"},
         {CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
          "the default stream would depend on a capturing one"},
-        {CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "the event was last recorded in a capture"},
+        {CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+         "the event was last recorded in a capture"},
         {CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
          "the capture began on another thread"},
         {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
@@ -365,7 +377,8 @@ static const struct {
 #include "standin_cuda.def"
 };
 
-/* The stand-in has one variant of each function: stream 0 is the legacy stream whatever `flags` asks for. */
+/* The stand-in has one variant of each function: stream 0 is the legacy stream whatever `flags`
+ * asks for. */
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **fn, int version, cuuint64_t flags,
                                     CUdriverProcAddressQueryResult *status)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Device" memory of the stand-in driver is host memory, remembered in a sorted table so that pointer attributes can
- * say which context and device it belongs to, as callers of a real driver expect.
+ * "Device" memory of the stand-in driver is host memory, remembered in a sorted table so that
+ * pointer attributes can say which context and device it belongs to, as callers of a real driver
+ * expect.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,8 @@ static bool forget(uintptr_t p, bool host, bool mapped, struct block *out)
 
 CUresult fake_mapped(uintptr_t base, size_t bytes, int device)
 {
-        return remember((struct block){.base = base, .bytes = bytes, .device = device, .type = CU_MEMORYTYPE_DEVICE});
+        return remember((struct block){
+                .base = base, .bytes = bytes, .device = device, .type = CU_MEMORYTYPE_DEVICE});
 }
 
 void fake_unmapped(uintptr_t base)
@@ -266,9 +268,11 @@ EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute
         return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **values, CUdeviceptr ptr)
+EXPORT CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
+                                       void **values, CUdeviceptr ptr)
 {
-        for (unsigned i = 0; i < n; i++) /* unknown pointers are no error here: their values are left zero */
+        for (unsigned i = 0; i < n;
+             i++) /* unknown pointers are no error here: their values are left zero */
                 if (cuPointerGetAttribute(values[i], attributes[i], ptr))
                         memset(values[i], 0, sizeof(int));
         return CUDA_SUCCESS;
@@ -306,7 +310,9 @@ static CUresult submit(struct task t, CUstream handle, bool wait)
 
 static CUresult copy(const void *src, void *dst, size_t bytes, CUstream stream, bool wait)
 {
-        return submit((struct task){.run = run_copy, .a = dst, .b = (void *)(uintptr_t)src, .n = bytes}, stream, wait);
+        return submit(
+                (struct task){.run = run_copy, .a = dst, .b = (void *)(uintptr_t)src, .n = bytes},
+                stream, wait);
 }
 
 #define MEM(p) ((void *)(uintptr_t)(p))
@@ -336,7 +342,8 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CU
         return copy(MEM(src), MEM(dst), bytes, stream, false);
 }
 
-EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes,
+                                     CUstream stream)
 {
         return copy(src, MEM(dst), bytes, stream, false);
 }
@@ -346,15 +353,19 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes, C
         return copy(MEM(src), dst, bytes, stream, false);
 }
 
-EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                                     CUstream stream)
 {
         return copy(MEM(src), MEM(dst), bytes, stream, false);
 }
 
-static CUresult set(CUdeviceptr dst, uint32_t value, size_t n, bool wide, CUstream stream, bool wait)
+static CUresult set(CUdeviceptr dst, uint32_t value, size_t n, bool wide, CUstream stream,
+                    bool wait)
 {
-        return submit((struct task){.run = wide ? run_set32 : run_set8, .a = MEM(dst), .n = n, .v = value}, stream,
-                      wait);
+        return submit(
+                (struct task){
+                        .run = wide ? run_set32 : run_set8, .a = MEM(dst), .n = n, .v = value},
+                stream, wait);
 }
 
 EXPORT CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char value, size_t n)
@@ -377,8 +388,11 @@ EXPORT CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t n, 
         return set(dst, value, n, true, stream, false);
 }
 
-/* A write in the stream's order; whatever was issued before it is done by then, so the flag that allows less says the same. */
-EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags)
+/* A write in the stream's order; whatever was issued before it is done by then, so the flag that
+ * allows less says the same. */
+EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+                                        unsigned int flags)
 {
-        return flags > 1 || addr % sizeof value ? CUDA_ERROR_INVALID_VALUE : set(addr, value, 1, true, stream, false);
+        return flags > 1 || addr % sizeof value ? CUDA_ERROR_INVALID_VALUE
+                                                : set(addr, value, 1, true, stream, false);
 }

@@ -2,12 +2,14 @@
 /*
  * Streams and events of the stand-in driver.
  *
- * A stream is a queue and a worker thread that takes one task after the other, as a GPU takes kernels. An event is a
- * task that reads CLOCK_MONOTONIC on that thread: the difference of two events is what really passed between the end of
- * the work before the first and the end of the work before the second, which is what a GPU's events say.
+ * A stream is a queue and a worker thread that takes one task after the other, as a GPU takes
+ * kernels. An event is a task that reads CLOCK_MONOTONIC on that thread: the difference of two
+ * events is what really passed between the end of the work before the first and the end of the work
+ * before the second, which is what a GPU's events say.
  *
- * The default stream of a context keeps CUDA's legacy rule: its work waits for everything queued before on the
- * context's blocking streams, and their later work waits for it. Both waits are tasks like any other.
+ * The default stream of a context keeps CUDA's legacy rule: its work waits for everything queued
+ * before on the context's blocking streams, and their later work waits for it. Both waits are tasks
+ * like any other.
  */
 #include <errno.h>
 #include <sched.h>
@@ -37,9 +39,9 @@ CUresult fake_lost(CUcontext ctx)
 }
 
 /*
- * For libnccl's stand-in, no function of CUDA's: the task that calls this was given up and has not done its work. As after a
- * kernel that ran too long, everything the context is asked for fails from now on, so that nobody takes what is there for
- * a result.
+ * For libnccl's stand-in, no function of CUDA's: the task that calls this was given up and has not
+ * done its work. As after a kernel that ran too long, everything the context is asked for fails
+ * from now on, so that nobody takes what is there for a result.
  */
 EXPORT void standin_lost(void)
 {
@@ -67,7 +69,8 @@ static void *work(void *arg)
         for (;;) {
                 struct task *t;
 
-                /* A short polite wait saves the wake-up of a sleeping thread when work follows work. */
+                /* A short polite wait saves the wake-up of a sleeping thread when work follows
+                 * work. */
                 for (int i = 0; !s->head && !s->stop && i < 40; i++) {
                         pthread_mutex_unlock(&s->lock);
                         sched_yield();
@@ -457,8 +460,9 @@ EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *data)
 /*
  * --- events ---
  *
- * An event is what it was last recorded as: a task of a stream. Whoever waits for it waits for that task, also when the event is
- * recorded elsewhere meanwhile. Records on two streams may run in either order.
+ * An event is what it was last recorded as: a task of a stream. Whoever waits for it waits for that
+ * task, also when the event is recorded elsewhere meanwhile. Records on two streams may run in
+ * either order.
  */
 
 void fake_event_unref(CUevent e)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management of the stand-in driver: reservations are address space without access, an allocation is a
- * file in memory, a mapping is that file mapped into a reservation. So two mappings of one allocation are the same
- * bytes, in another process too, which got it as a file descriptor. Memory on the host by this interface, multicast
- * and fabric handles are refused.
+ * Virtual memory management of the stand-in driver: reservations are address space without access,
+ * an allocation is a file in memory, a mapping is that file mapped into a reservation. So two
+ * mappings of one allocation are the same bytes, in another process too, which got it as a file
+ * descriptor. Memory on the host by this interface, multicast and fabric handles are refused.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -53,8 +53,11 @@ static CUresult started(void)
 static CUresult located(const CUmemLocation *where)
 {
         if (where->type == CU_MEM_LOCATION_TYPE_DEVICE)
-                return where->id >= 0 && where->id < fake_device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-        return where->type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+                return where->id >= 0 && where->id < fake_device_count()
+                               ? CUDA_SUCCESS
+                               : CUDA_ERROR_INVALID_DEVICE;
+        return where->type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE
+                                                           : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult allowed(const CUmemAllocationProp *prop)
@@ -111,7 +114,8 @@ static void drop_unused(struct allocation *a)
         free(a);
 }
 
-static CUresult take(int fd, size_t bytes, const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *handle)
+static CUresult take(int fd, size_t bytes, const CUmemAllocationProp *prop,
+                     CUmemGenericAllocationHandle *handle)
 {
         struct allocation *a = calloc(1, sizeof *a);
 
@@ -138,8 +142,8 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAl
         return r;
 }
 
-EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
-                                    unsigned long long flags)
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
+                                    CUdeviceptr addr, unsigned long long flags)
 {
         CUresult r = started();
         struct range *range;
@@ -147,7 +151,8 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignm
 
         if (r)
                 return r;
-        if (!ptr || !size || size % (size_t)sysconf(_SC_PAGESIZE) || (alignment & (alignment - 1)) || flags)
+        if (!ptr || !size || size % (size_t)sysconf(_SC_PAGESIZE) ||
+            (alignment & (alignment - 1)) || flags)
                 return CUDA_ERROR_INVALID_VALUE;
         if (alignment < GRAIN)
                 alignment = GRAIN;
@@ -183,7 +188,8 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
                 return r;
         pthread_mutex_lock(&lock);
         at = within(&reservations, (uintptr_t)ptr, size);
-        if (!at || (*at)->base != ptr || (*at)->bytes != size || overlaps(mappings, (uintptr_t)ptr, size)) {
+        if (!at || (*at)->base != ptr || (*at)->bytes != size ||
+            overlaps(mappings, (uintptr_t)ptr, size)) {
                 pthread_mutex_unlock(&lock);
                 return CUDA_ERROR_INVALID_VALUE;
         }
@@ -195,8 +201,8 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
         return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-                            unsigned long long flags)
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+                            const CUmemAllocationProp *prop, unsigned long long flags)
 {
         CUresult r = allowed(prop);
         char name[64];
@@ -206,9 +212,11 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, c
                 r = CUDA_ERROR_INVALID_VALUE;
         if (r)
                 return r;
-        snprintf(name, sizeof name, NAME "%d", prop->location.id); /* who is handed the file sees whose it is */
+        snprintf(name, sizeof name, NAME "%d",
+                 prop->location.id); /* who is handed the file sees whose it is */
         fd = memfd_create(name, MFD_CLOEXEC);
-        r = fd < 0 || ftruncate(fd, (off_t)size) ? CUDA_ERROR_OUT_OF_MEMORY : take(fd, size, prop, handle);
+        r = fd < 0 || ftruncate(fd, (off_t)size) ? CUDA_ERROR_OUT_OF_MEMORY
+                                                 : take(fd, size, prop, handle);
         if (r && fd >= 0)
                 close(fd);
         return r;
@@ -250,7 +258,8 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle
         return at ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                       CUmemGenericAllocationHandle handle)
 {
         CUresult r = started();
         struct allocation *a;
@@ -267,14 +276,16 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop
         return a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Makes it address space without access again, without a moment in which another thread could get it. */
+/* Makes it address space without access again, without a moment in which another thread could get
+ * it. */
 static void unmap(uintptr_t base, size_t bytes)
 {
-        mmap((void *)base, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        mmap((void *)base, bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                         unsigned long long flags)
+EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+                         CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
         struct range *range = calloc(1, sizeof *range);
         CUresult r = started();
@@ -282,7 +293,8 @@ EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGener
 
         if (!r && !range)
                 r = CUDA_ERROR_OUT_OF_MEMORY;
-        if (!r && (flags || !even(size) || ptr % GRAIN || offset)) /* an offset must be none, so far */
+        if (!r &&
+            (flags || !even(size) || ptr % GRAIN || offset)) /* an offset must be none, so far */
                 r = CUDA_ERROR_INVALID_VALUE;
         if (r) {
                 free(range);
@@ -293,12 +305,14 @@ EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGener
         if (!a || size > a->bytes || !within(&reservations, (uintptr_t)ptr, size) ||
             overlaps(mappings, (uintptr_t)ptr, size))
                 r = CUDA_ERROR_INVALID_VALUE;
-        else if (mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED, a->fd, 0) == MAP_FAILED)
+        else if (mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED, a->fd, 0) ==
+                 MAP_FAILED)
                 r = CUDA_ERROR_OUT_OF_MEMORY;
         else if ((r = fake_mapped((uintptr_t)ptr, size, a->prop.location.id)))
                 unmap((uintptr_t)ptr, size);
         if (!r) {
-                *range = (struct range){.next = mappings, .base = (uintptr_t)ptr, .bytes = size, .of = a};
+                *range = (struct range){
+                        .next = mappings, .base = (uintptr_t)ptr, .bytes = size, .of = a};
                 mappings = range;
                 a->mappings++;
                 range = NULL;
@@ -336,8 +350,10 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         return CUDA_SUCCESS;
 }
 
-/* There is one page table here: what one device may do all may. Who was told what is remembered all the same. */
-EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+/* There is one page table here: what one device may do all may. Who was told what is remembered all
+ * the same. */
+EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
+                               size_t count)
 {
         CUresult r = started();
         size_t done = 0;
@@ -354,7 +370,8 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDe
         if (r)
                 return r;
         pthread_mutex_lock(&lock);
-        for (const struct range *m = mappings; m; m = m->next) /* all of it is mapped, and no mapping in part */
+        for (const struct range *m = mappings; m;
+             m = m->next) /* all of it is mapped, and no mapping in part */
                 if (m->base >= ptr && m->base - ptr < size)
                         done += m->bytes;
         if (done != size || !within(&reservations, (uintptr_t)ptr, size))
@@ -368,14 +385,16 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDe
                         m->access[desc[i].location.id] = (unsigned char)desc[i].flags;
                 for (int i = 0; i < MAX_DEVICES; i++)
                         most |= m->access[i];
-                if (mprotect((void *)m->base, m->bytes, (most & 1 ? PROT_READ : 0) | (most & 2 ? PROT_WRITE : 0)))
+                if (mprotect((void *)m->base, m->bytes,
+                             (most & 1 ? PROT_READ : 0) | (most & 2 ? PROT_WRITE : 0)))
                         r = CUDA_ERROR_OUT_OF_MEMORY;
         }
         pthread_mutex_unlock(&lock);
         return r;
 }
 
-EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                               CUdeviceptr ptr)
 {
         CUresult r = started();
         struct range **at;
@@ -395,7 +414,8 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *l
 }
 
 EXPORT CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle,
-                                             CUmemAllocationHandleType type, unsigned long long flags)
+                                             CUmemAllocationHandleType type,
+                                             unsigned long long flags)
 {
         CUresult r = started();
         struct allocation *a;
@@ -423,7 +443,8 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *han
                                                CUmemAllocationHandleType type)
 {
         CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                    .requestedHandleTypes =
+                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                     .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
         CUresult r = started();
         char path[64], target[128] = "";
@@ -439,8 +460,8 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *han
         fd = (int)(intptr_t)shared;
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         if (readlink(path, target, sizeof target - 1) < 0 ||
-            sscanf(target, "/memfd:" NAME "%d", &prop.location.id) != 1 || located(&prop.location) || fstat(fd, &st) ||
-            !even((size_t)st.st_size))
+            sscanf(target, "/memfd:" NAME "%d", &prop.location.id) != 1 ||
+            located(&prop.location) || fstat(fd, &st) || !even((size_t)st.st_size))
                 return CUDA_ERROR_INVALID_VALUE; /* a file, but not of a device's memory */
         fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         r = fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : take(fd, (size_t)st.st_size, &prop, handle);

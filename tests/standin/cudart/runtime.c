@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CUDA runtime over the driver of the stand-in, for unmodified programs that bring no runtime of their own inside
- * them (tests/frameworks): libcudart.so.12 or .13, whichever header it is built with. Memory, copies, streams, events
- * and graphs are the driver's, and real. Kernels are dropped: what one would have computed is not there, so a result
- * means something only where it came by copies and by NCCL. Whatever else a program asks for by name returns
- * cudaErrorNotSupported (stubs.py).
+ * A CUDA runtime over the driver of the stand-in, for unmodified programs that bring no runtime of
+ * their own inside them (tests/frameworks): libcudart.so.12 or .13, whichever header it is built
+ * with. Memory, copies, streams, events and graphs are the driver's, and real. Kernels are dropped:
+ * what one would have computed is not there, so a result means something only where it came by
+ * copies and by NCCL. Whatever else a program asks for by name returns cudaErrorNotSupported
+ * (stubs.py).
  *
- * Not linked into anything of capo's; built by tests/frameworks with CUDA's own headers, which check the prototypes.
+ * Not linked into anything of capo's; built by tests/frameworks with CUDA's own headers, which
+ * check the prototypes.
  */
 #include <cuda_runtime_api.h>
 #define __CUDA_API_VERSION_INTERNAL
@@ -124,7 +126,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int of
         case cudaDevAttrMaxGridDimZ: *value = p.maxGridSize[2]; break;
         case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)p.sharedMemPerBlock; break;
         case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)p.sharedMemPerBlockOptin; break;
-        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)p.sharedMemPerMultiprocessor; break;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+                *value = (int)p.sharedMemPerMultiprocessor;
+                break;
         case cudaDevAttrMaxRegistersPerBlock: *value = p.regsPerBlock; break;
         case cudaDevAttrMaxRegistersPerMultiprocessor: *value = p.regsPerMultiprocessor; break;
         case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
@@ -223,7 +227,8 @@ const char *cudaGetErrorString(cudaError_t e)
 {
         const char *text;
 
-        return cuGetErrorString((CUresult)e, &text) ? "an error the stand-in has no words for" : text;
+        return cuGetErrorString((CUresult)e, &text) ? "an error the stand-in has no words for"
+                                                    : text;
 }
 
 const char *cudaGetErrorName(cudaError_t e)
@@ -284,22 +289,27 @@ cudaError_t cudaHostGetDevicePointer(void **there, void *here, unsigned flags)
         return cudaSuccess;
 }
 
-/* The driver knows what it gave out, by page; anything else is the program's own and may change after the call. */
+/* The driver knows what it gave out, by page; anything else is the program's own and may change
+ * after the call. */
 static bool pageable(const void *ptr)
 {
         unsigned type;
 
-        return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)ptr);
+        return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                     (CUdeviceptr)(uintptr_t)ptr);
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
 {
         CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
         CUresult r = bind();
 
         if (!r && bytes)
-                r = cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes, stream);
-        if (!r && bytes && (pageable(from) || pageable(to)) && !cuStreamIsCapturing(stream, &capture) && !capture)
+                r = cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
+                                  stream);
+        if (!r && bytes && (pageable(from) || pageable(to)) &&
+            !cuStreamIsCapturing(stream, &capture) && !capture)
                 r = cuStreamSynchronize(stream);
         return done(r);
 }
@@ -311,23 +321,26 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
         return e ? e : cudaStreamSynchronize(NULL);
 }
 
-cudaError_t cudaMemcpyPeerAsync(void *to, int a, const void *from, int b, size_t bytes, cudaStream_t stream)
+cudaError_t cudaMemcpyPeerAsync(void *to, int a, const void *from, int b, size_t bytes,
+                                cudaStream_t stream)
 {
         return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                              size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream)
 {
         cudaError_t e = cudaSuccess;
 
         for (size_t i = 0; i < height && !e; i++)
-                e = cudaMemcpyAsync((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width, kind,
-                                    stream);
+                e = cudaMemcpyAsync((char *)to + i * to_pitch, (const char *)from + i * from_pitch,
+                                    width, kind, stream);
         return e;
 }
 
-cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t at, enum cudaMemcpyKind kind)
+cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t at,
+                               enum cudaMemcpyKind kind)
 {
         return cudaSuccess; /* a kernel's variable, and there are no kernels */
 }
@@ -381,16 +394,18 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessD
 /* ---- capture: the one question whose prototype changed ---- */
 
 #if CUDART_VERSION >= 13000
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id,
-                                     cudaGraph_t *graph, const cudaGraphNode_t **dependencies,
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **dependencies,
                                      const cudaGraphEdgeData **edges, size_t *n)
 {
         cuuint64_t number = 0;
         CUresult r = bind();
 
         if (!r)
-                r = cuStreamGetCaptureInfo_v3(stream, (CUstreamCaptureStatus *)status, &number, graph, dependencies,
-                                              (const CUgraphEdgeData **)edges, n);
+                r = cuStreamGetCaptureInfo_v3(stream, (CUstreamCaptureStatus *)status, &number,
+                                              graph, dependencies, (const CUgraphEdgeData **)edges,
+                                              n);
 #else
 #undef cudaStreamGetCaptureInfo
 cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
@@ -401,16 +416,18 @@ cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCapt
         CUresult r = bind();
 
         if (!r)
-                r = cuStreamGetCaptureInfo_v2(stream, (CUstreamCaptureStatus *)status, &number, graph, dependencies, n);
+                r = cuStreamGetCaptureInfo_v2(stream, (CUstreamCaptureStatus *)status, &number,
+                                              graph, dependencies, n);
 #endif
         if (!r && id)
                 *id = number;
         return done(r);
 }
 
-/* What a graph keeps alive: torch gives its generators' states; they live as long as the process. */
-cudaError_t cudaUserObjectCreate(cudaUserObject_t *object, void *ptr, cudaHostFn_t destroy, unsigned refs,
-                                 unsigned flags)
+/* What a graph keeps alive: torch gives its generators' states; they live as long as the process.
+ */
+cudaError_t cudaUserObjectCreate(cudaUserObject_t *object, void *ptr, cudaHostFn_t destroy,
+                                 unsigned refs, unsigned flags)
 {
         *object = (cudaUserObject_t)primary;
         return cudaSuccess;
@@ -421,14 +438,16 @@ cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned n)
         return cudaSuccess;
 }
 
-cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned n, unsigned flags)
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned n,
+                                      unsigned flags)
 {
         return cudaSuccess;
 }
 
 /* ---- the driver's functions by name ---- */
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **fn, unsigned version, unsigned long long flags,
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **fn, unsigned version,
+                                             unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *status)
 {
         CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
@@ -451,13 +470,14 @@ cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **fn, unsigned long
 
 /* ---- kernels ---- */
 
-cudaError_t cudaLaunchKernel(const void *fn, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream)
+cudaError_t cudaLaunchKernel(const void *fn, dim3 grid, dim3 block, void **args, size_t shared,
+                             cudaStream_t stream)
 {
         return cudaSuccess;
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void *fn, dim3 grid, dim3 block, void **args, size_t shared,
-                                        cudaStream_t stream)
+cudaError_t cudaLaunchCooperativeKernel(const void *fn, dim3 grid, dim3 block, void **args,
+                                        size_t shared, cudaStream_t stream)
 {
         return cudaSuccess;
 }
@@ -467,7 +487,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fn
         return cudaSuccess;
 }
 
-cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream)
+cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t stream)
 {
         return cudaSuccess;
 }
@@ -493,13 +514,15 @@ cudaError_t cudaFuncSetAttribute(const void *fn, enum cudaFuncAttribute which, i
         return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *fn, int threads, size_t shared)
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *fn, int threads,
+                                                          size_t shared)
 {
         *n = 2;
         return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, const void *fn, int threads, size_t shared,
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, const void *fn,
+                                                                   int threads, size_t shared,
                                                                    unsigned flags)
 {
         *n = 2;
@@ -524,7 +547,8 @@ cudaError_t cudaProfilerStop(void)
         return cudaSuccess;
 }
 
-/* What nvcc puts into a program: it tells of its kernels, and stacks the <<<...>>> of each launch. */
+/* What nvcc puts into a program: it tells of its kernels, and stacks the <<<...>>> of each launch.
+ */
 
 void **__cudaRegisterFatBinary(void *binary)
 {
@@ -540,18 +564,18 @@ void __cudaUnregisterFatBinary(void **handle)
         free(handle);
 }
 
-void __cudaRegisterFunction(void **handle, const char *host, char *name, const char *device_name, int limit, void *tid,
-                            void *bid, void *block, void *grid, int *warp)
+void __cudaRegisterFunction(void **handle, const char *host, char *name, const char *device_name,
+                            int limit, void *tid, void *bid, void *block, void *grid, int *warp)
 {
 }
 
-void __cudaRegisterVar(void **handle, char *host, char *address, const char *name, int ext, size_t size, int constant,
-                       int global)
+void __cudaRegisterVar(void **handle, char *host, char *address, const char *name, int ext,
+                       size_t size, int constant, int global)
 {
 }
 
-void __cudaRegisterManagedVar(void **handle, void **host, char *address, const char *name, int ext, size_t size,
-                              int constant, int global)
+void __cudaRegisterManagedVar(void **handle, void **host, char *address, const char *name, int ext,
+                              size_t size, int constant, int global)
 {
         if (!*host)
                 *host = calloc(1, size);

@@ -10,12 +10,14 @@
                 return (int)(call);  \
         }
 
-HIP(StreamIsCapturing, (void *stream, int *status), cuStreamIsCapturing(stream, (CUstreamCaptureStatus *)status))
+HIP(StreamIsCapturing, (void *stream, int *status),
+    cuStreamIsCapturing(stream, (CUstreamCaptureStatus *)status))
 HIP(EventCreateWithFlags, (void **event, unsigned flags), cuEventCreate((CUevent *)event, flags))
 HIP(EventRecord, (void *event, void *stream), cuEventRecord(event, stream))
 HIP(EventQuery, (void *event), cuEventQuery(event))
 HIP(EventElapsedTime, (float *ms, void *begin, void *end), cuEventElapsedTime(ms, begin, end))
-HIP(ThreadExchangeStreamCaptureMode, (int *mode), cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode))
+HIP(ThreadExchangeStreamCaptureMode, (int *mode),
+    cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode))
 HIP(DeviceGetPCIBusId, (char *text, int room, int device), cuDeviceGetPCIBusId(text, room, device))
 HIP(GetDevice, (int *device), cuCtxGetDevice(device))
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the CUDA driver API that the stand-in has, in our own words: names, numbers and prototypes of CUDA 13.0's
- * cuda.h, so that the test equipment and the test jobs build on a machine without a toolkit. standin_cuda.def is the
- * list of functions; tests/standin/abi_check.c compares both with the toolkit's cuda.h where there is one.
+ * The part of the CUDA driver API that the stand-in has, in our own words: names, numbers and
+ * prototypes of CUDA 13.0's cuda.h, so that the test equipment and the test jobs build on a machine
+ * without a toolkit. standin_cuda.def is the list of functions; tests/standin/abi_check.c compares
+ * both with the toolkit's cuda.h where there is one.
  */
 #ifndef STANDIN_CUDA_H
 #define STANDIN_CUDA_H

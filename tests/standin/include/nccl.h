@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's host interface in our own words: names, numbers, layouts and prototypes of nccl.h 2.30 that the stand-in has,
- * so that it and the test jobs build without a toolkit. standin_nccl.def is the list of functions;
- * tests/standin/abi_check.c compares both with an installed nccl.h.
+ * NCCL's host interface in our own words: names, numbers, layouts and prototypes of nccl.h 2.30
+ * that the stand-in has, so that it and the test jobs build without a toolkit. standin_nccl.def is
+ * the list of functions; tests/standin/abi_check.c compares both with an installed nccl.h.
  */
 #ifndef STANDIN_NCCL_H
 #define STANDIN_NCCL_H
@@ -61,10 +61,11 @@ typedef struct {
         int nChannelsPerNetPeer;
         int nvlinkCentricSched;
 } ncclConfig_t;
-#define NCCL_CONFIG_INITIALIZER                                                                                    \
-        {                                                                                                          \
-                sizeof(ncclConfig_t), NCCL_CONFIG_MAGIC, 22809, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, INT_MIN, \
-                        INT_MIN, NULL, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN                        \
+#define NCCL_CONFIG_INITIALIZER                                                                    \
+        {                                                                                          \
+                sizeof(ncclConfig_t), NCCL_CONFIG_MAGIC, 22809, INT_MIN, INT_MIN, INT_MIN,         \
+                        INT_MIN, NULL, INT_MIN, INT_MIN, NULL, INT_MIN, INT_MIN, INT_MIN, INT_MIN, \
+                        INT_MIN, INT_MIN                                                           \
         }
 
 /* How one call is to be done (2.31). */
@@ -83,10 +84,10 @@ typedef struct {
         uint64_t userProfilerTag;
         void *launchCompletionEvent; /* 2.32 */
 } ncclCollConfig_t;
-#define NCCL_COLLCONFIG_INITIALIZER                                                                                    \
-        {                                                                                                              \
-                sizeof(ncclCollConfig_t), NCCL_CONFIG_MAGIC, 23203, NULL, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, 1, \
-                        INT_MIN, 0, NULL                                                                               \
+#define NCCL_COLLCONFIG_INITIALIZER                                                         \
+        {                                                                                   \
+                sizeof(ncclCollConfig_t), NCCL_CONFIG_MAGIC, 23203, NULL, INT_MIN, INT_MIN, \
+                        INT_MIN, INT_MIN, NULL, 1, INT_MIN, 0, NULL                         \
         }
 
 typedef struct {

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collectives. An algorithm writes down, for one channel, the list of steps its rank takes; a protocol carries the
- * list out. A step receives a piece (or not), folds it with local data (or not), stores it (or not), sends it on (or
- * not): the same few primitives NCCL's kernels are made of.
+ * The collectives. An algorithm writes down, for one channel, the list of steps its rank takes; a
+ * protocol carries the list out. A step receives a piece (or not), folds it with local data (or
+ * not), stores it (or not), sends it on (or not): the same few primitives NCCL's kernels are made
+ * of.
  *
- * Ring: the buffer is cut into one block per rank. In the first round block b starts at rank b+1, each rank folds its
- * own part in and passes it on, and the fold is complete at rank b; in the second round the finished blocks go round
- * once more. Reduce-scatter is the first round, all-gather the second; broadcast and reduce are a chain along the ring.
+ * Ring: the buffer is cut into one block per rank. In the first round block b starts at rank b+1,
+ * each rank folds its own part in and passes it on, and the fold is complete at rank b; in the
+ * second round the finished blocks go round once more. Reduce-scatter is the first round,
+ * all-gather the second; broadcast and reduce are a chain along the ring.
  *
- * Tree: a binomial tree over ranks with rank 0 as root. Going up, a rank passes on its subtree's inputs side by side,
- * unfolded; the root folds and the result goes down. Half the hops of a ring for small data, more bytes for large.
+ * Tree: a binomial tree over ranks with rank 0 as root. Going up, a rank passes on its subtree's
+ * inputs side by side, unfolded; the root folds and the result goes down. Half the hops of a ring
+ * for small data, more bytes for large.
  *
- * Order. Floating-point sums depend on the order of their inputs, and a result must not change with the algorithm. So
- * the order is fixed per element, by definition: element i of an all-reduce of n ranks lies in block b = the block that
- * owns i when the whole buffer is cut into n blocks; its inputs are folded left to right as b+1, b+2, ..., b (mod n).
- * The ring does that by nature, and the tree's root, having all inputs, does it on purpose; neither channels nor chunks
- * move block borders. Reduce-scatter folds block b in the same order; reduce to root r as r+1, ..., r.
+ * Order. Floating-point sums depend on the order of their inputs, and a result must not change with
+ * the algorithm. So the order is fixed per element, by definition: element i of an all-reduce of n
+ * ranks lies in block b = the block that owns i when the whole buffer is cut into n blocks; its
+ * inputs are folded left to right as b+1, b+2, ..., b (mod n). The ring does that by nature, and
+ * the tree's root, having all inputs, does it on purpose; neither channels nor chunks move block
+ * borders. Reduce-scatter folds block b in the same order; reduce to root r as r+1, ..., r.
  *
- * Protocols. LL: small eager messages, copied out of and into place, never waiting for the receiver. Simple: large
- * messages straight from and into the caller's buffers, sent when the receiver has said where (a clear-to-send),
- * several in flight. LL is quicker for little, Simple for much.
+ * Protocols. LL: small eager messages, copied out of and into place, never waiting for the
+ * receiver. Simple: large messages straight from and into the caller's buffers, sent when the
+ * receiver has said where (a clear-to-send), several in flight. LL is quicker for little, Simple
+ * for much.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +67,8 @@ static struct step *add(struct chan *ch, struct step s)
         return &ch->steps[ch->n_steps++];
 }
 
-/* Part `part` of `parts` of n elements: [*at, *at + result). Earlier parts are at most one longer. */
+/* Part `part` of `parts` of n elements: [*at, *at + result). Earlier parts are at most one longer.
+ */
 static size_t slice(size_t n, size_t parts, size_t part, size_t *at)
 {
         size_t each = n / parts, more = n % parts;
@@ -81,7 +87,8 @@ static size_t block(const struct run *r, size_t count, int n, int b, size_t *at)
         return len;
 }
 
-/* `count` is the elements of the whole: n blocks. gather: blocks are equal by definition and `out` holds them all. */
+/* `count` is the elements of the whole: n blocks. gather: blocks are equal by definition and `out`
+ * holds them all. */
 static bool ring_steps(struct run *r, bool first_round, bool second_round)
 {
         const struct task *t = r->t;
@@ -173,7 +180,8 @@ static bool tree_steps(struct run *r)
 {
         const struct task *t = r->t;
         struct comm *c = t->comm;
-        int n = c->n, me = c->rank, low = me ? me & -me : 1 << 16, subtree = low < n - me ? low : n - me;
+        int n = c->n, me = c->rank, low = me ? me & -me : 1 << 16,
+            subtree = low < n - me ? low : n - me;
         size_t piece = (size_t)subtree * r->chunk * r->size, used = 0;
         size_t at, len = slice(t->count, (size_t)t->channels, (size_t)r->ch->id, &at);
         struct chan *ch = r->ch;
@@ -193,7 +201,8 @@ static bool tree_steps(struct run *r)
                 bool fence = used && used % DEPTH == 0;
                 char *out = (char *)t->recv + off;
 
-                /* My own input first, then the children's: the area then is the subtree in rank order. */
+                /* My own input first, then the children's: the area then is the subtree in rank
+                 * order. */
                 if (!add(ch, (struct step){.from = -1,
                                            .to = -1,
                                            .src = (const char *)t->send + off,
@@ -232,13 +241,18 @@ static bool tree_steps(struct run *r)
                 }
                 for (int d = 1 << 14; d; d /= 2)
                         if (d < low && me + d < n &&
-                            !add(ch, (struct step){.from = -1, .to = me + d, .src = out, .n = m, .raw = true}))
+                            !add(ch, (struct step){.from = -1,
+                                                   .to = me + d,
+                                                   .src = out,
+                                                   .n = m,
+                                                   .raw = true}))
                                 return false;
         }
         return true;
 }
 
-/* The tree's root: every element in the order of the block that owns it, which is the order of the ring. */
+/* The tree's root: every element in the order of the block that owns it, which is the order of the
+ * ring. */
 static void fold_wide(const struct run *r, const struct step *s)
 {
         const struct task *t = r->t;
@@ -255,7 +269,8 @@ static void fold_wide(const struct run *r, const struct step *s)
                         continue;
                 memcpy(dst, src + (size_t)((b + 1) % n) * one, (end - pos) * r->size);
                 for (int k = 2; k <= n; k++)
-                        reduce(t->type, t->op.fold, dst, dst, src + (size_t)((b + k) % n) * one, end - pos);
+                        reduce(t->type, t->op.fold, dst, dst, src + (size_t)((b + k) % n) * one,
+                               end - pos);
                 pos = end;
         }
         if (t->op.divide)
@@ -301,7 +316,8 @@ static ncclResult_t carry_out(struct run *r)
                 /* Receive ahead: the next messages have a place before they come. */
                 if (next < i)
                         next = i;
-                while (next < ch->n_steps && posted - taken < DEPTH && !(next > i && ch->steps[next].fence)) {
+                while (next < ch->n_steps && posted - taken < DEPTH &&
+                       !(next > i && ch->steps[next].fence)) {
                         struct step *ahead = &ch->steps[next];
                         int slot = (int)(posted % DEPTH);
                         struct peer_link *p;
@@ -314,8 +330,9 @@ static ncclResult_t carry_out(struct run *r)
                                 struct req *busy = &out[in[slot].forwarded - 1];
 
                                 if (!busy->done) {
-                                        /* Two ahead are owed: a ring in which each waits for the next to clear a
-                                         * place would stand still otherwise. More can wait. */
+                                        /* Two ahead are owed: a ring in which each waits for the
+                                         * next to clear a place would stand still otherwise. More
+                                         * can wait. */
                                         if (posted - taken >= 2)
                                                 break;
                                         if ((e = net_wait(ch, busy)))
@@ -327,10 +344,13 @@ static ncclResult_t carry_out(struct run *r)
                         in[slot].buffer = simple && ahead->dst && !ahead->src
                                                   ? (unsigned char *)ahead->dst
                                                   : ch->recv_slots + (size_t)slot * ch->slot_bytes;
-                        if (step_bytes(r, ahead) > ch->slot_bytes && in[slot].buffer != (unsigned char *)ahead->dst)
-                                in[slot].buffer = (unsigned char *)ahead->dst; /* tree: wide pieces land in place */
-                        e = net_recv(ch, ahead->from, KIND_DATA, p->received, in[slot].buffer, step_bytes(r, ahead),
-                                     &in[slot].req);
+                        if (step_bytes(r, ahead) > ch->slot_bytes &&
+                            in[slot].buffer != (unsigned char *)ahead->dst)
+                                in[slot].buffer =
+                                        (unsigned char *)
+                                                ahead->dst; /* tree: wide pieces land in place */
+                        e = net_recv(ch, ahead->from, KIND_DATA, p->received, in[slot].buffer,
+                                     step_bytes(r, ahead), &in[slot].req);
                         if (!e && simple)
                                 e = net_inject(ch, ahead->from, KIND_CLEAR, p->received);
                         if (e)
@@ -347,14 +367,18 @@ static ncclResult_t carry_out(struct run *r)
                         if ((e = net_wait(ch, &in[slot].req)))
                                 return e;
                         if (in[slot].req.bytes != bytes)
-                                return fail(t->comm, ncclInvalidUsage,
-                                            "rank %d: ranks do not agree on the size of a collective", t->comm->rank);
+                                return fail(
+                                        t->comm, ncclInvalidUsage,
+                                        "rank %d: ranks do not agree on the size of a collective",
+                                        t->comm->rank);
                         if (s->src) {
                                 void *to = s->dst ? (void *)s->dst : got;
                                 const void *local = s->src;
 
-                                if (t->op.pre) { /* the send slots' last page is room for one scaled piece */
-                                        unsigned char *room = ch->send_slots + DEPTH * ch->slot_bytes;
+                                if (t->op.pre) { /* the send slots' last page is room for one scaled
+                                                    piece */
+                                        unsigned char *room =
+                                                ch->send_slots + DEPTH * ch->slot_bytes;
 
                                         reduce_scale(t->type, room, s->src, r->scalar, s->n);
                                         local = room;
@@ -369,7 +393,8 @@ static ncclResult_t carry_out(struct run *r)
                         } else {
                                 have = (char *)got;
                         }
-                        if (s->to >= 0 && simple && have == (char *)got && got != (unsigned char *)s->dst)
+                        if (s->to >= 0 && simple && have == (char *)got &&
+                            got != (unsigned char *)s->dst)
                                 in[slot].forwarded = 1 + (int)(sent % DEPTH);
                 } else if (s->fold) {
                         fold_wide(r, s);
@@ -391,7 +416,8 @@ static ncclResult_t carry_out(struct run *r)
                         if (req->error)
                                 return ncclRemoteError;
                         if ((!simple || scale) && bytes <= ch->slot_bytes) {
-                                unsigned char *copy = ch->send_slots + sent % DEPTH * ch->slot_bytes;
+                                unsigned char *copy =
+                                        ch->send_slots + sent % DEPTH * ch->slot_bytes;
 
                                 if (scale)
                                         reduce_scale(t->type, copy, have, r->scalar, s->n);
@@ -403,7 +429,8 @@ static ncclResult_t carry_out(struct run *r)
                                 struct req clear;
                                 unsigned char byte;
 
-                                if ((e = net_recv(ch, s->to, KIND_CLEAR, p->sent, &byte, 1, &clear)) ||
+                                if ((e = net_recv(ch, s->to, KIND_CLEAR, p->sent, &byte, 1,
+                                                  &clear)) ||
                                     (e = net_wait(ch, &clear)))
                                         return e;
                         }
@@ -441,7 +468,9 @@ ncclResult_t run_collective(struct chan *ch, const struct task *t)
         }
         ch->n_steps = 0;
         switch ((int)t->fn) {
-        case FN_ALLREDUCE: ok = t->algo == ALGO_TREE ? tree_steps(&r) : ring_steps(&r, true, true); break;
+        case FN_ALLREDUCE:
+                ok = t->algo == ALGO_TREE ? tree_steps(&r) : ring_steps(&r, true, true);
+                break;
         case FN_REDUCESCATTER: ok = ring_steps(&r, true, false); break;
         case FN_ALLGATHER: ok = ring_steps(&r, false, true); break;
         case FN_BROADCAST: ok = chain_steps(&r, false); break;

@@ -48,9 +48,12 @@ API const char *pncclGetErrorString(ncclResult_t result)
 {
         switch (result) {
         case ncclSuccess: return "no error";
-        case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
-        case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
-        case ncclInternalError: return "internal error - please report this issue to the NCCL developers";
+        case ncclUnhandledCudaError:
+                return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+        case ncclSystemError:
+                return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+        case ncclInternalError:
+                return "internal error - please report this issue to the NCCL developers";
         case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
         case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
         case ncclRemoteError: return "remote process exited or there was a network error";
@@ -99,7 +102,8 @@ API ncclResult_t pncclMemFree(void *ptr)
         return r;
 }
 
-static ncclResult_t do_register(ncclComm_t comm, void *buffer, size_t bytes, void **handle, const char *what)
+static ncclResult_t do_register(ncclComm_t comm, void *buffer, size_t bytes, void **handle,
+                                const char *what)
 {
         ncclResult_t r = comm_check((struct comm *)comm, what);
         struct registration *reg;
@@ -130,7 +134,8 @@ API ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle)
         return r;
 }
 
-API ncclResult_t pncclCommWindowRegister(ncclComm_t handle, void *buffer, size_t bytes, ncclWindow_t *window, int flags)
+API ncclResult_t pncclCommWindowRegister(ncclComm_t handle, void *buffer, size_t bytes,
+                                         ncclWindow_t *window, int flags)
 {
         struct comm *comm = (struct comm *)handle;
         struct registration **more;
@@ -171,6 +176,7 @@ API ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void *
 }
 
 #define STANDIN_PART STANDIN_ASK
-#define NCCL(result, name, since, params) \
-        extern __typeof__(pnccl##name) nccl##name __attribute__((weak, alias("pnccl" #name), visibility("default")));
+#define NCCL(result, name, since, params)         \
+        extern __typeof__(pnccl##name) nccl##name \
+                __attribute__((weak, alias("pnccl" #name), visibility("default")));
 #include "standin_nccl.def"

@@ -15,12 +15,12 @@ static void version_line(int rank)
         int v = std_version();
 
         if (rank == 0 && !atomic_flag_test_and_set(&said))
-                std_log(LOG_VERSION, ~0ul, "", 0, "NCCL version %d.%d.%d+capo-stand-in", v / (v < 10000 ? 1000 : 10000),
-                        v / 100 % (v < 10000 ? 10 : 100), v % 100);
+                std_log(LOG_VERSION, ~0ul, "", 0, "NCCL version %d.%d.%d+capo-stand-in",
+                        v / (v < 10000 ? 1000 : 10000), v / 100 % (v < 10000 ? 10 : 100), v % 100);
 }
 
-static ncclResult_t init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank, ncclConfig_t *config,
-                              const char *what)
+static ncclResult_t init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank,
+                              ncclConfig_t *config, const char *what)
 {
         struct comm *comm;
         ncclResult_t r;
@@ -28,8 +28,8 @@ static ncclResult_t init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *i
         if (!out || !id)
                 return group_fail(fail(NULL, ncclInvalidArgument, "%s: NULL argument", what));
         if (nranks < 1 || nranks > MAX_RANKS || rank < 0 || rank >= nranks)
-                return group_fail(
-                        fail(NULL, ncclInvalidArgument, "%s: invalid rank requested: %d/%d", what, rank, nranks));
+                return group_fail(fail(NULL, ncclInvalidArgument,
+                                       "%s: invalid rank requested: %d/%d", what, rank, nranks));
         r = comm_new(&comm, nranks, rank, config, NULL);
         if (r)
                 return group_fail(r);
@@ -57,7 +57,8 @@ API ncclResult_t pncclCommInitRank(ncclComm_t *out, int nranks, ncclUniqueId id,
         return init_rank(out, nranks, &id, rank, NULL, "CommInitRank");
 }
 
-API ncclResult_t pncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+API ncclResult_t pncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id, int rank,
+                                         ncclConfig_t *config)
 {
         ncclResult_t r = init_rank(out, nranks, &id, rank, config, "CommInitRankConfig");
 
@@ -67,11 +68,12 @@ API ncclResult_t pncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUnique
 }
 
 /* One root serves any number of ranks here; more ids only spread NCCL's load. */
-API ncclResult_t pncclCommInitRankScalable(ncclComm_t *out, int nranks, int rank, int n_ids, ncclUniqueId *ids,
-                                           ncclConfig_t *config)
+API ncclResult_t pncclCommInitRankScalable(ncclComm_t *out, int nranks, int rank, int n_ids,
+                                           ncclUniqueId *ids, ncclConfig_t *config)
 {
         if (n_ids < 1 || n_ids > nranks || !ids)
-                return group_fail(fail(NULL, ncclInvalidArgument, "CommInitRankScalable: improper usage of nId"));
+                return group_fail(fail(NULL, ncclInvalidArgument,
+                                       "CommInitRankScalable: improper usage of nId"));
         return init_rank(out, nranks, &ids[0], rank, config, "CommInitRankScalable");
 }
 
@@ -86,23 +88,26 @@ API ncclResult_t pncclCommInitAll(ncclComm_t *comms, int n, const int *devices)
                 return r;
         cu.p_cuDeviceGetCount(&count);
         if (!comms || n < 1)
-                return fail(NULL, ncclInvalidArgument, "CommInitAll: invalid device count requested: %d", n);
+                return fail(NULL, ncclInvalidArgument,
+                            "CommInitAll: invalid device count requested: %d", n);
         for (int i = 0; i < n; i++) {
                 int device = devices ? devices[i] : i;
 
                 if (device < 0 || device >= count)
-                        return fail(NULL, ncclUnhandledCudaError, "CommInitAll: invalid device %d of %d", device,
-                                    count);
+                        return fail(NULL, ncclUnhandledCudaError,
+                                    "CommInitAll: invalid device %d of %d", device, count);
                 for (int k = 0; devices && k < i; k++)
                         if (devices[k] == device)
-                                return fail(NULL, ncclInvalidUsage, "CommInitAll: device %d named twice", device);
+                                return fail(NULL, ncclInvalidUsage,
+                                            "CommInitAll: device %d named twice", device);
         }
         r = ncclGetUniqueId(&id);
         group_depth++;
         for (int i = 0; i < n && !r; i++) {
                 CUcontext ctx;
 
-                if (cu.p_cuDevicePrimaryCtxRetain(&ctx, devices ? devices[i] : i) || cu.p_cuCtxPushCurrent(ctx)) {
+                if (cu.p_cuDevicePrimaryCtxRetain(&ctx, devices ? devices[i] : i) ||
+                    cu.p_cuCtxPushCurrent(ctx)) {
                         r = fail(NULL, ncclUnhandledCudaError, "CommInitAll: no context");
                         break;
                 }
@@ -122,7 +127,8 @@ static ncclResult_t check_parent(ncclComm_t handle, ncclComm_t *out, const char 
         return r;
 }
 
-API ncclResult_t pncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *out, ncclConfig_t *config)
+API ncclResult_t pncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *out,
+                                ncclConfig_t *config)
 {
         struct comm *parent = (struct comm *)handle, *comm = NULL;
         ncclResult_t r = check_parent(handle, out, "CommSplit");
@@ -145,8 +151,8 @@ API ncclResult_t pncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_
                                         .nth = (int)parent->split_count});
 }
 
-API ncclResult_t pncclCommShrink(ncclComm_t handle, int *exclude, int n_exclude, ncclComm_t *out, ncclConfig_t *config,
-                                 int flags)
+API ncclResult_t pncclCommShrink(ncclComm_t handle, int *exclude, int n_exclude, ncclComm_t *out,
+                                 ncclConfig_t *config, int flags)
 {
         struct comm *parent = (struct comm *)handle, *comm = NULL;
         ncclResult_t r = check_parent(handle, out, "CommShrink");
@@ -180,8 +186,12 @@ API ncclResult_t pncclCommShrink(ncclComm_t handle, int *exclude, int n_exclude,
                 return group_fail(r);
         }
         parent->split_count++;
-        return init_start((struct init){
-                .kind = INIT_SHRINK, .comm = comm, .parent = parent, .out = out, .members = members, .n_members = n});
+        return init_start((struct init){.kind = INIT_SHRINK,
+                                        .comm = comm,
+                                        .parent = parent,
+                                        .out = out,
+                                        .members = members,
+                                        .n_members = n});
 }
 
 API ncclResult_t pncclCommGetUniqueId(ncclComm_t handle, ncclUniqueId *id)
@@ -193,9 +203,10 @@ API ncclResult_t pncclCommGetUniqueId(ncclComm_t handle, ncclUniqueId *id)
         return r ? r : boot_make_id(id);
 }
 
-/* Ranks of the old communicator keep their numbers and say rank -1; new ones bring no communicator but the id. */
-API ncclResult_t pncclCommGrow(ncclComm_t handle, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *out,
-                               ncclConfig_t *config)
+/* Ranks of the old communicator keep their numbers and say rank -1; new ones bring no communicator
+ * but the id. */
+API ncclResult_t pncclCommGrow(ncclComm_t handle, int nranks, const ncclUniqueId *id, int rank,
+                               ncclComm_t *out, ncclConfig_t *config)
 {
         struct comm *parent = (struct comm *)handle, *comm;
         struct init in = {.kind = INIT_GROW, .parent = parent, .out = out, .has_id = id != NULL};
@@ -204,12 +215,14 @@ API ncclResult_t pncclCommGrow(ncclComm_t handle, int nranks, const ncclUniqueId
         if (!r && !out)
                 r = fail(NULL, ncclInvalidArgument, "CommGrow: newcomm argument is NULL");
         if (!r && parent && rank != -1)
-                r = fail(parent, ncclInvalidArgument, "CommGrow: ranks of the communicator pass rank -1");
+                r = fail(parent, ncclInvalidArgument,
+                         "CommGrow: ranks of the communicator pass rank -1");
         if (!r && parent)
                 rank = parent->rank;
-        if (!r && (nranks < 1 || nranks > MAX_RANKS || rank < 0 || rank >= nranks || (parent && nranks <= parent->n) ||
-                   (!parent && !id)))
-                r = fail(NULL, ncclInvalidArgument, "CommGrow: invalid rank %d of %d", rank, nranks);
+        if (!r && (nranks < 1 || nranks > MAX_RANKS || rank < 0 || rank >= nranks ||
+                   (parent && nranks <= parent->n) || (!parent && !id)))
+                r = fail(NULL, ncclInvalidArgument, "CommGrow: invalid rank %d of %d", rank,
+                         nranks);
         if (!r)
                 r = comm_new(&comm, nranks, rank, config, parent);
         if (r)
@@ -247,7 +260,8 @@ static ncclResult_t run_finalize(void *arg)
         return r;
 }
 
-/* Endpoints go now, though a graph may still hold the communicator; should it run once more it finds it aborted. */
+/* Endpoints go now, though a graph may still hold the communicator; should it run once more it
+ * finds it aborted. */
 static void let_go(struct comm *comm)
 {
         comm->abort = 1;
@@ -258,8 +272,9 @@ static void let_go(struct comm *comm)
 }
 
 /*
- * Endpoints must stay until every peer has taken the last message out of them. A rank may destroy several
- * communicators one after the other, so the farewell happens on a thread of its own, for five seconds at most.
+ * Endpoints must stay until every peer has taken the last message out of them. A rank may destroy
+ * several communicators one after the other, so the farewell happens on a thread of its own, for
+ * five seconds at most.
  */
 static void *leave(void *arg)
 {
@@ -287,7 +302,8 @@ API ncclResult_t pncclCommFinalize(ncclComm_t handle)
         ncclResult_t r = comm_check(comm, "CommFinalize"), state;
 
         if (!r && (comm->finalized || comm->revoked))
-                r = fail(comm, ncclInvalidUsage, "CommFinalize: communicator already finalized or revoked");
+                r = fail(comm, ncclInvalidUsage,
+                         "CommFinalize: communicator already finalized or revoked");
         if (r)
                 return r;
         comm->finalized = true;
@@ -357,9 +373,11 @@ API ncclResult_t pncclCommRevoke(ncclComm_t handle, int flags)
         ncclResult_t r = comm_check(comm, "CommRevoke");
 
         if (!r && flags)
-                r = fail(comm, ncclInvalidArgument, "CommRevoke: flags must be NCCL_REVOKE_DEFAULT");
+                r = fail(comm, ncclInvalidArgument,
+                         "CommRevoke: flags must be NCCL_REVOKE_DEFAULT");
         if (!r && (comm->revoked || comm->finalized))
-                r = fail(comm, ncclInvalidUsage, "CommRevoke: communicator already revoked or finalized");
+                r = fail(comm, ncclInvalidUsage,
+                         "CommRevoke: communicator already revoked or finalized");
         if (r)
                 return r;
         comm->revoked = true;
@@ -369,13 +387,15 @@ API ncclResult_t pncclCommRevoke(ncclComm_t handle, int flags)
         return ncclSuccess;
 }
 
-/* There is no device memory to give up; what remains of suspending is its rule: no call until resumed. */
+/* There is no device memory to give up; what remains of suspending is its rule: no call until
+ * resumed. */
 static ncclResult_t suspend(struct comm *comm, bool off, const char *what)
 {
         ncclResult_t r = comm_check(comm, what);
 
         if (!r && comm->suspended == off)
-                r = fail(comm, ncclInvalidUsage, "%s: communicator is %ssuspended", what, off ? "already " : "not ");
+                r = fail(comm, ncclInvalidUsage, "%s: communicator is %ssuspended", what,
+                         off ? "already " : "not ");
         if (!r)
                 r = exec_drain(comm);
         if (!r)
@@ -394,6 +414,7 @@ API ncclResult_t pncclCommResume(ncclComm_t comm)
 }
 
 #define STANDIN_PART STANDIN_COMM
-#define NCCL(result, name, since, params) \
-        extern __typeof__(pnccl##name) nccl##name __attribute__((weak, alias("pnccl" #name), visibility("default")));
+#define NCCL(result, name, since, params)         \
+        extern __typeof__(pnccl##name) nccl##name \
+                __attribute__((weak, alias("pnccl" #name), visibility("default")));
 #include "standin_nccl.def"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How ranks find each other: a unique id is the address of a listening thread in the process that made it. Every rank
- * tells that thread where it listens itself, gets everybody's address back, and then joins a ring of TCP connections
- * that carries the few small messages of communicator creation. Ranks may be processes or threads; nothing here can
- * tell.
+ * How ranks find each other: a unique id is the address of a listening thread in the process that
+ * made it. Every rank tells that thread where it listens itself, gets everybody's address back, and
+ * then joins a ring of TCP connections that carries the few small messages of communicator
+ * creation. Ranks may be processes or threads; nothing here can tell.
  *
- * Addresses are those of CAPO_STANDIN_ADDR, by default the loopback one: one machine. Every wait looks at the
- * communicator's abort flag and at CAPO_STANDIN_TIMEOUT, so a rank that never comes cannot hang the others for ever.
+ * Addresses are those of CAPO_STANDIN_ADDR, by default the loopback one: one machine. Every wait
+ * looks at the communicator's abort flag and at CAPO_STANDIN_TIMEOUT, so a rank that never comes
+ * cannot hang the others for ever.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -80,14 +81,16 @@ static bool give_up(struct comm *comm, uint64_t t_start)
         return std_timeout_s() > 0 && (double)(std_now_ns() - t_start) / 1e9 > std_timeout_s();
 }
 
-/* Moves `bytes` over a socket; false when the peer is gone, the communicator aborted, or time is up. */
+/* Moves `bytes` over a socket; false when the peer is gone, the communicator aborted, or time is
+ * up. */
 static bool transfer(struct comm *comm, int fd, void *data, size_t bytes, bool write)
 {
         uint64_t t_start = std_now_ns();
         char *p = data;
 
         while (bytes) {
-                ssize_t r = write ? send(fd, p, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, p, bytes, MSG_DONTWAIT);
+                ssize_t r = write ? send(fd, p, bytes, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                  : recv(fd, p, bytes, MSG_DONTWAIT);
 
                 if (r > 0) {
                         p += r;
@@ -138,8 +141,8 @@ static void *root_thread(void *arg)
 
                 if (fd < 0)
                         continue;
-                if (!transfer(NULL, fd, &h, sizeof h, false) || h.tag != root.nonce || h.n < 1 || h.n > MAX_RANKS ||
-                    h.rank < 0 || h.rank >= h.n || (n && h.n != n)) {
+                if (!transfer(NULL, fd, &h, sizeof h, false) || h.tag != root.nonce || h.n < 1 ||
+                    h.n > MAX_RANKS || h.rank < 0 || h.rank >= h.n || (n && h.n != n)) {
                         close(fd); /* the rank sees the end and reports */
                         continue;
                 }
@@ -248,7 +251,8 @@ static int take(struct comm *comm, struct boot *b, uint64_t tag, int from)
                                 if (h.tag == tag && h.rank == from)
                                         fd = got;
                                 else if (b->n_early < 64)
-                                        b->early[b->n_early].fd = got, b->early[b->n_early++].hello = h;
+                                        b->early[b->n_early].fd = got,
+                                        b->early[b->n_early++].hello = h;
                                 else
                                         close(got);
                         }
@@ -260,8 +264,10 @@ static int take(struct comm *comm, struct boot *b, uint64_t tag, int from)
         return fd;
 }
 
-/* Closes the ring: towards `next` whose listener is known, from the one before through `listener`. */
-static ncclResult_t ring(struct comm *comm, const struct sockaddr_in *next, struct boot *listener, uint64_t tag)
+/* Closes the ring: towards `next` whose listener is known, from the one before through `listener`.
+ */
+static ncclResult_t ring(struct comm *comm, const struct sockaddr_in *next, struct boot *listener,
+                         uint64_t tag)
 {
         struct hello h = {.tag = tag, .rank = comm->rank, .n = comm->n};
         struct boot *b = comm->boot;
@@ -270,10 +276,12 @@ static ncclResult_t ring(struct comm *comm, const struct sockaddr_in *next, stru
                 return ncclSuccess;
         b->next_fd = dial(next);
         if (b->next_fd < 0 || !transfer(comm, b->next_fd, &h, sizeof h, true))
-                return fail(comm, ncclSystemError, "cannot reach the next rank: %s", strerror(errno));
+                return fail(comm, ncclSystemError, "cannot reach the next rank: %s",
+                            strerror(errno));
         b->prev_fd = take(comm, listener, tag, (comm->rank + comm->n - 1) % comm->n);
         if (b->prev_fd < 0)
-                return fail(comm, comm->abort ? ncclInternalError : ncclRemoteError, "the previous rank did not come");
+                return fail(comm, comm->abort ? ncclInternalError : ncclRemoteError,
+                            "the previous rank did not come");
         return ncclSuccess;
 }
 
@@ -296,14 +304,16 @@ ncclResult_t boot_open(struct comm *comm, const ncclUniqueId *unique)
         h.at = b->at;
         fd = dial(&id.at);
         if (fd < 0)
-                return fail(comm, ncclSystemError, "cannot reach the process that made the unique id: %s",
+                return fail(comm, ncclSystemError,
+                            "cannot reach the process that made the unique id: %s",
                             strerror(errno));
         ok = transfer(comm, fd, &h, sizeof h, true) &&
              transfer(comm, fd, b->peers, (size_t)comm->n * sizeof *b->peers, false);
         close(fd);
         if (!ok)
                 return fail(comm, comm->abort ? ncclInternalError : ncclRemoteError,
-                            "rank %d of %d: not all ranks came, or two have the same number", comm->rank, comm->n);
+                            "rank %d of %d: not all ranks came, or two have the same number",
+                            comm->rank, comm->n);
         return ring(comm, &b->peers[(comm->rank + 1) % comm->n], b, h.tag);
 }
 
@@ -315,7 +325,8 @@ ncclResult_t boot_join(struct comm *comm, struct comm *parent, const int *member
         if (!b)
                 return fail(comm, ncclSystemError, "cannot listen for other ranks");
         comm->hash = tag;
-        r = ring(comm, &parent->boot->peers[members[(comm->rank + 1) % comm->n]], parent->boot, tag);
+        r = ring(comm, &parent->boot->peers[members[(comm->rank + 1) % comm->n]], parent->boot,
+                 tag);
         if (r)
                 return r;
         b->peers[comm->rank] = b->at;
@@ -328,7 +339,8 @@ ncclResult_t boot_allgather(struct comm *comm, void *all, size_t bytes)
         char *base = all;
 
         for (int step = 0; step < comm->n - 1; step++) {
-                int out = (comm->rank - step + comm->n) % comm->n, in = (out - 1 + comm->n) % comm->n;
+                int out = (comm->rank - step + comm->n) % comm->n,
+                    in = (out - 1 + comm->n) % comm->n;
 
                 if (!transfer(comm, b->next_fd, base + (size_t)out * bytes, bytes, true) ||
                     !transfer(comm, b->prev_fd, base + (size_t)in * bytes, bytes, false))

@@ -28,9 +28,11 @@ static uint64_t host_hash(void)
         return hash(name);
 }
 
-ncclResult_t comm_new(struct comm **out, int n, int rank, const ncclConfig_t *config, struct comm *parent)
+ncclResult_t comm_new(struct comm **out, int n, int rank, const ncclConfig_t *config,
+                      struct comm *parent)
 {
-        long limit = std_env_long("NCCL_MAX_NCHANNELS", std_env_long("NCCL_MAX_CTAS", MAX_CHANNELS));
+        long limit =
+                std_env_long("NCCL_MAX_NCHANNELS", std_env_long("NCCL_MAX_CTAS", MAX_CHANNELS));
         struct comm *c;
         ncclResult_t r = driver_open();
 
@@ -58,7 +60,8 @@ ncclResult_t comm_new(struct comm **out, int n, int rank, const ncclConfig_t *co
                         max_ctas = config->maxCTAs;
                 if (max_ctas != NCCL_CONFIG_UNDEF_INT && max_ctas < limit)
                         limit = max_ctas;
-                if (config->size > offsetof(ncclConfig_t, commName) + sizeof(char *) - 1 && config->commName)
+                if (config->size > offsetof(ncclConfig_t, commName) + sizeof(char *) - 1 &&
+                    config->commName)
                         snprintf(c->name, sizeof c->name, "%s", config->commName);
         }
         c->n_channels = limit < 1 ? 1 : limit > MAX_CHANNELS ? MAX_CHANNELS : (int)limit;
@@ -90,8 +93,10 @@ ncclResult_t comm_check(struct comm *comm, const char *what)
         if (comm->magic != COMM_MAGIC)
                 return fail(NULL, ncclInvalidArgument, "%s: corrupted comm object detected", what);
         if (comm->state == ncclInProgress)
-                return fail(comm, ncclInvalidArgument,
-                            "%s: attempt to use communicator before the previous operation returned ncclSuccess", what);
+                return fail(
+                        comm, ncclInvalidArgument,
+                        "%s: attempt to use communicator before the previous operation returned ncclSuccess",
+                        what);
         return ncclSuccess;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stand-in says: NCCL_DEBUG and NCCL_DEBUG_SUBSYS with NCCL's line format, since tools read those lines; the
- * last error of ncclGetLastError; and the few settings of its own.
+ * What the stand-in says: NCCL_DEBUG and NCCL_DEBUG_SUBSYS with NCCL's line format, since tools
+ * read those lines; the last error of ncclGetLastError; and the few settings of its own.
  */
 #include <fcntl.h>
 #include <stdarg.h>
@@ -48,7 +48,8 @@ static void read_env(void)
                 for (word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save))
                         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
                                 if (!strcasecmp(word, names[i].name))
-                                        subsystems = invert ? subsystems & ~names[i].bit : subsystems | names[i].bit;
+                                        subsystems = invert ? subsystems & ~names[i].bit
+                                                            : subsystems | names[i].bit;
         }
         gethostname(host, sizeof host - 1);
         host[strcspn(host, ".")] = 0;
@@ -100,12 +101,13 @@ void std_log(int l, unsigned long flags, const char *file, int line, const char 
         vsnprintf(text, sizeof text, fmt, args);
         va_end(args);
         if (l == LOG_WARN)
-                fprintf(to, "\n%s:%d:%ld [%d] %s:%d NCCL WARN %s\n", host, getpid(), syscall(SYS_gettid), device, file,
-                        line, text);
+                fprintf(to, "\n%s:%d:%ld [%d] %s:%d NCCL WARN %s\n", host, getpid(),
+                        syscall(SYS_gettid), device, file, line, text);
         else if (l == LOG_VERSION)
                 fprintf(to, "%s\n", text);
         else
-                fprintf(to, "%s:%d:%ld [%d] NCCL INFO %s\n", host, getpid(), syscall(SYS_gettid), device, text);
+                fprintf(to, "%s:%d:%ld [%d] NCCL INFO %s\n", host, getpid(), syscall(SYS_gettid),
+                        device, text);
         fflush(to);
 }
 
@@ -127,7 +129,8 @@ const char *std_last_error(void)
         return last_error;
 }
 
-/* CAPO_STANDIN_LOG=PREFIX: every call that communicates, as it comes in, in PREFIX.<pid>; also of a process that is killed. */
+/* CAPO_STANDIN_LOG=PREFIX: every call that communicates, as it comes in, in PREFIX.<pid>; also of a
+ * process that is killed. */
 void std_note(const struct comm *comm, const char *what, size_t count, size_t type_bytes, int peer)
 {
         static _Atomic int file; /* 0 not looked, -1 none, else the descriptor */
@@ -145,9 +148,10 @@ void std_note(const struct comm *comm, const char *what, size_t count, size_t ty
                 file = fd;
         }
         if (fd > 0)
-                dprintf(fd, "%s count=%zu type_bytes=%zu peer=%d comm=%016lx ranks=%d rank=%d grouped=%d name=%s\n",
-                        what, count, type_bytes, peer, (unsigned long)comm->hash, comm->n, comm->rank, group_depth > 0,
-                        comm->name);
+                dprintf(fd,
+                        "%s count=%zu type_bytes=%zu peer=%d comm=%016lx ranks=%d rank=%d grouped=%d name=%s\n",
+                        what, count, type_bytes, peer, (unsigned long)comm->hash, comm->n,
+                        comm->rank, group_depth > 0, comm->name);
 }
 
 static int version = 22809;

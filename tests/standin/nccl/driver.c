@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver is loaded at run time and asked for its functions, as NCCL does; libcuda is no dependency of this library.
+/* The driver is loaded at run time and asked for its functions, as NCCL does; libcuda is no
+ * dependency of this library.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static const char *missing;
 
 static void load(void)
 {
-        CUresult (*address)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+        CUresult (*address)(const char *, void **, int, cuuint64_t,
+                            CUdriverProcAddressQueryResult *);
         void *lib = dlopen(STANDIN_DRIVER_FILE, RTLD_LAZY | RTLD_LOCAL);
 
         missing = STANDIN_DRIVER_FILE;
@@ -26,10 +28,12 @@ static void load(void)
         missing = "cuGetProcAddress_v2";
         if (!address)
                 return;
-#define X(name)                                                                                                      \
-        if (address(#name, (void **)&cu.p_##name, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) || !cu.p_##name) { \
-                missing = #name;                                                                                     \
-                return;                                                                                              \
+#define X(name)                                                                             \
+        if (address(#name, (void **)&cu.p_##name, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, \
+                    NULL) ||                                                                \
+            !cu.p_##name) {                                                                 \
+                missing = #name;                                                            \
+                return;                                                                     \
         }
         DRIVER_CALLS(X)
 #undef X
@@ -42,7 +46,8 @@ ncclResult_t driver_open(void)
 {
         pthread_once(&once, load);
         if (missing)
-                return fail(NULL, ncclUnhandledCudaError, "cannot use the CUDA driver: %s not found", missing);
+                return fail(NULL, ncclUnhandledCudaError,
+                            "cannot use the CUDA driver: %s not found", missing);
         return ncclSuccess;
 }
 

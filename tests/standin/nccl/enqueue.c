@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups and launches. Everything happens at the outermost ncclGroupEnd, an ungrouped call being its own group: first
- * the communicators asked for, each in a thread of its own since they wait for each other; then, per communicator, the
- * collectives are sorted by size, those alike and within a factor of four share one decision, and one host function is
- * put on the stream.
+ * Groups and launches. Everything happens at the outermost ncclGroupEnd, an ungrouped call being
+ * its own group: first the communicators asked for, each in a thread of its own since they wait for
+ * each other; then, per communicator, the collectives are sorted by size, those alike and within a
+ * factor of four share one decision, and one host function is put on the stream.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +36,14 @@ struct launch {
 
 static bool alike(const struct task *a, const struct task *b)
 {
-        return a->fn == b->fn && a->op.fold == b->op.fold && a->op.pre == b->op.pre && a->op.divide == b->op.divide &&
-               (a->type == b->type || a->fn == FN_ALLGATHER || a->fn == FN_BROADCAST) && how_same(&a->how, &b->how);
+        return a->fn == b->fn && a->op.fold == b->op.fold && a->op.pre == b->op.pre &&
+               a->op.divide == b->op.divide &&
+               (a->type == b->type || a->fn == FN_ALLGATHER || a->fn == FN_BROADCAST) &&
+               how_same(&a->how, &b->how);
 }
 
-/* Smaller first, kinds together; equal ones stay in the caller's order, which is the same on every rank. */
+/* Smaller first, kinds together; equal ones stay in the caller's order, which is the same on every
+ * rank. */
 static bool before(const struct task *a, const struct task *b)
 {
         if (a->fn != b->fn)
@@ -52,7 +55,8 @@ static bool before(const struct task *a, const struct task *b)
         return a->bytes < b->bytes;
 }
 
-/* Collectives first, then sends and receives, then one-sided calls in their order. Returns how many are collectives. */
+/* Collectives first, then sends and receives, then one-sided calls in their order. Returns how many
+ * are collectives. */
 static int sort(struct task *tasks, int n)
 {
         struct task *rest = malloc((size_t)n * sizeof *rest);
@@ -91,8 +95,8 @@ static ncclResult_t decide(struct comm *comm, struct task *tasks, int colls, flo
                 ncclResult_t r;
                 float t;
 
-                for (next = i + 1;
-                     next < colls && alike(&tasks[i], &tasks[next]) && tasks[next].bytes < 4 * tasks[i].bytes;)
+                for (next = i + 1; next < colls && alike(&tasks[i], &tasks[next]) &&
+                                   tasks[next].bytes < 4 * tasks[i].bytes;)
                         next++;
                 r = choose(comm, tasks + i, next - i, pipe_ops, &t);
                 if (r)
@@ -102,7 +106,8 @@ static ncclResult_t decide(struct comm *comm, struct task *tasks, int colls, flo
         return ncclSuccess;
 }
 
-/* Work on one stream waits for all that was queued on the others, and they wait for it: one launch, as NCCL's is. */
+/* Work on one stream waits for all that was queued on the others, and they wait for it: one launch,
+ * as NCCL's is. */
 static bool tie(cudaStream_t before_this, cudaStream_t after_that)
 {
         CUevent e;
@@ -127,7 +132,8 @@ static ncclResult_t put_on_streams(struct plan *p)
                         for (int k = 1; k < i && !seen; k++)
                                 seen = p->tasks[k].stream == p->tasks[i].stream;
                         if (!seen)
-                                ok = pass ? tie(p->tasks[i].stream, first) : tie(first, p->tasks[i].stream);
+                                ok = pass ? tie(p->tasks[i].stream, first)
+                                          : tie(first, p->tasks[i].stream);
                 }
                 if (!pass && ok)
                         ok = !cu.p_cuLaunchHostFunc(first, exec_plan, p);
@@ -135,7 +141,8 @@ static ncclResult_t put_on_streams(struct plan *p)
                         return fail(p->comm, ncclUnhandledCudaError, "cannot launch on the stream");
         }
         if (!ok) /* launched all the same: an asynchronous error */
-                p->comm->error = (int)fail(p->comm, ncclUnhandledCudaError, "cannot order the streams of the group");
+                p->comm->error = (int)fail(p->comm, ncclUnhandledCudaError,
+                                           "cannot order the streams of the group");
         return ncclSuccess;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a plan: a host function on the caller's stream, so the work begins when the stream's earlier work is done and
- * the stream's later work waits for it, as with a kernel. The plans of one communicator run one after the other in the
- * order they were launched, whatever their streams, because its channels count their messages.
+ * Running a plan: a host function on the caller's stream, so the work begins when the stream's
+ * earlier work is done and the stream's later work waits for it, as with a kernel. The plans of one
+ * communicator run one after the other in the order they were launched, whatever their streams,
+ * because its channels count their messages.
  *
- * Channel 0 of a collective runs on the stream's worker; the others have threads of their own, made at first use.
+ * Channel 0 of a collective runs on the stream's worker; the others have threads of their own, made
+ * at first use.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -86,7 +88,8 @@ static void run_alone(const struct task *t)
         size_t bytes = t->count * type_bytes(t->type);
 
         if (t->op.pre && (t->fn == FN_ALLREDUCE || t->fn == FN_REDUCE || t->fn == FN_REDUCESCATTER))
-                reduce_scale(t->type, t->recv, t->send, t->op.scalar_at ? t->op.scalar_at : t->op.scalar, t->count);
+                reduce_scale(t->type, t->recv, t->send,
+                             t->op.scalar_at ? t->op.scalar_at : t->op.scalar, t->count);
         else if (t->recv != t->send)
                 memmove(t->recv, t->send, bytes);
 }
@@ -146,28 +149,33 @@ static ncclResult_t run_p2p(struct comm *comm, const struct task *tasks, int n)
 
                                 if (!sends)
                                         continue;
-                                for (k = 0; k < n; k++) /* the n-th send to oneself meets the n-th receive */
-                                        if (tasks[k].fn == FN_RECV && tasks[k].peer == comm->rank && nth++ == self)
+                                for (k = 0; k < n;
+                                     k++) /* the n-th send to oneself meets the n-th receive */
+                                        if (tasks[k].fn == FN_RECV && tasks[k].peer == comm->rank &&
+                                            nth++ == self)
                                                 break;
                                 self++;
                                 if (k == n || tasks[k].bytes != t->bytes)
-                                        r = fail(comm, ncclInvalidUsage, "rank %d: a send to itself meets no receive",
+                                        r = fail(comm, ncclInvalidUsage,
+                                                 "rank %d: a send to itself meets no receive",
                                                  comm->rank);
                                 else
                                         memmove(tasks[k].recv, t->send, t->bytes);
                         } else if (sends) {
-                                r = net_send(ch, t->peer, KIND_P2P, comm->p2p_sent[t->peer]++, t->send, t->bytes,
-                                             &reqs[i]);
+                                r = net_send(ch, t->peer, KIND_P2P, comm->p2p_sent[t->peer]++,
+                                             t->send, t->bytes, &reqs[i]);
                         } else {
-                                r = net_recv(ch, t->peer, KIND_P2P, comm->p2p_received[t->peer]++, t->recv, t->bytes,
-                                             &reqs[i]);
+                                r = net_recv(ch, t->peer, KIND_P2P, comm->p2p_received[t->peer]++,
+                                             t->recv, t->bytes, &reqs[i]);
                         }
                 }
         for (int i = 0; i < n && !r; i++) {
                 r = net_wait(ch, &reqs[i]);
-                if (!r && tasks[i].fn == FN_RECV && tasks[i].peer != comm->rank && reqs[i].bytes != tasks[i].bytes)
-                        r = fail(comm, ncclInvalidUsage, "rank %d: received %zu bytes from %d, expected %zu",
-                                 comm->rank, reqs[i].bytes, tasks[i].peer, tasks[i].bytes);
+                if (!r && tasks[i].fn == FN_RECV && tasks[i].peer != comm->rank &&
+                    reqs[i].bytes != tasks[i].bytes)
+                        r = fail(comm, ncclInvalidUsage,
+                                 "rank %d: received %zu bytes from %d, expected %zu", comm->rank,
+                                 reqs[i].bytes, tasks[i].peer, tasks[i].bytes);
         }
         if (!r)
                 free(reqs); /* after an error the provider may still hold them */
@@ -215,8 +223,8 @@ void exec_plan(void *arg)
 
                 comm->abort = 1;
                 atomic_compare_exchange_strong(&comm->error, &none, (int)r);
-                if (comm->timed_out &&
-                    cu.lost) /* nobody aborted it: what lies in its buffers must not pass for a result */
+                if (comm->timed_out && cu.lost) /* nobody aborted it: what lies in its buffers must
+                                                   not pass for a result */
                         cu.lost();
         }
         pthread_mutex_lock(&comm->lock);

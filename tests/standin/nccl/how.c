@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How one call is to be done: ncclCollConfig_t of NCCL 2.31. The stand-in obeys algSelection (names such as RING, RING_LL,
- * TREE_SIMPLE, SYMK_LL, in any case, as prefixes; ^ in front leaves out), forceAlgSelection, minCTAs and maxCTAs, and of the
- * policies the one that means copy engines; it has no clusters, and takes them without a word.
+ * How one call is to be done: ncclCollConfig_t of NCCL 2.31. The stand-in obeys algSelection (names
+ * such as RING, RING_LL, TREE_SIMPLE, SYMK_LL, in any case, as prefixes; ^ in front leaves out),
+ * forceAlgSelection, minCTAs and maxCTAs, and of the policies the one that means copy engines; it
+ * has no clusters, and takes them without a word.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -49,9 +50,11 @@ ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct 
         *how = (struct how){.force = true, .policy = -1};
         if (!config)
                 return ncclSuccess;
-        if (config->magic != NCCL_CONFIG_MAGIC || config->size < offsetof(ncclCollConfig_t, launchCompletionEvent))
-                return fail(comm, ncclInvalidArgument,
-                            "ncclCollConfig_t argument not initialized via NCCL_COLLCONFIG_INITIALIZER");
+        if (config->magic != NCCL_CONFIG_MAGIC ||
+            config->size < offsetof(ncclCollConfig_t, launchCompletionEvent))
+                return fail(
+                        comm, ncclInvalidArgument,
+                        "ncclCollConfig_t argument not initialized via NCCL_COLLCONFIG_INITIALIZER");
         if (config->algSelection && *config->algSelection)
                 select_algorithms(config->algSelection, how);
         how->force = config->forceAlgSelection != 0;
@@ -61,13 +64,14 @@ ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct 
         how->tag = config->userProfilerTag;
         if (how->min_channels < 0 || how->max_channels < 0 ||
             (how->max_channels && how->min_channels > how->max_channels))
-                return fail(comm, ncclInvalidArgument, "config: %d to %d CTAs", how->min_channels, how->max_channels);
+                return fail(comm, ncclInvalidArgument, "config: %d to %d CTAs", how->min_channels,
+                            how->max_channels);
         return ncclSuccess;
 }
 
 bool how_same(const struct how *a, const struct how *b)
 {
         return !memcmp(a->leave_out, b->leave_out, sizeof a->leave_out) && a->force == b->force &&
-               a->no_symk == b->no_symk && a->policy == b->policy && a->min_channels == b->min_channels &&
-               a->max_channels == b->max_channels;
+               a->no_symk == b->no_symk && a->policy == b->policy &&
+               a->min_channels == b->min_channels && a->max_channels == b->max_channels;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a communicator comes to be: from a unique id, or from a parent by split, shrink or grow. What is common - finding
- * the members, the ring among them, then comm_setup() - runs as one job: at once, at the group's end, or on a thread of
- * its own.
+ * How a communicator comes to be: from a unique id, or from a parent by split, shrink or grow. What
+ * is common - finding the members, the ring among them, then comm_setup() - runs as one job: at
+ * once, at the group's end, or on a thread of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
         return a ^ a >> 31;
 }
 
-/* NCCL's hash of what tells a communicator apart (init.cc and bitops.h of 2.31): the same on all ranks. */
+/* NCCL's hash of what tells a communicator apart (init.cc and bitops.h of 2.31): the same on all
+ * ranks. */
 uint64_t init_hash(const struct piece *pieces, int n)
 {
         uint64_t a = 1, b = 1;

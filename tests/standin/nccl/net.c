@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data path's network: reliable-datagram tagged endpoints of libfabric, one or two per channel. Ranks of one host
- * (same NCCL_HOSTID, or host name without it) talk through the shm provider when it works, all others through tcp, so a
- * layout set by NCCL_HOSTID has a fast inside and a slower outside also when it all runs on one machine.
- * CAPO_STANDIN_PROVIDER=shm|tcp|... makes everything use one provider.
+ * The data path's network: reliable-datagram tagged endpoints of libfabric, one or two per channel.
+ * Ranks of one host (same NCCL_HOSTID, or host name without it) talk through the shm provider when
+ * it works, all others through tcp, so a layout set by NCCL_HOSTID has a fast inside and a slower
+ * outside also when it all runs on one machine. CAPO_STANDIN_PROVIDER=shm|tcp|... makes everything
+ * use one provider.
  *
- * Tag: kind (4 bits) | sending rank (16 bits) | sequence (44 bits). An endpoint belongs to one channel of one
- * communicator, so nothing else is needed to tell messages apart.
+ * Tag: kind (4 bits) | sending rank (16 bits) | sequence (44 bits). An endpoint belongs to one
+ * channel of one communicator, so nothing else is needed to tell messages apart.
  *
- * Progress is manual: only the thread that runs a channel moves its data. A wait spins briefly, then yields the core,
- * then sleeps: many ranks share few cores here, and a spinning rank would take the time its peer needs.
+ * Progress is manual: only the thread that runs a channel moves its data. A wait spins briefly,
+ * then yields the core, then sleeps: many ranks share few cores here, and a spinning rank would
+ * take the time its peer needs.
  */
 #include <glob.h>
 #include <dirent.h>
@@ -60,9 +62,9 @@ static struct fi_info *find(const char *name, const char *addr)
 }
 
 /*
- * The shm provider names its segments <pid>:<domain>:<endpoint> and refuses a name that is there, even when the process
- * that made it was killed long ago and its number has come round again. Before the first endpoint of a process nothing
- * of its number can be its own.
+ * The shm provider names its segments <pid>:<domain>:<endpoint> and refuses a name that is there,
+ * even when the process that made it was killed long ago and its number has come round again.
+ * Before the first endpoint of a process nothing of its number can be its own.
  */
 static void remove_stale_shm(void)
 {
@@ -97,13 +99,15 @@ static void open_provider(int which)
         if (!p->info || fi_fabric(p->info->fabric_attr, &p->fabric, NULL) ||
             fi_domain(p->fabric, p->info, &p->domain, NULL))
                 return;
-        p->info->tx_attr->size = p->info->rx_attr->size = 256; /* shm's shared segment grows with these */
+        p->info->tx_attr->size = p->info->rx_attr->size =
+                256; /* shm's shared segment grows with these */
         p->usable = true;
 }
 
 /*
- * libfabric 1.17's shm provider leaves its segment (/dev/shm/PID:domain:endpoint) behind when a process ends without
- * closing its endpoints. Ours go when we end; those of killed processes of this user when the next one starts.
+ * libfabric 1.17's shm provider leaves its segment (/dev/shm/PID:domain:endpoint) behind when a
+ * process ends without closing its endpoints. Ours go when we end; those of killed processes of
+ * this user when the next one starts.
  */
 static void sweep(bool own)
 {
@@ -117,7 +121,8 @@ static void sweep(bool own)
                 if (sscanf(e->d_name, "%d:%d:%d%n", &pid, &domain, &ep, &n) != 3 || e->d_name[n])
                         continue;
                 if (own ? pid == getpid()
-                        : kill(pid, 0) && errno == ESRCH && !fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+                        : kill(pid, 0) && errno == ESRCH &&
+                                    !fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
                                     st.st_uid == getuid() && time(NULL) - st.st_mtime > 60)
                         unlinkat(dirfd(dir), e->d_name, 0);
         }
@@ -170,7 +175,8 @@ static ncclResult_t net_open(struct chan *ch, int which)
                 if (!r)
                         step = "address vector", r = fi_av_open(p->domain, &av, &net->av, NULL);
                 if (!r)
-                        step = "bind", r = fi_ep_bind(net->ep, &net->cq->fid, FI_TRANSMIT | FI_RECV);
+                        step = "bind",
+                        r = fi_ep_bind(net->ep, &net->cq->fid, FI_TRANSMIT | FI_RECV);
                 if (!r)
                         r = fi_ep_bind(net->ep, &net->av->fid, 0);
                 if (!r)
@@ -180,8 +186,8 @@ static ncclResult_t net_open(struct chan *ch, int which)
                         step = "name", r = fi_getname(&net->ep->fid, net->name, &net->name_bytes);
         }
         if (r)
-                return fail(ch->comm, ncclSystemError, "libfabric %s: %s: %s", which ? "tcp" : "shm", step,
-                            fi_strerror(-r));
+                return fail(ch->comm, ncclSystemError, "libfabric %s: %s: %s",
+                            which ? "tcp" : "shm", step, fi_strerror(-r));
         return ncclSuccess;
 }
 
@@ -212,7 +218,8 @@ ncclResult_t chan_open(struct chan *ch)
         for (int i = 0; i < comm->n; i++) {
                 bool same = comm->ranks[i].host_hash == comm->ranks[comm->rank].host_hash;
 
-                ch->peers[i].net = same && comm->ranks[i].has_shm && comm->ranks[comm->rank].has_shm ? 0 : 1;
+                ch->peers[i].net =
+                        same && comm->ranks[i].has_shm && comm->ranks[comm->rank].has_shm ? 0 : 1;
                 if (i != comm->rank)
                         *(ch->peers[i].net ? &far : &near) = true;
         }
@@ -221,21 +228,24 @@ ncclResult_t chan_open(struct chan *ch)
                         continue;
                 r = net_open(ch, which);
                 all[comm->rank].net[which].bytes = (uint32_t)ch->nets[which].name_bytes;
-                memcpy(all[comm->rank].net[which].name, ch->nets[which].name, sizeof all->net[which].name);
+                memcpy(all[comm->rank].net[which].name, ch->nets[which].name,
+                       sizeof all->net[which].name);
         }
         if (!r && ch->id == 0) {
                 r = boot_allgather(comm, all, sizeof *all);
-        } else if (!r) { /* later channels are made while a plan runs: names go through the first channel */
+        } else if (!r) { /* later channels are made while a plan runs: names go through the first
+                            channel */
                 struct chan *first = &comm->chans[0];
                 struct req *reqs = calloc(2 * (size_t)comm->n, sizeof *reqs);
 
                 for (int i = 0; i < comm->n && !r; i++)
                         if (i != comm->rank)
-                                r = net_recv(first, i, KIND_NAME, (uint64_t)ch->id, &all[i], sizeof *all, &reqs[2 * i]);
+                                r = net_recv(first, i, KIND_NAME, (uint64_t)ch->id, &all[i],
+                                             sizeof *all, &reqs[2 * i]);
                 for (int i = 0; i < comm->n && !r; i++)
                         if (i != comm->rank)
-                                r = net_send(first, i, KIND_NAME, (uint64_t)ch->id, &all[comm->rank], sizeof *all,
-                                             &reqs[2 * i + 1]);
+                                r = net_send(first, i, KIND_NAME, (uint64_t)ch->id,
+                                             &all[comm->rank], sizeof *all, &reqs[2 * i + 1]);
                 for (int i = 0; i < 2 * comm->n && !r; i++)
                         if (i / 2 != comm->rank)
                                 r = net_wait(first, &reqs[i]);
@@ -244,9 +254,10 @@ ncclResult_t chan_open(struct chan *ch)
         for (int i = 0; i < comm->n && !r; i++) {
                 int which = ch->peers[i].net;
 
-                if (i != comm->rank &&
-                    fi_av_insert(ch->nets[which].av, all[i].net[which].name, 1, &ch->peers[i].addr, 0, NULL) != 1)
-                        r = fail(comm, ncclSystemError, "libfabric: rank %d's address is not usable", i);
+                if (i != comm->rank && fi_av_insert(ch->nets[which].av, all[i].net[which].name, 1,
+                                                    &ch->peers[i].addr, 0, NULL) != 1)
+                        r = fail(comm, ncclSystemError,
+                                 "libfabric: rank %d's address is not usable", i);
         }
         free(all);
         ch->open = !r;
@@ -317,7 +328,8 @@ static ncclResult_t idle(struct chan *ch, unsigned *polls, uint64_t *t_start)
                         comm->abort = 1;
                         comm->timed_out = 1;
                         return fail(comm, std_version() >= 23003 ? ncclTimeout : ncclRemoteError,
-                                    "rank %d: a peer did not answer for %.0f s", comm->rank, std_timeout_s());
+                                    "rank %d: a peer did not answer for %.0f s", comm->rank,
+                                    std_timeout_s());
                 }
         }
         if (*polls < 4000)
@@ -342,8 +354,8 @@ ncclResult_t net_wait(struct chan *ch, struct req *req)
                 }
         }
         if (req->error)
-                return fail(ch->comm, req->error == FI_ETRUNC ? ncclInvalidUsage : ncclRemoteError, "rank %d: %s",
-                            ch->comm->rank,
+                return fail(ch->comm, req->error == FI_ETRUNC ? ncclInvalidUsage : ncclRemoteError,
+                            "rank %d: %s", ch->comm->rank,
                             req->error == FI_ETRUNC ? "a peer sent more than is received here"
                                                     : fi_strerror(req->error));
         return ncclSuccess;
@@ -362,8 +374,8 @@ static ncclResult_t posted(struct chan *ch, ssize_t r, unsigned *polls, uint64_t
         return idle(ch, polls, t_start);
 }
 
-ncclResult_t net_send(struct chan *ch, int to, enum kind kind, uint64_t seq, const void *data, size_t bytes,
-                      struct req *req)
+ncclResult_t net_send(struct chan *ch, int to, enum kind kind, uint64_t seq, const void *data,
+                      size_t bytes, struct req *req)
 {
         struct peer_link *p = &ch->peers[to];
         unsigned polls = 0;
@@ -371,8 +383,8 @@ ncclResult_t net_send(struct chan *ch, int to, enum kind kind, uint64_t seq, con
         ssize_t r;
 
         *req = (struct req){0};
-        while ((r = fi_tsend(ch->nets[p->net].ep, data, bytes, NULL, p->addr, tag(kind, ch->comm->rank, seq),
-                             &req->ctx))) {
+        while ((r = fi_tsend(ch->nets[p->net].ep, data, bytes, NULL, p->addr,
+                             tag(kind, ch->comm->rank, seq), &req->ctx))) {
                 ncclResult_t e = posted(ch, r, &polls, &t_start);
 
                 if (e)
@@ -381,8 +393,8 @@ ncclResult_t net_send(struct chan *ch, int to, enum kind kind, uint64_t seq, con
         return ncclSuccess;
 }
 
-ncclResult_t net_recv(struct chan *ch, int from, enum kind kind, uint64_t seq, void *data, size_t bytes,
-                      struct req *req)
+ncclResult_t net_recv(struct chan *ch, int from, enum kind kind, uint64_t seq, void *data,
+                      size_t bytes, struct req *req)
 {
         struct peer_link *p = &ch->peers[from];
         unsigned polls = 0;
@@ -390,8 +402,8 @@ ncclResult_t net_recv(struct chan *ch, int from, enum kind kind, uint64_t seq, v
         ssize_t r;
 
         *req = (struct req){0};
-        while ((r = fi_trecv(ch->nets[p->net].ep, data, bytes, NULL, FI_ADDR_UNSPEC, tag(kind, from, seq), 0,
-                             &req->ctx))) {
+        while ((r = fi_trecv(ch->nets[p->net].ep, data, bytes, NULL, FI_ADDR_UNSPEC,
+                             tag(kind, from, seq), 0, &req->ctx))) {
                 ncclResult_t e = posted(ch, r, &polls, &t_start);
 
                 if (e)
@@ -408,7 +420,8 @@ ncclResult_t net_inject(struct chan *ch, int to, enum kind kind, uint64_t seq)
         char byte = 0;
         ssize_t r;
 
-        while ((r = fi_tinject(ch->nets[p->net].ep, &byte, 1, p->addr, tag(kind, ch->comm->rank, seq)))) {
+        while ((r = fi_tinject(ch->nets[p->net].ep, &byte, 1, p->addr,
+                               tag(kind, ch->comm->rank, seq)))) {
                 ncclResult_t e = posted(ch, r, &polls, &t_start);
 
                 if (e)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tuner plugins, found, probed and called as the NCCL release we say we are would do it (CAPO_STANDIN_NCCL_VERSION).
- * Layouts: nccl/src/include/plugin/tuner/tuner_v2.h .. tuner_v6.h of 2.30.7 and nccl_tuner.h of 2.19.1 (v1).
+ * Tuner plugins, found, probed and called as the NCCL release we say we are would do it
+ * (CAPO_STANDIN_NCCL_VERSION). Layouts: nccl/src/include/plugin/tuner/tuner_v2.h .. tuner_v6.h
+ * of 2.30.7 and nccl_tuner.h of 2.19.1 (v1).
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,43 +12,46 @@
 
 #include "std.h"
 
-typedef void (*logger)(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
+typedef void (*logger)(int level, unsigned long flags, const char *file, int line, const char *fmt,
+                       ...);
 
 struct tuner_v1 {
         const char *name;
         int (*init)(size_t n_ranks, size_t n_nodes, logger log);
-        int (*get)(int fn, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo, int *proto, int *channels);
+        int (*get)(int fn, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo, int *proto,
+                   int *channels);
         int (*destroy)(void);
 };
 struct tuner_v2 {
         const char *name;
         int (*init)(size_t n_ranks, size_t n_nodes, logger log, void **ctx);
-        int (*get)(void *ctx, int fn, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo, int *proto,
-                   int *channels);
+        int (*get)(void *ctx, int fn, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
+                   int *proto, int *channels);
         int (*destroy)(void *ctx);
 };
 struct tuner_v3 {
         const char *name;
         int (*init)(size_t n_ranks, size_t n_nodes, logger log, void **ctx);
-        int (*get)(void *ctx, int fn, size_t bytes, int pipe_ops, float **table, int n_algo, int n_proto,
-                   int *channels);
+        int (*get)(void *ctx, int fn, size_t bytes, int pipe_ops, float **table, int n_algo,
+                   int n_proto, int *channels);
         int (*destroy)(void *ctx);
 };
 struct tuner_v4 {
         const char *name;
         int (*init)(size_t n_ranks, size_t n_nodes, logger log, void **ctx);
-        int (*get)(void *ctx, int fn, size_t bytes, int pipe_ops, float **table, int n_algo, int n_proto, int reg,
-                   int *channels);
+        int (*get)(void *ctx, int fn, size_t bytes, int pipe_ops, float **table, int n_algo,
+                   int n_proto, int reg, int *channels);
         int (*destroy)(void *ctx);
 };
 struct tuner_v6 { /* v5 is the same without chunk */
         const char *name;
-        int (*init)(void **ctx, uint64_t comm, size_t n_ranks, size_t n_nodes, logger log, struct nvl_domain *nvl,
-                    struct tuner_constants *constants);
-        int (*get)(void *ctx, int fn, size_t bytes, int pipe_ops, float **table, int n_algo, int n_proto, int reg,
-                   int *channels);
+        int (*init)(void **ctx, uint64_t comm, size_t n_ranks, size_t n_nodes, logger log,
+                    struct nvl_domain *nvl, struct tuner_constants *constants);
+        int (*get)(void *ctx, int fn, size_t bytes, int pipe_ops, float **table, int n_algo,
+                   int n_proto, int reg, int *channels);
         int (*finalize)(void *ctx);
-        int (*chunk)(void *ctx, int fn, size_t bytes, int algo, int proto, int channels, size_t *chunk);
+        int (*chunk)(void *ctx, int fn, size_t bytes, int algo, int proto, int channels,
+                     size_t *chunk);
 };
 
 static struct {
@@ -91,8 +95,8 @@ void *plugin_load(const char *env, const char *prefix, char *found, size_t room)
         lib = try_open(value, flags);
         if (lib || (is_tuner && version < 22100))
                 return lib;
-        if (version >= 22703 &&
-            (strchr(value, '/') || (n > 6 && !strncmp(value, "lib", 3) && !strcmp(value + n - 3, ".so"))))
+        if (version >= 22703 && (strchr(value, '/') || (n > 6 && !strncmp(value, "lib", 3) &&
+                                                        !strcmp(value + n - 3, ".so"))))
                 return NULL;
         snprintf(found, room, "%s-%s.so", prefix, value);
         return try_open(found, flags);
@@ -123,8 +127,8 @@ static void probe(void)
                 if (tuner.plugin) {
                         tuner.version = rows[i].symbol[strlen(rows[i].symbol) - 1] - '0';
                         tuner.state = 1;
-                        INFO(SUB_INIT | SUB_TUNING, "TUNER/Plugin: Using %s (v%d)", *(const char **)tuner.plugin,
-                             tuner.version);
+                        INFO(SUB_INIT | SUB_TUNING, "TUNER/Plugin: Using %s (v%d)",
+                             *(const char **)tuner.plugin, tuner.version);
                         return;
                 }
         }
@@ -152,17 +156,20 @@ ncclResult_t tuner_open(struct comm *comm)
         case 1: r = ((struct tuner_v1 *)tuner.plugin)->init(n, nodes, std_log); break;
         case 2:
         case 3:
-        case 4: r = ((struct tuner_v2 *)tuner.plugin)->init(n, nodes, std_log, &comm->tuner_ctx); break;
+        case 4:
+                r = ((struct tuner_v2 *)tuner.plugin)->init(n, nodes, std_log, &comm->tuner_ctx);
+                break;
         default:
                 r = ((struct tuner_v6 *)tuner.plugin)
-                            ->init(&comm->tuner_ctx, comm->hash, n, nodes, std_log, &nvl, &comm->constants);
+                            ->init(&comm->tuner_ctx, comm->hash, n, nodes, std_log, &nvl,
+                                   &comm->constants);
         }
         comm->tuned = !r;
         return r ? fail(comm, (ncclResult_t)r, "the tuner plugin's init failed") : ncclSuccess;
 }
 
-/* NCCL counts every communicator but lets only the one that loaded go down again (2.22 to 2.30): with one, it is
- * unloaded. */
+/* NCCL counts every communicator but lets only the one that loaded go down again (2.22 to 2.30):
+ * with one, it is unloaded. */
 void tuner_close(struct comm *comm)
 {
         if (!comm->tuned)
@@ -183,35 +190,44 @@ void tuner_close(struct comm *comm)
         pthread_mutex_unlock(&tuner.lock);
 }
 
-bool tuner_ask(struct comm *comm, enum func fn, size_t bytes, int pipe_ops, float *table, int reg, int *channels,
-               ncclResult_t *result)
+bool tuner_ask(struct comm *comm, enum func fn, size_t bytes, int pipe_ops, float *table, int reg,
+               int *channels, ncclResult_t *result)
 {
         int version = std_version(), n_algo = version >= 22304 ? 7 : 6, algo = -1, proto = -1, r;
         void *p = tuner.plugin, *ctx = comm->tuner_ctx;
 
         switch (tuner.version) {
         case 1: r = ((struct tuner_v1 *)p)->get(fn, bytes, 0, 0, 1, &algo, &proto, channels); break;
-        case 2: r = ((struct tuner_v2 *)p)->get(ctx, fn, bytes, 0, 0, pipe_ops, &algo, &proto, channels); break;
+        case 2:
+                r = ((struct tuner_v2 *)p)
+                            ->get(ctx, fn, bytes, 0, 0, pipe_ops, &algo, &proto, channels);
+                break;
         case 3:
-                r = ((struct tuner_v3 *)p)->get(ctx, fn, bytes, pipe_ops, (float **)table, n_algo, N_PROTOS, channels);
+                r = ((struct tuner_v3 *)p)
+                            ->get(ctx, fn, bytes, pipe_ops, (float **)table, n_algo, N_PROTOS,
+                                  channels);
                 break;
         case 4:
                 r = ((struct tuner_v4 *)p)
-                            ->get(ctx, fn, bytes, pipe_ops, (float **)table, n_algo, N_PROTOS, reg, channels);
+                            ->get(ctx, fn, bytes, pipe_ops, (float **)table, n_algo, N_PROTOS, reg,
+                                  channels);
                 break;
         default:
                 r = ((struct tuner_v6 *)p)
-                            ->get(ctx, fn, bytes, pipe_ops, (float **)table, n_algo, N_PROTOS, reg, channels);
+                            ->get(ctx, fn, bytes, pipe_ops, (float **)table, n_algo, N_PROTOS, reg,
+                                  channels);
         }
         if (r) {
-                *result = fail(comm, (ncclResult_t)r, "the tuner plugin failed: %s fails with it, as in NCCL",
+                *result = fail(comm, (ncclResult_t)r,
+                               "the tuner plugin failed: %s fails with it, as in NCCL",
                                func_names[fn]);
                 return false;
         }
         if (tuner.version <= 2 && algo >= 0 && proto >= 0 && algo < N_ALGOS && proto < N_PROTOS) {
                 float *cell = &table[algo * N_PROTOS + proto];
 
-                if (*cell != -1.0f || version < 22203) /* before 2.22 the answer was used unchecked */
+                if (*cell != -1.0f ||
+                    version < 22203) /* before 2.22 the answer was used unchecked */
                         *cell = 0.0f;
         }
         return true;

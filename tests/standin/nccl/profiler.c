@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiler plugins: found as NCCL finds them, told of groups, collectives, sends and receives while they are put on
- * their stream, and of each channel's begin and end when they have run. Layouts:
+ * Profiler plugins: found as NCCL finds them, told of groups, collectives, sends and receives while
+ * they are put on their stream, and of each channel's begin and end when they have run. Layouts:
  * nccl/src/include/plugin/profiler/profiler_v3.h .. profiler_v6.h of 2.30.7, v7 of 2.31.
  *
- * As in NCCL a Coll's stop says only that it was launched; KernelCh events come later, from the stream's worker, and
- * carry the times (ns of CLOCK_MONOTONIC, as the stand-in driver's events do). Collectives captured into a graph are
- * reported once, at capture, without channels. A symmetric kernel tells its name and its phases from v7 on; before, its Coll
- * has no channels and says nothing. A collective by copy engines has no Coll but a CeColl, from v6 on. Proxy and net events have
- * no counterpart here and are never sent.
+ * As in NCCL a Coll's stop says only that it was launched; KernelCh events come later, from the
+ * stream's worker, and carry the times (ns of CLOCK_MONOTONIC, as the stand-in driver's events do).
+ * Collectives captured into a graph are reported once, at capture, without channels. A symmetric
+ * kernel tells its name and its phases from v7 on; before, its Coll has no channels and says
+ * nothing. A collective by copy engines has no Coll but a CeColl, from v6 on. Proxy and net events
+ * have no counterpart here and are never sent.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -35,7 +36,8 @@ enum {
         STATE_KERNEL_PHASE_STOP = 31,
 };
 
-struct descr { /* v4 to v7; v4's one-byte type lies where v5's low byte does, and v5 only appended parentGroup */
+struct descr { /* v4 to v7; v4's one-byte type lies where v5's low byte does, and v5 only appended
+                  parentGroup */
         union {
                 uint8_t type8;
                 uint64_t type64;
@@ -146,7 +148,8 @@ union state {
         char room[64];
 };
 
-typedef void (*logger)(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
+typedef void (*logger)(int level, unsigned long flags, const char *file, int line, const char *fmt,
+                       ...);
 
 static struct {
         const char *name;
@@ -185,10 +188,12 @@ static void probe(void)
                 return;
         lib = plugin_load("NCCL_PROFILER_PLUGIN", "libnccl-profiler", path, sizeof path);
         for (size_t i = 0; lib && i < sizeof rows / sizeof rows[0] && !plugin; i++)
-                if (std_version() >= rows[i].from && (plugin = dlsym(lib, rows[i].symbol)) != NULL) {
+                if (std_version() >= rows[i].from &&
+                    (plugin = dlsym(lib, rows[i].symbol)) != NULL) {
                         version = rows[i].symbol[strlen(rows[i].symbol) - 1] - '0';
                         status = 1;
-                        INFO(SUB_INIT | SUB_PROFILE, "PROFILER/Plugin: Using %s (v%d)", plugin->name, version);
+                        INFO(SUB_INIT | SUB_PROFILE, "PROFILER/Plugin: Using %s (v%d)",
+                             plugin->name, version);
                 }
         if (lib && !plugin)
                 dlclose(lib);
@@ -209,16 +214,21 @@ ncclResult_t profiler_open(struct comm *c)
 
                 r = init(&c->profiler_ctx, &mask);
         } else if (version == 4) {
-                int (*init)(void **, int *, const char *, uint64_t, int, int, int, logger) = plugin->init;
+                int (*init)(void **, int *, const char *, uint64_t, int, int, int, logger) =
+                        plugin->init;
 
-                r = init(&c->profiler_ctx, &mask, c->name, c->hash, c->n_nodes, c->n, c->rank, std_log);
+                r = init(&c->profiler_ctx, &mask, c->name, c->hash, c->n_nodes, c->n, c->rank,
+                         std_log);
         } else {
-                int (*init)(void **, uint64_t, int *, const char *, int, int, int, logger) = plugin->init;
+                int (*init)(void **, uint64_t, int *, const char *, int, int, int, logger) =
+                        plugin->init;
 
-                r = init(&c->profiler_ctx, c->hash, &mask, c->name, c->n_nodes, c->n, c->rank, std_log);
+                r = init(&c->profiler_ctx, c->hash, &mask, c->name, c->n_nodes, c->n, c->rank,
+                         std_log);
         }
         if (r) /* no reason to fail the communicator */
-                INFO(SUB_INIT | SUB_PROFILE, "PROFILER/Plugin: init failed with %d, profiling is off", r);
+                INFO(SUB_INIT | SUB_PROFILE,
+                     "PROFILER/Plugin: init failed with %d, profiling is off", r);
         c->profiled = !r;
         return ncclSuccess;
 }
@@ -276,7 +286,8 @@ static void stop(void *event)
                 plugin->stop(event);
 }
 
-/* All-gathers and broadcasts are counted in bytes, as NCCL has turned them into ncclInt8 by then. */
+/* All-gathers and broadcasts are counted in bytes, as NCCL has turned them into ncclInt8 by then.
+ */
 static size_t told_count(const struct task *t, const char **type)
 {
         bool bytes = t->fn == FN_ALLGATHER || t->fn == FN_BROADCAST;
@@ -291,7 +302,8 @@ static void start_task(struct comm *c, struct task *t, void *parent, void *group
         struct descr d = {0};
         const char *type;
         size_t count = told_count(t, &type);
-        const char *algo = coll ? algo_names[t->algo] : "", *proto = coll ? proto_names[t->proto] : "";
+        const char *algo = coll ? algo_names[t->algo] : "",
+                   *proto = coll ? proto_names[t->proto] : "";
         uint8_t channels = (uint8_t)t->channels;
         void *buffer = t->fn == FN_SEND ? (void *)(uintptr_t)t->send : t->recv;
 
@@ -305,17 +317,21 @@ static void start_task(struct comm *c, struct task *t, void *parent, void *group
                 channels = 0;
         }
         if (coll && version == 3) {
-                d.coll3 = (__typeof__(d.coll3)){c->name, c->hash, t->seq, func_names[t->fn], t->send, t->recv,
-                                                count,   t->peer, type,   channels,          1,       algo,
+                d.coll3 = (__typeof__(d.coll3)){c->name, c->hash,  t->seq, func_names[t->fn],
+                                                t->send, t->recv,  count,  t->peer,
+                                                type,    channels, 1,      algo,
                                                 proto};
         } else if (coll) {
-                d.coll = (__typeof__(d.coll)){t->seq,    func_names[t->fn], t->send,   t->recv, count, t->peer,
-                                              type,      channels,          1,         algo,    proto, group,
-                                              t->kernel, t->kernel != NULL, t->how.tag};
+                d.coll = (__typeof__(d.coll)){
+                        t->seq,    func_names[t->fn], t->send,   t->recv, count, t->peer,
+                        type,      channels,          1,         algo,    proto, group,
+                        t->kernel, t->kernel != NULL, t->how.tag};
         } else if (version == 3) {
-                d.p2p3 = (__typeof__(d.p2p3)){c->name, c->hash, func_names[t->fn], buffer, type, count, t->peer};
+                d.p2p3 = (__typeof__(d.p2p3)){c->name, c->hash, func_names[t->fn], buffer, type,
+                                              count,   t->peer};
         } else {
-                d.p2p = (__typeof__(d.p2p)){func_names[t->fn], buffer, type, count, t->peer, 1, group, t->how.tag};
+                d.p2p = (__typeof__(d.p2p)){func_names[t->fn], buffer, type,  count,
+                                            t->peer,           1,      group, t->how.tag};
         }
         t->coll_event = start(c, coll ? EV_COLL : EV_P2P, parent, &d);
 }
@@ -367,11 +383,12 @@ void profiler_launch(struct comm *c, struct plan *p)
                         continue;
                 d = (struct descr){0};
                 if (coll)
-                        d.coll_api = (__typeof__(d.coll_api)){func_names[t->fn], count,       type,      t->peer,
-                                                              t->stream,         p->captured, t->how.tag};
+                        d.coll_api = (__typeof__(d.coll_api)){
+                                func_names[t->fn], count,       type,      t->peer,
+                                t->stream,         p->captured, t->how.tag};
                 else
-                        d.p2p_api = (__typeof__(d.p2p_api)){func_names[t->fn], count,       type,
-                                                            t->stream,         p->captured, t->how.tag};
+                        d.p2p_api = (__typeof__(d.p2p_api)){
+                                func_names[t->fn], count, type, t->stream, p->captured, t->how.tag};
                 t->api_event = start(c, coll ? EV_COLL_API : EV_P2P_API, api, &d);
                 stop(t->api_event);
         }
@@ -401,11 +418,13 @@ void profiler_launch(struct comm *c, struct plan *p)
         stop(api);
 }
 
-/* Of a symmetric kernel: it waits for all ranks, then it moves data. One without any length is left out. */
+/* Of a symmetric kernel: it waits for all ranks, then it moves data. One without any length is left
+ * out. */
 static void tell_phases(struct comm *c, const struct task *t, int channel, void *kernel)
 {
         static const char *const names[] = {"initial_sync", "compute"};
-        const uint64_t at[] = {c->chans[channel].t_begin_ns, c->chans[channel].t_moved_ns, c->chans[channel].t_end_ns};
+        const uint64_t at[] = {c->chans[channel].t_begin_ns, c->chans[channel].t_moved_ns,
+                               c->chans[channel].t_end_ns};
 
         for (unsigned i = 0; i < 2 && t->kernel && version >= 7 && asked() & EV_KERNEL_PHASE; i++) {
                 struct descr d = {.phase = {(uint8_t)channel, (uint8_t)i, names[i], at[i]}};

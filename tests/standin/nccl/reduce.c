@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Element arithmetic. Integers wrap; 16- and 8-bit floats are widened to float, folded, and rounded to nearest even
- * after every step, so a fold's result depends only on the order of its inputs, which algo.c fixes. fp8 saturates to
- * its largest finite value, as CUDA's conversions do (__NV_SATFINITE in cuda_fp8.h).
+ * Element arithmetic. Integers wrap; 16- and 8-bit floats are widened to float, folded, and rounded
+ * to nearest even after every step, so a fold's result depends only on the order of its inputs,
+ * which algo.c fixes. fp8 saturates to its largest finite value, as CUDA's conversions do
+ * (__NV_SATFINITE in cuda_fp8.h).
  */
 #include <math.h>
 #include <string.h>
@@ -62,7 +63,8 @@ static inline float bits_float(uint32_t u)
 /* A small float of `mant` fraction bits and bias `bias`, IEEE-like; subnormals included. */
 static inline float widen(uint32_t v, int exp_bits, int mant, int bias)
 {
-        uint32_t sign = v >> (exp_bits + mant) & 1, e = v >> mant & ((1u << exp_bits) - 1), m = v & ((1u << mant) - 1);
+        uint32_t sign = v >> (exp_bits + mant) & 1, e = v >> mant & ((1u << exp_bits) - 1),
+                 m = v & ((1u << mant) - 1);
 
         if (e == 0) {
                 float f = ldexpf((float)m, 1 - bias - mant);
@@ -77,7 +79,8 @@ static inline float half_float(uint16_t h)
         uint32_t e = h >> 10 & 31;
 
         if (e == 31)
-                return bits_float((uint32_t)(h >> 15) << 31 | 0x7f800000u | (uint32_t)(h & 1023) << 13);
+                return bits_float((uint32_t)(h >> 15) << 31 | 0x7f800000u |
+                                  (uint32_t)(h & 1023) << 13);
         if (e == 0)
                 return widen(h, 5, 10, 15);
         return bits_float((uint32_t)(h >> 15) << 31 | (e + 112) << 23 | (uint32_t)(h & 1023) << 13);
@@ -144,9 +147,11 @@ static inline uint8_t narrow8(float f, int mant, int bias, uint8_t nan, uint8_t 
                 return sign;
         e = ilogbf(a);
         if (e < 1 - bias)
-                e = 1 - bias;                        /* subnormals share the smallest exponent */
-        code = (uint32_t)rintf(ldexpf(a, mant - e)); /* the default rounding mode is to nearest even */
-        code += (uint32_t)(e - (1 - bias)) << mant;  /* the hidden bit carries into the exponent by itself */
+                e = 1 - bias; /* subnormals share the smallest exponent */
+        code = (uint32_t)rintf(
+                ldexpf(a, mant - e)); /* the default rounding mode is to nearest even */
+        code += (uint32_t)(e - (1 - bias))
+                << mant; /* the hidden bit carries into the exponent by itself */
         return sign | (code > largest ? largest : (uint8_t)code);
 }
 
@@ -162,7 +167,8 @@ static inline uint8_t float_e5m2(float f)
 
 #define SAME(x) (x)
 
-/* LOOP(storage type, compute type, widen, narrow): the four folds. Unsigned arithmetic makes integer wrap defined. */
+/* LOOP(storage type, compute type, widen, narrow): the four folds. Unsigned arithmetic makes
+ * integer wrap defined. */
 #define FOLD(T, W, from, to)                                                  \
         do {                                                                  \
                 T *o = out;                                                   \
@@ -186,20 +192,23 @@ static inline uint8_t float_e5m2(float f)
                 }                                                             \
         } while (0)
 
-/* Half precision is common enough to use the conversion instructions; they round exactly as the functions above. */
+/* Half precision is common enough to use the conversion instructions; they round exactly as the
+ * functions above. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-__attribute__((target("avx,f16c"))) static size_t half_sum_f16c(uint16_t *o, const uint16_t *x, const uint16_t *y,
-                                                                size_t n)
+__attribute__((target("avx,f16c"))) static size_t half_sum_f16c(uint16_t *o, const uint16_t *x,
+                                                                const uint16_t *y, size_t n)
 {
         size_t i = 0;
 
         for (; i + 8 <= n; i += 8) {
-                __m256 s = _mm256_add_ps(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))),
-                                         _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(y + i))));
+                __m256 s =
+                        _mm256_add_ps(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))),
+                                      _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(y + i))));
 
-                _mm_storeu_si128((__m128i *)(o + i), _mm256_cvtps_ph(s, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+                _mm_storeu_si128((__m128i *)(o + i),
+                                 _mm256_cvtps_ph(s, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
         }
         return i;
 }

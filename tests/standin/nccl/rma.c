@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One-sided calls on two-sided messages. A put is a header and a copy of the data, sent and forgotten: the caller's
- * buffer is free at once and the stream goes on. The target takes puts in, into its window, while it waits for their
- * signals. So data is there when the signal has been waited for, which is all the interface promises; it does not come
- * any earlier.
+ * One-sided calls on two-sided messages. A put is a header and a copy of the data, sent and
+ * forgotten: the caller's buffer is free at once and the stream goes on. The target takes puts in,
+ * into its window, while it waits for their signals. So data is there when the signal has been
+ * waited for, which is all the interface promises; it does not come any earlier.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,8 @@ static int *signal_count(struct rma *r, int peer, int signal, int context)
         void *more;
 
         for (int i = 0; i < r->n_signals; i++)
-                if (r->signals[i].peer == peer && r->signals[i].signal == signal && r->signals[i].context == context)
+                if (r->signals[i].peer == peer && r->signals[i].signal == signal &&
+                    r->signals[i].context == context)
                         return &r->signals[i].count;
         more = realloc(r->signals, (size_t)(r->n_signals + 1) * sizeof *r->signals);
         if (!more)
@@ -101,7 +102,8 @@ static int *signal_count(struct rma *r, int peer, int signal, int context)
 /* Where a put lands here; NULL when it does not fit the window. */
 static unsigned char *target(const struct comm *comm, const struct header *h)
 {
-        struct registration *w = h->window >= 0 && h->window < comm->n_windows ? comm->windows[h->window] : NULL;
+        struct registration *w =
+                h->window >= 0 && h->window < comm->n_windows ? comm->windows[h->window] : NULL;
 
         if (!w || h->offset > w->bytes || h->bytes > w->bytes - h->offset)
                 return NULL;
@@ -134,9 +136,11 @@ static ncclResult_t put(const struct task *t, struct rma *r)
         memcpy(p->data, t->send, h.bytes);
         p->next = r->puts;
         r->puts = p;
-        e = net_send(&comm->chans[0], t->peer, KIND_PUT, r->sent[t->peer]++, &p->header, sizeof p->header, &p->head);
+        e = net_send(&comm->chans[0], t->peer, KIND_PUT, r->sent[t->peer]++, &p->header,
+                     sizeof p->header, &p->head);
         if (!e && h.bytes)
-                e = net_send(&comm->chans[0], t->peer, KIND_PUT, r->sent[t->peer]++, p->data, h.bytes, &p->body);
+                e = net_send(&comm->chans[0], t->peer, KIND_PUT, r->sent[t->peer]++, p->data,
+                             h.bytes, &p->body);
         return e;
 }
 
@@ -159,17 +163,21 @@ static ncclResult_t wait_signal(const struct task *t, struct rma *r)
                         return ncclSuccess;
                 }
                 if (t->peer == comm->rank)
-                        return fail(comm, ncclInvalidUsage, "WaitSignal: rank %d waits for itself", comm->rank);
-                if ((e = net_recv(ch, t->peer, KIND_PUT, r->received[t->peer]++, &h, sizeof h, &req)) ||
+                        return fail(comm, ncclInvalidUsage, "WaitSignal: rank %d waits for itself",
+                                    comm->rank);
+                if ((e = net_recv(ch, t->peer, KIND_PUT, r->received[t->peer]++, &h, sizeof h,
+                                  &req)) ||
                     (e = net_wait(ch, &req)))
                         return e;
                 if (h.bytes) {
                         unsigned char *at = target(comm, &h);
 
                         if (!at)
-                                return fail(comm, ncclInvalidArgument, "rank %d put outside its window on rank %d",
-                                            t->peer, comm->rank);
-                        if ((e = net_recv(ch, t->peer, KIND_PUT, r->received[t->peer]++, at, h.bytes, &req)) ||
+                                return fail(comm, ncclInvalidArgument,
+                                            "rank %d put outside its window on rank %d", t->peer,
+                                            comm->rank);
+                        if ((e = net_recv(ch, t->peer, KIND_PUT, r->received[t->peer]++, at,
+                                          h.bytes, &req)) ||
                             (e = net_wait(ch, &req)))
                                 return e;
                 }

@@ -48,8 +48,8 @@ enum proto { PROTO_LL, PROTO_LL128, PROTO_SIMPLE };
 
 struct comm;
 
-/* A reduction as the data path sees it: multiply each input first, fold, divide at the end; scalars in the element
- * type. */
+/* A reduction as the data path sees it: multiply each input first, fold, divide at the end; scalars
+ * in the element type. */
 struct redop {
         ncclRedOp_t fold;      /* ncclSum, Prod, Max, Min */
         bool pre;              /* inputs are multiplied by the scalar */
@@ -61,9 +61,9 @@ struct redop {
 /* What a call's own config asks for (how.c). */
 struct how {
         bool leave_out[N_ALGOS][N_PROTOS];
-        bool force;                     /* nothing else may run; else NCCL's choice where nothing is left */
-        bool chosen;                    /* algSelection says something */
-        unsigned no_symk;               /* bits: symmetric kernels that are left out */
+        bool force;       /* nothing else may run; else NCCL's choice where nothing is left */
+        bool chosen;      /* algSelection says something */
+        unsigned no_symk; /* bits: symmetric kernels that are left out */
         int min_channels, max_channels; /* 0: not said */
         int policy;                     /* CTAPolicy; -1: not said */
         uint64_t tag;
@@ -84,16 +84,18 @@ struct task {
                 int window, signal, context;
                 size_t offset;
         } rma;
-        size_t bytes; /* as a tuner is told: of the larger of both buffers (facts of nccl's enqueue.h) */
+        size_t bytes; /* as a tuner is told: of the larger of both buffers (facts of nccl's
+                         enqueue.h) */
         uint64_t seq; /* n-th collective of its kind on the communicator */
         int algo, proto, channels;
-        const char *kernel;           /* a symmetric kernel, and no algorithm of the table; NULL none */
-        bool copied;                  /* by copy engines: no kernel at all */
-        size_t chunk;                 /* bytes of one Simple message */
+        const char *kernel; /* a symmetric kernel, and no algorithm of the table; NULL none */
+        bool copied;        /* by copy engines: no kernel at all */
+        size_t chunk;       /* bytes of one Simple message */
         void *coll_event, *api_event; /* the profiler's handles */
 };
 
-/* One finished launch: everything a group asked of one communicator, run in one host function on a stream. */
+/* One finished launch: everything a group asked of one communicator, run in one host function on a
+ * stream. */
 struct plan {
         struct comm *comm;
         uint64_t ticket;
@@ -195,13 +197,15 @@ struct comm {
         atomic_int abort;     /* everything under way stops */
         atomic_int timed_out; /* that, because the library itself did not wait any longer */
         atomic_int error;     /* first asynchronous error */
-        atomic_int state;     /* ncclInProgress while another thread inits, launches or finalizes; then its result */
+        atomic_int state; /* ncclInProgress while another thread inits, launches or finalizes; then
+                             its result */
         bool finalized, revoked, suspended;
         bool linger;          /* host waits move the data path's last messages along */
         uint64_t t_linger_ns; /* and end at this time; 0: no end */
         char last_error[256];
 
-        pthread_mutex_t lock; /* tickets: plans of one communicator run one after the other, in launch order */
+        pthread_mutex_t lock; /* tickets: plans of one communicator run one after the other, in
+                                 launch order */
         pthread_cond_t served;
         uint64_t next_ticket, now_serving;
         bool running;
@@ -218,7 +222,8 @@ struct comm {
         uint64_t seq[N_FUNCS];
         uint64_t *p2p_sent, *p2p_received;
         struct rma *rma;
-        struct registration **windows; /* in the order of registration, which is the same on all ranks */
+        struct registration *
+                *windows; /* in the order of registration, which is the same on all ranks */
         int n_windows;
 
         void *tuner_ctx;
@@ -253,19 +258,23 @@ void std_log_reset(void);
 bool std_log_wants(int level, unsigned long flags);
 #define INFO(flags, ...) std_log(LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)
 /* fail() - remember why for ncclGetLastError, warn, return the code. comm may be NULL. */
-ncclResult_t fail(struct comm *comm, ncclResult_t code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+ncclResult_t fail(struct comm *comm, ncclResult_t code, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
 const char *std_last_error(void);
-/* std_note() - one line about this call to CAPO_STANDIN_LOG's file, if there is one: what a test counts. */
+/* std_note() - one line about this call to CAPO_STANDIN_LOG's file, if there is one: what a test
+ * counts. */
 void std_note(const struct comm *comm, const char *what, size_t count, size_t type_bytes, int peer);
 int std_version(void);      /* as ncclGetVersion says it: CAPO_STANDIN_NCCL_VERSION or 22809 */
 double std_timeout_s(void); /* CAPO_STANDIN_TIMEOUT, 0 = wait for ever */
 uint64_t std_now_ns(void);
 long std_env_long(const char *name, long otherwise);
 
-/* --- bootstrap.c --- host network between ranks, before and beside the data path; all stop on comm->abort */
+/* --- bootstrap.c --- host network between ranks, before and beside the data path; all stop on
+ * comm->abort */
 ncclResult_t boot_make_id(ncclUniqueId *id);
 ncclResult_t boot_open(struct comm *comm, const ncclUniqueId *id);
-/* boot_join() - a ring among some ranks of `parent` (their ranks there, in the new order), found through its listeners.
+/* boot_join() - a ring among some ranks of `parent` (their ranks there, in the new order), found
+ * through its listeners.
  */
 ncclResult_t boot_join(struct comm *comm, struct comm *parent, const int *members, uint64_t tag);
 ncclResult_t boot_allgather(struct comm *comm, void *all, size_t bytes_each);
@@ -273,16 +282,17 @@ void boot_close(struct comm *comm);
 
 /* --- net.c --- libfabric */
 bool net_shm_usable(void);
-ncclResult_t chan_open(
-        struct chan *ch); /* collective over the comm; channel 0 by bootstrap, the others through channel 0 */
+ncclResult_t chan_open(struct chan *ch); /* collective over the comm; channel 0 by bootstrap, the
+                                            others through channel 0 */
 void chan_close(struct chan *ch);
 /* Asynchronous; 0 or an error code. Tags tell kinds of messages apart; see net.c. */
 enum kind { KIND_DATA, KIND_CLEAR, KIND_P2P, KIND_NAME, KIND_PUT };
-ncclResult_t net_send(struct chan *ch, int to, enum kind kind, uint64_t seq, const void *data, size_t bytes,
-                      struct req *req);
-ncclResult_t net_recv(struct chan *ch, int from, enum kind kind, uint64_t seq, void *data, size_t bytes,
-                      struct req *req);
-ncclResult_t net_inject(struct chan *ch, int to, enum kind kind, uint64_t seq); /* a message without data */
+ncclResult_t net_send(struct chan *ch, int to, enum kind kind, uint64_t seq, const void *data,
+                      size_t bytes, struct req *req);
+ncclResult_t net_recv(struct chan *ch, int from, enum kind kind, uint64_t seq, void *data,
+                      size_t bytes, struct req *req);
+ncclResult_t net_inject(struct chan *ch, int to, enum kind kind,
+                        uint64_t seq); /* a message without data */
 ncclResult_t net_wait(struct chan *ch, struct req *req);
 void net_progress(struct chan *ch);
 
@@ -317,7 +327,8 @@ ncclResult_t group_fail(ncclResult_t r); /* inside a group the error is also the
 extern __thread int group_depth;
 
 /* --- choose.c --- */
-extern const char *const algo_names[N_ALGOS], *const proto_names[N_PROTOS], *const func_names[N_FUNCS];
+extern const char *const algo_names[N_ALGOS], *const proto_names[N_PROTOS],
+                                                      *const func_names[N_FUNCS];
 /* how.c: what @config asks for; all zero for NULL. Says why where it is none. */
 ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct how *how);
 bool how_same(const struct how *a, const struct how *b); /* but for the tag */
@@ -325,7 +336,8 @@ ncclResult_t model_init(struct comm *comm);
 ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, float *us);
 
 /* --- sym.c --- */
-unsigned sym_named(const char *word, size_t n); /* the kernels that a word of algSelection begins; 0 none */
+unsigned sym_named(const char *word,
+                   size_t n); /* the kernels that a word of algSelection begins; 0 none */
 /* sym_choose() - do @tasks, which are alike, run beside the table? Then they say as what. */
 bool sym_choose(struct comm *comm, struct task *tasks, int n);
 ncclResult_t sym_wait(struct chan *ch, const struct task *t); /* for all ranks */
@@ -333,9 +345,10 @@ ncclResult_t sym_wait(struct chan *ch, const struct task *t); /* for all ranks *
 /* --- plugin.c --- */
 ncclResult_t tuner_open(struct comm *comm);
 void tuner_close(struct comm *comm);
-bool tuner_ask(struct comm *comm, enum func fn, size_t bytes, int pipe_ops, float *table, int reg, int *channels,
-               ncclResult_t *r);
-size_t tuner_chunk(struct comm *comm, enum func fn, size_t bytes, int algo, int proto, size_t chunk, ncclResult_t *r);
+bool tuner_ask(struct comm *comm, enum func fn, size_t bytes, int pipe_ops, float *table, int reg,
+               int *channels, ncclResult_t *r);
+size_t tuner_chunk(struct comm *comm, enum func fn, size_t bytes, int algo, int proto, size_t chunk,
+                   ncclResult_t *r);
 void *plugin_load(const char *env, const char *prefix, char *found, size_t room);
 
 /* --- profiler.c --- */
@@ -362,11 +375,14 @@ struct piece {
         size_t bytes;
 };
 uint64_t init_hash(const struct piece *pieces, int n);
-ncclResult_t init_start(struct init in); /* *in.out is the new communicator, or NULL after an error */
+ncclResult_t init_start(
+        struct init in); /* *in.out is the new communicator, or NULL after an error */
 
 /* --- comm.c --- */
-ncclResult_t comm_new(struct comm **out, int n, int rank, const ncclConfig_t *config, struct comm *parent);
-ncclResult_t comm_check(struct comm *comm, const char *what); /* argument and state check of an API call */
+ncclResult_t comm_new(struct comm **out, int n, int rank, const ncclConfig_t *config,
+                      struct comm *parent);
+ncclResult_t comm_check(struct comm *comm,
+                        const char *what); /* argument and state check of an API call */
 void comm_ref(struct comm *comm);
 void comm_unref(struct comm *comm);
 ncclResult_t comm_async(struct comm *comm, ncclResult_t (*run)(void *arg), void *arg);
@@ -394,9 +410,11 @@ extern struct driver {
 #define X(name) __typeof__(name) *p_##name;
         DRIVER_CALLS(X)
 #undef X
-        void (*lost)(void); /* of our own driver only: the task that calls it has not done its work */
+        void (*lost)(
+                void); /* of our own driver only: the task that calls it has not done its work */
 } cu;
 ncclResult_t driver_open(void);
-ncclResult_t driver_device(int *device); /* the calling thread's current device; 0's primary context when it has none */
+ncclResult_t driver_device(int *device); /* the calling thread's current device; 0's primary context
+                                            when it has none */
 
 #endif

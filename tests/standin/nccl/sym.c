@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs beside the table of algorithms where both buffers are registered as windows: symmetric kernels, and copy engines
- * under the zero-CTA policy (NCCL_CTA_POLICY=2, or the call's CTAPolicy). Windows are plain memory here, so both move their data
- * as a ring does; what is as in NCCL is when they run, that no tuner is asked, what a profiler is told, and that a symmetric
- * kernel begins by waiting for all ranks (its phase initial_sync).
+ * What runs beside the table of algorithms where both buffers are registered as windows: symmetric
+ * kernels, and copy engines under the zero-CTA policy (NCCL_CTA_POLICY=2, or the call's CTAPolicy).
+ * Windows are plain memory here, so both move their data as a ring does; what is as in NCCL is when
+ * they run, that no tuner is asked, what a profiler is told, and that a symmetric kernel begins by
+ * waiting for all ranks (its phase initial_sync).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,12 @@ static const struct {
         size_t upto; /* the last of a kind: any size */
         const char *name;
 } kernels[N_SYMK] = {
-        {FN_ALLREDUCE, 256 << 10, "AllReduce_AGxLL_R"},    {FN_ALLREDUCE, SIZE_MAX, "AllReduce_RSxLD_AGxST"},
-        {FN_ALLGATHER, 256 << 10, "AllGather_LL"},         {FN_ALLGATHER, SIZE_MAX, "AllGather_ST"},
-        {FN_REDUCESCATTER, 256 << 10, "ReduceScatter_LL"}, {FN_REDUCESCATTER, SIZE_MAX, "ReduceScatter_LD"},
+        {FN_ALLREDUCE, 256 << 10, "AllReduce_AGxLL_R"},
+        {FN_ALLREDUCE, SIZE_MAX, "AllReduce_RSxLD_AGxST"},
+        {FN_ALLGATHER, 256 << 10, "AllGather_LL"},
+        {FN_ALLGATHER, SIZE_MAX, "AllGather_ST"},
+        {FN_REDUCESCATTER, 256 << 10, "ReduceScatter_LL"},
+        {FN_REDUCESCATTER, SIZE_MAX, "ReduceScatter_LD"},
 };
 enum { POLICY_ZERO = 2 };
 
@@ -50,7 +54,8 @@ static bool symmetric(const struct comm *comm, const struct task *t)
 {
         size_t bytes = t->count * type_bytes(t->type), all = bytes * (size_t)comm->n;
 
-        return std_version() >= 22703 && comm->n > 1 && comm->n_nodes == 1 && t->op.fold == ncclSum && !t->op.pre &&
+        return std_version() >= 22703 && comm->n > 1 && comm->n_nodes == 1 &&
+               t->op.fold == ncclSum && !t->op.pre &&
                in_window(comm, t->send, t->fn == FN_REDUCESCATTER ? all : bytes) &&
                in_window(comm, t->recv, t->fn == FN_ALLGATHER ? all : bytes);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CUDA's headers want of their compiler's header of this name, which their package does not bring; for gcc. */
+/* What CUDA's headers want of their compiler's header of this name, which their package does not
+ * bring; for gcc. */
 #ifndef STANDIN_HOST_DEFINES_H
 #define STANDIN_HOST_DEFINES_H
 
