@@ -253,8 +253,7 @@ static void play_step(const struct step *s)
         else if (!strcmp(s->word, "sync"))
                 cuStreamSynchronize(streams[s->arg[0]]);
         else if (!strcmp(s->word, "delay"))
-                CU_CHECK(cuLaunchHostFunc(streams[s->arg[0]], sleep_then_go_on,
-                                          (void *)s->arg[1]));
+                CU_CHECK(cuLaunchHostFunc(streams[s->arg[0]], sleep_then_go_on, (void *)s->arg[1]));
         else if (!strcmp(s->word, "block"))
                 CU_CHECK(cuLaunchHostFunc(streams[s->arg[0]], sleep_for_ever, NULL));
         else if (strstr("capture instantiate launch", s->word))
