@@ -323,7 +323,7 @@ const struct cli_command dump_command = {
         .usage = "[--records] FILE\n"
                  "--chrome [-o FILE] FILE|DIR...",
         .about =
-                "The first form prints one log frame by frame (docs/log-format.md); --records adds every single call. "
+                "The first form prints one log frame by frame (docs/internals/log-format.md); --records adds every single call. "
                 "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the "
                 "last ones of each process - for https://ui.perfetto.dev or chrome://tracing: a process per rank, a "
                 "line per thread with the time in the call, a line per stream with the time on the GPU where it was "

@@ -204,7 +204,7 @@ static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
 
 /*
  * More than a recorder ever writes of one kind of line, or of looks (a few hundred and a few
- * thousand, docs/log-format.md): a line of three bytes becomes kilobytes here, and what reads them
+ * thousand, docs/internals/log-format.md): a line of three bytes becomes kilobytes here, and what reads them
  * compares some with each other.
  */
 enum { MOST_ITEMS = 16384, MOST_LOOKS = 16384 };

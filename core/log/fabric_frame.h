@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per
- * object. docs/log-format.md describes the lines, core/log/fabric_frame.def lists them and their
+ * object. docs/internals/log-format.md describes the lines, core/log/fabric_frame.def lists them and their
  * keys. fabric_write.c puts snapshots together (in the job: no allocation, bounded), fabric_read.c
  * takes the last whole one apart (afterwards). No libfabric header here.
  */

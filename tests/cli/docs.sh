@@ -9,12 +9,12 @@ bad=0
 fail() { echo "$*"; bad=1; }
 verbs=$("$capo" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p')
 
-for page in docs/*.md docs/*.json; do
+for page in docs/*.md docs/*.json docs/internals/*.md; do
         name=${page#docs/}
         [ "$name" = index.md ] || grep -q "]($name)" docs/index.md || fail "docs/index.md does not link $name"
 done
 
-for page in README.md HACKING.md docs/*.md; do
+for page in README.md HACKING.md docs/*.md docs/internals/*.md; do
         for link in $(grep -o ']([^)]*)' "$page" | sed 's/^](//; s/[)#].*//' | grep -v '^[a-z]*:'); do
                 [ -e "$(dirname "$page")/$link" ] || fail "$page links $link, which does not exist"
         done
@@ -28,7 +28,7 @@ done
 # two words: capo store add.
 options=$("$capo" help --options | cut -f 1-3)
 tab=$(printf '\t')
-cat README.md HACKING.md docs/*.md | sed -n 's/^[ $]*\(capo [a-z][a-z]* [^ ].*\)/\1/p; s/[^`]*`\(capo [a-z][a-z]* [^`]*\)`.*/\1/p' |
+cat README.md HACKING.md docs/*.md docs/internals/*.md | sed -n 's/^[ $]*\(capo [a-z][a-z]* [^ ].*\)/\1/p; s/[^`]*`\(capo [a-z][a-z]* [^`]*\)`.*/\1/p' |
         sed 's/ -- .*//; s/[|#`].*//' | sort -u | while read -r _ verb word rest; do
         if printf '%s\n' "$options" | grep -q "^$verb $word$tab"; then
                 verb="$verb $word"
@@ -40,7 +40,7 @@ cat README.md HACKING.md docs/*.md | sed -n 's/^[ $]*\(capo [a-z][a-z]* [^ ].*\)
         done
 done | grep . && bad=1
 # Any option that a page names, wherever, is one of some verb's; these are other programs'.
-for option in $(cat README.md HACKING.md docs/*.md | grep -oE '`--[a-z][a-z-]*' | sed 's/`--//' | sort -u); do
+for option in $(cat README.md HACKING.md docs/*.md docs/internals/*.md | grep -oE '`--[a-z][a-z-]*' | sed 's/`--//' | sort -u); do
         case $option in again | bucket | check | limit | mca | nccl-tests | parts | quick | replay | type) continue ;; esac
         printf '%s\n' "$options" | cut -f 2 | grep -qx -- "$option" || fail "the pages name --$option, which no verb has"
 done
@@ -50,7 +50,7 @@ settings=$("$capo" env | grep -oE '^CAPO_[A-Z0-9_]+')
 for word in $(grep -rhoE '"CAPO_[A-Z0-9_]+"' core shim tuner profiles cli include | tr -d '"' | sort -u); do
         printf '%s\n' "$settings" | grep -qx "$word" || fail "$word is read but is no row of include/capo/env.def"
 done
-for word in $(cat README.md HACKING.md docs/*.md | grep -oE '\bCAPO_[A-Z0-9_]+' | sort -u); do
+for word in $(cat README.md HACKING.md docs/*.md docs/internals/*.md | grep -oE '\bCAPO_[A-Z0-9_]+' | sort -u); do
         case $word in
         CAPO_PROFIL) ;; # the wrong name that docs/doctor.md shows being found
         CAPO_STANDIN_*) grep -rq "\"$word\"" tests/standin || fail "the pages name $word, which the stand-in does not read" ;;
@@ -58,6 +58,6 @@ for word in $(cat README.md HACKING.md docs/*.md | grep -oE '\bCAPO_[A-Z0-9_]+' 
         esac
 done
 for word in $(grep -rhoE '"CAPO_STANDIN_[A-Z0-9_]+"' tests/standin | tr -d '"' | sort -u); do
-        grep -q "$word" docs/standin.md || fail "docs/standin.md does not name $word"
+        grep -q "$word" docs/internals/standin.md || fail "docs/internals/standin.md does not name $word"
 done
 exit $bad

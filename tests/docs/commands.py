@@ -37,15 +37,15 @@ NOT_RUN = {
     ("README.md", "meson install"): "installs capo",
     ("docs/command-line.md", "capo VERB"): "a pattern",
     ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
-    ("docs/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
+    ("docs/internals/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
     ("docs/fragments.md", "capo profile layouts"): "asks NCCL 71 times, minutes; tests/fragment/layouts.sh runs a smaller one",
-    ("docs/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
-    ("docs/measurements.md", "tests/bench/run.sh"): "takes minutes; tests/bench runs it",
+    ("docs/internals/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
+    ("docs/internals/measurements.md", "tests/bench/run.sh"): "takes minutes; tests/bench runs it",
     ("docs/security.md", "CC="): "builds capo with sanitizers, with counters; .ci/run does the first",
     ("docs/security.md", "tests/fuzz/"): "takes minutes, of such a build; ./dev deep does it",
-    ("docs/gpu-kit.md", "./dev build"): "builds capo",
-    ("docs/gpu-kit.md", "tests/gpu/run.sh"): "needs a GPU; the test gpu-dry runs it without",
+    ("docs/internals/gpu-kit.md", "./dev build"): "builds capo",
+    ("docs/internals/gpu-kit.md", "tests/gpu/run.sh"): "needs a GPU; the test gpu-dry runs it without",
 }
 # What these ask is there on some machines only: (pattern of the command, how to see it, what it is)
 NEEDS = [
@@ -202,7 +202,7 @@ def main():
     if status:
         sys.exit(f"commands.py: site.sh: {said}")
     pages = said
-    for page in sys.argv[3:] or ["README.md"] + sorted(os.path.relpath(p, source) for p in glob.glob(f"{source}/docs/*.md")):
+    for page in sys.argv[3:] or ["README.md"] + sorted(os.path.relpath(p, source) for p in glob.glob(f"{source}/docs/**/*.md", recursive=True)):
         found = blocks(page)
         folder = os.path.join(work, os.path.basename(page))
         os.mkdir(folder)

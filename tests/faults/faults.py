@@ -4,7 +4,7 @@
 same output, and every call that the program says it made in a log, or counted there as dropped.
 
 usage: faults.py BUILD [FAULT...]        these rows of the table (default: all); "random N" is N kills at moments of seeds 1 to N
-       faults.py --markdown              the table of docs/reliability.md
+       faults.py --markdown              the table of docs/internals/reliability.md
        faults.py --check PAGE            is it there?
 """
 import ctypes, glob, os, random, re, resource, signal, struct, subprocess, sys, tempfile, time
@@ -107,7 +107,7 @@ def cell(build, command, name, fault, top, seed=1):
     calls, dropped, damaged, recovered, unfinished, sends = logged(build, ours)
     counts = f"began {begun}, ended {ended}, in logs {calls}, dropped {dropped}"
     if fault.get("kept", True):
-        most = begun + (1 if fault.get("killed") else 0)  # docs/log-format.md: killed between two instructions
+        most = begun + (1 if fault.get("killed") else 0)  # docs/internals/log-format.md: killed between two instructions
         # killed in a group: its members so far (three, here) are named as unfinished
         if not ended - (3 if fault.get("killed") and unfinished else 0) <= calls + dropped <= most:
             wrong.append(f"not accounted for: {counts}; {recovered} {my_err.strip()[-300:]}")

@@ -10,7 +10,7 @@ A row: own     (program, command): it has a program of its own, in whose column 
        kept    False: there is nowhere to keep calls    killed it does not end by itself
        random  the moment is not the same bare          cells  {program: what stands there instead of a run}
        done    called with the run's folder at the very end
-       needs   what this machine lacks for it, or None  title, note: docs/reliability.md
+       needs   what this machine lacks for it, or None  title, note: docs/internals/reliability.md
 """
 import os, resource, shutil, signal, subprocess, sys, tempfile, time
 

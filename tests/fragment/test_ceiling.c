@@ -287,7 +287,7 @@ Test(ceiling, that_nothing_exceeds)
         cr_expect_eq(of, CAPO_CEILING_LINKS);
 }
 
-/* docs/classes-dgx1v.md has a line for each class of the 247 subsets, in the order of their sizes
+/* docs/internals/classes-dgx1v.md has a line for each class of the 247 subsets, in the order of their sizes
  * and names. */
 Test(classes, table, .timeout = 60)
 {
@@ -297,7 +297,7 @@ Test(classes, table, .timeout = 60)
                 int n, count;
         } seen[ROOM];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        _cleanup_fclose_ FILE *f = fopen(DATA "../../../docs/classes-dgx1v.md", "re");
+        _cleanup_fclose_ FILE *f = fopen(DATA "../../../docs/internals/classes-dgx1v.md", "re");
         char line[512], want[512];
         int n_seen = 0, lines = 0;
 

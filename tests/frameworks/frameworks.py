@@ -4,7 +4,7 @@
 usage: frameworks.py BUILD [--quick] [--markdown] [--cost N] [--keep FOLDER] [NAME...]
   NAME        a release (torch-2.15.0) or a program (ddp); default: the newest release, every program
   --quick     the newest release, ddp on 2 ranks under torchrun
-  --markdown  print the table of docs/compatibility.md
+  --markdown  print the table of docs/internals/compatibility.md
   --cost N    what capo costs a whole job of the newest release: N turns, alone and recorded
   --keep      leave outputs and logs there
 nccl_tests wants ${NCCL_TESTS}, horovod_ops ${HOROVOD}, each the folder of a build; NVIDIA's plugins (example_tuner, basic_tuner, example_profiler, inspector) want

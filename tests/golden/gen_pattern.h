@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logs of a job that makes the calls of a pattern file (docs/patterns.md), with its ranks
+ * Logs of a job that makes the calls of a pattern file (docs/internals/patterns.md), with its ranks
  * multiplied along the data-parallel dimension: what real programs were recorded to do, on as many
  * ranks as wanted, with a fault whose truth is known. Everything follows from the numbers given;
  * the same call makes the same bytes.

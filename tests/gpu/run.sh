@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What is to be seen on a machine with GPUs: real driver, real NCCL, PyTorch, nccl-tests (docs/gpu-kit.md). Each part checks that the
+# What is to be seen on a machine with GPUs: real driver, real NCCL, PyTorch, nccl-tests (docs/internals/gpu-kit.md). Each part checks that the
 # job's results do not change and prints figures. What is missing is said and its part left out. Parts come by their worth.
 # A part that is done is not done again: the same command goes on after a break. No network, no change of the machine.
 # usage: run.sh [--dry] [--limit SECONDS] [--parts NAME,...] [--again] [--nccl-tests FOLDER] BUILD [OUT_DIR]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorded job called, as a pattern file (docs/patterns.md has the format): no times, no code, no names of files or hosts.
+"""What a recorded job called, as a pattern file (docs/internals/patterns.md has the format): no times, no code, no names of files or hosts.
 
 usage: distil.py CAPO LOGS [--source WORDS]           the pattern of the job whose logs are in the folder LOGS
        distil.py CAPO --programs FOLDER TO [--check]  of each program that `./dev frameworks --keep FOLDER` has run, into TO/NAME.pattern;

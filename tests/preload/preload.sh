@@ -341,7 +341,7 @@ kill | kill-trace)
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
         grep -q '^dead 1$' "$tmp/recovered" || fail "$(cat "$tmp/recovered")"
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
-        want 1 '^cell AllReduce comm=1 bytes=400 count=500[01] ' # one may be counted twice: docs/log-format.md
+        want 1 '^cell AllReduce comm=1 bytes=400 count=500[01] ' # one may be counted twice: docs/internals/log-format.md
         want 1 '^call AllReduce .* seq=1 '
         want 1 '^call AllReduce .* seq=5000 '
         want 5000 '^call AllReduce '
@@ -711,7 +711,7 @@ gpu-pending | gpu-kill) # what was still on the GPU keeps its host time
                 "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
                 ! grep -qE "$timed" "$tmp/log" || break
         done
-        # who is killed while a call is counted has it twice in a histogram, or altogether: docs/log-format.md
+        # who is killed while a call is counted has it twice in a histogram, or altogether: docs/internals/log-format.md
         [ "$case" = gpu-pending ] && cell='4 result=0 flags=0 host=4 gpu=1' || cell='[45] result=0 flags=0 host=[45] gpu=[12]'
         want 1 "^cell AllReduce comm=1 bytes=1048576 count=$cell\$"
         want 3 '^call AllReduce .* clock=host .* gpu=0 '

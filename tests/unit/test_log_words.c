@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docs/log-format.md shows the lists of frames and keys as they are; and a list says each thing
+/* docs/internals/log-format.md shows the lists of frames and keys as they are; and a list says each thing
  * once. */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static char doc[65536];
 
 static void read_doc(void)
 {
-        _cleanup_fclose_ FILE *f = fopen(SOURCE_ROOT "/docs/log-format.md", "re");
+        _cleanup_fclose_ FILE *f = fopen(SOURCE_ROOT "/docs/internals/log-format.md", "re");
 
         cr_assert(f && fread(doc, 1, sizeof doc - 1, f) > 1000);
 }
@@ -26,7 +26,7 @@ static void shows(const char *table)
 {
         if (!strstr(doc, table))
                 fputs(table, stderr);
-        cr_assert(strstr(doc, table), "docs/log-format.md does not show the list");
+        cr_assert(strstr(doc, table), "docs/internals/log-format.md does not show the list");
 }
 
 Test(log_words, frames)
