@@ -116,13 +116,20 @@ release() {
 
 # Suites under ASan and UBSan. At -O1, because gcc takes twice as long for these checks at -O2. Warnings are not errors
 # here: at -O1 gcc knows less and warns of what is not so; tsan's build is the strict one. Only what these suites need is built.
+configure_asan() {
+        configure gcc build-asan -Dwerror=false -Dtests=enabled -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
+}
+
 asan() { # suites...
-        configure gcc build-asan -Dwerror=false -Dtests=enabled -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false ||
-                return 1
+        configure_asan || return 1
         local suites=()
         for s in "$@"; do suites+=(--suite "$s"); done
         ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
                 run_tests build-asan "${suites[@]}"
+}
+
+asan_others() {
+        configure_asan && ninja -C build-asan && asan golden fragment fit fuzz
 }
 
 # Everything with threads, under TSan. Left out: fork-loader, last-thread, python, close and close-early, which this
@@ -199,6 +206,8 @@ slow_tests() {
         run_tests build --no-rebuild --suite slow
 }
 
+# With its exit the block is read as a whole, so that the file may be edited while a check runs.
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
         "$@"
+        exit
 fi
