@@ -34,6 +34,8 @@ here = os.path.dirname(os.path.realpath(__file__))
 # (page, how the command begins): why it is not run
 NOT_RUN = {
     ("README.md", "./dev build"): "builds capo",
+    ("README.md", "./dev run"): "builds capo, then takes minutes",
+    ("README.md", "./dev test"): "builds capo and runs this test",
     ("README.md", "meson install"): "installs capo",
     ("docs/command-line.md", "capo VERB"): "a pattern",
     ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
