@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "core/base/lock.h"
 
 /* Initial-exec: the first look at it must not allocate. */
 static __thread struct {
-        unsigned held;
-        int state, type; /* the thread's own settings, to go back to with the last */
+        unsigned held, blocked; /* locks; of them, those under which the signal is blocked */
+        int state, type;        /* the thread's own settings, to go back to with the last */
+        uint64_t mask;          /* what it had blocked */
 } mine __attribute__((tls_model("initial-exec")));
 
 /*
@@ -37,17 +43,57 @@ static void restore_cancel(void)
         }
 }
 
+/*
+ * In each cancellation point these releases make the type asynchronous, whatever it was, so the
+ * signal that comes late would end the thread in the middle of a read(). It has to wait. libc's
+ * own functions never block this signal; the kernel does.
+ */
+static void block_signal(void)
+{
+        const uint64_t cancel = UINT64_C(1) << (CAPO_CANCEL_SIGNAL - 1);
+        uint64_t mask;
+
+        if (mine.blocked++ == 0) {
+                syscall(SYS_rt_sigprocmask, SIG_BLOCK, &cancel, &mask, sizeof mask);
+                mine.mask = mask;
+        }
+}
+
+static void unblock_signal(void)
+{
+        const uint64_t cancel = UINT64_C(1) << (CAPO_CANCEL_SIGNAL - 1);
+        uint64_t mask = mine.mask;
+
+        if (--mine.blocked == 0 && !(mask & cancel))
+                syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &cancel, NULL, sizeof cancel);
+}
+
+void capo_lock_brief(pthread_mutex_t *lock)
+{
+        disable_cancel();
+        pthread_mutex_lock(lock);
+}
+
+void capo_unlock_brief(pthread_mutex_t *lock)
+{
+        pthread_mutex_unlock(lock);
+        restore_cancel();
+}
+
 void capo_lock(pthread_mutex_t *lock)
 {
         disable_cancel();
+        block_signal();
         pthread_mutex_lock(lock);
 }
 
 bool capo_trylock(pthread_mutex_t *lock)
 {
         disable_cancel();
-        if (pthread_mutex_trylock(lock) == 0)
+        if (pthread_mutex_trylock(lock) == 0) {
+                block_signal();
                 return true;
+        }
         restore_cancel();
         return false;
 }
@@ -55,6 +101,7 @@ bool capo_trylock(pthread_mutex_t *lock)
 void capo_unlock(pthread_mutex_t *lock)
 {
         pthread_mutex_unlock(lock);
+        unblock_signal();
         restore_cancel();
 }
 

@@ -12,7 +12,22 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+/**
+ * capo_signal_mask() - pthread_sigmask() as the kernel has it: 0 or -1 and errno
+ *
+ * libc's own takes the signal of a cancellation out of each mask that it sets, and so would let it
+ * through under a lock (core/base/lock.h).
+ */
+static inline int capo_signal_mask(int how, const sigset_t *set, sigset_t *before)
+{
+        enum { KERNEL_BYTES = 8 }; /* of its sigset_t, the beginning of libc's */
+
+        return (int)syscall(SYS_rt_sigprocmask, how, set, before, KERNEL_BYTES);
+}
 
 struct capo_write_signals {
         sigset_t ours,
@@ -34,18 +49,22 @@ static inline struct capo_write_signals capo_write_signals_begin(void)
                 if (sigismember(&pending, signals[i]) != 1)
                         sigaddset(&l.ours, signals[i]);
         }
-        pthread_sigmask(SIG_BLOCK, &both, &l.before);
+        sigemptyset(&l.before);
+        capo_signal_mask(SIG_BLOCK, &both, &l.before);
         return l;
 }
 
 static inline void capo_write_signals_end(struct capo_write_signals *l)
 {
+        enum { NSIG_BYTES = 8 }; /* the kernel's sigset_t */
         static const struct timespec at_once = {0};
         int saved = errno;
 
-        while (sigtimedwait(&l->ours, NULL, &at_once) > 0 || errno == EINTR)
+        /* libc's sigtimedwait() is a point to be cancelled at, and a lock may be held here */
+        while (syscall(SYS_rt_sigtimedwait, &l->ours, NULL, &at_once, NSIG_BYTES) > 0 ||
+               errno == EINTR)
                 ;
-        pthread_sigmask(SIG_SETMASK, &l->before, NULL);
+        capo_signal_mask(SIG_SETMASK, &l->before, NULL);
         errno = saved;
 }
 

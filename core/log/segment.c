@@ -90,9 +90,10 @@ static int allocate_range(int fd, uint64_t begin, uint64_t size)
         int r;
 
         sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
+        sigemptyset(&before);
+        capo_signal_mask(SIG_SETMASK, &all, &before);
         r = posix_fallocate(fd, (off_t)begin, (off_t)size);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        capo_signal_mask(SIG_SETMASK, &before, NULL);
         return -r;
 }
 

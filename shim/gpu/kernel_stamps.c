@@ -76,7 +76,7 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
 {
         bool waiting = false;
 
-        capo_lock(&lock);
+        capo_lock_brief(&lock);
         for (uint32_t i = 0; i < EARLY; i++) {
                 if (early[i].nth == nth && early[i].comm_hash == comm_hash) {
                         stamp_record(r, early[i].ns, early[i].waited);
@@ -104,7 +104,7 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
         if (!waiting)
                 atomic_fetch_add_explicit(&capo_seg.header->gpu_dropped, 1, memory_order_relaxed);
 out:
-        capo_unlock(&lock);
+        capo_unlock_brief(&lock);
         return waiting;
 }
 
@@ -156,7 +156,7 @@ void capo_comm_kernel(const struct capo_seam_kernel *k)
 
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON)
                 return;
-        capo_lock(&lock);
+        capo_lock_brief(&lock);
         update_newest(k->comm_hash, k->nth);
         for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
                 if (waits[i].armed && waits[i].nth == k->nth &&
@@ -173,21 +173,21 @@ void capo_comm_kernel(const struct capo_seam_kernel *k)
                 early[n_early % EARLY].waited = kept;
                 n_early++;
         }
-        capo_unlock(&lock);
+        capo_unlock_brief(&lock);
 }
 
 void capo_kernel_poll(bool all)
 {
         uint64_t now;
 
-        capo_lock(&lock);
+        capo_lock_brief(&lock);
         now = capo_clock_mono(); /* not before: who came in while the lock was waited for would have
                                     waited less than nothing, so for ever */
         for (uint32_t i = 0; i < COUNT && n_armed; i++) {
                 if (waits[i].armed && (all || is_lost(&waits[i], now)))
                         let_go(i); /* its host time stands */
         }
-        capo_unlock(&lock);
+        capo_unlock_brief(&lock);
 }
 
 void capo_kernel_fork(void)

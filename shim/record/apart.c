@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
+#include "core/base/write_signals.h"
 #include "shim/record/apart.h"
 
 enum { STACK = 32 << 10 };
@@ -110,14 +111,14 @@ int capo_apart(char *const argv[], char *const envp[], const char *out, unsigned
         if (stacks == MAP_FAILED)
                 return -ENOMEM;
         sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
+        capo_signal_mask(SIG_SETMASK, &all, &before);
         child = plain_clone(run_child, stacks + 2 * STACK, CLONE_VM | CLONE_VFORK, &p);
         if (child < 0)
                 p.error = -errno;
         else
                 while (waitpid(child, NULL, __WCLONE) < 0 && errno == EINTR)
                         ;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        capo_signal_mask(SIG_SETMASK, &before, NULL);
         munmap(stacks, 2 * STACK);
         return p.error;
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/base/fpu.h"
+#include "core/base/write_signals.h"
 #include "shim/record/start.h"
 
 /*
@@ -69,15 +70,18 @@ static void *run_thread(void *life)
 int capo_own_thread(void *(*life)(void *))
 {
         pthread_attr_t attr;
-        sigset_t all, before;
+        sigset_t all, none, before;
         pthread_t thread;
         int r;
 
         sigfillset(&all);
+        sigemptyset(&none);
         pthread_attr_init(&attr);
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         pthread_attr_setstacksize(&attr, 256 << 10);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
+        sigemptyset(&before);
+        capo_signal_mask(SIG_BLOCK, &none, &before);
+        pthread_sigmask(SIG_BLOCK, &all, NULL); /* but for those that libc itself needs */
         r = pthread_create(&thread, &attr, run_thread, (void *)life);
         if (r == EINVAL) { /* thread-local data of the job's libraries, which glibc takes out of the
                               stack, are larger */
@@ -86,7 +90,7 @@ int capo_own_thread(void *(*life)(void *))
                 pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
                 r = pthread_create(&thread, &attr, run_thread, (void *)life);
         }
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        capo_signal_mask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attr);
         return -r;
 }

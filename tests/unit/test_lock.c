@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/lock.h"
+#include "core/base/write_signals.h"
 
 static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER, two = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int reached;
@@ -100,6 +105,100 @@ Test(lock, a_cancellation_that_comes_late)
                 cr_expect_eq(reached, 1, "%d", at);
                 cr_assert_eq(pthread_mutex_trylock(&one), 0, "%d", at);
                 cr_assert_eq(pthread_mutex_trylock(&two), 0, "%d", at);
+                pthread_mutex_unlock(&one);
+                pthread_mutex_unlock(&two);
+        }
+}
+
+/* ---- cancellation points under a lock ---- */
+
+static int pipe_ends[2], point;
+static _Atomic int sleeper;
+
+/* Blocks until a byte comes, in one of libc's cancellation points. */
+static void block_in_point(void)
+{
+        struct pollfd p = {pipe_ends[0], POLLIN, 0};
+        struct capo_write_signals signals;
+        fd_set set;
+        char byte;
+
+        switch (point) {
+        case 0: break;
+        case 1: poll(&p, 1, -1); break;
+        case 2:
+                FD_ZERO(&set);
+                FD_SET(pipe_ends[0], &set);
+                select(pipe_ends[0] + 1, &set, NULL, NULL, NULL);
+                break;
+        case 3: /* what a write under a lock ends with: asks, and does not wait */
+                signals = capo_write_signals_begin();
+                capo_write_signals_end(&signals);
+                break;
+        }
+        cr_assert_eq(read(pipe_ends[0], &byte, 1), 1);
+}
+
+static void *blocks_with_a_lock(void *brief_outside)
+{
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+        if (brief_outside)
+                capo_lock_brief(&two);
+        capo_lock(&one);
+        sleeper = gettid();
+        block_in_point();
+        reached = 1;
+        capo_unlock(&one);
+        if (brief_outside)
+                capo_unlock_brief(&two);
+        pthread_testcancel();
+        reached = 2;
+        return NULL;
+}
+
+/* The thread waits in the kernel: the state after the name in /proc. */
+static bool is_asleep(int tid)
+{
+        char path[64], text[256] = "";
+        FILE *f;
+        char *state;
+
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+        f = fopen(path, "r");
+        if (!f)
+                return false;
+        if (!fgets(text, sizeof text, f))
+                text[0] = 0;
+        fclose(f);
+        state = strrchr(text, ')');
+        return state && state[2] == 'S';
+}
+
+/* In a cancellation point libc makes the cancellation asynchronous, and a signal that was sent
+ * before the lock was taken ends the thread there. */
+Test(lock, a_cancellation_in_a_call_that_blocks)
+{
+        pthread_t t;
+        void *end;
+
+        cr_assert_eq(pthread_create(&t, NULL, waits, NULL), 0);
+        cr_assert_eq(pthread_cancel(t), 0);
+        cr_assert_eq(pthread_join(t, NULL), 0);
+        cr_assert_eq(pipe(pipe_ends), 0);
+        for (int i = 0; i < 8; i++) {
+                point = i / 2;
+                reached = sleeper = 0;
+                cr_assert_eq(pthread_create(&t, NULL, blocks_with_a_lock, i % 2 ? &two : NULL), 0);
+                while (!sleeper || !is_asleep(sleeper))
+                        usleep(1000);
+                syscall(SYS_tgkill, getpid(), sleeper, CAPO_CANCEL_SIGNAL);
+                cr_assert_eq(write(pipe_ends[1], "x", 1), 1);
+                cr_assert_eq(pthread_join(t, &end), 0);
+                cr_expect_eq(reached, 1, "point %d: the thread ended with a lock held", point);
+                cr_expect_eq(end, PTHREAD_CANCELED, "point %d: and it is cancelled afterwards",
+                             point);
+                cr_assert_eq(pthread_mutex_trylock(&one), 0, "point %d", point);
+                cr_assert_eq(pthread_mutex_trylock(&two), 0, "point %d", point);
                 pthread_mutex_unlock(&one);
                 pthread_mutex_unlock(&two);
         }
