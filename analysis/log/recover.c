@@ -362,7 +362,7 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
                 }
                 memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
         }
-        r = seg.header->log_path[0] ? drain_all(&seg, 2) : -ENOENT;
+        r = seg.header->log_path[0] ? drain_all(&seg, seg.header->ended == 1 ? 1 : 2) : -ENOENT;
         if (r == 0 && unlink(path))
                 r = -errno;
         if (r == 0 && out)

@@ -194,6 +194,16 @@ void capo_describe_things(struct capo_describe *d)
         cells_write(d);
 }
 
+uint64_t capo_describe_dropped(const struct capo_describe *d)
+{
+        const struct capo_segment_header *h = d->seg->header;
+        uint64_t n = h->dropped;
+
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++)
+                n += ((const struct capo_ring *)capo_area_at(d->seg, CAPO_AREA_RINGS, i))->dropped;
+        return n;
+}
+
 void capo_describe_end(struct capo_describe *d, unsigned clean)
 {
         const struct capo_timebase *clock = &d->seg->header->clock;
@@ -202,7 +212,7 @@ void capo_describe_end(struct capo_describe *d, unsigned clean)
                 .mono_ns = clock->now_mono_ns,
                 .real_ns = clock->now_real_ns,
                 .calls = d->seg->header->calls,
-                .dropped = d->seg->header->dropped,
+                .dropped = capo_describe_dropped(d),
                 .gpu_dropped = d->seg->header->gpu_dropped,
                 .shape_overflow = d->seg->header->shape_overflow,
                 .bytes_lost = d->out->log.lost_bytes + d->seg->header->text_lost,
@@ -217,8 +227,6 @@ void capo_describe_end(struct capo_describe *d, unsigned clean)
 
                 capo_output_frame(d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
         }
-        for (uint32_t i = 0; i < d->seg->header->areas[CAPO_AREA_RINGS].used; i++)
-                end.dropped +=
-                        ((struct capo_ring *)capo_area_at(d->seg, CAPO_AREA_RINGS, i))->dropped;
+        d->dropped = end.dropped;
         capo_output_frame(d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);
 }

@@ -14,6 +14,7 @@ struct capo_describe {
         struct capo_output *out;
         capo_site_text_fn site_text; /* NULL: numbers only */
         bool again;                  /* say what was written, too */
+        uint64_t dropped;            /* what the last END said */
         char text[96u << 10];        /* the largest piece of text */
         _Alignas(8) char cell_frame[3 * (sizeof(struct capo_log_hist) +
                                          CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
@@ -28,6 +29,9 @@ void capo_describe_kept(struct capo_describe *d);
 
 /** capo_describe_things() - communicators, sites and cells that changed. */
 void capo_describe_things(struct capo_describe *d);
+
+/** capo_describe_dropped() - calls that found no room. */
+uint64_t capo_describe_dropped(const struct capo_describe *d);
 
 /** capo_describe_end() - @clean: see struct capo_log_end. */
 void capo_describe_end(struct capo_describe *d, unsigned clean);

@@ -23,7 +23,8 @@ struct capo_drain {
         struct capo_segment *seg;
         struct capo_segment_header *h;
         double fullest;
-        bool taken_over; /* from a dead process */
+        uint64_t retry_ns, wait_ns; /* a block could not be written: not before; how long it was */
+        bool taken_over;            /* from a dead process */
         struct capo_output out;
         struct capo_cells cells;
         struct capo_flight flight;
@@ -88,20 +89,35 @@ static void count_record(struct capo_drain *d, const struct capo_record *r)
                 capo_cells_count(&d->cells, r);
 }
 
+uint64_t capo_drain_wait(uint64_t *before_ns)
+{
+        const uint64_t least = 100000000, most = 10000000000;
+
+        *before_ns = *before_ns < least ? least : *before_ns < most / 2 ? *before_ns * 2 : most;
+        return *before_ns;
+}
+
 static void blocks_when_full(struct capo_drain *d)
 {
         uint64_t head = d->h->flight_head, waiting = head - d->out.done.flight_tail;
+        const struct capo_output_mark before = capo_output_mark(&d->out);
+        bool room = waiting < d->h->flight_records;
 
         if (!d->h->trace_all || waiting < CAPO_BLOCK_MOST)
                 return;
-        if (d->out.log.fd < 0 &&
-            waiting <
-                    d->h->flight_records) /* no log yet: they are kept for it while there is room */
-                return;
+        if (room && (d->out.log.fd < 0 || (d->retry_ns && capo_clock_mono() < d->retry_ns)))
+                return; /* they are kept for later */
         if (d->out.resync)
                 capo_flight_restart(&d->flight);
         capo_flight_write(&d->flight, d->out.done.flight_tail, head);
         capo_output_flush(&d->out);
+        if (!capo_output_lost(&d->out, &before)) {
+                d->retry_ns = d->wait_ns = 0;
+                return;
+        }
+        if (room) /* else the next call takes the place of the oldest: these are lost */
+                capo_output_back(&d->out, &before);
+        d->retry_ns = capo_clock_mono() + capo_drain_wait(&d->wait_ns);
 }
 
 static unsigned ring_take(struct capo_drain *d, struct capo_ring *ring)
@@ -168,28 +184,43 @@ static int write_descriptions(struct capo_drain *d, unsigned clean)
         return capo_output_flush(&d->out);
 }
 
+/* What was written since @mark is in the file as a whole, or not at all and to be written again. */
+static int settle_output(struct capo_drain *d, const struct capo_output_mark *mark, int r)
+{
+        if (r == 0 && capo_output_lost(&d->out, mark)) /* only the last of it found room */
+                r = -ENOSPC;
+        if (r < 0)
+                capo_output_back(&d->out, mark);
+        return r;
+}
+
 int capo_drain_text(struct capo_drain *d)
 {
+        const struct capo_output_mark mark = capo_output_mark(&d->out);
+
         capo_describe_texts(&d->describe);
-        return capo_output_flush(&d->out);
+        return settle_output(d, &mark, capo_output_flush(&d->out));
 }
 
 int capo_drain_checkpoint(struct capo_drain *d)
 {
-        return write_descriptions(d, 0);
+        const struct capo_output_mark mark = capo_output_mark(&d->out);
+
+        return settle_output(d, &mark, write_descriptions(d, 0));
 }
 
 int capo_drain_finish(struct capo_drain *d, unsigned clean)
 {
-        struct capo_commit before = d->h->commit[d->h->commit_now];
-        uint64_t lost = d->out.log.lost_bytes;
-        int r, end;
+        const struct capo_output_mark mark = capo_output_mark(&d->out);
+        int r;
 
         if (!d->h->trace_all) {
                 uint64_t head = d->h->flight_head, first = d->out.done.flight_tail;
 
                 if (head - first > d->h->flight_keep)
                         first = head - d->h->flight_keep;
+                if (d->out.resync)
+                        capo_flight_restart(&d->flight);
                 capo_flight_write(&d->flight, first, head);
         }
         if (clean == 2) /* newer than what the log has, and older than what waits in the text area,
@@ -198,15 +229,31 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         if (d->n_unfinished)
                 capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL,
                                   0);
-        r = write_descriptions(d, clean);
-        end = capo_log_finish(&d->out.log, clean == 2);
-        if (r == 0)
-                r = end < 0                        ? end
-                    : d->out.log.lost_bytes > lost ? -ENOSPC
-                                                   : 0; /* only the last of it found room */
-        if (r < 0)
-                capo_output_roll_back(&d->out, &before, lost);
+        r = settle_output(d, &mark, write_descriptions(d, clean));
+        if (r == 0 && (r = capo_log_finish(&d->out.log, d->taken_over)) < 0)
+                capo_output_back(&d->out, &mark);
         return r;
+}
+
+static void count_host(enum capo_unfinished_where where, const struct capo_record *r, void *n)
+{
+        *(unsigned *)n += where == CAPO_UNFINISHED_HOST;
+}
+
+bool capo_drain_quiet(const struct capo_drain *d)
+{
+        uint32_t rings =
+                atomic_load_explicit(&d->h->areas[CAPO_AREA_RINGS].used, memory_order_acquire);
+        unsigned under_way = 0;
+
+        for (uint32_t i = 0; i < rings; i++) {
+                const struct capo_ring *ring = capo_area_at(d->seg, CAPO_AREA_RINGS, i);
+
+                if (atomic_load_explicit(&ring->head, memory_order_acquire) != ring->tail)
+                        return false;
+        }
+        capo_unfinished_each(d->seg, count_host, &under_way);
+        return !under_way && capo_describe_dropped(&d->describe) == d->describe.dropped;
 }
 
 int capo_drain_create_log(struct capo_drain *d)

@@ -53,11 +53,20 @@ int capo_drain_checkpoint(struct capo_drain *d);
 int capo_drain_text(struct capo_drain *d);
 
 /**
- * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 recovered);
- * sync when recovered Return: 0; -errno: the log lacks some of it; the segment is as before, for
- * who recovers it.
+ * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 killed); sync
+ * when taken over
+ *
+ * Return: 0; -errno: log and segment are as before, to be tried again or for who recovers it.
  */
 int capo_drain_finish(struct capo_drain *d, unsigned clean);
+
+/** capo_drain_quiet() - after capo_drain_finish(): nothing that it has not written has come since,
+ * and no thread is in a call. */
+bool capo_drain_quiet(const struct capo_drain *d);
+
+/** capo_drain_wait() - how long to wait until what failed is tried again, ns: longer each time, 0.1
+ * to 10 seconds. @before_ns: 0 the first time. */
+uint64_t capo_drain_wait(uint64_t *before_ns);
 
 /** capo_drain_resolve() - who turns a site's pc[] into text, on the draining side; NULL: numbers
  * only. */

@@ -2,6 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/log/log_output.h"
 
@@ -28,11 +31,23 @@ static void commit_output(struct capo_output *o)
         make_true(o->h, &o->done);
 }
 
-void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before,
-                           uint64_t lost_bytes)
+struct capo_output_mark capo_output_mark(const struct capo_output *o)
 {
-        o->h->bytes_lost = lost_bytes;
-        make_true(o->h, before);
+        return (struct capo_output_mark){o->h->commit[o->h->commit_now], o->log.lost_bytes};
+}
+
+bool capo_output_lost(const struct capo_output *o, const struct capo_output_mark *mark)
+{
+        return o->log.lost_bytes > mark->lost_bytes;
+}
+
+void capo_output_back(struct capo_output *o, const struct capo_output_mark *mark)
+{
+        o->done = mark->commit;
+        capo_log_cut(&o->log, mark->commit.log_bytes);
+        o->log.lost_bytes = o->h->bytes_lost = mark->lost_bytes;
+        make_true(o->h, &o->done);
+        o->resync = true;
 }
 
 int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a,
@@ -77,6 +92,17 @@ static struct capo_log_header log_header(const struct capo_segment_header *h)
         return header;
 }
 
+/* Processes 1 of a hundred containers that call themselves the same: what no other has. */
+static void name_apart(const struct capo_segment_header *h, char *end, size_t room)
+{
+        uint64_t drawn = 0;
+
+        if (syscall(SYS_getrandom, &drawn, sizeof drawn, GRND_NONBLOCK) != sizeof drawn)
+                drawn = (uint64_t)capo_clock_mono() ^ h->start_time << 32 ^ h->pid_ns;
+        snprintf(end, room, ".%.8s-%llu-%016llx.capo", h->boot_id,
+                 (unsigned long long)h->start_time, (unsigned long long)drawn);
+}
+
 int capo_output_create(struct capo_output *o)
 {
         struct capo_log_header header = log_header(o->h);
@@ -88,8 +114,14 @@ int capo_output_create(struct capo_output *o)
                 snprintf(o->h->log_path + stem, sizeof o->h->log_path - stem, ".%d.capo", n);
                 r = capo_log_create(&o->log, &header);
         }
+        for (int n = 0; n < 16 && r == -EEXIST && stem + 64 < sizeof o->h->log_path; n++) {
+                name_apart(o->h, o->h->log_path + stem, sizeof o->h->log_path - stem);
+                r = capo_log_create(&o->log, &header);
+        }
         if (r == 0)
                 commit_output(o);
+        else if (length >= 5) /* for the next try */
+                strcpy(o->h->log_path + stem, ".capo");
         return r;
 }
 

@@ -33,10 +33,22 @@ int capo_output_take_over(struct capo_output *o);
 int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a,
                       const void *b, size_t n_b);
 
-/** capo_output_roll_back() - what is true of the file is @before again, with so many bytes lost,
- * for who takes over. Not to be written on. */
-void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before,
-                           uint64_t lost_bytes);
+/**
+ * capo_output_mark(), capo_output_back() - frames that go to the file as a whole or not at all
+ *
+ * The first before them, where nothing waits to be written. The second when one could not be
+ * written: the file ends where it did, and the segment says so. resync is set: what was taken for
+ * written is to be described again.
+ */
+struct capo_output_mark {
+        struct capo_commit commit;
+        uint64_t lost_bytes;
+};
+struct capo_output_mark capo_output_mark(const struct capo_output *o);
+void capo_output_back(struct capo_output *o, const struct capo_output_mark *mark);
+
+/** capo_output_lost() - has a frame since @mark not been written? */
+bool capo_output_lost(const struct capo_output *o, const struct capo_output_mark *mark);
 
 /** capo_output_flush() - what waits goes to the file, and what is in the file becomes true. Return:
  * 0; -errno. */

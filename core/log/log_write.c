@@ -169,6 +169,17 @@ int capo_log_flush(struct capo_log_writer *w)
         return r;
 }
 
+void capo_log_cut(struct capo_log_writer *w, uint64_t bytes)
+{
+        w->n = 0;
+        if (bytes >= w->file_bytes)
+                return;
+        w->file_bytes = bytes;
+        if (check_file(w) == 0 && ftruncate(w->fd, (off_t)bytes)) {
+                /* frames written next go over what stands there */
+        }
+}
+
 void capo_log_forget(struct capo_log_writer *w)
 {
         if (w->fd >= 0 && check_file(w) != -ESTALE)

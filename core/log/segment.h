@@ -38,7 +38,7 @@
 #include "core/base/lock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
-#define CAPO_SEGMENT_VERSION 5 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_VERSION 6 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 #define CAPO_SEGMENT_RINGS   1024u /* threads at once */
 
@@ -193,6 +193,8 @@ struct capo_segment_header {
         _Atomic uint32_t
                 went_private;   /* 1: some of the areas is not in the file: there was no room */
         _Atomic uint32_t steps; /* changes as long as whoever drains gets on */
+        _Atomic uint32_t ended; /* 1: the process came to its exit */
+        uint32_t reserved;
         struct capo_area areas[CAPO_AREAS];
 };
 

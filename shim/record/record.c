@@ -83,8 +83,13 @@ bool capo_thread_start(struct capo_tls *t)
 {
         int saved = errno;
 
-        if (!capo_shim_start())
+        if (!capo_shim_start()) {
+                if (atomic_load(&capo_life.state) ==
+                    CAPO_SHIM_OVER) /* the process ends meanwhile */
+                        atomic_fetch_add_explicit(&capo_seg.header->dropped, 1,
+                                                  memory_order_relaxed);
                 return false;
+        }
         capo_shim_thread();
         if (t->no_ring) { /* asked lately; ask again now and then */
                 t->no_ring--;

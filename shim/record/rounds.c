@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "shim/record/start.h"
@@ -29,8 +30,9 @@
 #define PATIENCE                                                                                   \
         100 /* whole naps of NAP_MOST_NS without a step: no matter how long the process is stopped \
              */
-#define ALONE_NS 250000000u /* between two looks whether the job has ended its threads one by one \
-                             */
+#define ALONE_NS                                                                         \
+        250000000u /* between two looks whether the job has ended its threads one by one \
+                    */
 
 _Atomic bool capo_shim_threaded;
 
@@ -38,8 +40,11 @@ static pthread_mutex_t thread_lock = PTHREAD_MUTEX_INITIALIZER,
                        drain_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool no_thread; /* it could not be made, or has gone */
 static struct capo_drain *drain;
-static bool log_made, log_tried;
-static int log_error;                 /* why it was not made */
+static struct {
+        bool made, tried, never; /* never: it cannot be made, and is not tried again */
+        int error;               /* why it was not made */
+        uint64_t next_ns, wait_ns;
+} log_file;
 static _Atomic uint32_t wake;         /* futex: 1 when the drain should not sleep */
 static uint64_t poll_by;              /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
 static _Atomic uint32_t wanted, done; /* enum capo_wish; done is a futex */
@@ -121,21 +126,44 @@ static uint64_t interval_or_sooner(uint64_t interval)
         return poll_by <= now ? 1 : poll_by - now < interval ? poll_by - now : interval;
 }
 
-/* The log, as soon as the clock has a rate. Caller holds drain_lock. */
-static void make_log(void)
+/* Errors that time does not mend. Others may be gone soon: no descriptor is left, a server of a
+ * network folder restarts. */
+static bool is_lasting(int error)
 {
-        if (log_tried)
+        static const int lasting[] = {EACCES,  EPERM,        EROFS, ENOENT,
+                                      ENOTDIR, ENAMETOOLONG, ELOOP, EEXIST};
+
+        for (size_t i = 0; i < N_ELEMENTS(lasting); i++) {
+                if (error == -lasting[i])
+                        return true;
+        }
+        return false;
+}
+
+/* The log, as soon as the clock has a rate; @now: whenever the last try was. Caller holds
+ * drain_lock. */
+static void make_log(bool now)
+{
+        if (log_file.made || log_file.never || (!now && capo_clock_mono() < log_file.next_ns))
                 return;
-        log_tried = true;
-        if (!capo_seg.header->log_path[0])
-                return; /* said why at start */
-        log_error = capo_drain_create_log(drain);
-        log_made = log_error == 0;
-        if (!log_made)
-                capo_warn("%s: cannot be made, calls are counted but not kept: %s",
-                          capo_seg.header->log_path, strerror(-log_error));
-        capo_info_write();
-        capo_drain_text(drain);
+        log_file.never = !capo_seg.header->log_path[0]; /* said why at start */
+        if (log_file.never)
+                return;
+        log_file.error = capo_drain_create_log(drain);
+        log_file.made = log_file.error == 0;
+        log_file.never = is_lasting(log_file.error);
+        if (!log_file.made && (log_file.never || !log_file.tried))
+                capo_warn("%s: cannot be made, %s: %s", capo_seg.header->log_path,
+                          log_file.never ? "calls are counted but not kept"
+                                         : "calls are kept in memory until it can",
+                          strerror(-log_file.error));
+        if (!log_file.made)
+                log_file.next_ns = capo_clock_mono() + capo_drain_wait(&log_file.wait_ns);
+        if (!log_file.tried)
+                capo_info_write();
+        log_file.tried = true;
+        if (log_file.made)
+                capo_drain_text(drain);
 }
 
 static unsigned round_once(void)
@@ -147,12 +175,33 @@ static unsigned round_once(void)
         return capo_drain_round(drain);
 }
 
-static void write_checkpoint(void)
+static int write_checkpoint(void)
 {
         capo_nccl_tell();
         capo_speed_tell();
         CALL_ALL(checkpoint, false);
-        capo_drain_checkpoint(drain);
+        return capo_drain_checkpoint(drain);
+}
+
+static bool is_full(int error)
+{
+        return error == -ENOSPC || error == -EDQUOT || error == -EFBIG;
+}
+
+/* The file's end. What fails for another reason than a lack of room is tried again for half a
+ * second. */
+static int finish_log(void)
+{
+        uint64_t wait_ns = 0;
+        int r;
+
+        for (int tries = 0;; tries++) {
+                make_log(true);
+                r = log_file.error ? log_file.error : capo_drain_finish(drain, 1);
+                if (r == 0 || log_file.never || is_lasting(r) || is_full(r) || tries == 2)
+                        return r;
+                capo_shim_nap(capo_drain_wait(&wait_ns));
+        }
 }
 
 /* All that is left to say, and the file's end; the segment is not needed any more then. */
@@ -165,21 +214,24 @@ static void last_words(void)
         capo_clock_ready(&h->clock);
         if (h->cost_ns == 0) /* a short process: it had not come to that */
                 h->cost_ns = capo_cost_measure();
-        make_log();
+        make_log(true);
         capo_speed_tell();
         CALL_ALL(checkpoint, true);
-        atomic_store(&capo_life.state, CAPO_SHIM_OVER);
+        atomic_store(&h->ended, 1);
+        atomic_store(&capo_life.state, CAPO_SHIM_OVER); /* threads that have a ring go on */
         capo_gpu_stop();
         capo_kernel_poll(true);
         capo_nccl_tell();
         capo_drain_round(drain);
-        r = capo_drain_finish(drain, 1);
-        if (log_error)
-                r = log_error;
-        if (r == -ENOSPC || r == -EDQUOT || r == -EFBIG)
+        r = finish_log();
+        if (is_full(r))
                 capo_warn("%s: no room for the rest; capo recover will finish it", h->log_path);
-        else
+        else if (r < 0 && !is_lasting(r) && !log_file.never)
+                capo_warn("%s: cannot be finished: %s; capo recover will do it", h->log_path,
+                          strerror(-r));
+        else if (r < 0 || capo_drain_quiet(drain))
                 capo_segment_remove(&capo_seg);
+        /* else other threads call NCCL while the process ends: `capo recover` counts these calls */
 }
 
 static void mark_wish_done(uint32_t wish)
@@ -223,8 +275,8 @@ static bool check_last_thread(void)
 
 static void *drain_main(void *unused)
 {
-        uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, next;
-        bool early = true, hangs;
+        uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, wait_ns = 0, next;
+        bool early = true, failed = false, hangs;
 
         capo_shim_nap(2 * NAP_LEAST_NS);
         capo_lock(&drain_lock);
@@ -246,25 +298,31 @@ static void *drain_main(void *unused)
                 }
                 round_once();
                 full = capo_drain_fullest(drain);
-                if (!log_tried &&
+                if (!log_file.made &&
                     (capo_drain_waits(drain) ||
                      capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns >
                              20000000)) {
-                        make_log();
-                } else if (early && log_made) { /* soon after the start, say which NCCL, and which
-                                                   communicators */
+                        make_log(false);
+                } else if (early && log_file.made) { /* soon after the start, say which NCCL, and
+                                                        which communicators */
                         early = false;
-                        write_checkpoint();
+                        failed = write_checkpoint() < 0;
                 }
-                hangs = log_made && capo_hang_look();
+                hangs = log_file.made && capo_hang_look();
                 if (hangs)
-                        write_checkpoint();
-                if (capo_seg.header->clock.now_mono_ns >= next) {
-                        write_checkpoint();
-                        distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS
-                                                                     : distance * 2;
-                        next = capo_clock_mono() + distance;
+                        failed = write_checkpoint() < 0;
+                if (log_file.made && capo_seg.header->clock.now_mono_ns >= next) {
+                        failed = write_checkpoint() < 0;
+                        if (!failed) {
+                                distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS
+                                                                             : distance * 2;
+                                next = capo_clock_mono() + distance;
+                                wait_ns = 0;
+                        }
                 }
+                if (failed)
+                        next = capo_clock_mono() + capo_drain_wait(&wait_ns);
+                failed = false;
                 capo_unlock(&drain_lock);
                 if (check_last_thread())
                         return NULL;
@@ -357,9 +415,8 @@ void capo_rounds_fork(bool lived)
         if (lived)
                 capo_drain_forget(drain);
         drain = NULL;
-        log_made = log_tried = false;
+        memset(&log_file, 0, sizeof log_file);
         no_thread = false;
-        log_error = 0;
         atomic_store(&capo_shim_threaded, false);
         atomic_store(&wanted, CAPO_WISH_NONE);
         atomic_store(&done, CAPO_WISH_NONE);

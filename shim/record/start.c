@@ -291,5 +291,6 @@ __attribute__((destructor)) static void end_recording(void)
          * `capo recover` */
         capo_warn("%s: the log cannot be finished now; capo recover will do it",
                   capo_seg.header->log_path);
+        atomic_store(&capo_seg.header->ended, 1);
         atomic_store(&capo_life.state, CAPO_SHIM_OVER);
 }

@@ -245,6 +245,33 @@ static void exits(int n)
         }
 }
 
+static void *calls_to_the_end(void *called)
+{
+        ncclComm_t comm = comm_new();
+
+        for (;;) {
+                all_reduce(comm, 1);
+                *(_Atomic int *)called = 1;
+        }
+        return NULL;
+}
+
+/* exit() by one thread, while others go on: what they call meanwhile was called. */
+static void exit_calls(int n)
+{
+        static _Atomic int called[4];
+
+        for (int i = 0; i < 4; i++) {
+                pthread_t t;
+
+                MUST(pthread_create(&t, NULL, calls_to_the_end, (void *)&called[i]) == 0);
+        }
+        for (int i = 0; i < 4; i++) {
+                while (!called[i])
+                        usleep(100);
+        }
+}
+
 int main(int argc, char **argv)
 {
         static const struct {
@@ -260,6 +287,7 @@ int main(int argc, char **argv)
                 {"cancel-async", cancel_async},
                 {"stack", small_stack},
                 {"thread-exit", exits},
+                {"exit-calls", exit_calls},
         };
         static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce,
                                          ncclCommDestroy};
