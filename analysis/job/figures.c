@@ -79,6 +79,20 @@ char *capo_text_time(double ns, char *text)
         return text;
 }
 
+char *capo_text_duration(double ns, char *text)
+{
+        static const char *const units[] = {"ns", "us", "ms", "s"};
+        unsigned unit = 0;
+        double v = ns;
+
+        if (!isfinite(ns) || ns < 0 || ns >= 119.5e9)
+                return capo_text_time(ns, text);
+        for (; v >= 999.5 && unit < 3; v /= 1e3)
+                unit++;
+        snprintf(text, 32, "%.*f %s", !unit || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v, units[unit]);
+        return text;
+}
+
 char *capo_text_percent(double share, char *text)
 {
         double p = 100 * share;

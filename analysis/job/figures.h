@@ -15,6 +15,10 @@ char *capo_text_us(double ns, char *text);
  * 05 min". */
 char *capo_text_time(double ns, char *text);
 
+/** capo_text_duration() - ns with three digits that count and a unit: "611 ns", "5.52 ms", "43.0
+ * ms"; from two minutes on as capo_text_time(). */
+char *capo_text_duration(double ns, char *text);
+
 /** capo_text_gbs() - "242", "35.0", "0.08", "0.0042". */
 char *capo_text_gbs(double gbs, char *text);
 

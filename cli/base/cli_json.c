@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "cli/base/cli_json.h"
 
 json_t *cli_json_real(double value)
 {
         return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* Six digits that count: what was measured is no better, and 17 are no good to read. */
+json_t *cli_json_number(double v)
+{
+        char text[40];
+
+        if (!isfinite(v))
+                return json_null();
+        snprintf(text, sizeof text, "%.6g", v);
+        return json_real(strtod(text, NULL));
 }
 
 json_t *cli_json_known(double value)

@@ -12,6 +12,9 @@
 /** cli_json_real() - null for what is no number or without end. */
 json_t *cli_json_real(double value);
 
+/** cli_json_number() - six digits that count; null for what is no number. */
+json_t *cli_json_number(double value);
+
 /** cli_json_known() - null where @value is negative, as rates are that nobody knows. */
 json_t *cli_json_known(double value);
 

@@ -25,8 +25,8 @@ void cli_screen_wide(void)
 
 bool cli_screen_is_terminal(FILE *out)
 {
-        return (screen.page && out == screen.page) ||
-               isatty(out == stdout ? STDOUT_FILENO : fileno(out));
+        return isatty(out == stdout || (screen.page && out == screen.page) ? STDOUT_FILENO
+                                                                           : fileno(out));
 }
 
 unsigned cli_screen_columns(FILE *out)
@@ -139,9 +139,9 @@ static unsigned measure_terminal(void)
         return columns <= 0 ? NORMAL : columns < LEAST ? LEAST : (unsigned)columns;
 }
 
-FILE *cli_screen_begin(FILE *out)
+FILE *cli_screen_page(FILE *out)
 {
-        if (out != stdout || screen.page || screen.wide || !isatty(STDOUT_FILENO))
+        if (out != stdout || screen.page || screen.wide)
                 return out;
         fflush(stdout);
         screen.page = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_page});
@@ -153,4 +153,9 @@ FILE *cli_screen_begin(FILE *out)
         stdout = screen.page;
         atexit(flush_last_line);
         return screen.page;
+}
+
+FILE *cli_screen_begin(FILE *out)
+{
+        return isatty(STDOUT_FILENO) ? cli_screen_page(out) : out;
 }

@@ -13,9 +13,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/** cli_screen_begin() - what is printed to stdout from here on fits the terminal, if stdout is one
- * and --wide was not given. Return: the stream to print to: @out itself if it is not stdout. stdout
- * is that stream, too. */
+/** cli_screen_page() - what is printed to stdout from here on fits the terminal, 80 columns (or
+ * COLUMNS) where stdout is none; any width with --wide. Return: as cli_screen_begin(). */
+FILE *cli_screen_page(FILE *out);
+
+/** cli_screen_begin() - the same for a terminal only; anything else gets any width. Return: the
+ * stream to print to: @out itself if it is not stdout. stdout is that stream, too. */
 FILE *cli_screen_begin(FILE *out);
 
 /** cli_screen_columns() - what a line of @out may take. 0: any width. */

@@ -7,7 +7,6 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "core/base/array.h"
-#include "core/base/markup.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 
@@ -33,13 +32,6 @@ struct layout {
         bool hidden[MAX_COLUMNS];
         unsigned columns; /* of the terminal; 0 any */
 };
-
-static FILE *html;
-
-void capo_table_html(FILE *out)
-{
-        html = out;
-}
 
 struct capo_table *capo_table_new(const char *columns)
 {
@@ -298,61 +290,50 @@ static void left_out(const struct capo_table *t, const struct layout *l, FILE *o
         for (unsigned c = 0; c < t->n_columns; c++) {
                 if (!l->hidden[c] || c >= t->n_cells || !t->cells[c] || !*t->cells[c])
                         continue;
-                fprintf(out, "%s%s", any ? ", " : "(no room for ", t->cells[c]);
+                fprintf(out, "%s%s", any ? ", " : "(--wide shows all columns: also ", t->cells[c]);
                 any = true;
         }
         if (any)
-                fputs("; --wide shows all)\n", out);
+                fputs(")\n", out);
 }
 
-static void print_html(const struct capo_table *t, FILE *out, unsigned n_head)
+/* Return: with all columns. */
+static bool print_table(const struct capo_table *t, struct layout *l, FILE *out, unsigned n_bold,
+                        const char *bold, const char *plain)
 {
-        fputs("\001<div class=\"scroll\"><table>", out);
-        for (size_t i = 0; i < t->n_cells; i++) {
-                unsigned c = (unsigned)(i % t->n_columns), n = row_end(t, i - c);
-                const char *tag = i / t->n_columns < n_head ? "th" : "td";
+        bool fits;
 
-                if (c == 0)
-                        fputs("<tr>", out);
-                if (c < n) {
-                        fprintf(out, "<%s", tag);
-                        if (t->column[c].right)
-                                fputs(" class=\"r\"", out);
-                        if (c + 1 == n && n < t->n_columns)
-                                fprintf(out, " colspan=\"%u\"", t->n_columns - c);
-                        fputc('>', out);
-                        capo_markup_text(out, t->cells[i] ? t->cells[i] : "");
-                        fprintf(out, "</%s>", tag);
-                }
-                if (c + 1 == t->n_columns || i + 1 == t->n_cells)
-                        fputs("</tr>\n", out);
+        measure_columns(t, l);
+        fits = !l->columns || sum_widths(t, l, l->width) <= l->columns;
+        if (!fits)
+                fit_columns(t, l);
+        for (size_t row = 0; row < t->n_cells; row += t->n_columns) {
+                bool is_bold = row / t->n_columns < n_bold;
+
+                fputs(is_bold ? bold : "", out);
+                (l->columns ? print_fitted : print_whole)(t, l, out, t->cells + row,
+                                                          row_end(t, row));
+                fputs(is_bold ? plain : "", out);
+                fputc('\n', out);
         }
-        fputs("</table></div>\002\n", out);
+        fits = true;
+        for (unsigned c = 0; c < t->n_columns; c++)
+                fits &= !l->hidden[c];
+        return fits;
 }
 
 void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold,
                       const char *plain)
 {
         struct layout l = {.columns = cli_screen_columns(out)};
-        bool fits;
 
-        if (html && out == html) {
-                print_html(t, out, n_bold);
-                return;
-        }
-        measure_columns(t, &l);
-        fits = !l.columns || sum_widths(t, &l, l.width) <= l.columns;
-        if (!fits)
-                fit_columns(t, &l);
-        for (size_t row = 0; row < t->n_cells; row += t->n_columns) {
-                bool is_bold = row / t->n_columns < n_bold;
-
-                fputs(is_bold ? bold : "", out);
-                (l.columns ? print_fitted : print_whole)(t, &l, out, t->cells + row,
-                                                         row_end(t, row));
-                fputs(is_bold ? plain : "", out);
-                fputc('\n', out);
-        }
-        if (!fits)
+        if (!print_table(t, &l, out, n_bold, bold, plain))
                 left_out(t, &l, out);
+}
+
+bool capo_table_fit(const struct capo_table *t, FILE *out)
+{
+        struct layout l = {.columns = cli_screen_columns(out)};
+
+        return print_table(t, &l, out, 0, "", "");
 }

@@ -54,8 +54,8 @@ void capo_table_end(struct capo_table *t);
 void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold,
                       const char *plain);
 
-/** capo_table_html() - from here on capo_table_print() writes tables to @out as HTML, between the
- * bytes 1 and 2: @out is the text of a page that will become one. NULL: no longer. */
-void capo_table_html(FILE *out);
+/** capo_table_fit() - the same without bold rows and without a line about columns that are left
+ * out. Return: none is. */
+bool capo_table_fit(const struct capo_table *t, FILE *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * capo report: logs in, one page out. Here: the command line and reading the logs.
- * analysis/report/job_judge.h says what is to be said about them; the faces (report_formats.def)
- * say it.
+ * analysis/report/job_judge.h says what is to be said about them; the formats (report_formats.def)
+ * print it.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -120,10 +120,10 @@ static int read_logs(struct capo_page *r, const struct capo_log_paths *paths)
 #define TOGETHER false
 #define EXACT    true
 static const struct {
-        int (*write)(const struct capo_page *page, FILE *out);
+        int (*write)(const struct report_view *view, FILE *out);
         bool exact;
-} faces[REPORT_FACES] = {
-#define REPORT_FACE(name, where, rows, help) [REPORT_FACE_##name] = {report_##name, rows},
+} formats[REPORT_FORMATS] = {
+#define REPORT_FORMAT(name, where, rows, help) [REPORT_FORMAT_##name] = {report_##name, rows},
 #include "cli/report/report_formats.def"
 };
 
@@ -170,7 +170,7 @@ static int make_page(struct capo_page *r, const struct report_options *o,
                 return -ENOMEM;
         r->what = paths->n_folders == 1 ? paths->folder[0] : paths->n ? paths->path[0] : o->args[0];
         r->all = o->all;
-        r->exact = o->all || faces[o->face].exact;
+        r->exact = o->all || formats[o->format].exact;
         r->only_comm = o->comm;
         r->only_call = o->call;
         r->sort = o->sort;
@@ -195,13 +195,16 @@ static int make_page(struct capo_page *r, const struct report_options *o,
         return capo_judge(r);
 }
 
-static int write_beside(const struct capo_page *r, const char *path,
-                        int (*write)(const struct capo_page *, FILE *))
+static int write_beside(const struct report_view *view, const char *path,
+                        int (*write)(const struct report_view *, FILE *))
 {
         struct cli_output file;
         int e = cli_output_open(&file, path);
 
-        return e < 0 ? e : cli_output_close(&file, write(r, file.file));
+        e = e < 0 ? e : cli_output_close(&file, write(view, file.file));
+        if (e == 0)
+                capo_info("wrote %s", path);
+        return e;
 }
 
 static int report_run(void *options, int n, char **words)
@@ -209,6 +212,7 @@ static int report_run(void *options, int n, char **words)
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         _cleanup_(capo_page_finish) struct capo_page r = {0};
         struct report_options *o = options;
+        struct report_view view = {.page = &r, .bytes = o->bytes, .notes = o->notes};
         char why[512];
         int e = 0;
 
@@ -223,12 +227,12 @@ static int report_run(void *options, int n, char **words)
         }
         if (make_page(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
-        e = faces[o->face].write(&r, stdout);
+        e = formats[o->format].write(&view, stdout);
         if (e < 0 && e != -EPIPE && !ferror(stdout))
                 capo_error("report: cannot write: %s", strerror(-e));
-        for (size_t i = 0; i < REPORT_FACES && e == 0; i++) {
+        for (size_t i = 0; i < REPORT_FORMATS && e == 0; i++) {
                 if (o->beside[i])
-                        e = write_beside(&r, o->beside[i], faces[i].write);
+                        e = write_beside(&view, o->beside[i], formats[i].write);
         }
         return e < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
@@ -244,6 +248,9 @@ static const struct report_options defaults = {.recover = true};
 static const struct cli_option options[] = {
         {"all", CLI_FLAG(struct report_options, all),
          "every row and every exact size (else the rows that cost most, many sizes as ranges)"},
+        {"notes", CLI_FLAG(struct report_options, notes),
+         "also how each number was obtained, and all caveats"},
+        {"bytes", CLI_FLAG(struct report_options, bytes), "sizes in bytes"},
         {"sort", CLI_CHOICE(struct report_options, sort, "KEY", sort_names),
          "time (default), count, size, p50, p95, p99, max, algbw, busbw, comm or call"},
         {"comm", CLI_TEXT(struct report_options, comm, "NAME"),
@@ -252,10 +259,10 @@ static const struct cli_option options[] = {
          "only this call: AllReduce, allreduce and ncclAllReduce are the same",
          .example = "AllReduce"},
 #define OPTION_PAGE(name, help) \
-        {#name, CLI_SET(struct report_options, face, REPORT_FACE_##name), help},
+        {#name, CLI_SET(struct report_options, format, REPORT_FORMAT_##name), help},
 #define OPTION_BESIDE(name, help) \
-        {#name, CLI_FILE(struct report_options, beside[REPORT_FACE_##name], "FILE"), help},
-#define REPORT_FACE(name, where, rows, help) OPTION_##where(name, help)
+        {#name, CLI_FILE(struct report_options, beside[REPORT_FORMAT_##name], "FILE"), help},
+#define REPORT_FORMAT(name, where, rows, help) OPTION_##where(name, help)
 #include "cli/report/report_formats.def"
         {"topo", CLI_FILE(struct report_options, topo, "FILE"),
          "the machine, as in capo topo: then the page names the class of each communicator's GPUs, the share of their "
@@ -275,18 +282,9 @@ const struct cli_command report_command = {
                 "DIR@1 for the oldest. What processes that were killed on this machine had not yet written is taken up first.",
         .options = options,
         .after =
-                "How to read it. Times are per call, over all ranks; the column `clock` says what measured them: "
-                "`event` and `kernel` are GPU times (waiting for late ranks included), `host` is only how long the call "
-                "took to return, which is not the transfer, so it gives no bandwidth. Count is calls per rank: an "
-                "AllReduce of 8 ranks is one. Bandwidths follow nccl-tests: algbw is size over time (here p50), busbw "
-                "is algbw times 2(n-1)/n for AllReduce, (n-1)/n for AllGather and ReduceScatter, ...; for the latter "
-                "two the size is the total over ranks. Percentiles are exact to 1/16 (they come from histograms of "
-                "every call).\n"
-                "\n"
-                "NETWORK has a row per rank and NIC that libfabric moved data over, and how much of it fell into which "
-                "call (by time), and how much of that call's time the network was busy (`network`, with its 95 % "
-                "interval) or waited for (`wait`), estimated from looks at random moments; docs/fabric.md says how far "
-                "to trust that. Programs without NCCL, such as MPI, have the NETWORK part only.\n"
+                "Times are per call, over all ranks. Calls are counted per rank: an AllReduce of 8 ranks is one. "
+                "Bandwidths are GB/s as in nccl-tests. Numbers in brackets refer to notes at the end of the page; "
+                "--notes explains how each number was obtained, docs/report.md all columns and keys.\n"
                 "\n"
                 "  capo run -- torchrun --nproc-per-node 8 train.py && capo report capo-logs/\n"
                 "  capo report --json logs/ | jq '.rows[] | select(.call == \"AllReduce\") | {bytes, busbw_gbs}'",

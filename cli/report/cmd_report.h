@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `capo report` share. The page is judged in profiles/job and printed by the
- * faces (report_formats.def). */
+/* What the files of `capo report` share. The page is judged in analysis/report and printed by the
+ * formats (report_formats.def). */
 #ifndef CAPO_CLI_REPORT_H
 #define CAPO_CLI_REPORT_H
 
 #include "cli/report/report_formats.h"
 
 struct report_options {
-        enum report_face face;
+        enum report_format format;
         enum capo_page_sort sort;
         const char *comm, *topo, *platform;
-        const char *beside[REPORT_FACES]; /* files that are written besides; NULL none */
-        unsigned call;                    /* enum capo_call_id; 0: all */
-        bool all, recover;
+        const char *beside[REPORT_FORMATS]; /* files that are written besides; NULL none */
+        unsigned call;                      /* enum capo_call_id; 0: all */
+        bool all, recover, bytes, notes;
         char **args;
         int n_args;
 };

@@ -1,31 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report with pictures: one HTML file with inline SVG that needs nothing else, in light or dark
- * as the reader's system asks. What the job was, what went wrong and who waits come first; then two
- * pictures, per communicator what each rank made the others wait and time by call and size; then
- * everything else. It says what the text page says, in its words: that page is made with marks
- * where its headings, warnings and tables begin and end, and put in another order.
+ * as the reader's system asks. It prints the sections of the text page, what to do next first, and
+ * draws two pictures: time by call and size, and the waiting that each rank caused.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report/report_formats.h"
-#include "cli/report/report_text.h"
+#include "cli/report/report_page.h"
 #include "core/base/calls.h"
+#include "analysis/job/figures.h"
 #include "cli/base/svg_draw.h"
-#include "cli/base/cli_table.h"
 #include "core/base/markup.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { MOST_BARS = 40, MOST_COMMS = 12 };
-
-/* In the text page; capo_table_html() has 1 and 2 around tables. */
-#define TABLE   '\001'
-#define HEADING "\003"
-#define PLAIN   "\004"
-#define WARNING "\005"
 
 /* The texts of bars live as long as the picture is drawn. */
 struct bars {
@@ -38,15 +29,17 @@ static char *time_tick(double ns, char *text)
         return ns > 0 ? capo_text_time(ns, text) : strcpy(text, "0");
 }
 
-static void time_by_size(const struct capo_page *r, FILE *out)
+static void time_by_size(const void *about, FILE *out)
 {
+        const struct report_view *view = about;
+        const struct capo_page *r = view->page;
         uint32_t n = r->rows.n < MOST_BARS ? r->rows.n : MOST_BARS;
         _cleanup_free_ struct bars *b = calloc(1, sizeof *b);
 
         if (!b)
                 return;
         fprintf(out,
-                "<h2>Time by call and size</h2><p>Total over all ranks by the row's clock; dark: GPU time, light: host "
+                "<p class=\"note\">Total over all ranks by the row's clock; dark: GPU time, light: host "
                 "time (only how long calls took to return).</p>\n");
         for (uint32_t i = 0; i < n; i++) {
                 const struct capo_page_row *row = &r->rows.row[i];
@@ -57,18 +50,18 @@ static void time_by_size(const struct capo_page *r, FILE *out)
                 snprintf(b->label[i], sizeof b->label[i], "%.24s %s %s",
                          capo_page_comm(r, row->row.comm),
                          capo_page_call(&row->row, call, sizeof call),
-                         capo_page_size(row, size, sizeof size));
+                         report_size(view, row, size, sizeof size));
                 if (row->clock == CAPO_CLOCK_NONE)
                         snprintf(figure, sizeof b->figure[i], "not timed by itself");
                 else if (row->has_bandwidth)
-                        snprintf(figure, sizeof b->figure[i], "%s, p50 %s us, busbw %s GB/s",
+                        snprintf(figure, sizeof b->figure[i], "%s, p50 %s, busbw %s GB/s",
                                  capo_text_time(row->total_ns, all),
-                                 capo_text_us(capo_sampled_quantile(&s, 0.5), p50),
+                                 capo_text_duration(capo_sampled_quantile(&s, 0.5), p50),
                                  capo_text_gbs(row->busbw, c));
                 else
-                        snprintf(figure, sizeof b->figure[i], "%s, p50 %s us (%s)",
+                        snprintf(figure, sizeof b->figure[i], "%s, p50 %s (%s)",
                                  capo_text_time(row->total_ns, all),
-                                 capo_text_us(capo_sampled_quantile(&s, 0.5), p50),
+                                 capo_text_duration(capo_sampled_quantile(&s, 0.5), p50),
                                  capo_clock_name(row->clock));
                 b->bar[i] =
                         (struct capo_svg_bar){b->label[i], figure, gpu ? "g" : "h", row->total_ns};
@@ -81,8 +74,9 @@ static void time_by_size(const struct capo_page *r, FILE *out)
 
 /* The measure of the text page: the waiting that each rank caused. Marked is the rank that it
  * names. */
-static void draw_lateness(const struct capo_page *r, FILE *out)
+static void draw_lateness(const void *about, FILE *out)
 {
+        const struct capo_page *r = ((const struct report_view *)about)->page;
         _cleanup_free_ struct bars *b = calloc(1, sizeof *b);
 
         for (uint32_t i = 0; b && i < r->n_waits && i < MOST_COMMS; i++) {
@@ -126,121 +120,6 @@ static void draw_lateness(const struct capo_page *r, FILE *out)
         }
 }
 
-/* ---- the text page as HTML ---- */
-
-/* "NCCL 2.28.9   tuner: none": three blanks stand between facts. */
-static void write_facts(FILE *out, const char *line, size_t n)
-{
-        _cleanup_free_ char *all = strndup(line, n);
-
-        fputs("<p class=\"facts\">", out);
-        for (char *fact = all, *next; fact && *fact; fact = next) {
-                next = strstr(fact, "   ");
-                if (next) {
-                        *next++ = 0;
-                        next += strspn(next, " ");
-                }
-                fputs("<span>", out);
-                capo_markup_text(out, fact);
-                fputs("</span>", out);
-        }
-        fputs("</p>\n", out);
-}
-
-/* One line without its marks. */
-static void write_sentence(FILE *out, const char *class, const char *line, size_t n)
-{
-        _cleanup_free_ char *text = strndup(line, n);
-        char *to = text;
-
-        for (const char *from = text; from && *from; from++) {
-                if ((unsigned char)*from >= ' ')
-                        *to++ = *from;
-        }
-        if (!text || to == text)
-                return;
-        *to = 0;
-        fprintf(out, "<p%s%s%s>", class ? " class=\"" : "", class ? class : "", class ? "\"" : "");
-        capo_markup_text(out, text);
-        fputs("</p>\n", out);
-}
-
-/* Where the next heading begins, or the end. */
-static const char *section_end(const char *text)
-{
-        const char *next = strstr(text, "\n" HEADING);
-
-        return next ? next + 1 : text + strlen(text);
-}
-
-/* "WHERE THE TIME WENT     per call": the title as people write it, the rest below. */
-static void write_heading(FILE *out, const char *line, size_t n)
-{
-        const char *end = strstr(line, PLAIN);
-        size_t title = end && end < line + n ? (size_t)(end - line - 1) : n - 1;
-        _cleanup_free_ char *text = strndup(line + 1, title);
-
-        for (char *at = text; at && at[0] && at[1]; at++)
-                at[1] = (char)(at[1] >= 'A' && at[1] <= 'Z' ? at[1] - 'A' + 'a' : at[1]);
-        fputs("<h2>", out);
-        capo_markup_text(out, text ? text : "");
-        fputs("</h2>\n", out);
-        if (title + 2 < n)
-                write_sentence(out, "note", line + title + 2 + strspn(line + title + 2, " "),
-                               n - title - 2 - strspn(line + title + 2, " "));
-}
-
-/* Of what stands above the first heading the warnings, or the facts; ALL: a section with its lines
- * and tables. */
-enum part { WARNINGS, FACTS, ALL };
-
-static void write_section(FILE *out, const char *text, const char *end, enum part head)
-{
-        size_t n;
-
-        for (; text < end; text += n + (text[n] == '\n')) {
-                n = strcspn(text, "\n");
-                if (*text == TABLE) {
-                        n = strcspn(text, "\002");
-                        fwrite(text + 1, 1, n - 1, out);
-                        fputc('\n', out);
-                        n += text[n] != 0;
-                } else if (*text == *HEADING) {
-                        write_heading(out, text, n);
-                } else if (*text == *WARNING && head != FACTS) {
-                        write_sentence(out, "problem", text + 2 + (text[2] == ' '),
-                                       n - 2 - (text[2] == ' '));
-                } else if (head == FACTS && n && *text != *WARNING) {
-                        write_facts(out, text, n);
-                } else if (head == ALL) {
-                        write_sentence(out, *text == ' ' ? "more" : NULL, text, n);
-                }
-        }
-}
-
-/* What the job was, as its title and in figures; the text page has it in one line. */
-static void job_heading(const struct capo_page *r, FILE *out)
-{
-        const struct capo_job *job = r->job;
-        const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION);
-        char when[32], text[32], title[1200];
-
-        capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M:%S", when);
-        fputs("<header><p class=\"what\">capo report</p>\n<h1>", out);
-        capo_markup_text(out,
-                         *capo_page_title(r, title, sizeof title) ? title : "a job without a name");
-        fprintf(out,
-                "</h1>\n<dl><div><dt>ranks</dt><dd>%d</dd></div><div><dt>nodes</dt><dd>%u%s%s</dd></div>"
-                "<div><dt>NCCL</dt><dd>",
-                job->n_ranks, job->n_nodes,
-                job->n_nodes > 1 && job->n_comms && *job->comms[0].layout ? ": " : "",
-                job->n_nodes > 1 && job->n_comms ? job->comms[0].layout : "");
-        capo_markup_text(out, nccl ? nccl : "not seen");
-        fprintf(out,
-                "</dd></div><div><dt>took</dt><dd>%s</dd></div><div><dt>began</dt><dd>%s</dd></div></dl></header>\n",
-                capo_text_time((double)capo_job_duration_ns(job), text), when);
-}
-
 static void write_style(FILE *out)
 {
         fputs("body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:0 auto;padding:1.5em;"
@@ -253,62 +132,56 @@ static void write_style(FILE *out)
               "dl{display:flex;flex-wrap:wrap;gap:.6em;margin:0 0 1em}"
               "dl div{background:var(--card);border-radius:8px;padding:.5em 1em}dt{font-size:.8em}"
               "dd{margin:0;font-weight:600}\n"
-              ".facts span{display:inline-block;margin-right:1.6em;color:var(--soft);font-size:.9em}\n"
               ".problem{background:var(--alarm);border-left:4px solid var(--w);border-radius:4px;padding:.5em .9em}\n"
               ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.87em;"
               "font-variant-numeric:tabular-nums;margin:.4em 0}\n"
               "th,td{text-align:left;padding:.22em .7em;white-space:nowrap}td:last-child{white-space:normal}"
-              "th{color:var(--soft);font-weight:600}.r{text-align:right}tr:has(td){border-top:1px solid var(--grid)}\n"
+              "th{color:var(--soft);font-weight:600;cursor:pointer}.r{text-align:right}tr:has(td){border-top:1px solid var(--grid)}\n"
               "svg{width:100%;height:auto}\n",
               out);
 }
 
-/* @text: the text page. Who waits stands before the pictures, all else behind them. */
-static void write_body(const struct capo_page *r, const char *text, FILE *out)
-{
-        const char *head = text + strcspn(text, "\n"), *end = section_end(head), *next;
-        static const char first[] = HEADING "WHO WAITS";
+/* Sorts a table by the column whose head is clicked; numbers by their value in their unit. */
+static const char script[] =
+        "const U={ns:1e-9,us:1e-6,ms:1e-3,s:1,B:1,KiB:1024,MiB:1048576,GiB:1073741824,TiB:1099511627776};\n"
+        "const V=t=>{const m=t.replace(/,/g,'').match(/^(?:\\u003c= )?([\\d.]+)(?:-[\\d.]+)? ?(\\S+)?/);"
+        "return m?m[1]*(U[m[2]]||1):NaN};\n"
+        "document.querySelectorAll('thead th').forEach(h=>h.onclick=()=>{const b=h.closest('table').tBodies[0],"
+        "i=h.cellIndex,d=h.dataset.d=h.dataset.d=='1'?-1:1;\n"
+        "[...b.rows].sort((x,y)=>{const p=x.cells[i].textContent,q=y.cells[i].textContent,v=V(p),w=V(q);"
+        "return d*(isNaN(v)||isNaN(w)?p.localeCompare(q):w-v)}).forEach(r=>b.append(r))});\n";
 
-        job_heading(r, out);
-        write_section(out, head + (*head != 0), end, WARNINGS);
-        write_section(out, head + (*head != 0), end, FACTS);
-        for (unsigned pass = 0; pass < 2; pass++) {
-                for (const char *at = end; *at; at = next) {
-                        next = section_end(at + 1);
-                        if (!strncmp(at, first, sizeof first - 1) == !pass)
-                                write_section(out, at, next, ALL);
-                }
-                if (!pass) {
-                        draw_lateness(r, out);
-                        time_by_size(r, out);
+static void add_picture(struct cli_page *page, const char *title, const struct report_view *view,
+                        void (*draw)(const void *, FILE *))
+{
+        for (unsigned i = 0; i < page->n_sections; i++) {
+                if (!strcmp(page->section[i].title, title)) {
+                        page->section[i].picture = draw;
+                        page->section[i].about = view;
                 }
         }
 }
 
-int report_html(const struct capo_page *r, FILE *out)
+int report_html(const struct report_view *view, FILE *out)
 {
-        static const struct report_style marks = {HEADING, WARNING, PLAIN};
-        _cleanup_free_ char *page = NULL;
+        _cleanup_(cli_page_freep) struct cli_page *page = report_page(view);
         char title[1200];
-        size_t size;
-        FILE *memory = open_memstream(&page, &size);
 
-        if (!memory)
+        if (!page)
                 return -ENOMEM;
-        capo_table_html(memory);
-        report_text_styled(r, memory, &marks);
-        capo_table_html(NULL);
-        if (fclose(memory) != 0)
-                return -ENOMEM;
+        add_picture(page, "TIME BY CALL", view, time_by_size);
+        add_picture(page, "WAITING", view, draw_lateness);
         fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
               "<meta name=\"viewport\" content=\"width=device-width\"/><title>capo report ",
               out);
-        capo_markup_text(out, capo_page_title(r, title, sizeof title));
+        capo_markup_text(out, capo_page_title(view->page, title, sizeof title));
         fputs("</title>\n<style>\n", out);
         capo_svg_style(out);
         write_style(out);
-        fputs("</style></head><body>\n", out);
-        write_body(r, page, out);
-        fputs("</body></html>\n", out);
+        fputs("</style></head><body>\n<h1>", out);
+        capo_markup_text(out, page->title ? page->title : "");
+        fputs("</h1>\n", out);
+        cli_page_html(page, out);
+        fprintf(out, "<script>\n%s</script></body></html>\n", script);
         return 0;
 }

@@ -6,99 +6,16 @@
 
 #include <jansson.h>
 
-#include "cli/report/report_formats.h"
+#include "cli/report/report_columns.h"
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
 #define REPORT_VERSION 1
 
-/* Six digits that count: what was measured is no better, and 17 are no good to read. */
-json_t *report_json_number(double v)
-{
-        char text[40];
-
-        if (!isfinite(v))
-                return json_null();
-        snprintf(text, sizeof text, "%.6g", v);
-        return json_real(strtod(text, NULL));
-}
-
 static json_t *number_or_null(bool known, double v)
 {
-        return known ? report_json_number(v) : json_null();
-}
-
-static json_t *quantile_json(const struct capo_page_row *row, double q)
-{
-        struct capo_sampled s = capo_job_row_sampled(&row->row);
-
-        return number_or_null(row->clock != CAPO_CLOCK_NONE, capo_sampled_quantile(&s, q) / 1000);
-}
-
-static json_t *name_or_null(const char *name)
-{
-        return strcmp(name, "-") != 0 ? json_string(name) : json_null();
-}
-
-static json_t *row_json(const struct capo_page *r, const struct capo_page_row *row)
-{
-        const struct capo_job_row *w = &row->row;
-        const struct capo_hist *h = &w->time[row->clock];
-        struct capo_sampled s = capo_job_row_sampled(w);
-        unsigned channels = capo_call_channels(w->call, w->channels);
-        const struct capo_hist *waited = &w->time[CAPO_TIMES_WAITED];
-        bool timed = row->clock != CAPO_CLOCK_NONE;
-        json_t *j = json_object();
-
-        json_object_set_new(j, "comm",
-                            w->comm == CAPO_NO_COMM ? json_null() : json_integer(w->comm));
-        json_object_set_new(j, "call", json_string(capo_call_name(w->call)));
-        json_object_set_new(j, "bytes", json_integer((json_int_t)w->bytes));
-        json_object_set_new(j, "count", json_integer((json_int_t)w->count));
-        json_object_set_new(j, "p50_us", quantile_json(row, 0.50));
-        json_object_set_new(j, "p95_us", quantile_json(row, 0.95));
-        json_object_set_new(j, "p99_us", quantile_json(row, 0.99));
-        json_object_set_new(j, "max_us", number_or_null(timed, (double)h->max_ns / 1000));
-        json_object_set_new(j, "algbw_gbs", number_or_null(row->has_algbw, row->algbw));
-        json_object_set_new(j, "busbw_gbs", number_or_null(row->has_bandwidth, row->busbw));
-        if (r->ceiling) {
-                json_object_set_new(j, "ceiling_busbw_gbs",
-                                    number_or_null(row->ceiling > 0, row->ceiling));
-                json_object_set_new(
-                        j, "ceiling_on",
-                        row->ceiling > 0 ? json_string(r->ceiling[row->row.comm].on[row->row.call])
-                                         : json_null());
-                json_object_set_new(j, "reached", number_or_null(row->reached >= 0, row->reached));
-        }
-        json_object_set_new(j, "algo", name_or_null(capo_ran_algo(w->algo_proto)));
-        json_object_set_new(j, "proto", name_or_null(capo_ran_proto(w->algo_proto)));
-        json_object_set_new(j, "channels", channels ? json_integer(channels) : json_null());
-        if (capo_page_group_of(w))
-                json_object_set_new(j, "group_of", json_string(capo_page_group_of(w)));
-        json_object_set_new(j, "clock", json_string(capo_clock_name(row->clock)));
-        json_object_set_new(j, "calls", json_integer((json_int_t)w->calls));
-        json_object_set_new(j, "timed", json_integer((json_int_t)h->count));
-        json_object_set_new(j, "failed", json_integer((json_int_t)w->failed));
-        json_object_set_new(j, "in_group", json_boolean(w->flags & CAPO_RECORD_MEMBER));
-        json_object_set_new(j, "captured", json_boolean(w->flags & CAPO_RECORD_CAPTURED));
-        json_object_set_new(j, "mean_us", number_or_null(timed, capo_sampled_mean(&s) / 1000));
-        json_object_set_new(j, "cov", number_or_null(timed, capo_sampled_cov(&s)));
-        json_object_set_new(j, "timed_us", number_or_null(timed, (double)h->sum_ns / 1000));
-        json_object_set_new(j, "min_us", number_or_null(timed, (double)h->min_ns / 1000));
-        json_object_set_new(
-                j, "host_p50_us",
-                number_or_null(w->time[CAPO_CLOCK_HOST].count,
-                               capo_hist_quantile(&w->time[CAPO_CLOCK_HOST], 0.5) / 1000));
-        json_object_set_new(j, "share", number_or_null(row->share >= 0, row->share));
-        if (waited->count) {
-                json_object_set_new(j, "waited_calls", json_integer((json_int_t)waited->count));
-                json_object_set_new(j, "waited_mean_us",
-                                    report_json_number(capo_hist_mean(waited) / 1000));
-                json_object_set_new(j, "waited_p95_us",
-                                    report_json_number(capo_hist_quantile(waited, 0.95) / 1000));
-        }
-        return j;
+        return known ? cli_json_number(v) : json_null();
 }
 
 static json_t *skew_json(const struct capo_job_comm *c)
@@ -132,10 +49,10 @@ static json_t *skew_json(const struct capo_job_comm *c)
                         ranks,
                         json_pack("{s:i,s:i,s:o,s:o,s:o,s:o}", "rank", c->members[i].rank, "last",
                                   (int)k->ranks[i].last, "late_p50_us",
-                                  report_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
-                                  report_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
-                                  report_json_number(k->ranks[i].caused_ns / 1e9), "caused_pm_s",
-                                  report_json_number(k->ranks[i].caused_pm_ns / 1e9)));
+                                  cli_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
+                                  cli_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
+                                  cli_json_number(k->ranks[i].caused_ns / 1e9), "caused_pm_s",
+                                  cli_json_number(k->ranks[i].caused_pm_ns / 1e9)));
         json_object_set_new(j, "per_rank", ranks);
         return j;
 }
@@ -200,14 +117,15 @@ static json_t *site_json(const struct capo_job_site *s)
         }
         json_object_set_new(j, "frames", frames);
         json_object_set_new(j, "calls", json_integer((json_int_t)s->count));
-        json_object_set_new(j, "host_us", report_json_number((double)s->host_ns / 1000));
-        json_object_set_new(j, "gpu_us", report_json_number((double)s->gpu_ns / 1000));
+        json_object_set_new(j, "host_us", cli_json_number((double)s->host_ns / 1000));
+        json_object_set_new(j, "gpu_us", cli_json_number((double)s->gpu_ns / 1000));
         json_object_set_new(j, "gpu_timed", json_integer((json_int_t)s->gpu_count));
         return j;
 }
 
-int report_json(const struct capo_page *r, FILE *out)
+int report_json(const struct report_view *view, FILE *out)
 {
+        const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
         json_t *j = json_object(), *comms = json_array(), *rows = json_array(),
                *processes = json_array();
@@ -217,7 +135,7 @@ int report_json(const struct capo_page *r, FILE *out)
         for (uint32_t i = 0; i < job->n_comms; i++)
                 json_array_append_new(comms, comm_json(r, i));
         for (uint32_t i = 0; i < r->rows.n; i++)
-                json_array_append_new(rows, row_json(r, &r->rows.row[i]));
+                json_array_append_new(rows, report_row_json(view, &r->rows.row[i]));
         for (uint32_t i = 0; i < r->others.n; i++)
                 json_array_append_new(
                         others,
@@ -229,7 +147,7 @@ int report_json(const struct capo_page *r, FILE *out)
                                 "call", capo_call_name(r->others.row[i].row.call), "calls",
                                 (json_int_t)r->others.row[i].row.calls, "failed",
                                 (json_int_t)r->others.row[i].row.failed, "p50_us",
-                                report_json_number(
+                                cli_json_number(
                                         capo_hist_quantile(
                                                 &r->others.row[i].row.time[CAPO_CLOCK_HOST], 0.5) /
                                         1000)));
@@ -245,7 +163,7 @@ int report_json(const struct capo_page *r, FILE *out)
         json_object_set_new(j, "begin_unix_s",
                             json_integer((json_int_t)(job->t_begin_ns / 1000000000)));
         json_object_set_new(j, "duration_s",
-                            report_json_number((double)capo_job_duration_ns(job) / 1e9));
+                            cli_json_number((double)capo_job_duration_ns(job) / 1e9));
         json_object_set_new(j, "collectives", json_integer((json_int_t)r->collectives));
         json_object_set_new(j, "bytes", json_integer((json_int_t)r->moved_bytes));
         json_object_set_new(j, "gpu_share", number_or_null(r->gpu_share >= 0, r->gpu_share));

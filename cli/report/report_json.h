@@ -9,9 +9,6 @@
 
 #include "analysis/report/job_page.h"
 
-/** report_json_number() - six digits that count; null for what is no number. */
-json_t *report_json_number(double value);
-
 /** report_json_fabric() - the value of "fabric": one object per rank and domain; empty without
  * libfabric. */
 json_t *report_json_fabric(const struct capo_page *page);

@@ -19,7 +19,7 @@ static json_t *problem_json(const struct capo_problem *p)
         }
         return json_pack(
                 "{s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:o,s:o}", "at_s",
-                p->at_s >= 0 ? report_json_number(p->at_s) : json_null(), "in_call",
+                p->at_s >= 0 ? cli_json_number(p->at_s) : json_null(), "in_call",
                 p->in_call >= 0 ? json_boolean(p->in_call) : json_null(), "rank",
                 p->n_runs == 1 && p->runs->n == 1 ? json_integer(p->runs->first) : json_null(),
                 "call", p->call ? json_string(capo_call_name(p->call)) : json_null(), "seq",
@@ -43,19 +43,18 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
                 named ? json_integer(c->members[w->last].rank) : json_null(), "host",
                 named ? cli_json_text(r->job->processes[c->members[w->last].process].host)
                       : json_null(),
-                "caused_s", named ? report_json_number(rank->caused_ns / 1e9) : json_null(),
-                "caused_pm_s", named ? report_json_number(rank->caused_pm_ns / 1e9) : json_null(),
+                "caused_s", named ? cli_json_number(rank->caused_ns / 1e9) : json_null(),
+                "caused_pm_s", named ? cli_json_number(rank->caused_pm_ns / 1e9) : json_null(),
                 "caused_share",
-                named && w->caused_share >= 0 ? report_json_number(w->caused_share) : json_null(),
+                named && w->caused_share >= 0 ? cli_json_number(w->caused_share) : json_null(),
                 "calls_compared", (int)k->n_calls, "calls_by_host", (int)k->n_host, "last",
                 (int)rank->last, "behind_max_us",
-                named ? report_json_number(k->worst_max_ns / 1000) : json_null(), "last_share",
+                named ? cli_json_number(k->worst_max_ns / 1000) : json_null(), "last_share",
                 w->last_share, "behind_p50_us",
-                named ? report_json_number(k->worst_p50_ns / 1000) : json_null(), "others_p50_us",
-                named ? report_json_number(k->others_p50_ns / 1000) : json_null(), "wait_share",
-                k->wait_share >= 0 ? report_json_number(k->wait_share) : json_null(),
-                "most_of_it_for", "text", cli_json_text(w->text), "cause",
-                cli_json_cause(&w->cause));
+                named ? cli_json_number(k->worst_p50_ns / 1000) : json_null(), "others_p50_us",
+                named ? cli_json_number(k->others_p50_ns / 1000) : json_null(), "wait_share",
+                k->wait_share >= 0 ? cli_json_number(k->wait_share) : json_null(), "most_of_it_for",
+                "text", cli_json_text(w->text), "cause", cli_json_cause(&w->cause));
 }
 
 static json_t *next_json(const struct capo_next *n)
@@ -69,7 +68,7 @@ static json_t *next_json(const struct capo_next *n)
                          "bytes_least",
                          sized ? json_integer((json_int_t)n->bytes_least) : json_null(),
                          "bytes_most", sized ? json_integer((json_int_t)n->bytes_max) : json_null(),
-                         "share", n->share >= 0 ? report_json_number(n->share) : json_null());
+                         "share", n->share >= 0 ? cli_json_number(n->share) : json_null());
 }
 
 void report_json_judged(json_t *to, const struct capo_page *r)
@@ -92,7 +91,7 @@ void report_json_judged(json_t *to, const struct capo_page *r)
                         places,
                         json_pack("{s:o,s:I,s:o}", "frames", cli_json_text(r->places[i].line),
                                   "calls", (json_int_t)r->places[i].calls, "share",
-                                  r->places[i].share >= 0 ? report_json_number(r->places[i].share)
+                                  r->places[i].share >= 0 ? cli_json_number(r->places[i].share)
                                                           : json_null()));
         for (uint32_t i = 0; i < r->n_rules; i++)
                 json_array_append_new(rules,

@@ -58,7 +58,7 @@ def check(words):
         if not text.strip():
             bad.append("%s: nothing on a terminal of %d columns" % (" ".join(words), columns))
     wide = terminal([*words, "--wide"], 80)
-    if wide.replace("\u00b1", "+-") != page.replace("\u00b1", "+-"):
+    if words[0] != "report" and wide.replace("\u00b1", "+-") != page.replace("\u00b1", "+-"):
         bad.append("%s: --wide is not what a pipe gets" % " ".join(words))
     print("tried", " ".join(words))
 
@@ -96,7 +96,7 @@ with tempfile.TemporaryDirectory() as work:
     ):
         check(words)
     fit = terminal(["report", "mixed"], 80)
-    if "--wide shows all" not in fit.replace("\n    ", " "):
+    if "--wide shows all columns" not in fit.replace("\n    ", " "):
         bad.append("report: 80 columns: does not say what is left out")
     told = pipe(["help", "--options"])[0]
     verbs = sorted({line.split("\t")[0] for line in told.splitlines()})

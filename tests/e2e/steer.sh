@@ -33,7 +33,7 @@ for version in 2.31.2 2.32.3; do
         # shellcheck disable=SC2086
         CAPO_STANDIN_NCCL_VERSION=$version "$capo" run --quiet --profile p.json --trace all --dir "$version" -- $ways >said 2>&1 || fail "$version: the job"
         [ "$(lists)" = "1024:2 2048:2 5120:1 6144:1 7168:0 7168:2 8192:1 " ] || fail "$version: $(lists)"
-        "$capo" report "$version" >said 2>&1 || fail "$version: report"
+        "$capo" report --wide "$version" >said 2>&1 || fail "$version: report"
         grep -q 'calls turned: 3 CTAs' said || fail "$version: the page has no word of it"
         grep -q 'calls turned: symk RSxLD_AGxST, 2 CTAs, CTA policy efficiency' said || fail "$version: the page has no word of it"
         grep -q 'did nothing' said && fail "$version: called dead"
@@ -49,12 +49,12 @@ CAPO_STANDIN_NCCL_VERSION=2.32.3 "$capo" run --quiet --profile p.json --dir gpus
 # shellcheck disable=SC2086
 CAPO_STANDIN_NCCL_VERSION=2.30.7 "$capo" run --quiet --profile p.json --dir old -- $ways >said 2>&1 || fail "2.30.7: the job"
 [ "$(lists)" = "1024:0 2048:0 5120:0 7168:0 8192:0 " ] || fail "2.30.7: $(lists)"
-"$capo" report old >said 2>&1
+"$capo" report --wide old >said 2>&1
 grep -q 'rows of .*p.json that turn calls .* did nothing: NCCL before 2.31' said || fail "2.30.7: the page"
 # shellcheck disable=SC2086
 CAPO_STANDIN_NCCL_VERSION=2.32.3 LD_PRELOAD=$build/shim/libcapo.so NCCL_TUNER_PLUGIN=$build/shim/libcapo.so CAPO_PROFILE=$work/p.json CAPO_DIR=$work/unasked $ways >said 2>&1 || fail "unasked: the job"
 lists | grep -q '1024:0 ' || fail "unasked: $(lists)"
-"$capo" report unasked >said 2>&1
+"$capo" report --wide unasked >said 2>&1
 grep -q 'did nothing: CAPO_STEER=1 was not set' said || fail "unasked: the page"
 
 # A plugin alone tunes what a tuner can; a process that was told to turn calls and is not preloaded makes no communicator.

@@ -38,6 +38,6 @@ done
 # shellcheck disable=SC2086
 CAPO_STANDIN_NCCL_VERSION=2.18.3 LD_PRELOAD=$library NCCL_TUNER_PLUGIN=$library CAPO_PROFILE=$work/p.json CAPO_DIR=$work/old $perf >said 2>&1 || fail "2.18.3: the job"
 [ "$(grep -c "NCCL 2.18.3 has not loaded the tuner" said)" = 2 ] || fail "2.18.3: said $(grep -c "has not loaded" said) times by two ranks"
-"$capo" report old >said 2>&1
+"$capo" report --wide old >said 2>&1
 grep -q "! .*NCCL 2.18.3 never loaded capo's tuner" said || fail "2.18.3: the page"
 exit $bad

@@ -53,7 +53,7 @@ grep -q 'chunks of 64 KiB' "$tmp/out" || fail "explain does not say the chunk: $
 "$capo" sweep --quiet --dir "$tmp/dead" --coll all_reduce --algos ring --protos simple --chunks 16K,64K -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 10 -c 1 > "$tmp/out" 2>&1 || fail "chunks, 2.28.9: $(cat "$tmp/out")"
 "$capo" export "$tmp/dead" | awk -F, 'NR > 1 && $13 != "" {tried++} END {exit tried > 0}' || fail "chunks were tried under 2.28.9"
 "$capo" run --quiet --dir "$tmp/none" --profile "$tmp/chunk.json" -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 4 -c 1 > "$tmp/out" 2>&1 || fail "chunks, 2.28.9: $(cat "$tmp/out")"
-"$capo" report "$tmp/none" > "$tmp/out" 2>&1
+"$capo" report --wide "$tmp/none" > "$tmp/out" 2>&1
 grep -q 'NCCL before 2.30 asks no tuner for it' "$tmp/out" || fail "a dead chunk is not said: $(cat "$tmp/out")"
 
 # Budget: after --calls NCCL chooses.

@@ -15,7 +15,7 @@ fail() { echo "report: $*"; bad=1; }
 
 "$capo" run --quiet --trace all --sample 1 --dir "$work/logs" -- "$jobs/launch" -n 4 --timeout 60 -- \
         "$jobs/ddp_train" --epochs 2 >"$work/out" 2>"$work/err" || fail "the job fails: $(cat "$work/err")"
-"$capo" report --topo "$topo" "$work/logs" >"$work/page" 2>&1 || fail "no page: $(cat "$work/page")"
+"$capo" report --wide --topo "$topo" "$work/logs" >"$work/page" 2>&1 || fail "no page: $(cat "$work/page")"
 grep -q '^CEILINGS .*standin-dgx1v.xml' "$work/page" || fail "no ceilings: $(cat "$work/page")"
 grep -q 'dgx1v/4-ring2 ' "$work/page" || fail "no class: $(cat "$work/page")"
 "$capo" report --topo "$topo" --json "$work/logs" >"$work/json" || fail "no JSON"
@@ -28,17 +28,17 @@ assert world["class"] == "dgx1v/4-ring2", world["class"]
 rows = [x for x in r["rows"] if x["call"] == "AllReduce" and x["ceiling_busbw_gbs"]]
 assert rows and all(abs(x["ceiling_busbw_gbs"] - 60 * 2 * 3 / 4) < .01 for x in rows), rows
 ' "$work/json" || fail "JSON"
-"$capo" report --platform hgxh100 "$work/logs" >"$work/page" 2>&1 || fail "another machine: $(cat "$work/page")"
+"$capo" report --wide --platform hgxh100 "$work/logs" >"$work/page" 2>&1 || fail "another machine: $(cat "$work/page")"
 grep -q 'which hgxh100.xml lacks' "$work/page" || fail "GPUs of another machine: $(cat "$work/page")"
 
 # Switches that add: eight H100 whose first four have the stand-in's bus ids. Only AllReduce is added in the switch, and it says so.
 h100=$source/profiles/data/topologies/hgxh100.xml
 sed -e 's/target="0000:0/target="0000:e/' -e s/0000:1b:00.0/0000:01:00.0/g -e s/0000:43:00.0/0000:02:00.0/g -e s/0000:52:00.0/0000:03:00.0/g -e s/0000:61:00.0/0000:04:00.0/g \
         "$h100" >"$work/adding.xml"
-"$capo" report --topo "$work/adding.xml" "$work/logs" >"$work/page" || fail "no page of switches that add"
+"$capo" report --wide --topo "$work/adding.xml" "$work/logs" >"$work/page" || fail "no page of switches that add"
 grep -q ' AllReduce .* 445 NVLS  ' "$work/page" || fail "not said to add: $(grep -A9 '^CEILINGS' "$work/page")"
-grep -q '^NVLS: with the switches adding' "$work/page" || fail "NVLS is not explained"
-grep -q 'more than 100 %' "$work/page" && fail "more than 100 %, of the stand-in"
+grep -q 'NVLS: the switches add and copy' "$work/page" || fail "NVLS is not explained"
+grep -q 'above 100 %' "$work/page" && fail "more than 100 %, of the stand-in"
 "$capo" report --topo "$work/adding.xml" --json "$work/logs" >"$work/json" || fail "no JSON of switches that add"
 python3 -c '
 import json, sys
@@ -64,20 +64,20 @@ for rank, f in used.items(): # rank 3 is on GPU 2 of its node, the others are on
     assert f["gpu_path"] == ("PIX" if rank == 3 else "PHB"), (rank, f["gpu_path"])
     assert f["nearer_nic"] == (None if rank == 3 else {"name": "near0", "path": "PIX", "idle": True}), (rank, f["nearer_nic"])
 ' "$work/json" || fail "NICs in JSON"
-"$capo" report --topo "$work/nics.xml" "$work/nics" >"$work/page" || fail "no page with NICs"
+"$capo" report --wide --topo "$work/nics.xml" "$work/nics" >"$work/page" || fail "no page with NICs"
 grep -q '^0  .* 0000:0b:00.0 .*PHB from the GPU, near0 is PIX and idle' "$work/page" || fail "NICs: $(cat "$work/page")"
 # A file that says less than the network carries, 8 Mb/s between the nodes: more than 100 % is explained. Of a made-up job, whose calls
 # take the same time on any machine (8 KiB in 100 us, 82 times what that file says).
 sed -e 's/ speed="[0-9]*"/ speed="8"/' "$topo" >"$work/slow.xml"
 mkdir "$work/made"
 "$build/tests/golden/gen_job" "$work/made" layout=1+3 steps=20 sizes=8K gpu=1 bus=1 >/dev/null || fail "no made-up job"
-"$capo" report --topo "$work/slow.xml" "$work/made" >"$work/page" || fail "no page of slow links"
+"$capo" report --wide --topo "$work/slow.xml" "$work/made" >"$work/page" || fail "no page of slow links"
 grep -q ' PCIe+NIC  *816[0-9]\.[0-9] %' "$work/page" || fail "nothing is faster than that: $(grep -A9 '^CEILINGS' "$work/page")"
-grep -q '^more than 100 %: what the description says is less' "$work/page" || fail "more than 100 % is not explained: $(cat "$work/page")"
-"$capo" report --topo this "$work/nics" >"$work/page" 2>&1 # a machine without GPUs: said, no page; with: a page
+grep -q 'above 100 %: what the description says is less' "$work/page" || fail "more than 100 % is not explained: $(cat "$work/page")"
+"$capo" report --wide --topo this "$work/nics" >"$work/page" 2>&1 # a machine without GPUs: said, no page; with: a page
 [ $? -le 1 ] && [ -s "$work/page" ] || fail "this machine: $(cat "$work/page")"
 
-"$capo" report --topo /nosuch "$work/logs" >"$work/page" 2>&1 && fail "a topology that is not there"
+"$capo" report --wide --topo /nosuch "$work/logs" >"$work/page" 2>&1 && fail "a topology that is not there"
 # GPU timing off: the bus ids are there all the same
 "$capo" run --quiet --sample 0 --dir "$work/untimed" -- "$jobs/launch" -n 4 --timeout 60 -- \
         "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the untimed job fails: $(cat "$work/err")"

@@ -67,7 +67,7 @@ overhead() {
                 printf '  %s: CAPO_GPU_SAMPLE=%s %s s, median ratio to the bare run before it %s\n' "$name" "$sample" \
                         "$(median <"$out/$name.$sample")" "$(paste "$out/$name.bare" "$out/$name.$sample" | awk 'NF == 2 { printf "%.4f\n", $2 / $1 }' | median)"
         done
-        "$capo" report "$out/logs.$name" | sed -n "s/.*\(capo's own cost .*\)/  $name: \1 (CAPO_GPU_SAMPLE=1, as capo measures it)/p"
+        "$capo" report "$out/logs.$name" | sed -n "s/.*\(recording cost .*\)/  $name: \1 (CAPO_GPU_SAMPLE=1, as capo measures it)/p"
         [ -z "$dry" ] || echo "  (short runs on the stand-in: that it works is seen here, not what it costs)"
 }
 

@@ -96,7 +96,7 @@ with contextlib.closing(jobs()) as standing:
             p.wait()
         subprocess.run([CAPO, "recover", job.logs], capture_output=True)
         driver(HOT, "asker")  # the GPU of another job by now
-        for words in ("hang", job.logs), ("report", job.logs):
+        for words in ("hang", job.logs), ("report", "--wide", job.logs):
             check(ask(words), said_of_then(*words))
         found = cause(ask(["report", "--json", job.logs]), "waits")
         check(found, found["by"] == "gpu" and found["throttled"] and not found["clocks"]["now"] and found["clocks"]["looks"] >= 1)

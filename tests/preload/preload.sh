@@ -110,7 +110,7 @@ front) # another tool's dlsym in front of ours, which asks libc itself: nothing 
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
         basic_log
         want 1 '^info dlsym.front .*/libdlsym_front.so$'
-        "$capo" report "$CAPO_DIR" >"$tmp/page" 2>&1
+        "$capo" report --wide "$CAPO_DIR" >"$tmp/page" 2>&1
         grep -q 'libdlsym_front.so stands in front of libcapo.so' "$tmp/page" || fail "report: $(cat "$tmp/page")"
         LD_PRELOAD="$bin/libdlsym_front.so $lib" "$capo" doctor >"$tmp/page" 2>&1
         grep -q 'libdlsym_front.so has a dlsym of its own and stands in front' "$tmp/page" || fail "doctor: $(cat "$tmp/page")"
@@ -271,7 +271,7 @@ config) # calls that say how they are to be done (2.31) are their collectives; w
         [ "$tags" -ge 32 ] && [ "$tags" -le 64 ] || fail "$tags tags have a place of their own"
         want 1 "^site [0-9]+ $((300 - tags)) config: .* userProfilerTag=many;"
         want 1 '^info nccl.unknown ncclAllReduceTomorrow, ncclOtherTomorrow$|^info nccl.unknown ncclOtherTomorrow, ncclAllReduceTomorrow$'
-        "$capo" report --all "$CAPO_DIR" >"$tmp/page" 2>&1
+        "$capo" report --all --wide "$CAPO_DIR" >"$tmp/page" 2>&1
         grep -q 'NCCL 2.32.3 has functions that this capo does not know (nccl.*Tomorrow, nccl.*Tomorrow)' "$tmp/page" ||
                 fail "report: $(cat "$tmp/page")"
         grep -q 'reduce <- main (asks for algSelection=Ring_LL,_^tree_ minCTAs=2 maxCTAs=4 forceAlgSelection=0)' "$tmp/page" ||

@@ -5,14 +5,14 @@ import re
 
 from job import text_table
 
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "%": 0.01, None: 1}
+UNITS = {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "%": 0.01, None: 1}
 
 
 def agrees(shown, value):
     """What a page shows is @value (of six digits), rounded to the digits that it shows; '-' is one that is not known."""
     if value is None or shown == "-":
         return value is None and shown == "-"
-    found = re.fullmatch(r"(?:<= )?([\d,]+)(\.\d+)? ?(B|KiB|MiB|GiB|%)?", shown)
+    found = re.fullmatch(r"(?:<= )?([\d,]+)(\.\d+)? ?(B|KiB|MiB|GiB|%|ns|us|ms|s)?", shown)
     if not found:
         return False
     unit = UNITS[found[3]]
@@ -26,15 +26,18 @@ def call_name(row):
 
 def rows(job):
     """The same rows in the same order; each number as many digits as it has."""
-    shown = text_table(job.sections["WHERE THE TIME WENT"][1], "comm")
+    lines = job.sections["TIME BY CALL"][1]
+    shown = text_table(lines, lines[0].split("  ")[0])
     assert len(shown) == len(job.csv) == len(job.json["rows"]), f"rows: text {len(shown)}, CSV {len(job.csv)}, JSON {len(job.json['rows'])}"
     for text, line, row in zip(shown, job.csv, job.json["rows"]):
         who = f"{job.comm_name(row['comm'])} {call_name(row)} {row['bytes']}"
-        assert text["call"] == call_name(row) and text["comm"].split(" (")[0] == job.comm_name(row["comm"]), f"{who}: text {text}"
-        for column, key in {"size": "bytes", "count": "count", "share": "share", "p50": "p50_us", "p95": "p95_us", "p99": "p99_us",
+        comm = text.get("comm", job.sections["TIME BY CALL"][0])
+        assert text["call"] == call_name(row) and comm.split(" (")[0] == job.comm_name(row["comm"]), f"{who}: text {text}"
+        assert text["ran"] == " ".join(filter(None, (row["algo"], row["proto"]))) or (text["ran"], row["algo"]) == ("-", None), f"{who}: text {text}"
+        for column, key in {"size": "bytes", "calls": "count", "time": "share", "p50": "p50_us", "p95": "p95_us", "p99": "p99_us",
                             "max": "max_us", "algbw": "algbw_gbs", "busbw": "busbw_gbs"}.items():
             assert agrees(text[column], row[key]), f"{who}: {column} is {text[column]} in the text, {row[key]} in JSON"
-        for column, key in {"algo": "algo", "proto": "proto", "ch": "channels", "clock": "clock"}.items():
+        for column, key in {"ch": "channels", "clock": "clock"}.items():
             assert text[column] == str(row[key] or "-"), f"{who}: {column} is {text[column]} in the text, {row[key]} in JSON"
         assert line["comm"] == job.comm_name(row["comm"]) and line["call"] == row["call"], f"{who}: CSV {line}"
         for column, cell in line.items():
@@ -47,10 +50,11 @@ def rows(job):
 
 def tables(job):
     """Every table of the text is one of HTML, cell by cell."""
-    for title, first in ("WHERE THE TIME WENT", "comm"), ("COMMUNICATORS", "name (ranks)"), ("NETWORK", "rank"), ("WHAT THE NETWORK CARRIED", "comm"):
+    for title in "TIME BY CALL", "COMMUNICATORS", "NETWORK", "NETWORK BY CALL":
         lines = job.sections.get(title, ("", []))[1]
         if not lines:
             continue
+        first = lines[0].split("  ")[0]
         shown = [list(row.values()) for row in text_table(lines, first)]
         names = list(text_table(lines, first)[0])
         found = [t for t in job.html.tables if t[0] == names]
@@ -78,20 +82,20 @@ def network(job):
     for row in shown:
         link = next(f for f in left if (str(f["rank"]), f["provider"]) == (row["rank"], row["provider"]))
         left.remove(link)
-        numbers = {"sent": link["sent_bytes"], "recv": link["recv_bytes"], "ops": total(link, "count"), "retry": link["eagain"],
+        numbers = {"sent": link["sent_bytes"], "recv": link["recv_bytes"], "ops": total(link, "count"), "retries": link["eagain"],
                    "empty": link["empty_polls"]}
         for column, value in numbers.items():
             assert agrees(row[column], value), f"NETWORK, rank {row['rank']}: {column} is {row[column]} in the text, {value} in JSON"
-    carried = text_table(job.sections["WHAT THE NETWORK CARRIED"][1], "comm") if "WHAT THE NETWORK CARRIED" in job.sections else []
-    assert len(carried) == len(job.json["fabric_calls"]), "rows of WHAT THE NETWORK CARRIED"
+    carried = text_table(job.sections["NETWORK BY CALL"][1], "comm") if "NETWORK BY CALL" in job.sections else []
+    assert len(carried) == len(job.json["fabric_calls"]), "rows of NETWORK BY CALL"
     for row, call in zip(carried, job.json["fabric_calls"]):
         assert row["comm"] == job.comm_name(call["comm"]) and row["call"] == (call["call"] or "outside recorded calls"), f"{row} {call}"
         for column, key in ("sent", "sent_by_time"), ("recv", "recv_by_time"), ("ops", "ops_by_time"):
             assert agrees(row[column], call[key]), f"{row['call']}: {column} is {row[column]} in the text, {call[key]} in JSON"
-    told = re.search(r"([\d,]+) of ([\d,]+) calls were enqueued behind one that was not timed.*?(?:([\d.]+ %) of the bytes|may be theirs)", job.html.text)
+    told = re.search(r"([\d,]+) of ([\d,]+) calls: GPU time is a guess(?: \(([\d.]+ %) of the bytes)?", job.html.text)
     if told:
         guessed, calls, by_guess, sent, into = (sum(c[k] for c in job.json["fabric_calls"]) for k in ("calls_guessed", "calls", "bytes_by_guess", "sent_by_time", "recv_by_time"))
-        assert told[0] in "\n".join(job.sections["WHAT THE NETWORK CARRIED"][1]), "HTML and text differ in what is a guess"
+        assert told[0] in "\n".join(job.sections["NOTES"][1]), "HTML and text differ in what is a guess"
         assert agrees(told[1], guessed) and agrees(told[2], calls), f"{told[0]}: JSON {guessed} of {calls}"
         assert agrees(told[3], by_guess / (sent + into)) if told[3] else by_guess == 0, f"{told[0]}: JSON {by_guess}"
 
@@ -100,9 +104,9 @@ def sentences(job):
     """Who waits for whom, what went wrong, what next: the same sentences, in the same order."""
     problems = [line[2:] for line in job.sections[""][1] if line.startswith("! ")]
     assert problems == job.json["problems"] == [p["text"] for p in job.json["problem_list"]], f"problems: text {problems}, JSON {job.json['problems']}"
-    following = job.sections.get("NEXT", ("", []))[1]
-    assert following == [n["text"] for n in job.json["next"]], f"NEXT: text {following}, JSON {job.json['next']}"
-    waits = [line for line in job.sections.get("WHO WAITS FOR WHOM", ("", []))[1] if not line.startswith(" ")]
+    following = [line.split("  ", 1)[1] for line in job.sections.get("NEXT", ("", []))[1]]
+    assert following == [n["text"] for n in job.json["next"]][:4], f"NEXT: text {following}, JSON {job.json['next']}"
+    waits = [line.split("; all waiting here")[0] for line in job.sections.get("WAITING", ("", []))[1]]
     told = [w["text"] for w in job.json["waits"]] + [f"{job.comm_name(u['comm'])}: not known: {u['why']}" for u in job.json["waits_unknown"]]
     assert waits == told, f"who waits: text {waits}, JSON {told}"
     for line in problems + following + waits:
@@ -113,24 +117,26 @@ def sentences(job):
             measured = next(r for r in job.comms[w["comm"]]["skew"]["per_rank"] if r["rank"] == w["rank"])
             assert measured["caused_s"] == w["caused_s"], f"{w['text']}: {measured}"
             assert w["caused_s"] == max(r["caused_s"] for r in job.comms[w["comm"]]["skew"]["per_rank"]), "another rank caused more"
-    places = [re.split(r"  +", line.strip(), maxsplit=2) for line in job.sections["WHERE IT WAS CALLED"][1] if "<-" in line or not line.startswith("  ")]
+    places = [re.split(r"  +", line.strip(), maxsplit=2) for line in job.sections["CALLED FROM"][1]]
     stacks = {p["frames"]: p for p in job.json["places"]}
     for share, calls, frames in (p for p in places if len(p) == 3 and p[2] in stacks):
         p = stacks.pop(frames)
-        assert agrees(share, p["share"]) and agrees(calls, p["calls"]), f"{frames}: text {share} {calls}, JSON {p}"
+        assert agrees(share, p["share"]) and agrees(calls.split(" ")[0], p["calls"]), f"{frames}: text {share} {calls}, JSON {p}"
 
 
 def heading(job):
-    first, last = job.sections[""][1][0], next(line for line in job.sections[""][1] if line.startswith("collectives "))
-    facts = dict(re.findall(r"(collectives|bytes|on the GPU|dropped) ([\d,.]+(?: [KMG]?i?B| %)?)", last))
-    for word, key in ("collectives", "collectives"), ("bytes", "bytes"), ("on the GPU", "gpu_share"), ("dropped", "dropped"):
+    first, last = job.sections[""][1][1], "   ".join(line for line in job.sections[""][1] if line.startswith(("collectives ", "NCCL busy")))
+    facts = dict(re.findall(r"(collectives|data|NCCL busy on GPU|dropped) ([\d,.]+(?: [KMG]?i?B| %)?)", last))
+    for word, key in ("collectives", "collectives"), ("data", "bytes"), ("NCCL busy on GPU", "gpu_share"), ("dropped", "dropped"):
         if job.json[key] is not None:
             assert agrees(facts[word], job.json[key]), f"{word}: {facts[word]} in the text, {job.json[key]} in JSON"
-    sure = re.search(r"\+- ([\d.]+ %)", last)
-    assert agrees(sure[1], job.json["gpu_share_pm"]) if sure else not job.json["gpu_share_pm"], last
-    assert re.search(rf" {job.json['ranks']} ranks? on {job.json['nodes']} nodes?\b", first), first
+    sure = re.search(r"of the job \(([\d.]+)-([\d.]+)\)", last)
+    low, pm = max(job.json["gpu_share"] - job.json["gpu_share_pm"], 0) if sure else 0, job.json["gpu_share_pm"]
+    assert abs(float(sure[1]) / 100 - low) < 1e-3 + 0.01 * low if sure else not pm, last
+    assert re.search(rf"^{job.json['ranks']} ranks? on {job.json['nodes']} nodes?\b", first), first
     for fact in re.split(r"   +", last):
-        assert fact in job.html.words, f"HTML lacks the fact {fact}"
+        label, value = re.fullmatch(r"(.*?) ([<\d].*|at least .*)", fact).groups()
+        assert label in job.html.words and value in job.html.words, f"HTML lacks the fact {fact}"
 
 
 def trace(job):

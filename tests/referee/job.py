@@ -60,15 +60,21 @@ class Truth:
         return by_start, by_length, {rank: sum(sorted(c)[-2:]) for rank, c in costs.items()}, astray
 
 
+BESIDE = ("WAITING", "CALLED FROM", "NEXT")  # their rows stand beside the title
+
+
 def text_sections(text):
     """Title -> (note behind it, lines); what comes before the first is under ''."""
     sections, name = {"": ("", [])}, ""
     for line in text.split("\n"):
-        if title := re.fullmatch(r"([A-Z][A-Z ]+[A-Z])(?: [ (](.*))?", line):
+        if title := re.fullmatch(r"([A-Z][A-Z ]+[A-Z])(?: \[\d\])*(?:  +(.*))?", line):
             name = title[1]
-            sections[name] = (title[2] or "", [])
-        elif line:
-            sections[name][1].append(line)
+            sections[name] = (title[2] or "", [title[2]] if name in BESIDE else [])
+        elif line.startswith("["):
+            name = "NOTES"
+            sections.setdefault(name, ("", []))[1].append(line)
+        elif line and not line.startswith("--wide"):
+            sections[name][1].append(line.strip() if name in BESIDE else line)
     return sections
 
 
@@ -91,7 +97,7 @@ class Html(html.parser.HTMLParser):
         super().__init__()
         self.tables, self.words, self.cell, self.skip = [], [], None, 0
         self.feed(page)
-        self.text = " ".join(self.words)
+        self.text = " ".join(self.words + [cell for table in self.tables for row in table for cell in row])
 
     def handle_starttag(self, tag, attrs):
         if tag == "table":
@@ -101,15 +107,15 @@ class Html(html.parser.HTMLParser):
         elif tag in ("td", "th"):
             self.tables[-1][-1].append("")
             self.cell = True
-        self.skip += tag == "style"
+        self.skip += tag in ("style", "script")
 
     def handle_endtag(self, tag):
         if tag in ("td", "th"):
             self.cell = None
-        self.skip -= tag == "style"
+        self.skip -= tag in ("style", "script")
 
     def handle_data(self, data):
-        if self.cell:
+        if self.cell and not self.skip:
             self.tables[-1][-1][-1] += data
         elif not self.skip:
             self.words.append(data)
@@ -133,8 +139,8 @@ class Job:
         self.capo, self.logs = capo, logs
         self.traced, self.all_timed = "all" in options, "--sample" in options
         self.truth = Truth(truth)
-        self.text = run([capo, "report", logs])
-        self.sections = text_sections(run([capo, "report", "--all", logs]))
+        self.text = run([capo, "report", "--wide", "--notes", logs])
+        self.sections = text_sections(run([capo, "report", "--all", "--wide", logs]))
         self.json = json.loads(run([capo, "report", "--json", logs]))
         self.csv = list(csv.DictReader(io.StringIO(run([capo, "report", "--csv", logs]))))
         run([capo, "report", "--all", "--html", os.path.join(work, "page.html"), logs])

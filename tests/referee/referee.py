@@ -109,7 +109,7 @@ def check_counts(job):
     assert (job.json["collectives"], job.json["bytes"]) == (calls, bytes_moved), "heading"
     moved, others = (sum(r["calls"] for r in job.json[key]) for key in ("rows", "other_calls"))
     assert sum(p["calls"] for p in job.json["processes"]) == moved + others, "calls of the processes"
-    assert sum(p["calls"] for p in job.json["places"]) == moved, "WHERE IT WAS CALLED has the calls that move data"
+    assert sum(p["calls"] for p in job.json["places"]) == moved, "CALLED FROM has the calls that move data"
 
 
 def spans_us(job, comm, row):
@@ -263,7 +263,7 @@ def check_healthy(job):
 
 def check_page(job):
     """What went wrong, at the beginning of the page."""
-    head = job.text.split("WHERE THE TIME WENT")[0]
+    head = job.text.split("TIME BY CALL")[0]
     if job.name == "killed" or job.name == "left":
         rank = 2 if job.name == "killed" else 3
         assert [p["rank"] for p in problem(job, "killed")][0] == rank
@@ -311,7 +311,7 @@ def check_one_call(job):
     """All traffic belongs to the only call there is, as far as the program's stamps can tell."""
     inside, total = sent(job, "world", "AllReduce"), sum(c["sent_by_time"] for c in job.json["fabric_calls"])
     guessed, calls = (sum(c[key] for c in job.json["fabric_calls"]) for key in ("calls_guessed", "calls"))
-    assert (guessed > 0.05 * calls) == ("when those were on the GPU is a guess" in job.text), f"{guessed} of {calls} guessed"
+    assert (guessed > 0.05 * calls) == ("GPU time is a guess" in "".join(job.sections.get("NOTES", ("", []))[1])), f"{guessed} of {calls} guessed"
     assert (guessed == 0) == job.all_timed
     least, _ = placement.surely_given(job)
     assert inside >= least - TINY * total, f"{inside / total:.1%} of the bytes are given to AllReduce, at least {least / total:.1%} are its"

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building a page, and its text. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/base/cli_page.h"
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
+#include "core/base/array.h"
+#include "core/base/plain_text.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+/* A section beside its title begins at this column. */
+enum { MARGIN = 11 };
+
+static void append_text(struct cli_texts *list, char *text)
+{
+        if (capo_array_room(&list->text, list->n, sizeof *list->text) < 0)
+                free(text);
+        else
+                list->text[list->n++] = text;
+}
+
+static void free_texts(struct cli_texts *list)
+{
+        for (size_t i = 0; i < list->n; i++)
+                free(list->text[i]);
+        free(list->text);
+}
+
+struct cli_page *cli_page_new(void)
+{
+        return calloc(1, sizeof(struct cli_page));
+}
+
+void cli_page_free(struct cli_page *page)
+{
+        for (unsigned i = 0; page && i < page->n_sections; i++) {
+                free(page->section[i].of);
+                free_texts(&page->section[i].cells);
+                free_texts(&page->section[i].lines);
+        }
+        if (page) {
+                free_texts(&page->under);
+                free_texts(&page->labels);
+                free_texts(&page->values);
+                free_texts(&page->problems);
+                free_texts(&page->notes);
+                free(page->title);
+        }
+        free(page);
+}
+
+/* The text that @format makes of the arguments behind it, into @to. */
+#define PRINT(to)                              \
+        do {                                   \
+                va_list args;                  \
+                va_start(args, format);        \
+                to = capo_print(format, args); \
+                va_end(args);                  \
+        } while (0)
+
+void cli_page_title(struct cli_page *page, const char *format, ...)
+{
+        free(page->title);
+        PRINT(page->title);
+}
+
+void cli_page_under(struct cli_page *page, const char *format, ...)
+{
+        char *text;
+
+        PRINT(text);
+        append_text(&page->under, text);
+}
+
+void cli_page_fact(struct cli_page *page, const char *label, const char *format, ...)
+{
+        char *value;
+
+        PRINT(value);
+        append_text(&page->labels, label ? strdup(label) : NULL);
+        append_text(&page->values, value);
+}
+
+void cli_page_problem(struct cli_page *page, const char *format, ...)
+{
+        char *text;
+
+        PRINT(text);
+        append_text(&page->problems, text);
+}
+
+struct cli_section *cli_page_section(struct cli_page *page, const char *title,
+                                     const struct cli_column *columns, unsigned n_columns)
+{
+        struct cli_section *s = &page->section[page->n_sections];
+
+        page->n_sections += page->n_sections + 1 < CLI_SECTIONS_MAX;
+        s->title = title;
+        s->columns = columns;
+        s->n_columns = n_columns;
+        return s;
+}
+
+void cli_section_of(struct cli_section *s, const char *format, ...)
+{
+        free(s->of);
+        PRINT(s->of);
+}
+
+void cli_section_cell(struct cli_section *s, const char *format, ...)
+{
+        char *text;
+
+        PRINT(text);
+        append_text(&s->cells, text);
+}
+
+void cli_section_end(struct cli_section *s)
+{
+        while (s->cells.n % s->n_columns)
+                append_text(&s->cells, strdup(""));
+}
+
+void cli_section_line(struct cli_section *s, const char *format, ...)
+{
+        char *text;
+
+        PRINT(text);
+        append_text(&s->lines, text);
+}
+
+void cli_section_note(struct cli_page *page, struct cli_section *s, const char *format, ...)
+{
+        char *text;
+
+        PRINT(text);
+        append_text(&page->notes, text);
+        if (s && page->notes.n <= CLI_NOTES_MAX)
+                s->notes[s->n_notes++] = (unsigned)page->notes.n;
+}
+
+bool cli_section_empty(const struct cli_section *s)
+{
+        return !s->cells.n && !s->lines.n;
+}
+
+/* ---- text ---- */
+
+struct style {
+        const char *bold, *warn, *plain;
+};
+
+/* "TITLE [1]" */
+static char *format_title(const struct cli_section *s, const struct style *style, char *text,
+                          size_t room)
+{
+        snprintf(text, room, "%s%s%s", style->bold, s->title, style->plain);
+        for (unsigned i = 0; i < s->n_notes; i++)
+                capo_append(text, room, " [%u]", s->notes[i]);
+        return text;
+}
+
+/* Rows under their heads, or beside the title. Return: with all columns. */
+static bool print_rows(const struct cli_section *s, FILE *out, const struct style *style)
+{
+        char spec[CLI_COLUMNS_MAX * 8] = "", title[256];
+        bool beside = !s->columns[0].head;
+        _cleanup_(capo_table_freep) struct capo_table *t = NULL;
+
+        if (beside)
+                capo_append(spec, sizeof spec, "l");
+        for (unsigned c = 0; c < s->n_columns; c++)
+                capo_append(spec, sizeof spec, "%s", s->columns[c].spec);
+        t = capo_table_new(spec);
+        if (!t)
+                return true;
+        format_title(s, style, title, sizeof title);
+        for (unsigned c = 0; c < s->n_columns && !beside; c++)
+                capo_table_cell(t, "%s", s->columns[c].head);
+        for (size_t i = 0; i < s->cells.n; i++) {
+                if (beside && i % s->n_columns == 0)
+                        capo_table_cell(t, "%s%*s", i ? "" : title,
+                                        i || cli_screen_width(title) > MARGIN
+                                                ? 0
+                                                : (int)(MARGIN - cli_screen_width(title)),
+                                        "");
+                capo_table_cell(t, "%s", s->cells.text[i] ? s->cells.text[i] : "");
+        }
+        if (!beside)
+                fprintf(out, "%s%s%s\n", title, s->of ? "   " : "", s->of ? s->of : "");
+        return capo_table_fit(t, out);
+}
+
+static bool print_section(const struct cli_section *s, FILE *out, const struct style *style)
+{
+        bool beside = !s->columns[0].head;
+        bool whole = true;
+        char title[256];
+
+        if (cli_section_empty(s))
+                return true;
+        fputc('\n', out);
+        if (s->cells.n)
+                whole = print_rows(s, out, style);
+        else if (!beside)
+                fprintf(out, "%s\n", format_title(s, style, title, sizeof title));
+        for (size_t i = 0; i < s->lines.n; i++) {
+                format_title(s, style, title, sizeof title);
+                if (beside && !i && !s->cells.n)
+                        fprintf(out, "%s%*s  %s\n", title,
+                                cli_screen_width(title) > MARGIN
+                                        ? 0
+                                        : (int)(MARGIN - cli_screen_width(title)),
+                                "", s->lines.text[i]);
+                else
+                        fprintf(out, "%*s%s\n", beside ? MARGIN + 2 : 0, "", s->lines.text[i]);
+        }
+        return whole;
+}
+
+/* As many facts to a line as fit. */
+static void print_facts(const struct cli_page *page, FILE *out)
+{
+        unsigned columns = cli_screen_columns(out), at = 0;
+
+        if (page->labels.n)
+                fputc('\n', out);
+        for (size_t i = 0; i < page->labels.n; i++) {
+                const char *label = page->labels.text[i], *value = page->values.text[i];
+                unsigned width = label ? cli_screen_width(label) + 1 + cli_screen_width(value) : 0;
+
+                if (at && (!label || (columns && at + 3 + width > columns))) {
+                        fputc('\n', out);
+                        at = 0;
+                }
+                if (!label)
+                        continue;
+                fprintf(out, "%s%s %s", at ? "   " : "", label, value ? value : "");
+                at += width + (at ? 3 : 0);
+        }
+        fputs(at ? "\n" : "", out);
+}
+
+/* @text behind @mark, its further lines below its first word. */
+static void print_hanging(FILE *out, const char *mark, const char *text)
+{
+        unsigned columns = cli_screen_columns(out), indent = (unsigned)strlen(mark);
+
+        for (bool first = true; first || *text; first = false) {
+                size_t n = columns ? cli_screen_fold(text, columns - indent, NULL) : strlen(text);
+
+                fprintf(out, "%*s%.*s\n", (int)indent, first ? mark : "", (int)n, text);
+                text += n;
+                text += strspn(text, " ");
+        }
+}
+
+static void print_notes(const struct cli_page *page, FILE *out, const struct style *style)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = NULL;
+        size_t shown =
+                page->all_notes || page->notes.n <= CLI_NOTES_MAX ? page->notes.n : CLI_NOTES_MAX;
+
+        if (shown)
+                fputc('\n', out);
+        for (size_t i = 0; i < shown; i++) {
+                char mark[32];
+
+                snprintf(mark, sizeof mark, "[%zu] ", i + 1);
+                print_hanging(out, mark, page->notes.text[i]);
+        }
+        t = page->all_notes ? capo_table_new("ll~") : NULL;
+        if (!t)
+                return;
+        fprintf(out, "\n%sHOW THE NUMBERS WERE OBTAINED%s\n", style->bold, style->plain);
+        for (unsigned i = 0; i < page->n_sections; i++) {
+                const struct cli_section *s = &page->section[i];
+
+                if (!s->how || cli_section_empty(s))
+                        continue;
+                capo_table_cell(t, "%s", s->title);
+                capo_table_cell(t, "%s", s->how);
+        }
+        capo_table_print(t, out, 0, "", "");
+}
+
+void cli_page_text(const struct cli_page *page, FILE *out)
+{
+        bool terminal = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
+        struct style style =
+                terminal ? (struct style){CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL}
+                         : (struct style){"", "", ""};
+        bool whole = true;
+
+        out = cli_screen_page(out);
+        if (page->title)
+                fprintf(out, "%s%s%s\n", style.bold, page->title, style.plain);
+        for (size_t i = 0; i < page->under.n; i++)
+                fprintf(out, "%s\n", page->under.text[i]);
+        print_facts(page, out);
+        fputs(page->problems.n ? "\n" : "", out);
+        for (size_t i = 0; i < page->problems.n; i++) {
+                fputs(style.warn, out);
+                print_hanging(out, "! ", page->problems.text[i]);
+                fputs(style.plain, out);
+        }
+        for (unsigned i = 0; i < page->n_sections; i++)
+                whole &= print_section(&page->section[i], out, &style);
+        print_notes(page, out, &style);
+        if (!whole)
+                fputs("\n--wide shows all columns\n", out);
+}

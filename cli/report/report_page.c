@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page: the answer first, every number with its unit, caveats at the end. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/job/figures.h"
+#include "analysis/log/rules_read.h"
+#include "cli/report/report_page.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
+
+/* The job's layout is that of its largest communicator; several nodes without one are only counted.
+ */
+static void set_title(const struct capo_page *r, struct cli_page *page)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_comm *c =
+                job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
+        char when[32], text[32], title[1200], layout[512] = "";
+
+        capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M", when);
+        capo_page_title(r, title, sizeof title);
+        if (c && job->n_nodes > 1 && c->layout[0])
+                snprintf(layout, sizeof layout, " (%s%.*s)", c->layout,
+                         c->n_members < (uint32_t)c->n_ranks ? 16 : 0, " with a log");
+        cli_page_title(page, "capo report%s%s", *title ? "   " : "", title);
+        cli_page_under(page, "%d rank%s on %u node%s%s   %s   %s", job->n_ranks,
+                       job->n_ranks == 1 ? "" : "s", job->n_nodes, job->n_nodes == 1 ? "" : "s",
+                       layout, capo_text_duration((double)capo_job_duration_ns(job), text), when);
+}
+
+/* How the program reached NCCL, in words; INFO nccl.how has the recorder's (shim/nccl/real.c). */
+static const char *describe_nccl_how(const char *how)
+{
+        static const char *const words[][2] = {
+                {"next", "linked by the program"}, {"caller", "linked by a library"},
+                {"noload", "linked by a library"}, {"walk", "inside another library"},
+                {"dlopen", "opened by capo"},      {"dlsym", "opened at run time"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                if (!strcmp(how, words[i][0]))
+                        return words[i][1];
+        }
+        return how;
+}
+
+/* What was there to be recorded, and how capo got at it. */
+static void set_setup(const struct capo_page *r, struct cli_page *page)
+{
+        const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION),
+                   *how = capo_page_info(r, CAPO_INFO_NCCL_HOW),
+                   *fabric = capo_page_info(r, CAPO_INFO_FABRIC_VERSION),
+                   *tuner = capo_page_info(r, CAPO_INFO_NCCL_TUNER),
+                   *rules = r->job->processes[0].rules;
+        char value[256], text[1024] = "NCCL not seen";
+
+        if (nccl)
+                snprintf(text, sizeof text, "NCCL %.64s", nccl);
+        if (how)
+                capo_append(text, sizeof text, " (%s)", describe_nccl_how(how));
+        if (fabric)
+                capo_append(text, sizeof text, ", libfabric %s", fabric);
+        if (capo_rules_value(rules, CAPO_RULES_SWEEP, value, sizeof value))
+                capo_append(text, sizeof text, ", tuner capo sweeping %s, profile none", value);
+        else if ((capo_rules_value(rules, CAPO_RULES_NAME, value, sizeof value) && *value) ||
+                 capo_rules_value(rules, CAPO_RULES_FILE, value, sizeof value))
+                capo_append(text, sizeof text, ", tuner capo, profile %s", value);
+        else
+                capo_append(text, sizeof text, ", tuner %s, profile none", tuner ? tuner : "none");
+        cli_page_under(page, "%s", text);
+}
+
+static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
+{
+        double low = fmax(r->gpu_share - r->gpu_share_pm, 0), high = r->gpu_share + r->gpu_share_pm;
+        char text[32], range[80] = "", once[80] = "", a[32];
+
+        if (r->gpu_share < 0)
+                return;
+        if (r->gpu_share_pm > 0)
+                snprintf(range, sizeof range, " (%.3g-%.3g)", 100 * low,
+                         100 * (r->overlapping ? high : fmin(high, fmax(r->gpu_share, 1))));
+        if (r->overlapping) /* several streams: it may be more than there was time */
+                snprintf(once, sizeof once, ", %s with overlaps once",
+                         capo_text_percent(r->exposed_most, a));
+        cli_page_fact(page, "NCCL busy on GPU", "%s of the job%s%s",
+                      capo_text_percent(r->gpu_share, text), range, once);
+}
+
+/* Of all communicators; of one that overlaps another the waiting might count twice. */
+static void add_waiting(const struct capo_page *r, struct cli_page *page)
+{
+        double sum = 0;
+        char text[32];
+
+        for (uint32_t i = 0; i < r->n_waits; i++) {
+                double share = r->job->comms[r->waits[i].comm].skew->wait_share;
+
+                if (share < 0)
+                        return;
+                sum += share;
+        }
+        if (r->n_waits && !r->overlapping)
+                cli_page_fact(page, "waiting for late ranks", "%s%s",
+                              r->n_unknown ? "at least " : "", capo_text_percent(sum, text));
+}
+
+static void add_facts(const struct report_view *view, struct cli_page *page)
+{
+        const struct capo_page *r = view->page;
+        const struct capo_job *job = r->job;
+        double per_rank = job->n_processes ? (double)job->calls / job->n_processes : 0;
+        double share = capo_job_duration_ns(job)
+                               ? job->cost_ns * per_rank / (double)capo_job_duration_ns(job)
+                               : -1;
+        char text[40];
+
+        add_gpu_share(r, page);
+        add_waiting(r, page);
+        cli_page_fact(page, NULL, " ");
+        cli_page_fact(page, "collectives", "%s", capo_text_count(r->collectives, text));
+        if (view->bytes)
+                cli_page_fact(page, "data", "%s B", capo_text_count(r->moved_bytes, text));
+        else
+                cli_page_fact(page, "data", "%s",
+                              capo_size_print(r->moved_bytes, text, sizeof text));
+        cli_page_fact(page, "dropped", "%s", capo_text_count(job->dropped, text));
+        if (job->cost_ns > 0 && share >= 0)
+                cli_page_fact(page, "recording cost", "%s",
+                              share < 1e-4 ? "< 0.01 %" : capo_text_percent(share, text));
+}
+
+/* Which GPU clocks there are, and how many of the calls of such rows they saw. */
+static void note_gpu_times(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
+{
+        static const char *const names[CAPO_CLOCKS] = {"", "", "CUDA events", "NCCL's kernels"};
+        char text[256] = "";
+
+        for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++) {
+                uint64_t timed = 0, calls = 0;
+
+                for (uint32_t i = 0; i < r->rows.n; i++) {
+                        timed += r->rows.row[i].row.time[c].count;
+                        calls += r->rows.row[i].row.time[c].count ? r->rows.row[i].row.calls : 0;
+                }
+                if (calls > timed + timed / 20 && timed)
+                        capo_append(text, sizeof text, "%s1 call in %.2g timed by %s",
+                                    *text ? ", " : "", (double)calls / (double)timed, names[c]);
+        }
+        if (*text)
+                cli_section_note(page, s, "%s", text);
+}
+
+static void add_places(const struct capo_page *r, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {{NULL, "r"}, {NULL, "r"}, {NULL, "l~"}};
+        struct cli_section *s = cli_page_section(page, "CALLED FROM", columns, N_ELEMENTS(columns));
+        uint32_t shown = r->all || r->n_places <= SITES_SHOWN + 1 ? r->n_places : SITES_SHOWN;
+
+        s->how = r->places_by_gpu
+                         ? "Share of GPU time; calls over all ranks; innermost frame first."
+                         : "Share of host time in the calls; calls over all ranks; "
+                           "innermost frame first.";
+        for (uint32_t i = 0; i < shown; i++) {
+                char text[32];
+
+                cli_section_cell(s, "%s", report_percent(r->places[i].share, text));
+                cli_section_cell(s, "%s call%s", capo_text_count(r->places[i].calls, text),
+                                 r->places[i].calls == 1 ? "" : "s");
+                cli_section_cell(s, "%s", r->places[i].line);
+        }
+        if (shown < r->n_places)
+                cli_section_line(s, "%u more: --all", r->n_places - shown);
+}
+
+/* Rows of the profile, or candidates of the sweep, and how many calls each decided. */
+static void add_rules(const struct capo_page *r, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {{"rule", "r"}, {"calls", "r"}, {"", "l~"}};
+        struct cli_section *s = cli_page_section(page, "RULES", columns, N_ELEMENTS(columns));
+        char text[32];
+
+        if (r->n_rules)
+                cli_section_of(s, "that decided, of %s calls",
+                               capo_text_count(r->ruled_calls, text));
+        for (uint32_t i = 0; i < r->n_rules; i++) {
+                cli_section_cell(s, "%u", r->rules[i].rule);
+                cli_section_cell(s, "%s", capo_text_count(r->rules[i].calls, text));
+                cli_section_cell(s, "%s", r->rules[i].text);
+        }
+}
+
+static void add_next(const struct capo_page *r, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {{NULL, "r"}, {NULL, "l~"}};
+        struct cli_section *s = cli_page_section(page, "NEXT", columns, N_ELEMENTS(columns));
+
+        s->leads = true;
+        for (uint32_t i = 0; i < r->n_next && i < HINTS_SHOWN; i++) {
+                cli_section_cell(s, "%u", i + 1);
+                cli_section_cell(s, "%s", r->next[i].text);
+        }
+}
+
+static void add_other_calls(const struct capo_page *r, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {{"comm", "l"}, {"call", "l"}, {"calls", "r"},
+                                                    {"p50", "r"},  {"max", "r"},  {"failed", "r"}};
+        struct cli_section *s;
+
+        if (!r->all || !r->others.n)
+                return;
+        s = cli_page_section(page, "OTHER CALLS", columns, N_ELEMENTS(columns));
+        s->how = "Calls that move no data: how long they took on the host, over all ranks.";
+        for (uint32_t i = 0; i < r->others.n; i++) {
+                const struct capo_job_row *row = &r->others.row[i].row;
+                const struct capo_hist *h = &row->time[CAPO_CLOCK_HOST];
+                char text[256];
+
+                cli_section_cell(s, "%s", capo_page_comm_label(r, row->comm, text, sizeof text));
+                cli_section_cell(s, "%s", capo_call_name(row->call));
+                cli_section_cell(s, "%s", capo_text_count(row->calls, text));
+                cli_section_cell(s, "%s", capo_text_duration(capo_hist_quantile(h, 0.5), text));
+                cli_section_cell(s, "%s", capo_text_duration((double)h->max_ns, text));
+                cli_section_cell(s, "%s", capo_text_count(row->failed, text));
+        }
+}
+
+struct cli_page *report_page(const struct report_view *view)
+{
+        const struct capo_page *r = view->page;
+        struct cli_page *page = cli_page_new();
+        struct cli_section *rows;
+
+        if (!page)
+                return NULL;
+        page->all_notes = view->notes;
+        set_title(r, page);
+        set_setup(r, page);
+        add_facts(view, page);
+        for (uint32_t i = 0; i < r->n_problems; i++)
+                cli_page_problem(page, "%s", r->problems[i].text);
+        rows = report_rows(view, page);
+        note_gpu_times(r, page, rows);
+        report_ceiling_rows(view, page);
+        add_other_calls(r, page);
+        report_waits(view, page);
+        report_network(view, page);
+        add_places(r, page);
+        report_comms(view, page);
+        add_rules(r, page);
+        add_next(r, page);
+        return page;
+}
+
+/* Printed by @print. */
+static int print_page(const struct report_view *view, FILE *out,
+                      void (*print)(const struct cli_page *, FILE *))
+{
+        _cleanup_(cli_page_freep) struct cli_page *page = report_page(view);
+
+        if (!page)
+                return -ENOMEM;
+        print(page, out);
+        return 0;
+}
+
+int report_text(const struct report_view *view, FILE *out)
+{
+        return print_page(view, out, cli_page_text);
+}
+
+int report_markdown(const struct report_view *view, FILE *out)
+{
+        return print_page(view, out, cli_page_markdown);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report as sections, for every format that people read. */
+#ifndef CAPO_CLI_REPORT_PAGE_H
+#define CAPO_CLI_REPORT_PAGE_H
+
+#include "cli/base/cli_page.h"
+#include "cli/report/report_formats.h"
+
+/** report_page() - the whole page. Return: NULL without memory. */
+struct cli_page *report_page(const struct report_view *view);
+
+/* Its sections, each empty when there is nothing to say. */
+
+/** report_rows() - TIME BY CALL. */
+struct cli_section *report_rows(const struct report_view *view, struct cli_page *page);
+
+/** report_ceiling_rows() - CEILINGS. */
+void report_ceiling_rows(const struct report_view *view, struct cli_page *page);
+
+/** report_waits() - WAITING. */
+struct cli_section *report_waits(const struct report_view *view, struct cli_page *page);
+
+/** report_comms() - COMMUNICATORS. */
+void report_comms(const struct report_view *view, struct cli_page *page);
+
+/** report_network() - NETWORK, NETWORK BY CALL. */
+void report_network(const struct report_view *view, struct cli_page *page);
+
+/** report_percent() - a share with two digits that count: "61 %", "7.5 %". */
+char *report_percent(double share, char *text);
+
+/** report_size() - the size of a row, exact where it was asked for or where another row of its call
+ * would read the same. */
+char *report_size(const struct report_view *view, const struct capo_page_row *row, char *text,
+                  size_t room);
+
+#endif
