@@ -39,6 +39,7 @@ static void find_chained_tuner(int abi)
 
 capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo_other **out)
 {
+        struct capo_nccl_constants before;
         struct capo_other *c;
         capo_nccl_result result = CAPO_NCCL_SUCCESS;
 
@@ -54,12 +55,19 @@ capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo
         capo_unlock(&lock);
         if (!c)
                 return result;
+        if (info->constants)
+                before = *info->constants;
         result = capo_other_open(c, info);
         if (result) {
-                capo_error("the chained tuner %s refuses this communicator (ncclResult_t %d)",
-                           *(const char *const *)c->plugin, result);
+                /* NCCL would make no communicator. Its own choice works without the other tuner,
+                 * with the constants as they were. */
+                capo_warn_once(
+                        "the chained tuner %s refuses a communicator (ncclResult_t %d): NCCL decides there; said once",
+                        *(const char *const *)c->plugin, result);
+                if (info->constants)
+                        *info->constants = before;
                 free(c);
-                return result;
+                return CAPO_NCCL_SUCCESS;
         }
         *out = c;
         return CAPO_NCCL_SUCCESS;

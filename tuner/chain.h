@@ -15,7 +15,9 @@
  * this NCCL know is used, so it sees what it would have seen without capo (v5 on: also the
  * constants, after capo's corrections).
  *
- * Return: what the other tuner's init returned; CAPO_NCCL_SUCCESS when there is none.
+ * Where its init fails, NCCL decides for this communicator, and the first time that is said.
+ *
+ * Return: CAPO_NCCL_SUCCESS; CAPO_NCCL_SYSTEM_ERROR: out of memory.
  */
 capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo_other **out);
 /** capo_chain_close() - NULL is fine. */

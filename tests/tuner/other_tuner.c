@@ -60,8 +60,11 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         if (OTHER_VERSION >= 5 &&
             (info->comm_id != 77 || !info->log || info->nvl->min_ranks != 4 || !info->constants))
                 return CAPO_NCCL_INVALID_USAGE;
-        if (getenv("OTHER_TUNER_REFUSES"))
+        if (getenv("OTHER_TUNER_REFUSES")) {
+                if (info->constants)
+                        info->constants->tree_bw[0][0] = 7;
                 return CAPO_NCCL_SYSTEM_ERROR;
+        }
         *out = &tuner;
         opened += info->n_ranks == 8;
         return 0;

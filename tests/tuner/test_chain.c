@@ -198,14 +198,24 @@ Test(chain, one_that_is_not_there_is_said_and_left_out)
         plugin_finish(&p, context);
 }
 
-Test(chain, its_refusal_is_handed_on)
+/* NCCL would end the job for it. Its own table and constants stay as they were. */
+Test(chain, where_it_refuses_nccl_decides)
 {
         struct plugin p = plugin_open(6);
+        struct capo_nccl_constants k, same;
+        struct answer a;
         void *context;
 
+        memset(&k, 1, sizeof k);
+        same = k;
         setenv("CAPO_CHAIN_TUNER", other(6), 1);
         setenv("OTHER_TUNER_REFUSES", "1", 1);
-        cr_expect_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SYSTEM_ERROR);
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, &k, &context), CAPO_NCCL_SUCCESS);
+        cr_expect(!memcmp(&k, &same, sizeof k), "it changed the constants before it refused");
+        table_fill(a.table);
+        plugin_ask(&p, context, REDUCE, 8, 1, 0, &a);
+        cr_expect(!a.touched && a.channels == 0);
+        plugin_finish(&p, context);
 }
 
 /* NCCL would fail the collective for its error: nothing of such an answer is taken, and it is said,
