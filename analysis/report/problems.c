@@ -206,24 +206,21 @@ static void dlsym_front(struct capo_page *r)
         }
 }
 
-/* capo's tuner was named, and no rank has told rules: this NCCL does not take a plugin as it was
+/* A profile was given, and NCCL was not told of capo's tuner, or does not take a plugin as it was
  * named. */
 static void not_tuned(struct capo_page *r)
 {
-        const struct capo_job *job = r->job;
-        const struct capo_job_process *first = job->processes;
-        const char *profile = capo_job_info(first, CAPO_INFO_PROFILE),
-                   *plugin = capo_job_info(first, CAPO_INFO_NCCL_TUNER);
-        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const struct capo_job_process *p = &r->job->processes[i];
+                const char *plugin = capo_job_info(p, CAPO_INFO_UNTUNED),
+                           *profile = capo_job_info(p, CAPO_INFO_PROFILE),
+                           *version = capo_job_info(p, CAPO_INFO_NCCL_VERSION);
 
-        if (!profile || !*profile || !plugin || strcmp(capo_base_name(plugin), "libcapo.so") ||
-            !job->n_comms || job->comms[0].n_ranks < 2)
-                return;
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (job->processes[i].rules)
+                if (plugin && profile && *profile) {
+                        PROBLEM(r, NOT_TUNED, profile, version ? version : "", plugin);
                         return;
+                }
         }
-        PROBLEM(r, NOT_TUNED, profile, version ? version : "");
 }
 
 /* Rows that turn calls, where none can be turned. */

@@ -4,6 +4,7 @@
 
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/install_paths.h"
 #include "cli/doctor/doctor.h"
 
 static const char *const level_names[] = {"ok", "note", "warn", "FAIL"};
@@ -31,9 +32,13 @@ static int run_doctor(void *options, int n, char **words)
         struct capo_findings f = {0};
         struct capo_reach reach;
         bool fail = false;
+        char own[4096];
 
         capo_doctor_command(&f, n ? words : NULL, &reach);
-        capo_doctor_plugins(&f, reach.version);
+        if (cli_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", own,
+                      sizeof own))
+                snprintf(own, sizeof own, "/.../libnccl-tuner-capo.so");
+        capo_doctor_plugins(&f, reach.version, own);
         capo_doctor_settings(&f, reach.version);
         capo_doctor_gpus(&f);
         capo_doctor_network(&f);

@@ -68,8 +68,9 @@ void capo_doctor_settings(struct capo_findings *f, int version);
 void capo_doctor_own(struct capo_findings *f, int version);
 
 /** capo_doctor_plugins() - which tuner, profiler and net plugin release @version would load here,
- * and what capo does beside it. */
-void capo_doctor_plugins(struct capo_findings *f, int version);
+ * and what capo does beside it. @own: where its plugin is, for the line that a user is told to use.
+ */
+void capo_doctor_plugins(struct capo_findings *f, int version, const char *own);
 
 /** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them,
  * MIG slices. */

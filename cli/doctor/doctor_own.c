@@ -202,6 +202,8 @@ static void check_numbers(struct capo_findings *f)
 static void check_layout(struct capo_findings *f)
 {
         const char *text = value_of(CAPO_ENV_layout), *at = NULL;
+        char layout_text[CAPO_LAYOUT_TEXT];
+        struct capo_layout_launch launch;
         struct capo_layout layout;
 
         if (text && capo_layout_parse(text, &layout, &at) < 0)
@@ -209,6 +211,16 @@ static void check_layout(struct capo_findings *f)
                         f, CAPO_FINDING_WARN, "settings",
                         "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
                         text, at);
+        else if (!text && capo_layout_from_launcher(capo_getenv, NULL, &launch) == 0 &&
+                 launch.layout.n_runs > 1) {
+                capo_layout_print(&launch.layout, layout_text, sizeof layout_text);
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "settings",
+                        "%s: %s ranks per node. NCCL's model takes the nodes for even; capo plan --alloc %s shows what "
+                        "it chooses and reaches there",
+                        launch.source, layout_text, layout_text);
+        } else if (!text && *launch.said)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s", launch.said);
 }
 
 void capo_doctor_own(struct capo_findings *f, int version)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -24,19 +25,75 @@ static bool find_library(const char *name, char *path, size_t room)
                 "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:/usr/local/lib:"
                 "/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib64";
 
-        return capo_file_find(getenv("LD_LIBRARY_PATH"), name, R_OK, path, room) ||
-               capo_file_find(usual, name, R_OK, path, room);
+        struct stat st;
+
+        return (capo_file_find(getenv("LD_LIBRARY_PATH"), name, R_OK, path, room) ||
+                capo_file_find(usual, name, R_OK, path, room)) &&
+               !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
-static bool find_plugin(const char *kind, const char *value, char *path, size_t room)
+/* Does release @version (0: not known) try this form of the name? */
+static bool is_tried(int version, const char *kind, const char *value, unsigned i, const char *name)
+{
+        if (capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH) && strchr(name, '/'))
+                return false;
+        return strcmp(kind, "tuner") || !capo_nccl_has(version, CAPO_NCCL_TUNER_BY_FILE) ||
+               (value && *value && i == 0);
+}
+
+static bool find_plugin(int version, const char *kind, const char *value, char *path, size_t room)
 {
         char name[CAPO_PLUGIN_FILE];
 
         for (unsigned i = 0; capo_plugin_file(kind, value, i, name); i++) {
-                if (find_library(name, path, room))
+                if (is_tried(version, kind, value, i, name) && find_library(name, path, room))
                         return true;
         }
+        *path = 0;
         return false;
+}
+
+/* The preload library turns its own path into its name for the release that takes no path. */
+static bool is_preloaded_path(const char *value)
+{
+        const char *preload = getenv("LD_PRELOAD");
+
+        return preload && strstr(preload, "libcapo.so") &&
+               !strcmp(capo_base_name(value), "libcapo.so");
+}
+
+/* capo's own plugin, as a release takes it or not: then nothing would be tuned, and NCCL would not
+ * say so. */
+static void say_own(struct capo_findings *f, int version, const char *variable, const char *value,
+                    const char *path, const char *own)
+{
+        bool by_name = capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH);
+        char release[16], nccl[24] = "NCCL";
+
+        if (*path || (by_name && is_preloaded_path(value))) {
+                capo_finding_add(f, CAPO_FINDING_OK, "plugins",
+                                 "%s=%s: capo's own plugin would be loaded%s%s", variable, value,
+                                 *path ? ": " : " by its name", path);
+                return;
+        }
+        if (version)
+                snprintf(nccl, sizeof nccl, "NCCL %s",
+                         capo_nccl_text((uint32_t)version, release, sizeof release));
+        if (by_name)
+                capo_finding_add(
+                        f, CAPO_FINDING_FAIL, "plugins",
+                        "%s=%s: %s would not load it and not say so: it takes a name that the loader finds, no "
+                        "path. Use LD_LIBRARY_PATH=%.*s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} %s=%s",
+                        variable, value, nccl, (int)(capo_base_name(own) - own - 1), own, variable,
+                        capo_base_name(own));
+        else
+                capo_finding_add(f, CAPO_FINDING_FAIL, "plugins",
+                                 "%s=%s: %s would not load it and not say so: %s. Use %s=%s",
+                                 variable, value, nccl,
+                                 capo_nccl_has(version, CAPO_NCCL_TUNER_BY_FILE)
+                                         ? "it opens the value as a file"
+                                         : "the file is not where the loader looks",
+                                 variable, own);
 }
 
 /* "v2, v3 and so on" of the symbols <stem>_v1.. the file exports; empty when none. */
@@ -80,12 +137,12 @@ static void say_named(struct capo_findings *f, const char *variable, const char 
         }
 }
 
-static void say_default(struct capo_findings *f, const char *variable, const char *kind,
-                        const char *stem, const char *net, bool has_net)
+static void say_default(struct capo_findings *f, int version, const char *variable,
+                        const char *kind, const char *stem, const char *net, bool has_net)
 {
         char path[4096], versions[64];
 
-        if (find_plugin(kind, NULL, path, sizeof path) &&
+        if (find_plugin(version, kind, NULL, path, sizeof path) &&
             exported_versions(path, stem, versions, sizeof versions))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
                                  "%s is unset and %s (%s) would be loaded; capo would chain to it",
@@ -102,7 +159,7 @@ static void say_default(struct capo_findings *f, const char *variable, const cha
                                  variable);
 }
 
-void capo_doctor_plugins(struct capo_findings *f, int version)
+void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
 {
         static const struct {
                 const char *variable, *kind, *stem;
@@ -113,7 +170,8 @@ void capo_doctor_plugins(struct capo_findings *f, int version)
         };
         char net[4096], path[4096];
         const char *value = getenv("NCCL_NET_PLUGIN");
-        bool has_net = !capo_plugin_off(value) && find_plugin("net", value, net, sizeof net);
+        bool has_net =
+                !capo_plugin_off(value) && find_plugin(version, "net", value, net, sizeof net);
 
         if (has_net)
                 capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "net plugin: %s", net);
@@ -136,11 +194,16 @@ void capo_doctor_plugins(struct capo_findings *f, int version)
                                 "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
                                 "preloaded library's included",
                                 kinds[i].variable, value);
-                else if (value && *value)
-                        say_named(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, path,
-                                  find_plugin(kinds[i].kind, value, path, sizeof path));
-                else
-                        say_default(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, net,
-                                    has_net);
+                else if (value && *value) {
+                        bool found = find_plugin(version, kinds[i].kind, value, path, sizeof path);
+
+                        if (capo_plugin_own(value))
+                                say_own(f, version, kinds[i].variable, value, path, own);
+                        else
+                                say_named(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, path,
+                                          found);
+                } else
+                        say_default(f, version, kinds[i].variable, kinds[i].kind, kinds[i].stem,
+                                    net, has_net);
         }
 }

@@ -23,6 +23,7 @@
 #include "cli/base/install_paths.h"
 #include "core/base/layout.h"
 #include "core/base/nccl_release.h"
+#include "core/base/plugin_file.h"
 #include "core/profile/profile_find.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
@@ -209,7 +210,7 @@ void run_take_plugin(const char *variable, const char *chain, const char *librar
 {
         const char *before = getenv(variable);
 
-        if (before && *before && strcmp(before, library))
+        if (before && *before && !capo_plugin_own(before))
                 run_setenv(chain, before);
         run_setenv(variable, library);
 }
@@ -359,6 +360,9 @@ int run_exec(const struct run *run, char **command)
                 remove_empty(path, before);
                 return CAPO_EXIT_FAIL;
         }
+        /* A release may not take "capo", nor find it: 2.19 and 2.20 open the value as it is. */
+        if (getenv("NCCL_TUNER_PLUGIN") && capo_plugin_own(getenv("NCCL_TUNER_PLUGIN")))
+                run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on
          * releases where it costs. */
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))

@@ -34,7 +34,7 @@ void run_setenv(const char *name, const char *value);
 /**
  * run_take_plugin() - NCCL is to take capo's plugin from the library that is preloaded anyway
  * @variable: which says the plugin; @chain: whatever the user had set there is kept in this one
- * @library:  an absolute path, because only a path names that very file
+ * @library:  an absolute path, because only a path names that very file, and most releases take it
  */
 void run_take_plugin(const char *variable, const char *chain, const char *library);
 

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "core/base/plugin_file.h"
+#include "core/base/util.h"
 
 const char *capo_plugin_file(const char *kind, const char *value, unsigned i,
                              char text[CAPO_PLUGIN_FILE])
@@ -29,4 +30,12 @@ bool capo_plugin_off(const char *value)
 bool capo_plugin_static(const char *value)
 {
         return value && *value && !strncasecmp(value, "STATIC_PLUGIN", strlen(value));
+}
+
+bool capo_plugin_own(const char *value)
+{
+        const char *name = capo_base_name(value);
+
+        return !strcmp(value, "capo") || !strcmp(name, "libcapo.so") ||
+               !strcmp(name, "libnccl-tuner-capo.so");
 }

@@ -29,4 +29,7 @@ bool capo_plugin_off(const char *value);
  * STATIC_PLUGIN, in any case, does (2.22.3 on). */
 bool capo_plugin_static(const char *value);
 
+/** capo_plugin_own() - does the value of such a variable name capo's plugin, by name or path? */
+bool capo_plugin_own(const char *value);
+
 #endif

@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@
 #include "shim/nccl/untuned.h"
 #include "shim/record/shim.h"
 
-static atomic_bool was_loaded;
+static atomic_bool was_loaded, was_told;
 
 /* Would dlopen of @name find this library and no other? */
 static bool is_ours(const char *name)
@@ -51,16 +52,34 @@ void capo_untuned_loaded(void)
         atomic_store_explicit(&was_loaded, true, memory_order_relaxed);
 }
 
+static bool is_wanted(const struct capo_env *env)
+{
+        return (*env->profile || *env->sweep) && strcmp(env->tuner, "off") &&
+               strcmp(env->tuner, "chain");
+}
+
 void capo_untuned_look(uint32_t n_ranks, int version)
 {
         const struct capo_env *env = capo_shim_env();
         const char *plugin = getenv("NCCL_TUNER_PLUGIN");
-        char release[16];
+        char release[16], use[sizeof((struct capo_object *)0)->path + 32] = "";
+        struct capo_object own;
 
-        if (n_ranks < 2 || atomic_load_explicit(&was_loaded, memory_order_relaxed) || !plugin ||
-            !*plugin || !(*env->profile || *env->sweep) || !is_ours(plugin))
+        if (n_ranks < 2 || atomic_load_explicit(&was_loaded, memory_order_relaxed) ||
+            !is_wanted(env))
                 return;
+        if (!atomic_exchange(&was_told, true))
+                capo_shim_info(CAPO_INFO_UNTUNED, "%s", plugin && *plugin ? plugin : "-");
+        plugin = plugin ? plugin : "";
+        /* a release without tuners, and one that has the right value, cannot be helped by another
+         */
+        if (capo_nccl_has(version, CAPO_NCCL_TUNER) && !(*plugin && is_ours(plugin)) &&
+            capo_object_of(&was_loaded, &own))
+                snprintf(use, sizeof use, "; use NCCL_TUNER_PLUGIN=%s",
+                         capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH) ? capo_base_name(own.path)
+                                                                          : own.path);
         capo_warn_once(
-                "NCCL %s has not loaded the tuner that NCCL_TUNER_PLUGIN=%s names: it runs what it chooses itself",
-                capo_nccl_text((uint32_t)version, release, sizeof release), plugin);
+                "NCCL %s has not loaded capo's tuner (NCCL_TUNER_PLUGIN=%s), so %s is not used and NCCL chooses by itself%s",
+                capo_nccl_text((uint32_t)version, release, sizeof release), plugin,
+                *env->profile ? "the profile" : "the sweep", use);
 }

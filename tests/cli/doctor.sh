@@ -72,6 +72,21 @@ NCCL_TUNER_PLUGIN=nothere expect 0 'warn .*NCCL_TUNER_PLUGIN=nothere is set, but
 echo 'int ncclTunerPlugin_v3, ncclTunerPlugin_v6;' | ${CC:-cc} -shared -fPIC -x c -o libnccl-net.so -
 expect 0 'libnccl-net.so exports a tuner (v3, v6)' -- -- ./linked
 rm libnccl-net.so
+# capo's own plugin: whether this release finds it under that name, and if not the line that works
+own=$(realpath "$(dirname "$capo")/../tuner/libnccl-tuner-capo.so")
+NCCL_TUNER_PLUGIN=capo expect 1 "FAIL .*NCCL_TUNER_PLUGIN=capo: NCCL 2.28.9 would not load it .* Use NCCL_TUNER_PLUGIN=$own" -- -- ./linked
+NCCL_TUNER_PLUGIN=$own expect 0 "ok .*capo's own plugin would be loaded: $own" -- -- ./linked
+fake_nccl 22005
+for value in capo libnccl-tuner-capo.so; do
+        NCCL_TUNER_PLUGIN=$value expect 1 "FAIL .*NCCL 2.20.5 would not load it .*opens the value as a file. Use NCCL_TUNER_PLUGIN=$own" -- -- ./linked
+done
+fake_nccl 22703
+NCCL_TUNER_PLUGIN=$own expect 1 "FAIL .*NCCL 2.27.3 .*no path. Use LD_LIBRARY_PATH=.* NCCL_TUNER_PLUGIN=libnccl-tuner-capo.so" -- -- ./linked
+LD_LIBRARY_PATH=$dir:$(dirname "$own") NCCL_TUNER_PLUGIN=libnccl-tuner-capo.so expect 0 'ok .*own plugin would be loaded' -- -- ./linked
+LD_LIBRARY_PATH=$dir:$(dirname "$own") NCCL_TUNER_PLUGIN=capo expect 0 'ok .*own plugin would be loaded' -- -- ./linked
+fake_nccl 22809
+mkdir capo && NCCL_TUNER_PLUGIN=capo expect 1 "FAIL .*would not load it" -- -- ./linked
+SLURM_NTASKS=8 SLURM_TASKS_PER_NODE=3,5 expect 0 'note .*SLURM_TASKS_PER_NODE: 3+5 ranks per node.*capo plan --alloc 3+5' -- -- ./linked
 # An interpreter that has said all and does not end, one that never ends saying: neither is waited for.
 mkdir wrapped
 for says in 'echo /tmp; exec sleep 300 >&-' 'while :; do echo /tmp; sleep 1; done'; do

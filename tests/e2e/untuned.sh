@@ -28,7 +28,7 @@ ran() { python3 -c "import json; print(*sorted({(r['algo'], r['proto']) for r in
 for version in 2.26.5 2.27.3 2.27.7 2.30.7; do
         # shellcheck disable=SC2086
         CAPO_STANDIN_NCCL_VERSION=$version "$capo" run --quiet --profile p.json --dir "$version" -- $perf >said 2>&1 || fail "$version: the job"
-        grep -q "has not loaded the tuner" said && fail "$version: called untuned"
+        grep -q "has not loaded" said && fail "$version: called untuned"
         "$capo" report --json "$version" >"$version.json" || fail "$version: report"
         [ "$(ran "$version.json")" = "('Tree', 'LL')" ] || fail "$version: $(ran "$version.json") ran"
         grep -q not_tuned "$version.json" && fail "$version: the page calls it untuned"
@@ -37,7 +37,40 @@ done
 # A release without tuners, told of one by hand: each rank says so once, and the page begins with it.
 # shellcheck disable=SC2086
 CAPO_STANDIN_NCCL_VERSION=2.18.3 LD_PRELOAD=$library NCCL_TUNER_PLUGIN=$library CAPO_PROFILE=$work/p.json CAPO_DIR=$work/old $perf >said 2>&1 || fail "2.18.3: the job"
-[ "$(grep -c "NCCL 2.18.3 has not loaded the tuner" said)" = 2 ] || fail "2.18.3: said $(grep -c "has not loaded" said) times by two ranks"
+[ "$(grep -c "NCCL 2.18.3 has not loaded capo's tuner" said)" = 2 ] || fail "2.18.3: said $(grep -c "has not loaded" said) times by two ranks"
 "$capo" report --wide old >said 2>&1
 grep -q "! .*NCCL 2.18.3 never loaded capo's tuner" said || fail "2.18.3: the page"
+
+# The plugin by its name, without the preload library's path: a release that does not find or take it, and no plugin at all.
+for how in "2.20.5 capo" "2.28.9 nowhere" "2.28.9 "; do
+        version=${how%% *} plugin=${how#* }
+        # shellcheck disable=SC2086
+        CAPO_STANDIN_NCCL_VERSION=$version LD_PRELOAD=$library NCCL_TUNER_PLUGIN=$plugin CAPO_PROFILE=$work/p.json CAPO_DIR=$work/by-name $perf >said 2>&1 || fail "$how: the job"
+        [ "$(grep -c "NCCL $version has not loaded capo's tuner (NCCL_TUNER_PLUGIN=$plugin), .*; use NCCL_TUNER_PLUGIN=$library" said)" = 2 ] ||
+                fail "$how: the line is not there twice, once a rank"
+        "$capo" report --wide by-name >said 2>&1
+        grep -q "! .*NCCL $version never loaded capo's tuner" said || fail "$how: the page"
+        rm -r by-name
+done
+# CAPO_TUNER=off asks for no tuner.
+# shellcheck disable=SC2086
+CAPO_TUNER=off LD_PRELOAD=$library CAPO_PROFILE=$work/p.json CAPO_DIR=$work/off $perf >said 2>&1 || fail "off: the job"
+grep -q "has not loaded" said && fail "off: called untuned"
+# capo run gives a name that no release refuses.
+# shellcheck disable=SC2086
+CAPO_STANDIN_NCCL_VERSION=2.20.5 NCCL_TUNER_PLUGIN=capo CAPO_PROFILE=$work/p.json "$capo" run --quiet --dir named -- $perf >said 2>&1 || fail "named: the job"
+grep -q "has not loaded" said && fail "named: untuned"
+
+# Preloaded, and the installed plugin by its name: one tuner, whose rules are in the records; rows that turn calls work.
+cat >turns.json <<'END'
+{"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll", "channels": 1, "ctas": 2}]}]}
+END
+for version in 2.21.5 2.28.9 2.32.3; do
+        # shellcheck disable=SC2086
+        LD_LIBRARY_PATH=$build/tuner:$LD_LIBRARY_PATH CAPO_STANDIN_NCCL_VERSION=$version LD_PRELOAD=$library NCCL_TUNER_PLUGIN=capo NCCL_PROFILER_PLUGIN=capo \
+                CAPO_STEER=1 CAPO_PROFILE=$work/turns.json CAPO_DIR=$work/installed-$version $perf >said 2>&1 || fail "installed $version: the job"
+        grep -q "has not loaded\|is it preloaded" said && fail "installed $version: called untuned or not preloaded"
+        "$capo" report --wide "installed-$version" >said 2>&1
+        grep -q "profile.*turns.json" said || fail "installed $version: the report knows no profile"
+done
 exit $bad

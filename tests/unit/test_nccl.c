@@ -118,6 +118,7 @@ Test(nccl, facts_begin_and_end_where_the_releases_do)
                 {CAPO_NCCL_NTHREADS_CHECKED, 20500, CAPO_NCCL_LAST},
                 {CAPO_NCCL_RECORDED, 21300, CAPO_NCCL_LAST},
                 {CAPO_NCCL_PLANNED, 21900, CAPO_NCCL_LAST},
+                {CAPO_NCCL_TUNER_BY_FILE, 21901, 22099},
                 {CAPO_NCCL_PLUGIN_NO_PATH, 22703, 22703},
                 {CAPO_NCCL_CALL_CONFIG, 23102, CAPO_NCCL_LAST},
                 {CAPO_NCCL_CHUNK, 23003, CAPO_NCCL_LAST},

@@ -40,6 +40,16 @@ Test(plugin_file, a_name_that_does_not_fit_is_none)
         cr_expect_null(capo_plugin_file("tuner", value, 1, text), "longer by the name around it");
 }
 
+Test(plugin_file, capos_own)
+{
+        cr_expect(capo_plugin_own("capo"));
+        cr_expect(capo_plugin_own("libnccl-tuner-capo.so"));
+        cr_expect(capo_plugin_own("/opt/capo/lib/libcapo.so"));
+        cr_expect_not(capo_plugin_own(""));
+        cr_expect_not(capo_plugin_own("/opt/capo"));
+        cr_expect_not(capo_plugin_own("libnccl-tuner.so"));
+}
+
 Test(plugin_file, off_and_static)
 {
         cr_expect(capo_plugin_off("none"));

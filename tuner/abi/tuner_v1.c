@@ -75,9 +75,9 @@ static capo_nccl_result destroy_tuner_v1(void)
         return CAPO_NCCL_SUCCESS;
 }
 
-extern const struct capo_tuner_v1 ncclTunerPlugin_v1;
-CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {capo_plugin_name, init_tuner_v1,
-                                                             get_coll_info, destroy_tuner_v1};
+extern struct capo_tuner_v1 ncclTunerPlugin_v1;
+CAPO_EXPORT struct capo_tuner_v1 ncclTunerPlugin_v1 = {capo_plugin_name, init_tuner_v1,
+                                                       get_coll_info, destroy_tuner_v1};
 
 /* ---- somebody else's ---- */
 

@@ -18,9 +18,9 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
                                channels);
 }
 
-extern const struct capo_tuner_v2 ncclTunerPlugin_v2;
-CAPO_EXPORT const struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init_tuner_v2,
-                                                             get_coll_info, capo_tuner_close};
+extern struct capo_tuner_v2 ncclTunerPlugin_v2;
+CAPO_EXPORT struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init_tuner_v2,
+                                                       get_coll_info, capo_tuner_close};
 
 /* ---- somebody else's ---- */
 

@@ -18,9 +18,9 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
                                -1, channels);
 }
 
-extern const struct capo_tuner_v3 ncclTunerPlugin_v3;
-CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init_tuner_v3,
-                                                             get_coll_info, capo_tuner_close};
+extern struct capo_tuner_v3 ncclTunerPlugin_v3;
+CAPO_EXPORT struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init_tuner_v3,
+                                                       get_coll_info, capo_tuner_close};
 
 /* ---- somebody else's ---- */
 

@@ -11,9 +11,9 @@ static capo_nccl_result init_tuner_v4(size_t n_ranks, size_t n_nodes, capo_nccl_
         return capo_tuner_open(&info, (struct capo_tuner **)context);
 }
 
-extern const struct capo_tuner_v4 ncclTunerPlugin_v4;
-CAPO_EXPORT const struct capo_tuner_v4 ncclTunerPlugin_v4 = {capo_plugin_name, init_tuner_v4,
-                                                             capo_adapt_mark, capo_tuner_close};
+extern struct capo_tuner_v4 ncclTunerPlugin_v4;
+CAPO_EXPORT struct capo_tuner_v4 ncclTunerPlugin_v4 = {capo_plugin_name, init_tuner_v4,
+                                                       capo_adapt_mark, capo_tuner_close};
 
 const struct capo_tuner_abi capo_tuner_abi_v4 = {
         4, &ncclTunerPlugin_v4, capo_their_open_v2, capo_their_close, NULL, capo_their_mark, NULL};

@@ -10,9 +10,9 @@ static capo_nccl_result init_tuner_v5(void **context, uint64_t comm_id, size_t n
         return capo_adapt_open(5, context, comm_id, n_ranks, n_nodes, log, nvl, constants);
 }
 
-extern const struct capo_tuner_v5 ncclTunerPlugin_v5;
-CAPO_EXPORT const struct capo_tuner_v5 ncclTunerPlugin_v5 = {capo_plugin_name, init_tuner_v5,
-                                                             capo_adapt_mark, capo_tuner_close};
+extern struct capo_tuner_v5 ncclTunerPlugin_v5;
+CAPO_EXPORT struct capo_tuner_v5 ncclTunerPlugin_v5 = {capo_plugin_name, init_tuner_v5,
+                                                       capo_adapt_mark, capo_tuner_close};
 
 const struct capo_tuner_abi capo_tuner_abi_v5 = {
         5, &ncclTunerPlugin_v5, capo_their_open_v5, capo_their_close, NULL, capo_their_mark, NULL};

@@ -17,8 +17,8 @@ static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, in
         return CAPO_NCCL_SUCCESS;
 }
 
-extern const struct capo_tuner_v6 ncclTunerPlugin_v6;
-CAPO_EXPORT const struct capo_tuner_v6 ncclTunerPlugin_v6 = {
+extern struct capo_tuner_v6 ncclTunerPlugin_v6;
+CAPO_EXPORT struct capo_tuner_v6 ncclTunerPlugin_v6 = {
         capo_plugin_name, init_tuner_v6, capo_adapt_mark, capo_tuner_close, get_chunk_size};
 
 /* ---- somebody else's ---- */

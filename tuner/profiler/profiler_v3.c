@@ -20,9 +20,9 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern const struct capo_profiler_v3 ncclProfiler_v3;
-CAPO_EXPORT const struct capo_profiler_v3 ncclProfiler_v3 = {
-        capo_plugin_name,   init_profiler_v3,    start_event,
-        capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+extern struct capo_profiler_v3 ncclProfiler_v3;
+CAPO_EXPORT struct capo_profiler_v3 ncclProfiler_v3 = {capo_plugin_name,    init_profiler_v3,
+                                                       start_event,         capo_profiler_stop,
+                                                       capo_profiler_state, capo_profiler_finish};
 
 const struct capo_profiler_abi capo_profiler_abi_v3 = {3, 3, &ncclProfiler_v3, capo_their_init_v1};

@@ -25,10 +25,10 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern const struct capo_profiler_v4 ncclProfiler_v4;
-CAPO_EXPORT const struct capo_profiler_v4 ncclProfiler_v4 = {
-        capo_plugin_name,   init_profiler_v4,    start_event,
-        capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+extern struct capo_profiler_v4 ncclProfiler_v4;
+CAPO_EXPORT struct capo_profiler_v4 ncclProfiler_v4 = {capo_plugin_name,    init_profiler_v4,
+                                                       start_event,         capo_profiler_stop,
+                                                       capo_profiler_state, capo_profiler_finish};
 
 static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info,
                                    void **context, int *mask)

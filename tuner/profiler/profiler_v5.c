@@ -27,8 +27,8 @@ capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *even
         return capo_profiler_start(p, handle, &e);
 }
 
-extern const struct capo_profiler_v5 ncclProfiler_v5;
-CAPO_EXPORT const struct capo_profiler_v5 ncclProfiler_v5 = {
+extern struct capo_profiler_v5 ncclProfiler_v5;
+CAPO_EXPORT struct capo_profiler_v5 ncclProfiler_v5 = {
         capo_plugin_name,   init_profiler_v5,    capo_profiler_start_v5,
         capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 

@@ -10,8 +10,8 @@ static capo_nccl_result init_profiler_v6(void **context, uint64_t comm_id, int *
                                    log);
 }
 
-extern const struct capo_profiler_v6 ncclProfiler_v6;
-CAPO_EXPORT const struct capo_profiler_v6 ncclProfiler_v6 = {
+extern struct capo_profiler_v6 ncclProfiler_v6;
+CAPO_EXPORT struct capo_profiler_v6 ncclProfiler_v6 = {
         capo_plugin_name,   init_profiler_v6,    capo_profiler_start_v5,
         capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 

@@ -54,9 +54,9 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
-extern const struct capo_profiler_v7 ncclProfiler_v7;
-CAPO_EXPORT const struct capo_profiler_v7 ncclProfiler_v7 = {
-        capo_plugin_name,   init_profiler_v7,    start_event,
-        capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+extern struct capo_profiler_v7 ncclProfiler_v7;
+CAPO_EXPORT struct capo_profiler_v7 ncclProfiler_v7 = {capo_plugin_name,    init_profiler_v7,
+                                                       start_event,         capo_profiler_stop,
+                                                       capo_profiler_state, capo_profiler_finish};
 
 const struct capo_profiler_abi capo_profiler_abi_v7 = {7, 5, &ncclProfiler_v7, capo_their_init_v5};
