@@ -192,13 +192,6 @@ install_tree() {
         [ -n "$capo" ] && "$capo" --version && "$capo" run --dir "$logs/installed" -- true
 }
 
-# The layout from the cost table alone, in a release that tells a tuner nothing else about nodes.
-layouts() {
-        local lib=${CAPO_NCCL_CACHE:-.deps/nccl-releases}/2.27.7/libnccl.so.2
-        [ -s "$lib" ] || ./dev matrix 2.27.7 || return 1
-        tests/fragment/layouts.sh build/cli/capo "$lib"
-}
-
 # The suite that ./dev test leaves out, with Debian's own MPI over libfabric 1.17.
 slow_tests() {
         need openmpi-bin libopenmpi-dev || echo "Debian's MPI cannot be installed; its test is skipped"

@@ -20,8 +20,8 @@ static struct capo_tuner *steering;
 
 const char *capo_steer_open(struct capo_tuner *t)
 {
-        if (!capo_tuner_env()->steer || capo_sweep_choose || t->layouts || !t->tables ||
-            !t->comm_id || !capo_tables_turns(t->tables))
+        if (!capo_tuner_env()->steer || capo_sweep_choose || !t->tables || !t->comm_id ||
+            !capo_tables_turns(t->tables))
                 return NULL;
         if (!capo_seam || !capo_seam->in_front || !capo_seam->in_front())
                 return "CAPO_STEER=1 wants calls turned as the profile's rows say, and in this process they do not come "

@@ -51,27 +51,6 @@ static void see_links(const struct capo_tuner *t, struct capo_question *q, const
                 q->tree_gbs = traffic / 1000 / (double)tree[CAPO_PROTO_SIMPLE - 1];
 }
 
-/* The tables of this question's layout; what the cost table says goes before the launcher, and is
- * said once. */
-static const struct capo_tables *by_layout(const struct capo_tuner *t,
-                                           const struct capo_question *q, const float *table,
-                                           int n_algos, int n_protos)
-{
-        const struct capo_tuner_layouts *l = t->layouts;
-        int i = CAPO_SEEN_UNASKED;
-
-        if (table && n_algos >= CAPO_ALGO_RING && n_protos >= CAPO_PROTO_SIMPLE)
-                i = capo_seen_find(
-                        l->seen, q->coll, q->bytes, q->pipe_ops,
-                        (double)table[(CAPO_ALGO_RING - 1) * n_protos + CAPO_PROTO_SIMPLE - 1]);
-        if (i == CAPO_SEEN_UNASKED)
-                return t->tables;
-        if (unlikely(i < 0 && l->seen->claim >= 0 && capo_process.speaks))
-                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes,
-                               CAPO_SEEN_CONTRADICTS, l->seen->layout[l->seen->claim]);
-        return i < 0 ? l->unknown : l->by[i];
-}
-
 static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_question *q,
                                       const float *table, int n_algos, int n_protos)
 {
@@ -96,8 +75,6 @@ static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_qu
         }
         if (!tables)
                 return (struct capo_choice){0};
-        if (t->layouts)
-                tables = by_layout(t, q, table, n_algos, n_protos);
         if (tables->asks_links)
                 see_links(t, q, table, n_algos, n_protos);
         return capo_tables_chunk(t->chunks ? t->chunks->rows : NULL, capo_tables_find(tables, q));

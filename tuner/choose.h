@@ -16,7 +16,6 @@
 
 #include "capo/seam.h"
 #include "core/profile/profile_table.h"
-#include "core/profile/seen.h"
 #include "core/base/util.h"
 #include "tuner/plugin.h"
 
@@ -24,15 +23,6 @@ struct capo_other;
 
 /* Cells that are answered on the spot: Tree and Ring. */
 #define CAPO_CELLS_QUICK (CAPO_ALGO_RING * CAPO_NCCL_PROTOS)
-
-/* Where NCCL's own numbers do not settle the layout: what its cost table may settle, and the tables
- * for each answer. */
-struct capo_tuner_layouts {
-        struct capo_seen *seen;
-        const struct capo_tables *unknown, *by[CAPO_SEEN_LAYOUTS]; /* by[i] as seen->layout[i] */
-        const struct capo_tables *own[CAPO_SEEN_LAYOUTS + 1];      /* those not shared */
-        unsigned n_own;
-};
 
 /* One communicator. The first line is all that a plain decision touches. */
 struct capo_tuner {
@@ -45,8 +35,6 @@ struct capo_tuner {
                                        ABI v1 and v2 */
 
         const struct capo_tables *tables; /* NULL: no profile */
-        struct capo_tuner_layouts
-                *layouts; /* NULL: the layout is settled, or nothing depends on it */
         uint64_t comm_id;
         int n_ranks, n_nodes;
         struct capo_chunks

@@ -68,56 +68,6 @@ static capo_nccl_result refuse_comm(const struct capo_tuner_info *info, const ch
         return CAPO_NCCL_INVALID_USAGE;
 }
 
-static void layouts_free(struct capo_tuner_layouts *l)
-{
-        if (!l)
-                return;
-        for (unsigned i = 0; i < l->n_own; i++)
-                capo_tables_free((struct capo_tables *)l->own[i]);
-        capo_seen_free(l->seen);
-        free(l);
-}
-
-static int layouts_table(struct capo_tuner_layouts *l, const struct capo_shape *shape,
-                         const struct capo_tables **out)
-{
-        bool own = false;
-        int r = capo_process_tables(shape, out, &own);
-
-        if (r == 0 && own)
-                l->own[l->n_own++] = *out;
-        return r;
-}
-
-/* Tables for every layout that NCCL's cost table may settle. @told: without a layout. Called with
- * the lock held. */
-static int layouts_open(const struct capo_shape *told, const struct capo_layout_why *why,
-                        const char *claim, struct capo_tuner_layouts **out)
-{
-        struct capo_seen *seen = NULL;
-        int r = capo_seen_new(capo_process.profile, told, why, claim, &seen);
-        struct capo_tuner_layouts *l = seen ? calloc(1, sizeof *l) : NULL;
-
-        if (!l) {
-                capo_seen_free(seen);
-                return r < 0 ? r : seen ? -ENOMEM : 0;
-        }
-        l->seen = seen;
-        r = layouts_table(l, told, &l->unknown);
-        for (int i = 0; i < seen->n_layouts && r == 0; i++) {
-                struct capo_shape shape = *told;
-                char layout[CAPO_LAYOUT_TEXT];
-
-                capo_shape_claim(&shape, seen->layout[i], layout, sizeof layout);
-                r = layouts_table(l, &shape, &l->by[i]);
-        }
-        if (r < 0)
-                layouts_free(l);
-        else
-                *out = l;
-        return r;
-}
-
 /* Match the profile to the communicator. 0 or -errno. */
 static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *t,
                          const char *comm_name)
@@ -133,7 +83,6 @@ static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *
                 .allow_modelled = env->allow_modelled,
                 .class_name = *env->class_name ? env->class_name : NULL,
                 .comm = comm_name};
-        struct capo_shape told = shape;
         struct capo_layout_why why = {.source = CAPO_LAYOUT_NCCL};
         int r;
 
@@ -152,34 +101,20 @@ static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *
         r = capo_process_tables(&shape, &t->tables, &t->own_tables);
         if (r < 0)
                 return r;
-        /* a model with other constants is none the profile's list knows */
-        if (info->abi >= 3 && !(t->tables->constants && info->constants))
-                r = layouts_open(&told, &why, shape.layout, &t->layouts);
-        if (r < 0)
-                return r;
         for (int c = 0; c < CAPO_COLLS; c++) {
                 if (t->tables->table[c])
                         t->table[c] = t->tables->table[c];
         }
-        t->plain = !t->tables->asks && !t->layouts;
+        t->plain = !t->tables->asks;
         if (t->tables->constants && info->constants)
                 correct_constants(info->constants, t->tables->constants);
         return 0;
 }
 
-static const struct capo_row *rows_with_chunks(const struct capo_tuner *t)
-{
-        const struct capo_row *rows = t->tables ? t->tables->chunks : NULL;
-
-        for (int i = 0; t->layouts && !rows && i < t->layouts->seen->n_layouts; i++)
-                rows = t->layouts->by[i]->chunks;
-        return rows ?: t->layouts ? t->layouts->unknown->chunks : NULL;
-}
-
 /* Where this NCCL asks for chunks, and a row or a sweep may have an answer. */
 static int chunks_open(const struct capo_tuner_info *info, struct capo_tuner *t)
 {
-        const struct capo_row *rows = rows_with_chunks(t);
+        const struct capo_row *rows = t->tables ? t->tables->chunks : NULL;
 
         if (info->abi < 6 || (!rows && !capo_sweep_choose))
                 return 0;
@@ -204,7 +139,7 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
                                       .min_local = info->nvl ? info->nvl->min_ranks : -1,
                                       .max_local = info->nvl ? info->nvl->max_ranks : -1,
                                       .name = comm_name,
-                                      .tuned = first || t->layouts,
+                                      .tuned = first,
                                       .tuner = true};
 
         if (first) {
@@ -216,9 +151,8 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
                 capo_seam->comm(&comm);
         if (info->log && capo_process.profile)
                 info->log(CAPO_NCCL_LOG_INFO, CAPO_NCCL_TUNING, __FILE__, __LINE__,
-                          "TUNER/capo: %d ranks on %d nodes: %s%s (digest %s)", t->n_ranks,
+                          "TUNER/capo: %d ranks on %d nodes: %s (digest %s)", t->n_ranks,
                           t->n_nodes, first ? where : "no rule of the profile holds",
-                          t->layouts ? ", unless NCCL's cost table tells another layout" : "",
                           capo_process.profile->digest);
 }
 
@@ -306,7 +240,6 @@ capo_nccl_result capo_tuner_close(void *tuner)
         capo_chain_close(t->chain);
         if (t->own_tables)
                 capo_tables_free((struct capo_tables *)t->tables);
-        layouts_free(t->layouts);
         free(t->chunks);
         free(t);
         return CAPO_NCCL_SUCCESS;

@@ -95,28 +95,6 @@ static void show_rule(const struct capo_profile *p, const struct capo_rule *rule
         capo_table_print(t, stdout, 1, "", "");
 }
 
-/* By all-reduce alone: the other collectives have the same bandwidths by another factor. */
-static void show_layouts(const struct capo_profile *p)
-{
-        if (p->n_layouts)
-                puts("\nlayouts  Ring/Simple of all-reduce in NCCL's cost table");
-        for (uint32_t i = 0; i < p->n_layouts; i++) {
-                const struct capo_layout_cost *c = &p->layouts[i];
-                char nccl[32] = "any NCCL", release[16];
-
-                if (c->nccl.max >= 0 && c->nccl.min == c->nccl.max)
-                        snprintf(nccl, sizeof nccl, "NCCL %s",
-                                 capo_nccl_text((uint32_t)c->nccl.min, release, sizeof release));
-                else if (c->nccl.max >= 0)
-                        snprintf(nccl, sizeof nccl, "a range of NCCL");
-                printf("    %-14s %-14s", c->layout, nccl);
-                if (c->gbs[CAPO_COLL_ALLREDUCE] > 0)
-                        printf(" %9.2f us %9.3f GB/s", c->us[CAPO_COLL_ALLREDUCE],
-                               c->gbs[CAPO_COLL_ALLREDUCE]);
-                printf("  %s\n", c->gpus ? c->gpus : "");
-        }
-}
-
 void profile_show(const struct capo_profile *p)
 {
         static const char *const sections[] = {"provenance", "platform"};
@@ -140,7 +118,6 @@ void profile_show(const struct capo_profile *p)
         }
         for (uint32_t i = 0; i < p->n_rules; i++)
                 show_rule(p, &p->rules[i]);
-        show_layouts(p);
 }
 
 /* ---- match ---- */

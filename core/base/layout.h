@@ -68,7 +68,6 @@ struct capo_layout_told {
 enum capo_layout_source {
         CAPO_LAYOUT_UNKNOWN = 0,
         CAPO_LAYOUT_NCCL,     /* the numbers NCCL gave leave one possibility */
-        CAPO_LAYOUT_TABLE,    /* NCCL's cost table, core/profile/seen.h */
         CAPO_LAYOUT_LAUNCHER, /* the launcher, or CAPO_LAYOUT */
 };
 

@@ -498,7 +498,13 @@ static bool read_document(struct capo_json *r, struct capo_profile *p)
                 }
                 case DOC_PROVENANCE: read_notes(r, p, CAPO_PROVENANCE); break;
                 case DOC_PLATFORM: read_notes(r, p, CAPO_PLATFORM); break;
-                case DOC_LAYOUTS: capo_profile_read_layouts(r, p); break;
+                case DOC_LAYOUTS: {
+                        struct capo_slice unused;
+
+                        p->old_layouts_line = r->line;
+                        capo_json_any(r, &unused);
+                        break;
+                }
                 case DOC_RULES:
                         if (capo_json_open(r, '[', "a list of rules")) {
                                 while (capo_json_item(r) && read_rule(r, p))

@@ -87,7 +87,6 @@ void capo_profile_free(struct capo_profile *p)
         free(p->notes[CAPO_PLATFORM]);
         free(p->rules);
         free(p->rows);
-        free(p->layouts);
         free(p->file);
         free(p);
 }
@@ -218,35 +217,6 @@ int capo_profile_constant(struct capo_profile *p, const struct capo_constant *co
         if (capo_array_room(&rule->constants, rule->n_constants, sizeof *constant) < 0)
                 return -ENOMEM;
         rule->constants[rule->n_constants++] = *constant;
-        return 0;
-}
-
-int capo_profile_layout(struct capo_profile *p, const struct capo_layout_cost *cost)
-{
-        struct capo_layout_cost c = *cost;
-        char text[CAPO_LAYOUT_TEXT];
-        struct capo_layout layout;
-        bool any = false;
-
-        if (!c.layout || capo_layout_parse(c.layout, &layout, NULL) < 0)
-                return -EINVAL;
-        for (int k = 0; k < CAPO_COLLS; k++) {
-                if (c.gbs[k] &&
-                    !(c.gbs[k] > 0 && c.us[k] > 0 && isfinite(c.us[k]) && isfinite(c.gbs[k])))
-                        return -EINVAL;
-                any |= c.gbs[k] > 0;
-        }
-        if (!any)
-                return -EINVAL;
-        if (capo_array_room(&p->layouts, p->n_layouts, sizeof c) < 0)
-                return -ENOMEM;
-        c.n_ranks = layout.n_ranks;
-        c.n_nodes = layout.n_nodes;
-        c.layout = capo_profile_keep(p, capo_layout_print(&layout, text, sizeof text));
-        c.gpus = capo_profile_keep(p, c.gpus);
-        if (!c.layout || (cost->gpus && !c.gpus))
-                return -ENOMEM;
-        p->layouts[p->n_layouts++] = c;
         return 0;
 }
 

@@ -15,12 +15,10 @@
 #include "core/profile/match.h"
 #include "core/profile/range.h"
 #include "core/profile/profile_check.h"
-#include "core/profile/seen.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-#define ROWS_COMPARED 20000 /* each row is compared with the rows before it, each layout with all \
-                             */
+#define ROWS_COMPARED 20000 /* each row is compared with the rows before it */
 
 struct check {
         const struct capo_profile *p;
@@ -428,21 +426,10 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
         check_neighbours(&c);
         for (uint32_t i = 0; i < p->n_rules; i++)
                 check_rule(&c, &p->rules[i]);
-        if (p->n_layouts > ROWS_COMPARED)
-                report_finding(&c, CAPO_FINDING_NOTE, 0,
-                               "more than %d layouts: not looked for those that lists lack",
-                               ROWS_COMPARED);
-        for (uint32_t i = 0; i < p->n_layouts && p->n_layouts <= ROWS_COMPARED; i++) {
-                char missing[CAPO_LAYOUT_TEXT];
-
-                if (capo_seen_gap(p, i, missing, sizeof missing))
-                        report_finding(
-                                &c, CAPO_FINDING_WARNING, p->layouts[i].line,
-                                "the list of layouts of %u ranks on %u nodes lacks %s: unless NCCL counts other nodes "
-                                "there, "
-                                "a tuner may take that for another layout",
-                                p->layouts[i].n_ranks, p->layouts[i].n_nodes, missing);
-        }
+        if (p->old_layouts_line)
+                report_finding(&c, CAPO_FINDING_NOTE, p->old_layouts_line,
+                               "\"layouts\" has no effect any more: the launcher's layout is used, "
+                               "from NCCL 2.28 on NCCL's own numbers");
         if (!p->csv) {
                 check_lists(&c, order, n);
                 if (!p->n_notes[CAPO_PROVENANCE])

@@ -26,12 +26,6 @@ int capo_profile_row_raw(struct capo_profile *profile, const struct capo_row *ro
 int capo_profile_note_json(struct capo_profile *profile, enum capo_section section, const char *key,
                            const char *json);
 
-/* The "layouts" of a document (core/profile/profile_layouts.c); reading starts at the list, writing
- * with the comma before it.
- */
-bool capo_profile_read_layouts(struct capo_json *r, struct capo_profile *profile);
-void capo_profile_put_layouts(FILE *out, const struct capo_profile *profile);
-
 int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 

@@ -205,7 +205,6 @@ int capo_profile_write(const struct capo_profile *p, FILE *out)
                 }
                 fputs("\n  }", out);
         }
-        capo_profile_put_layouts(out, p);
         fputs(",\n  \"rules\": [", out);
         for (uint32_t i = 0; i < p->n_rules; i++) {
                 const struct capo_rule *rule = &p->rules[i];

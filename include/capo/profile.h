@@ -155,21 +155,6 @@ struct capo_note {
 };
 enum capo_section { CAPO_PROVENANCE, CAPO_PLATFORM, CAPO_SECTIONS };
 
-/*
- * "layouts": what Ring/Simple costs in NCCL's table for one layout of this machine: us x pipelined
- * operations + bytes / gbs. All entries of one NCCL range, number of ranks and number of nodes make
- * a list, and a list has every layout those ranks can have on this machine, each with every cost it
- * can have: core/profile/seen.h relies on it.
- */
-struct capo_layout_cost {
-        const char *layout;     /* canonical */
-        const char *gpus;       /* for people: which GPUs, which NIC was missing; NULL not said */
-        struct capo_range nccl; /* as in a condition; CAPO_ANY: any */
-        uint32_t n_ranks, n_nodes;
-        double us[CAPO_COLLS], gbs[CAPO_COLLS]; /* gbs 0: not known for this collective */
-        uint32_t line;
-};
-
 struct capo_profile {
         char *file;       /* path it was read from, or the name given to capo_profile_new */
         const char *name; /* key "name"; "" when absent */
@@ -180,8 +165,7 @@ struct capo_profile {
         uint32_t n_rules;
         struct capo_row *rows; /* all rows; capo_record.rule is 1 + index here (65535: beyond) */
         uint32_t n_rows;
-        struct capo_layout_cost *layouts;
-        uint32_t n_layouts;
+        uint32_t old_layouts_line; /* of the key "layouts", which older versions wrote; 0 none */
         struct capo_note *notes[CAPO_SECTIONS];
         uint32_t n_notes[CAPO_SECTIONS];
         void *arena; /* texts */
@@ -248,15 +232,6 @@ int capo_profile_row(struct capo_profile *profile, const struct capo_row *row);
 /** capo_profile_constant() - append a constant to the last rule. 0; -EINVAL no rule or index out of
  * range; -ENOMEM. */
 int capo_profile_constant(struct capo_profile *profile, const struct capo_constant *constant);
-
-/**
- * capo_profile_layout() - append an entry to "layouts"
- * @cost: layout in any spelling that capo_layout_parse takes; texts are copied; ranks and nodes
- * follow from it
- *
- * Return: 0; -EINVAL not a layout, no collective's cost, or a cost that is not above 0; -ENOMEM.
- */
-int capo_profile_layout(struct capo_profile *profile, const struct capo_layout_cost *cost);
 
 /** capo_profile_write() - as JSON; equal profiles give equal bytes. Return: 0, or -errno of the
  * stream. */

@@ -8,7 +8,6 @@
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "core/profile/seen.h"
 #include "core/base/nccl_release.h"
 #include "profiles/plan/plan_judge.h"
 
@@ -61,9 +60,8 @@ void capo_plan_decide(const struct capo_plan_by *by, const struct capo_plan_answ
                                        .bytes = row->told ? row->told : row->bytes,
                                        .ring_gbs = cell_gbs(row, CAPO_ALGO_RING, by->n_ranks),
                                        .tree_gbs = cell_gbs(row, CAPO_ALGO_TREE, by->n_ranks)};
-        capo_seen_settle(by->profile, &out->shape, by->layout ? by->layout : "", out->derived,
-                         sizeof out->derived, &out->question,
-                         row->n_algo ? (double)ring[CAPO_PROTO_SIMPLE - 1] : -1, &out->layout_why);
+        capo_shape_fill(&out->shape, by->layout ? by->layout : "", out->derived,
+                        sizeof out->derived, &out->layout_why);
         capo_plan_look_up(by->profile, out);
 }
 

@@ -262,31 +262,6 @@ static void decisions(const char *plugin, int rows, const char *more)
         }
 }
 
-/* Where the layout is to be read out of the cost table: @costs entries in the profile's list. */
-static void by_table(const char *plugin, int costs, double *out)
-{
-        int fd = memfd_create("profile", 0);
-        FILE *f = fdopen(fd, "w");
-        void *context = NULL, *library;
-        char path[64];
-
-        fputs("{\"capo_profile\": 1, \"layouts\": [", f);
-        for (int i = 0; i < costs; i++)
-                fprintf(f, "%s{\"layout\": \"%d+%d\", \"allreduce\": [100, %d]}", i ? "," : "",
-                        1 + i % 4, 7 - i % 4, 20 + i);
-        fputs("], \"rules\": [{\"when\": {\"layout\": \"3+5\"}, \"allreduce\": [{\"upto\": \"max\", \"algo\": "
-              "\"ring\", "
-              "\"proto\": \"simple\"}]}]}",
-              f);
-        fflush(f);
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        setenv("CAPO_PROFILE", path, 1);
-        library = load(plugin);
-        if (open_comm(object_of(library, 4), 4, &context))
-                exit(1);
-        both(4, object_of(library, 4), context, &out[0], &out[1]);
-}
-
 static void inits(const char *plugin, int rows, double *first)
 {
         const struct capo_tuner_v6 *v6;
@@ -420,11 +395,6 @@ int main(int argc, char **argv)
                         _exit(0);
                 }
                 wait(NULL);
-        }
-        for (int costs = 4; costs <= 16; costs *= 4) {
-                in_child(by_table, plugin, costs, pair);
-                printf("by table   v4  %5d costs of layouts   hot %6.2f ns   serialised %6.2f ns\n",
-                       costs, pair[0], pair[1]);
         }
         for (int i = 0; i < ROUNDS; i++) {
                 in_child(inits, plugin, 1000, pair);

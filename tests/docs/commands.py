@@ -41,7 +41,6 @@ NOT_RUN = {
     ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
     ("docs/internals/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
-    ("docs/fragments.md", "capo profile layouts"): "asks NCCL 71 times, minutes; tests/fragment/layouts.sh runs a smaller one",
     ("docs/internals/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
     ("docs/internals/measurements.md", "tests/bench/run.sh"): "takes minutes; tests/bench runs it",
     ("docs/security.md", "CC="): "builds capo with sanitizers, with counters; .ci/run does the first",
@@ -51,7 +50,7 @@ NOT_RUN = {
 }
 # What these ask is there on some machines only: (pattern of the command, how to see it, what it is)
 NEEDS = [
-    (r"\bplan |\bgraph |--nccl\b|--model|--graph auto|--atlas|explain .*--(platform|gpus)|profile layouts", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
+    (r"\bplan |\bgraph |--nccl\b|--model|--graph auto|--atlas|explain .*--(platform|gpus)", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
     (r"nccl-2\.27\.7", "test -e nccl-2.27.7/libnccl.so.2", "NCCL 2.27.7"),
     (r"\bfi_pingpong\b", "command -v fi_pingpong", "fi_pingpong"),
     (r"\bjq\b", "command -v jq", "jq"),

@@ -122,18 +122,8 @@ page_fit() {
 }
 
 page_fragments() {
-        # what capo profile layouts wrote: the four layouts of 8 H100 on two nodes, as NCCL 2.27.7 has them
         cat >p.json <<'END'
-{"capo_profile": 1, "layouts": [
- {"layout": "1+7", "nccl": "2.27.7", "gpus": "0:0;1:0,1,2,3,4,5,6", "allreduce": [108.08, 27.42858]},
- {"layout": "1+7", "nccl": "2.27.7", "gpus": "0:0;1:0,1,2,3,4,5,6 without NIC 0 of node 0", "allreduce": [108.08, 22.85714]},
- {"layout": "2+6", "nccl": "2.27.7", "gpus": "0:0,1;1:0,1,2,3,4,5", "allreduce": [108.08, 54.85715]},
- {"layout": "2+6", "nccl": "2.27.7", "gpus": "0:0,1;1:0,1,2,3,4,5 without NIC 0 of node 0", "allreduce": [108.08, 27.42858]},
- {"layout": "3+5", "nccl": "2.27.7", "gpus": "0:0,1,2;1:0,1,2,3,4", "allreduce": [108.08, 68.57144]},
- {"layout": "3+5", "nccl": "2.27.7", "gpus": "0:0,1,2;1:0,1,2,3,4 without NIC 0 of node 0", "allreduce": [108.08, 54.85715]},
- {"layout": "3+5", "nccl": "2.27.7", "gpus": "0:0,1,2;1:0,1,2,3,4 without NIC 0 of node 1", "allreduce": [108.08, 82.28572]},
- {"layout": "4+4", "nccl": "2.27.7", "gpus": "0:0,1,2,3;1:0,1,2,3", "allreduce": [108.08, 109.7143]},
- {"layout": "4+4", "nccl": "2.27.7", "gpus": "0:0,1,2,3;1:0,1,2,3 without NIC 0 of node 1", "allreduce": [108.08, 82.28572]}],
+{"capo_profile": 1,
  "rules": [{"when": {"nodes": 2, "layout": "3+5"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}]}
 END
         old_nccl 2.27.7

@@ -34,7 +34,7 @@ mkdir -p "$XDG_CONFIG_HOME/capo/profiles"
 cp "$root/profiles/data/b300-8-ring.json" "$XDG_CONFIG_HOME/capo/profiles/mine.json"
 
 says 0 "usage: capo profile" "$capo" profile --help
-says 2 'expected one of check, show, match, digest, export, layouts, list; found "frobnicate"' "$capo" profile frobnicate
+says 2 'expected one of check, show, match, digest, export, list; found "frobnicate"' "$capo" profile frobnicate
 says 2 "expected a file" "$capo" profile check
 says 2 "unknown option" "$capo" profile check --frob x
 says 1 "no profile \"nosuch\"" "$capo" profile check nosuch

@@ -185,14 +185,6 @@ static struct capo_profile *built(void)
 
         capo_profile_note(p, CAPO_PROVENANCE, "who", "a\n\"b\"\\");
         capo_profile_note_number(p, CAPO_PROVENANCE, "samples", 5120);
-        cr_assert_eq(capo_profile_layout(
-                             p, &(struct capo_layout_cost){.layout = "5+3",
-                                                           .gpus = "0:0-2;1:0-4",
-                                                           .nccl = {22707, 22707},
-                                                           .us = {[CAPO_COLL_REDUCE] = 120.4},
-                                                           .gbs = {[CAPO_COLL_REDUCE] = 96.5}}),
-                     0);
-        cr_assert_eq(capo_profile_layout(p, &(struct capo_layout_cost){.layout = "5+3"}), -EINVAL);
         rule = capo_profile_rule(p, CAPO_BASIS_MODELLED);
         rule->when.nodes = (struct capo_range){2, 2};
         rule->when.ranks = (struct capo_range){4, INFINITY};
@@ -271,14 +263,6 @@ Test(profile, what_is_built_is_written_and_read_back)
         cr_expect_eq(q->rows[2].upto, UINT64_MAX);
         cr_expect_eq(q->rules[0].n_constants, 2);
         cr_expect_eq(strlen(q->digest), 32);
-        cr_assert_eq(q->n_layouts, 1);
-        cr_expect_str_eq(q->layouts[0].layout, "3+5");
-        cr_expect_str_eq(q->layouts[0].gpus, "0:0-2;1:0-4");
-        cr_expect(q->layouts[0].n_ranks == 8 && q->layouts[0].n_nodes == 2 &&
-                  q->layouts[0].nccl.max == 22707);
-        cr_expect(q->layouts[0].us[CAPO_COLL_REDUCE] == 120.4 &&
-                  q->layouts[0].gbs[CAPO_COLL_REDUCE] == 96.5);
-        cr_expect_eq(q->layouts[0].gbs[CAPO_COLL_ALLREDUCE], 0);
         capo_profile_free(p);
         capo_profile_free(q);
         free(first);
