@@ -134,8 +134,7 @@ asan_others() {
 
 # Everything with threads, under TSan. Left out: fork-loader, last-thread, python, close and close-early, which this
 # sanitizer does not survive (it has a thread and locks of its own, needs an interpreter built with it, and keeps
-# descriptors that the test closes); "fabric clients" and "fabric share" (a libfabric without it, and shares of a time that
-# it changes); the unit tests (libcriterion fails under it). front, secure, stepped and small-exit skip themselves.
+# descriptors that the test closes); "fabric clients" and "fabric outstanding" (a libfabric without it); the unit tests (libcriterion fails under it). front, secure, stepped and small-exit skip themselves.
 tsan() {
         build_with gcc build-tsan -Dtests=enabled -Db_sanitize=thread -Db_lundef=false || return 1
         local preload

@@ -129,7 +129,6 @@ static bool value_read(const struct fabric_key *k, const char *at, void *what)
                 number_store(field, k->size, k->value == FABRIC_FLAG ? !!v[0] : v[0]);
                 return true;
         case FABRIC_NAME: snprintf(field, k->size, "%s", at); return true;
-        case FABRIC_TEXT: *(const char **)field = at; return true;
         case FABRIC_VERSION:
                 if (!number_read(&at, '.', &v[0]) || !number_read(&at, 0, &v[1]) || v[0] > 0xffff ||
                     v[1] > 0xffff)
@@ -203,38 +202,11 @@ static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
 }
 
 /*
- * More than a recorder ever writes of one kind of line, or of looks (a few hundred and a few
- * thousand, docs/internals/log-format.md): a line of three bytes becomes kilobytes here, and what reads them
+ * More than a recorder ever writes of one kind of line (a few hundred,
+ * docs/internals/log-format.md): a line of three bytes becomes kilobytes here, and what reads them
  * compares some with each other.
  */
-enum { MOST_ITEMS = 16384, MOST_LOOKS = 16384 };
-
-static int looks_read(struct capo_fabric *f, const struct capo_fabric_looks *line)
-{
-        const char *at = line->seen ? line->seen : "", *letter;
-        uint64_t t = line->begin_ns;
-
-        while (*at) {
-                size_t digits = strspn(at, "0123456789");
-                uint64_t gap_us;
-
-                if (!at[digits] || !(letter = strchr(fabric_letters, at[digits])) ||
-                    !number_read(&at, *letter, &gap_us))
-                        return 1;
-                if (f->n_looks == MOST_LOOKS)
-                        return 1;
-                if (capo_array_room(&f->looks, f->n_looks, sizeof *f->looks) < 0)
-                        return -ENOMEM;
-                t += 1000 * gap_us;
-                f->looks[f->n_looks++] = (struct capo_fabric_look){
-                        .t_ns = t,
-                        .every_s = (float)line->every_ns / 1e9f,
-                        .moving = (letter - fabric_letters) & CAPO_FABRIC_MOVING,
-                        .waiting = (letter - fabric_letters) & CAPO_FABRIC_WAITING,
-                        .unsure = (letter - fabric_letters) & CAPO_FABRIC_UNSURE};
-        }
-        return 0;
-}
+enum { MOST_ITEMS = 16384 };
 
 /* Where the items of @line go: the list, its length, and an item's size. NULL: not into a list. */
 static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t **n, size_t *size)
@@ -260,7 +232,6 @@ static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t *
  * -ENOMEM. */
 static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
 {
-        struct capo_fabric_looks looks = {0};
         void *list, *item;
         size_t *n, size;
         bool good;
@@ -269,8 +240,6 @@ static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at
                 return !pairs_read(line, at, &f->machine);
         if (line == CAPO_FABRIC_LOOKED)
                 return !pairs_read(line, at, &f->looked);
-        if (line == CAPO_FABRIC_LOOKS)
-                return pairs_read(line, at, &looks) ? looks_read(f, &looks) : 1;
         list = list_of(f, line, &n, &size);
         if (!list)
                 return 0;
@@ -430,7 +399,6 @@ void capo_fabric_free(struct capo_fabric *f)
         free(f->domains);
         free(f->objects);
         free(f->windows);
-        free(f->looks);
         free(f->inside);
         free(f);
 }

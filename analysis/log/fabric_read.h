@@ -5,13 +5,6 @@
 
 #include "core/log/fabric_frame.h"
 
-/* A look at the network at a moment chosen by chance (shim/fabric/look.c). */
-struct capo_fabric_look {
-        uint64_t t_ns;                /* CLOCK_MONOTONIC, to a microsecond */
-        float every_s;                /* the time it stands for */
-        bool moving, waiting, unsure; /* enum capo_fabric_seen */
-};
-
 /* One process. */
 struct capo_fabric {
         struct capo_fabric_machine machine;
@@ -24,8 +17,6 @@ struct capo_fabric {
         size_t n_objects;
         struct capo_fabric_window *windows;
         size_t n_windows;
-        struct capo_fabric_look *looks; /* by time */
-        size_t n_looks;
         struct capo_fabric_inside *inside;
         size_t n_inside;
         unsigned bad_lines; /* of the snapshot used: not understood, wholly or in part */

@@ -42,23 +42,6 @@ struct capo_fabric_share {
         double by_guess; /* bytes of both: moved when no call was under way but one can have been
                             that was not timed */
         double call_ns;  /* time in these calls */
-        double net_ns;   /* of that, in windows in which the network carried data: no less than the
-                            truth */
-        struct {         /* the moments at which somebody looked while such a call was under way */
-                uint64_t n;
-                double time, time_sq; /* what they stand for, s, once for each call under way; and
-                                         its squares */
-                double busy;          /* of `time`: something was waiting or moving */
-                double waiting,
-                        unsure; /* of `time`: something posted had not completed; it is not known */
-                double unseen;  /* s, as `time`: no look came for longer than chance can ask */
-        } looks;
-};
-
-/* A part of time, estimated from looks. */
-struct capo_fabric_part {
-        double share, low, high; /* 0..1; of the time looked at; the interval holds the truth in 95
-                                    of 100 cases */
 };
 
 struct capo_fabric_job {
@@ -69,11 +52,7 @@ struct capo_fabric_job {
         struct capo_fabric_share *shares; /* most bytes first */
         size_t n_shares;
         double window_ns; /* longest window used: how coarse "by time" is */
-        uint64_t slit_ns; /* of the looks: how long an event counts as "moving"; 0: no looks in any
-                             log */
-        uint64_t looks_taken, looks_late;
-        bool placed;    /* of some calls it is recorded when they began on the GPU */
-        bool gpu_timed; /* some calls have GPU times: looks count for these calls only */
+        bool placed;      /* of some calls it is recorded when they began on the GPU */
 };
 
 /**
@@ -92,38 +71,6 @@ static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
 {
         capo_fabric_job_free(*f);
 }
-
-/**
- * capo_fabric_share_network(), capo_fabric_share_wait() - the part of the time in these calls in
- * which the network was busy (something posted to leave had not completed, or something moved), and
- * in which something posted had not completed
- *
- * Looks are taken at random moments, so of n of them a number is busy that is distributed
- * binomially around the truth; the interval is Wilson's (E. B. Wilson, Probable inference, JASA 22,
- * 1927), with n the effective number (sum w)^2 / sum w^2 where looks stand for different lengths of
- * time. Where nobody looked, capo_fabric_share_unseen(), the network may have been still or busy
- * all the time, and the interval is as much wider at either end.
- *
- * Return: false when there was no look, or (wait) when the logs do not say what was outstanding.
- */
-bool capo_fabric_share_network(const struct capo_fabric_share *s, struct capo_fabric_part *out);
-bool capo_fabric_share_wait(const struct capo_fabric_share *s, struct capo_fabric_part *out);
-
-/** capo_fabric_share_ns() - the time of which these are parts: in the calls, over all ranks;
- * outside of calls, what the looks there stand for. */
-static inline double capo_fabric_share_ns(const struct capo_fabric_share *s)
-{
-        return s->comm == CAPO_NO_COMM && !s->call_ns ? 1e9 * s->looks.time : s->call_ns;
-}
-
-/** capo_fabric_share_unseen() - the part of the time in these calls in which no look was made
- * although one was due: on busy cores, in a stopped process, before the first look and after the
- * last. 0..1 */
-double capo_fabric_share_unseen(const struct capo_fabric_share *s);
-
-/** capo_fabric_share_sure() - could every look tell what was outstanding? If not, the network may
- * have been busier. */
-bool capo_fabric_share_sure(const struct capo_fabric_share *s);
 
 /**
  * capo_fabric_job_warning() - the sentence a user must read: data went over the kernel's network

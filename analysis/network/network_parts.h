@@ -9,8 +9,8 @@
 /** fabric_links_make() - fill @f->links from its processes. Return: 0; -ENOMEM. */
 int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job);
 
-/** fabric_shares_make() - fill @f->shares: traffic and looks of all processes, to the calls they
- * were for. Return: 0; -ENOMEM. */
+/** fabric_shares_make() - fill @f->shares: the traffic of all processes, to the calls it was for.
+ * Return: 0; -ENOMEM. */
 int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job);
 
 /** fabric_share_of() - index in @f->shares of (@comm, @call), made when it is not there. Return: 0;
@@ -21,15 +21,11 @@ int fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint
 struct fabric_span {
         uint64_t begin, end; /* CLOCK_MONOTONIC of the host */
         uint32_t share;      /* index in f->shares */
-        bool measured;       /* not where a call of its kind would be if the GPU began at once */
-        float stands; /* among those measured: 1 where it was drawn, less where it stands for no
-                         other call */
 };
 
 struct fabric_spans {
         struct fabric_span *span;
         size_t n;
-        bool all_measured;
 };
 
 /* The calls of one process: when they were, as far as that is known, and when those can have been
@@ -43,9 +39,5 @@ struct fabric_calls {
  * -ENOMEM. */
 int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
                       struct fabric_calls *calls);
-
-/** fabric_gpu_timed() - was any call timed on the GPU? If so, what the host saw of another is its
- * enqueueing. */
-bool fabric_gpu_timed(const struct capo_job *job);
 
 #endif

@@ -25,21 +25,17 @@ static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t i
         return CAPO_NO_COMM;
 }
 
-/* What is known of calls of one kind, over all ranks and all calls. */
-struct kind {
-        uint64_t usual_ns; /* on the GPU; 0 where none was timed */
-        double weight;     /* how many of them each one stands for that was drawn */
-};
-
 /* Rows are by communicator, call, bytes. */
 static int by_kind(const struct capo_job_row *row, uint32_t comm, const struct capo_record *r)
 {
         return CAPO_ORDER(row->comm, comm) ?: row->call - r->call ?: CAPO_ORDER(row->bytes, r->bytes);
 }
 
-static struct kind kind_of(const struct capo_job *job, uint32_t comm, const struct capo_record *r)
+/* How long calls like @r usually take on the GPU; 0 if none was timed. */
+static uint64_t usual_time_of(const struct capo_job *job, uint32_t comm,
+                              const struct capo_record *r)
 {
-        struct kind kind = {.weight = 1};
+        uint64_t usual_ns = 0;
         uint32_t first = 0, end = job->n_rows;
 
         while (first < end) {
@@ -55,21 +51,9 @@ static struct kind kind_of(const struct capo_job *job, uint32_t comm, const stru
 
                 if (capo_job_row_clock(&job->rows[first]) < CAPO_CLOCK_EVENT)
                         continue;
-                kind.usual_ns = (uint64_t)capo_sampled_quantile(&s, 0.5);
-                kind.weight = capo_sampled_weight(&s);
+                usual_ns = (uint64_t)capo_sampled_quantile(&s, 0.5);
         }
-        return kind;
-}
-
-/* Was any call timed on the GPU? If so, what the host saw of another is its enqueueing. */
-bool fabric_gpu_timed(const struct capo_job *job)
-{
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                if (job->rows[i].time[CAPO_CLOCK_EVENT].count ||
-                    job->rows[i].time[CAPO_CLOCK_KERNEL].count)
-                        return true;
-        }
-        return false;
+        return usual_ns;
 }
 
 /*
@@ -86,7 +70,7 @@ struct alike {
         uint32_t share;
         uint16_t comm;
         uint8_t call;
-        struct kind kind;
+        uint64_t usual_ns; /* on the GPU; 0 if none was timed */
 };
 
 /* The calls of one log while they are gathered: when, and which share each counts in. */
@@ -98,7 +82,7 @@ struct gathered {
         uint32_t n_alike;
         struct job_index index; /* of them */
         struct capo_gpu_span *spans;
-        struct fabric_span *as; /* by span.nth: its share, and for how many it stands */
+        struct fabric_span *as; /* by span.nth: its share */
         bool any_placed;        /* by events */
         bool others;            /* there is a communicator of more than one rank */
         size_t n;
@@ -133,7 +117,7 @@ static const struct alike *alike_of(struct gathered *g, const struct capo_record
                         return a;
         }
         comm = comm_of(g->job, g->process, r->comm);
-        new.kind = kind_of(g->job, comm, r);
+        new.usual_ns = usual_time_of(g->job, comm, r);
         if ((!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1) &&
              fabric_share_of(g->f, comm, r->call, &new.share) < 0) ||
             capo_array_room(&g->alike, g->n_alike, sizeof *g->alike) < 0)
@@ -156,12 +140,10 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
             capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
                 return -ENOMEM;
         if (span.kind && !span.measured)
-                span.gpu_ns = a->kind.usual_ns;
+                span.gpu_ns = a->usual_ns;
         g->any_placed |= span.placed;
         g->spans[g->n] = span;
-        g->as[g->n++] = (struct fabric_span){
-                .share = a->share,
-                .stands = r->flags & CAPO_RECORD_CHOSEN ? (float)(1 / a->kind.weight) : 1};
+        g->as[g->n++] = (struct fabric_span){.share = a->share};
         return 0;
 }
 
@@ -169,7 +151,6 @@ static int add_span(struct fabric_spans *s, struct fabric_span span)
 {
         if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
                 return -ENOMEM;
-        s->all_measured &= span.measured;
         s->span[s->n++] = span;
         return 0;
 }
@@ -195,7 +176,6 @@ static int place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *
                 f->shares[as.share].call_ns += (double)(end - w->begin);
                 as.begin = epoch + w->begin;
                 as.end = epoch + end;
-                as.measured = !f->gpu_timed || (w->measured && w->by != CAPO_SPAN_BY_GUESS);
                 if (add_span(&calls->were, as) < 0)
                         return -ENOMEM;
                 if (!g->any_placed || (w->least >= w->begin && w->most <= end))

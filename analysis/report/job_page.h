@@ -262,7 +262,7 @@ char *capo_page_call(const struct capo_job_row *row, char *text, size_t room);
  * window has one, so that rows add up to all that was sent. */
 static inline bool capo_page_share_empty(const struct capo_fabric_share *s)
 {
-        return s->ops < 0.5 && s->sent < 0.5 && s->received < 0.5 && !s->own_ops && !s->looks.n;
+        return s->ops < 0.5 && s->sent < 0.5 && s->received < 0.5 && !s->own_ops;
 }
 
 #endif

@@ -188,7 +188,7 @@ static void check_paths(struct capo_findings *f)
 static void check_numbers(struct capo_findings *f)
 {
         static const char *const names[] = {CAPO_ENV_flight, CAPO_ENV_gpu_sample,
-                                            CAPO_ENV_fabric_sample, CAPO_ENV_fabric_look};
+                                            CAPO_ENV_fabric_sample};
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 const char *value = value_of(names[i]);

@@ -162,46 +162,19 @@ json_t *report_json_fabric(const struct capo_page *r)
         return list;
 }
 
-static json_t *part_json(const struct capo_fabric_part *part)
-{
-        return json_pack("{s:f,s:f,s:f}", "share", part->share, "low", part->low, "high",
-                         part->high);
-}
-
 static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fabric_share *s)
 {
-        json_t *j = json_pack("{s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:o}", "comm",
+        json_t *j = json_pack("{s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:f}", "comm",
                               s->comm == CAPO_NO_COMM ? json_null() : json_integer(s->comm), "call",
                               s->call ? json_string(capo_call_name(s->call)) : json_null(),
                               "ops_by_time", round(s->ops), "sent_by_time", round(s->sent),
                               "recv_by_time", round(s->received), "own_ops", count_json(s->own_ops),
                               "own_bytes", count_json(s->own_bytes), "calls", count_json(s->calls),
-                              "window_us", f->window_ns / 1000, "network_share",
-                              s->call_ns > 0 ? json_real(s->net_ns / s->call_ns) : json_null());
-        struct capo_fabric_part part;
-        json_t *network = NULL, *wait = NULL;
+                              "window_us", f->window_ns / 1000);
 
-        if (capo_fabric_share_network(s, &part)) {
-                network = part_json(&part);
-                json_object_set_new(network, "sure", json_boolean(capo_fabric_share_sure(s)));
-        }
-        if (capo_fabric_share_wait(s, &part)) {
-                wait = part_json(&part);
-                json_object_set_new(wait, "us",
-                                    json_real(part.share * capo_fabric_share_ns(s) / 1000));
-        }
         json_object_set_new(j, "calls_guessed", count_json(s->guessed));
         json_object_set_new(j, "bytes_by_guess", json_real(round(s->by_guess)));
         json_object_set_new(j, "calls_us", json_real(s->call_ns / 1000));
-        json_object_set_new(j, "looks", count_json(s->looks.n));
-        json_object_set_new(j, "looks_late",
-                            f->looks_taken
-                                    ? json_real((double)f->looks_late / (double)f->looks_taken)
-                                    : json_null());
-        json_object_set_new(j, "looks_unseen",
-                            s->looks.n ? json_real(capo_fabric_share_unseen(s)) : json_null());
-        json_object_set_new(j, "network", network ? network : json_null());
-        json_object_set_new(j, "wait", wait ? wait : json_null());
         return j;
 }
 

@@ -105,9 +105,9 @@ struct capo_fabric_object {
         uint32_t tx_cq, rx_cq;
         uint64_t waits, value, events, listens, rejects;
         uint64_t outstanding;  /* of a queue: posted to leave, and not seen to complete at the last
-                                  look */
+                                  count */
         bool unsure;           /* how many are is not known */
-        uint64_t completed_ns; /* CLOCK_MONOTONIC: when a look found a completion last; 0 never */
+        uint64_t completed_ns; /* CLOCK_MONOTONIC: when a count found a completion last; 0 never */
         struct capo_fabric_counts n;
 };
 
@@ -117,25 +117,7 @@ struct capo_fabric_window {
 };
 
 struct capo_fabric_looked {
-        uint64_t taken, late; /* ever; of them by more than half a millisecond after their time */
-        uint64_t slit_ns;     /* how long an event counts as "moving" */
-        uint64_t since_ns;    /* CLOCK_MONOTONIC: from when on those kept were due; 0: of a log that
-                                 does not say it */
-        uint64_t at_ns;       /* CLOCK_MONOTONIC: the last one */
-};
-
-/* A line of looks. */
-struct capo_fabric_looks {
-        uint64_t every_ns, begin_ns;
-        const char *seen; /* NULL: the writer appends them, capo_fabric_put_look() */
-};
-
-/* What a look saw; together the index of its letter. */
-enum capo_fabric_seen {
-        CAPO_FABRIC_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed,
-                                    within the slit */
-        CAPO_FABRIC_WAITING = 2, /* something posted to leave had not completed */
-        CAPO_FABRIC_UNSURE = 4,  /* more may have been waiting than is known */
+        uint64_t at_ns; /* CLOCK_MONOTONIC: when what is outstanding was counted last */
 };
 
 /* What was posted inside an NCCL call, on the thread that made it. */
@@ -175,14 +157,9 @@ void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
  * out unless its row says COUNT
  *
  * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its
- * field's room. A line of LOOKS stays open: capo_fabric_put_look() for each, then
- * capo_fabric_end_line().
+ * field's room.
  */
 void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, const void *what);
-
-/** capo_fabric_put_look() - a look @gap_us after the one before; @seen: enum capo_fabric_seen. */
-void capo_fabric_put_look(struct capo_fabric_text *t, uint64_t gap_us, unsigned seen);
-void capo_fabric_end_line(struct capo_fabric_text *t);
 
 /** capo_fabric_end() - the snapshot is complete: hand over what is left. */
 void capo_fabric_end(struct capo_fabric_text *t);

@@ -13,7 +13,6 @@ enum capo_fabric_value {
         FABRIC_NODE,    /* int; a negative one is left out */
         FABRIC_FLAG,    /* bool: 1 */
         FABRIC_NAME,    /* char []: from outside */
-        FABRIC_TEXT,    /* const char *: the rest of the line */
         FABRIC_VERSION, /* major << 16 | minor: "major.minor", always written */
         FABRIC_PAIR,    /* two uint64_t: "a,b"; left out by the first */
         FABRIC_TIMES,   /* struct capo_fabric_hist: "count,sum,max;bucket:n,bucket:n" */
@@ -51,8 +50,6 @@ static const char *const fabric_kinds[CAPO_FI_KINDS] = {
 #define FABRIC_KIND(id, key, transmits) key,
 #include "core/log/fabric_frame.def"
 };
-
-static const char fabric_letters[] = "imwbIMWB"; /* by enum capo_fabric_seen */
 
 #define FABRIC_SNAPSHOT "snapshot" /* first line of a piece, with the snapshot's number */
 #define FABRIC_COMPLETE "complete" /* last line of a snapshot, with its number */

@@ -62,7 +62,7 @@ void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
         begin_piece(t);
 }
 
-void capo_fabric_end_line(struct capo_fabric_text *t)
+static void end_line(struct capo_fabric_text *t)
 {
         t->room[t->n++] = '\n';
         t->lines_size += t->n - t->line;
@@ -77,13 +77,8 @@ void capo_fabric_end(struct capo_fabric_text *t)
 {
         put_string(t, FABRIC_COMPLETE "\t");
         put_number(t, t->snapshot, 0);
-        capo_fabric_end_line(t);
+        end_line(t);
         flush_lines(t);
-}
-
-void capo_fabric_put_look(struct capo_fabric_text *t, uint64_t gap_us, unsigned seen)
-{
-        put_number(t, gap_us, fabric_letters[seen % (sizeof fabric_letters - 1)]);
 }
 
 /* ---- values
@@ -208,7 +203,6 @@ void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, con
                         }
                         break;
                 case FABRIC_NAME: put_name(t, k->key, field, k->size); break;
-                case FABRIC_TEXT: put_key(t, k->key); return;
                 case FABRIC_VERSION:
                         put_key(t, k->key);
                         put_number(t, *(const uint32_t *)field >> 16, '.');
@@ -220,5 +214,5 @@ void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, con
                 case FABRIC_ERRORS: put_errors(t, k->key, field); break;
                 }
         }
-        capo_fabric_end_line(t);
+        end_line(t);
 }

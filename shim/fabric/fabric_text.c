@@ -19,8 +19,8 @@
 #include "shim/record/shim.h"
 
 /*
- * A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows and looks
- * take up to 110 KB. What has no line of its own is counted in its domain's.
+ * A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows take
+ * up to 50 KB. What has no line of its own is counted in its domain's.
  */
 #define FI_LINES \
         256 /* endpoints, queues and counters with a line of their own at most; the newest */
@@ -186,7 +186,7 @@ static void fill_type_fields(struct capo_fabric_object *line, const struct fi_ob
         case FI_T_CQ:
                 sum_reads(&line->n, c->set, FI_SETS, c->empty);
                 line->outstanding = capo_fi_outstanding(c, &line->unsure);
-                line->completed_ns = o->look.id == line->id ? o->look.cq.t_completed : 0;
+                line->completed_ns = o->noted.id == line->id ? o->noted.cq.t_completed : 0;
                 break;
         case FI_T_CNTR:
                 line->n.reads = n->reads;
@@ -226,40 +226,12 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
         }
 }
 
-/* ---- looks
- * -------------------------------------------------------------------------------------------------------
- */
-
-#define LOOKS_IN_LINE 1000
-
-/* A line has looks of one weight. */
-static void put_looks(struct capo_fabric_text *t)
+static void put_outstanding_time(struct capo_fabric_text *t)
 {
-        struct capo_fabric_looked looked = {.slit_ns = FI_LOOK_SLIT_NS};
-        const struct fi_look *look;
-        unsigned n = capo_fi_looks(&look, &looked.taken, &looked.late, &looked.since_ns), left = 0;
-        uint64_t before = 0;
+        const struct capo_fabric_looked looked = {.at_ns = capo_fi_outstanding_at()};
 
-        if (!n)
-                return;
-        looked.at_ns = (uint64_t)look[n - 1].t_us * 1000;
-        capo_fabric_put(t, CAPO_FABRIC_LOOKED, &looked);
-        for (unsigned i = 0; i < n; before = look[i++].t_us) {
-                if (left == 0 || look[i].level != look[i - 1].level) {
-                        struct capo_fabric_looks line = {.every_ns = capo_fi_look_every()
-                                                                     << look[i].level,
-                                                         .begin_ns = (uint64_t)look[i].t_us * 1000};
-
-                        if (i)
-                                capo_fabric_end_line(t);
-                        capo_fabric_put(t, CAPO_FABRIC_LOOKS, &line);
-                        before = look[i].t_us;
-                        left = LOOKS_IN_LINE;
-                }
-                left--;
-                capo_fabric_put_look(t, look[i].t_us - before, look[i].state);
-        }
-        capo_fabric_end_line(t);
+        if (looked.at_ns)
+                capo_fabric_put(t, CAPO_FABRIC_LOOKED, &looked);
 }
 
 /* ---- machine
@@ -377,7 +349,7 @@ static void put_snapshot(void (*out)(unsigned type, const char *text, size_t siz
                         put_domain(&t, (struct fi_domain *)o, all);
         }
         capo_fi_windows_put(&t);
-        put_looks(&t);
+        put_outstanding_time(&t);
         for (unsigned i = 0; i <= FI_INSIDE; i++) {
                 const struct fi_inside *in = &capo_fi_inside[i];
                 struct capo_fabric_inside line = {.comm_uid = in->comm_uid,
@@ -441,7 +413,7 @@ void capo_fi_in_passing(void)
 static void round_of_drain(void)
 {
         capo_fi_windows_poll(false);
-        capo_fi_look();
+        capo_fi_outstanding_count();
         keep_snapshot();
 }
 
@@ -455,7 +427,7 @@ static void reset_after_fork(void)
         t_keep = 0;
         capo_fi_in_passing_at = 0;
         capo_fi_forget();
-        capo_fi_look_forget();
+        capo_fi_outstanding_forget();
         atomic_flag_clear(&started);
 }
 
@@ -465,7 +437,6 @@ bool capo_fi_text_start(void)
                 return false;
         capo_fi_windows_start();
         read_machine();
-        capo_fi_look_start();
         capo_shim_at_checkpoint(write_snapshot);
         capo_shim_at_poll(round_of_drain);
         if (!atomic_flag_test_and_set(&fork_known))

@@ -116,26 +116,24 @@ enum fi_object_type {
 
 struct fi_domain;
 
-/* look.c's, and of the drain thread alone: an object at its last reading. */
-struct fi_looked {
+/* outstanding.c's, and of the drain thread alone: an object at its last count. */
+struct fi_noted {
         uint32_t id; /* which object that was: its memory is used again */
         union {
                 struct {
-                        uint64_t posts;   /* transmits that make an entry */
-                        uint64_t injects; /* those that do not */
+                        uint64_t posts; /* transmits that make an entry */
                         bool open;
                 } ep;
                 struct {
                         uint64_t completions, received, errors;
                         int64_t outstanding;  /* transmits posted and not yet seen to complete */
-                        uint64_t t_moved;     /* when a reading last differed */
+                        uint64_t t_moved;     /* when a count last differed */
                         uint64_t t_completed; /* when it last had more completions */
                         uint32_t open;        /* endpoints that transmit to it */
                         bool receives;        /* some endpoint receives to it */
                         bool unsure; /* outstanding may be off, until it has been quiet for long */
                         bool forgotten; /* it was, and was then set to 0: nothing completed since */
                 } cq;
-                uint64_t cntr;
         };
 };
 
@@ -150,7 +148,7 @@ struct fi_object {
         struct fi_object *same;         /* the next one of the type */
         uint8_t type;                   /* enum fi_object_type */
         bool listed;
-        struct fi_looked look;
+        struct fi_noted noted;
         struct fi_object *next_closed;    /* queue of the closed ones of a type; from here on empty
                                              when used again */
         struct fid *_Atomic fid;          /* the object; NULL once closed */
@@ -427,46 +425,26 @@ static inline unsigned fi_slot_of(const void *context)
         return ((v >> 4) ^ (v >> 10) ^ (v >> 16)) % FI_SLOTS;
 }
 
-/* ---- look.c
+/* ---- outstanding.c
  * ---------------------------------------------------------------------------------------------------
  */
 
 extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* windows.c: the bytes leave, or are fetched
                                                        by, this side */
 
-#define FI_LOOKS        8192
-#define FI_LOOK_SLIT_NS 50000u /* between the two readings that tell whether anything moves */
-struct fi_look {
-        uint64_t t_us : 56; /* CLOCK_MONOTONIC */
-        uint64_t level : 5; /* it stands for capo_fi_look_every() << level of time */
-        uint64_t state : 3; /* enum capo_fabric_seen */
-};
+/** capo_fi_outstanding_count() - count anew, at most every 20 ms; the drain thread's rounds call
+ * this. */
+void capo_fi_outstanding_count(void);
 
-/** capo_fi_look() - look at the network if it is time; the drain thread's rounds call this. */
-void capo_fi_look(void);
-
-/**
- * capo_fi_looks() - all looks that are kept, oldest first
- * @taken: how many there ever were
- * @late:  how many of those came so late that the job's threads may have decided when
- * @since: CLOCK_MONOTONIC from which on those kept were due
- * Return: how many are kept.
- */
-unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late,
-                       uint64_t *since);
-
-/** capo_fi_outstanding() - what was posted to leave and had not completed on @c at the last look;
+/** capo_fi_outstanding() - what was posted to leave and had not completed on @c at the last count;
  * @unsure: that is not known, 0. */
 uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure);
 
-/** capo_fi_look_every() - ns between looks of level 0, on average: a fourth of CAPO_FABRIC_LOOK; 0
- * there are none. */
-uint64_t capo_fi_look_every(void);
+/** capo_fi_outstanding_at() - CLOCK_MONOTONIC of the last count; 0 none. */
+uint64_t capo_fi_outstanding_at(void);
 
-/** capo_fi_look_start(), capo_fi_look_forget() - begin; in a new child process, forget the
- * parent's. */
-void capo_fi_look_start(void);
-void capo_fi_look_forget(void);
+/** capo_fi_outstanding_forget() - in a new child process, forget the parent's. */
+void capo_fi_outstanding_forget(void);
 
 /* ---- windows.c, device.c, fabric_text.c
  * --------------------------------------------------------------------------------- */

@@ -46,7 +46,6 @@ static struct {
         uint64_t next_ns, wait_ns;
 } log_file;
 static _Atomic uint32_t wake;         /* futex: 1 when the drain should not sleep */
-static uint64_t poll_by;              /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
 static _Atomic uint32_t wanted, done; /* enum capo_wish; done is a futex */
 static _Atomic uint64_t stood =
         UINT64_MAX; /* where the drain thread did when it was waited for in vain */
@@ -103,27 +102,12 @@ void capo_wake_drain(void)
                 syscall(SYS_futex, &wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-void capo_shim_nap(uint64_t ns)
+static void nap_or_wake(uint64_t ns)
 {
         struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
         syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
         atomic_store_explicit(&wake, 0, memory_order_relaxed);
-}
-
-void capo_shim_poll_by(uint64_t mono_ns)
-{
-        poll_by = mono_ns;
-}
-
-static uint64_t interval_or_sooner(uint64_t interval)
-{
-        uint64_t now;
-
-        if (!poll_by)
-                return interval;
-        now = capo_clock_mono();
-        return poll_by <= now ? 1 : poll_by - now < interval ? poll_by - now : interval;
 }
 
 /* Errors that time does not mend. Others may be gone soon: no descriptor is left, a server of a
@@ -200,7 +184,7 @@ static int finish_log(void)
                 r = log_file.error ? log_file.error : capo_drain_finish(drain, 1);
                 if (r == 0 || log_file.never || is_lasting(r) || is_full(r) || tries == 2)
                         return r;
-                capo_shim_nap(capo_drain_wait(&wait_ns));
+                nap_or_wake(capo_drain_wait(&wait_ns));
         }
 }
 
@@ -278,7 +262,7 @@ static void *drain_main(void *unused)
         uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, wait_ns = 0, next;
         bool early = true, failed = false, hangs;
 
-        capo_shim_nap(2 * NAP_LEAST_NS);
+        nap_or_wake(2 * NAP_LEAST_NS);
         capo_lock(&drain_lock);
         if (atomic_load(&wanted) < CAPO_WISH_END) {
                 capo_clock_update(&capo_seg.header->clock);
@@ -290,7 +274,7 @@ static void *drain_main(void *unused)
         for (;;) {
                 double full;
 
-                capo_shim_nap(interval_or_sooner(interval));
+                nap_or_wake(interval);
                 capo_lock(&drain_lock);
                 if (obey_wish()) {
                         capo_unlock(&drain_lock);
@@ -421,7 +405,6 @@ void capo_rounds_fork(bool lived)
         atomic_store(&wanted, CAPO_WISH_NONE);
         atomic_store(&done, CAPO_WISH_NONE);
         atomic_store(&wake, 0);
-        poll_by = 0;
         stood = UINT64_MAX;
         callbacks.n_checkpoint = callbacks.n_poll = 0;
         pthread_mutex_init(&thread_lock, NULL);

@@ -150,17 +150,9 @@ long capo_shim_sysfs(const char *dir, const char *name, const char *file, long m
  */
 bool capo_shim_at_checkpoint(void (*write)(bool last));
 
-/** capo_shim_at_poll() - as above, but called on every round of the drain thread (each 1 to 50 ms,
- * and see capo_shim_poll_by()). */
-bool capo_shim_at_poll(void (*poll)(void));
-
-/** capo_shim_poll_by() - let the next round come at @mono_ns (CLOCK_MONOTONIC) at the latest. Drain
- * thread only. */
-void capo_shim_poll_by(uint64_t mono_ns);
-
-/** capo_shim_nap() - sleep for @ns within a poll; shorter when a ring of calls asks to be emptied.
+/** capo_shim_at_poll() - as above, but called on every round of the drain thread (each 1 to 50 ms).
  */
-void capo_shim_nap(uint64_t ns);
+bool capo_shim_at_poll(void (*poll)(void));
 
 /** capo_shim_at_fork() - be called in the child after fork(), before any wrapped call of it. At
  * most 8; kept by the child. */

@@ -45,7 +45,7 @@ def as_from_elsewhere():
     return told(hang(job.path("copy")))
 
 
-job = Job("", 2, [os.path.abspath(sys.argv[3]), "FOLDER"], CAPO_HANG="2", CAPO_FABRIC_LOOK="5",
+job = Job("", 2, [os.path.abspath(sys.argv[3]), "FOLDER"], CAPO_HANG="2",
           FI_PROVIDER_PATH=os.path.dirname(os.path.abspath(sys.argv[4])))
 pid = str(job.ranks[0].pid)
 try:

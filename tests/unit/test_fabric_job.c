@@ -86,20 +86,6 @@ static void window(uint64_t begin, uint64_t end, unsigned ops, unsigned tx, unsi
                 (unsigned long long)(T0 + begin), (unsigned long long)(T0 + end), ops, tx, rx);
 }
 
-/* Looks a microsecond apart from @begin (ns after the epoch, a whole microsecond) on; @seen in the
- * letters of the log.
- */
-static void looks(uint64_t begin, unsigned every_ms, const char *seen)
-{
-        n_text += (size_t)sprintf(text + n_text, "looked\ttaken=100\tlate=7\tslit=50000\n");
-        n_text +=
-                (size_t)sprintf(text + n_text, "looks\tevery=%u000000\tbegin=%llu\tseen=", every_ms,
-                                (unsigned long long)(T0 + begin));
-        for (unsigned i = 0; seen[i]; i++)
-                n_text += (size_t)sprintf(text + n_text, "%u%c", i > 0, seen[i]);
-        n_text += (size_t)sprintf(text + n_text, "\n");
-}
-
 static void process_end(void)
 {
         char why[256];
@@ -156,12 +142,10 @@ Test(fabric_job, one_call_after_another)
         IS(s.sent, 1000);
         IS(s.received, 500);
         IS(s.call_ns, 10000);
-        IS(s.net_ns, 10000);
         s = share(f, "dp", CAPO_CALL_ALLGATHER);
         IS(s.ops, 6);
         IS(s.sent, 600);
         IS(s.call_ns, 10000);
-        IS(s.net_ns, 5000);
         s = share(f, NULL, CAPO_CALL_NONE);
         IS(s.ops, 4);
         IS(s.received, 200);
@@ -183,7 +167,6 @@ Test(fabric_job, communicators_that_overlap_share_by_time)
         IS(share(f, "tp", CAPO_CALL_ALLREDUCE).ops, 10);
         IS(share(f, "dp", CAPO_CALL_ALLREDUCE).sent, 2000);
         IS(share(f, "tp", CAPO_CALL_ALLREDUCE).received, 100);
-        IS(share(f, "tp", CAPO_CALL_ALLREDUCE).net_ns, 5000);
         IS(share(f, NULL, CAPO_CALL_NONE).ops, 0);
 }
 
@@ -225,180 +208,6 @@ Test(fabric_job, own_posts_count_in_the_order)
         cr_expect_eq(f->shares[2].call, CAPO_CALL_BROADCAST);
 }
 
-Test(fabric_job, looks_belong_to_the_calls_under_way)
-{
-        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
-        struct capo_fabric_part part;
-        struct capo_fabric_share s;
-
-        process(1, "");
-        call(1, CAPO_CALL_ALLREDUCE, 0, 10000, 0);
-        call(2, CAPO_CALL_ALLREDUCE, 5000, 8000, 0);
-        call(2, CAPO_CALL_ALLREDUCE, 6000, 8000, 0); /* beside itself, on another stream */
-        call(1, CAPO_CALL_BROADCAST, 20000, 30000, 0);
-        looks(0, 10, "iiwwwwbmii" /* the AllReduce */ "ww" /* nobody */);
-        looks(20000, 10, "iiiiiiiiii");
-        process_end();
-        f = joined();
-        cr_assert_eq(f->slit_ns, 50000);
-        cr_assert_eq(f->looks_late, 7);
-        s = share(f, NULL, CAPO_CALL_NONE);
-        cr_assert_eq(s.looks.n, 2);
-        IS(s.looks.time, 0.02);
-        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
-        cr_assert_eq(s.looks.n, 10);
-        IS(s.looks.time, 0.1);
-        cr_assert(capo_fabric_share_sure(&s));
-        cr_assert(capo_fabric_share_network(&s, &part));
-        IS(part.share, 0.6);
-        /* Wilson's interval of 6 in 10, z = 1.96 */
-        cr_assert_float_eq(part.low, 0.312674, 1e-5);
-        cr_assert_float_eq(part.high, 0.831820, 1e-5);
-        cr_assert(capo_fabric_share_wait(&s, &part));
-        IS(part.share, 0.5);
-        IS(part.share * capo_fabric_share_ns(&s), 5000);
-        s = share(f, "tp", CAPO_CALL_ALLREDUCE); /* 5, 6 and 7 us; twice at 6 and 7 */
-        cr_assert_eq(s.looks.n, 3);
-        IS(s.looks.time, 0.05);
-        cr_assert(capo_fabric_share_network(&s, &part));
-        IS(part.share, 1);
-        IS(part.high, 1);
-        cr_assert(capo_fabric_share_wait(&s, &part));
-        IS(part.share, 3 / 5.);
-        s = share(f, "dp", CAPO_CALL_BROADCAST);
-        cr_assert(capo_fabric_share_network(&s, &part));
-        IS(part.share, 0);
-        IS(part.low, 0);
-        cr_assert_float_eq(part.high, 0.277533, 1e-5);
-        s = share(f, NULL, CAPO_CALL_NONE);
-        cr_assert_eq(s.looks.n, 2);
-}
-
-/* Where a look was due and none came, the network may have done anything: the interval is that much
- * wider. */
-Test(fabric_job, time_that_nobody_looked_at)
-{
-        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
-        struct capo_fabric_part part;
-        struct capo_fabric_share s;
-
-        process(1, "");
-        call(1, CAPO_CALL_ALLREDUCE, 0, 30000000, 0);
-        call(1, CAPO_CALL_BROADCAST, 40000000, 50000000, 0);
-        looks(0, 1, "wwii"); /* and the next 2 ms later at the latest */
-        looks(20000000, 1, "wi");
-        looks(40000000, 5, "ww"); /* up to 10 ms between these are chance */
-        looks(50000000, 5, "ii");
-        process_end();
-        f = joined();
-        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
-        cr_assert_eq(s.looks.n, 6);
-        IS(s.looks.unseen, 0.017997);
-        IS(capo_fabric_share_unseen(&s), 0.017997 / 0.023997);
-        cr_assert(capo_fabric_share_network(&s, &part));
-        IS(part.share, 0.5);
-        /* Wilson's interval of 3 in 6 is 0.187616 to 0.812384 */
-        cr_assert_float_eq(part.low, 0.187616 * 0.006 / 0.023997, 1e-5);
-        cr_assert_float_eq(part.high, 1 - 0.187616 * 0.006 / 0.023997, 1e-5);
-        s = share(f, "dp", CAPO_CALL_BROADCAST);
-        IS(s.looks.unseen, 0);
-        s = share(f, NULL, CAPO_CALL_NONE);
-        IS(s.looks.unseen, 0.009999); /* from 30.001 ms on, 10 ms after the look before */
-}
-
-/* Nor did anybody look before the first look, from when on there should have been some, or after
- * the last. */
-Test(fabric_job, time_before_the_first_look_and_after_the_last)
-{
-        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
-        struct capo_fabric_share s;
-
-        process(1, "");
-        call(1, CAPO_CALL_ALLREDUCE, 0, 30000000, 0);
-        looks(12000000, 1, "ww");
-        n_text += (size_t)sprintf(text + n_text, "looked\tsince=%llu\n",
-                                  (unsigned long long)(T0 + 4000000));
-        process_end();
-        f = joined();
-        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
-        IS(s.looks.unseen, 0.006 + 0.015999);
-        s = share(f, NULL, CAPO_CALL_NONE);
-        IS(s.looks.unseen, 0);
-}
-
-Test(fabric_job, thinned_looks_weigh_more_and_unsure_ones_say_so)
-{
-        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
-        struct capo_fabric_part part, alike;
-        struct capo_fabric_share s;
-
-        process(1, "");
-        call(1, CAPO_CALL_ALLREDUCE, 0, 10000, 0);
-        call(1, CAPO_CALL_BROADCAST, 20000, 30000, 0);
-        looks(0, 20, "wi");
-        looks(5000, 10, "iiii");
-        looks(20000, 10, "IIMI");
-        process_end();
-        f = joined();
-        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
-        cr_assert_eq(s.looks.n, 6);
-        cr_assert(capo_fabric_share_network(&s, &part));
-        IS(part.share, 0.25);
-        s.looks.time_sq = s.looks.time * s.looks.time / 6; /* six alike would be surer */
-        cr_assert(capo_fabric_share_network(&s, &alike));
-        cr_assert_gt(part.high - part.low, alike.high - alike.low);
-        s = share(f, "dp", CAPO_CALL_BROADCAST);
-        cr_assert_not(capo_fabric_share_sure(&s));
-        cr_assert_not(capo_fabric_share_wait(&s, &part));
-        cr_assert(capo_fabric_share_network(&s, &part));
-        IS(part.share, 0.25);
-        s.looks.time = 100;
-        s.looks.unsure = 1;
-        cr_assert(capo_fabric_share_sure(&s), "one of a hundred");
-        s.looks.unsure = 1.001;
-        cr_assert_not(capo_fabric_share_sure(&s));
-        s = share(f, "tp", CAPO_CALL_BROADCAST);
-        cr_assert_not(capo_fabric_share_network(&s, &part));
-}
-
-/* Where some calls have GPU times, those that have none lie at a guess: good for windows, not for
- * looks. */
-Test(fabric_job, looks_count_only_for_measured_calls)
-{
-        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
-        struct capo_record guessed = {.t_begin = 20000,
-                                      .t_end = 20001,
-                                      .bytes = 4096,
-                                      .comm = 1,
-                                      .call = CAPO_CALL_ALLREDUCE,
-                                      .clock = CAPO_CLOCK_HOST};
-        struct gen_hist gpu = {0};
-        struct capo_fabric_share s;
-
-        process(1, "");
-        gen_hist_add(&gpu, 10000, 1);
-        gen_log_cell(&log_,
-                     (struct capo_log_cell){.comm = 1,
-                                            .call = CAPO_CALL_ALLREDUCE,
-                                            .bytes = 4096,
-                                            .count = 2,
-                                            .clock = CAPO_CLOCK_EVENT},
-                     NULL, &gpu);
-        call(1, CAPO_CALL_ALLREDUCE, 0, 10000, 0);
-        gen_log_frame(&log_, CAPO_FRAME_WIDE, &guessed, sizeof guessed);
-        window(20000, 30000, 4, 400, 0);
-        looks(0, 10, "wwwi");
-        looks(22000, 10, "wwww");
-        looks(50000, 10, "wwww");
-        process_end();
-        f = joined();
-        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
-        IS(s.sent, 400);
-        cr_assert_eq(s.looks.n, 4);
-        IS(s.looks.waiting, 0.03);
-        cr_assert_eq(share(f, NULL, CAPO_CALL_NONE).looks.n, 0);
-}
-
 static uint32_t below(uint32_t *seed, uint32_t n)
 {
         *seed = *seed * 1664525u + 1013904223u;
@@ -411,7 +220,7 @@ Test(fabric_job, traffic_is_conserved)
 {
         enum { N = 300 };
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
-        double sent = 0, got = 0, expect[3] = {0}, net[3] = {0};
+        double sent = 0, got = 0, expect[3] = {0};
         uint32_t seed = 12345;
 
         for (unsigned pid = 1; pid <= 2; pid++) {
@@ -449,7 +258,6 @@ Test(fabric_job, traffic_is_conserved)
                         }
                         for (unsigned k = 1; k < 3; k++) {
                                 expect[k] += covered > 0 ? tx * part[k] / covered : 0;
-                                net[k] += part[k];
                         }
                         expect[0] += covered > 0 ? 0 : tx;
                 }
@@ -458,15 +266,12 @@ Test(fabric_job, traffic_is_conserved)
         f = joined();
         for (size_t i = 0; i < f->n_shares; i++) {
                 got += f->shares[i].sent;
-                cr_assert_leq(f->shares[i].net_ns, f->shares[i].call_ns + 1e-6);
         }
         cr_assert_gt(expect[0], 0);
         cr_assert_float_eq(got, sent, 1e-3);
         cr_assert_float_eq(share(f, NULL, CAPO_CALL_NONE).sent, expect[0], 1e-3);
         cr_assert_float_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).sent, expect[1], 1e-3);
         cr_assert_float_eq(share(f, "tp", CAPO_CALL_ALLREDUCE).sent, expect[2], 1e-3);
-        cr_assert_float_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).net_ns, net[1], 1e-3);
-        cr_assert_float_eq(share(f, "tp", CAPO_CALL_ALLREDUCE).net_ns, net[2], 1e-3);
         cr_assert_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).calls +
                              share(f, "tp", CAPO_CALL_ALLREDUCE).calls,
                      2 * N);
@@ -499,22 +304,4 @@ Test(fabric_job, near_and_far_from_the_gpu)
                 cr_assert_eq(f->links[i].sharers, 4);
                 IS(f->links[i].load, (i + 1) / 2.5);
         }
-}
-
-/* Each look is one step for each call under way, whatever the others are. */
-Test(fabric_job, thousands_of_calls_at_once, .timeout = 60)
-{
-        enum { CALLS = 5000, LOOKS = 8000 };
-        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
-        char seen[LOOKS + 1] = "";
-
-        process(1, "");
-        for (int i = 0; i < CALLS; i++)
-                call(1, CAPO_CALL_ALLREDUCE, 10000, 1000000000, 0);
-        memset(seen, 'w', LOOKS);
-        looks(20000, 5, seen);
-        process_end();
-        f = joined();
-        cr_assert_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).looks.n, LOOKS);
-        IS(share(f, "dp", CAPO_CALL_ALLREDUCE).looks.busy / CALLS, LOOKS * 0.005);
 }

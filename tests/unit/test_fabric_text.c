@@ -73,8 +73,7 @@ Test(fabric_text, the_bytes_of_a_snapshot)
         struct capo_fabric_object cntr = {
                 .id = 5, .n.reads = 1, .waits = 2, .value = 18446744073709551615u};
         struct capo_fabric_window window = {.begin_ns = 10, .end_ns = 20};
-        struct capo_fabric_looked looked = {.taken = 2, .slit_ns = 50000};
-        struct capo_fabric_looks looks = {.every_ns = 2500000, .begin_ns = 7000};
+        struct capo_fabric_looked looked = {.at_ns = 7000};
         struct capo_fabric_inside inside = {.comm_uid = 99, .call = 255, .ops = 1};
 
         domain.tx.bucket[148] = 2;
@@ -91,10 +90,6 @@ Test(fabric_text, the_bytes_of_a_snapshot)
         capo_fabric_put(&t, CAPO_FABRIC_FABRIC, &root);
         capo_fabric_put(&t, CAPO_FABRIC_WINDOW, &window);
         capo_fabric_put(&t, CAPO_FABRIC_LOOKED, &looked);
-        capo_fabric_put(&t, CAPO_FABRIC_LOOKS, &looks);
-        capo_fabric_put_look(&t, 0, 0);
-        capo_fabric_put_look(&t, 2203, CAPO_FABRIC_WAITING | CAPO_FABRIC_UNSURE);
-        capo_fabric_end_line(&t);
         capo_fabric_put(&t, CAPO_FABRIC_INSIDE, &inside);
         finish();
         cr_assert_str_eq(
@@ -109,8 +104,7 @@ Test(fabric_text, the_bytes_of_a_snapshot)
                 "\terror=21,2,Bad thing\terror=268,1,Overrun\terrors_other=9\n"
                 "fabric\tid=1\tdomain=0\tprovider=tcp\tapi=1.9\n"
                 "window\tbegin=10\tend=20\tops=0\ttx=0\trx=0\n"
-                "looked\ttaken=2\tlate=0\tslit=50000\n"
-                "looks\tevery=2500000\tbegin=7000\tseen=0i2203W\n"
+                "looked\tat=7000\n"
                 "inside\tcomm=99\tcall=255\tops=1\tbytes=0\n"
                 "complete\t12\n");
         cr_assert_eq(pieces, 1);
@@ -153,10 +147,7 @@ Test(fabric_text, the_bytes_of_a_snapshot)
                 cr_assert_eq(d->n.kind[CAPO_FI_TSEND].count, 3,
                              "an endpoint's counts are its domain's");
                 cr_assert(f->n_windows == 1 && f->windows[0].end_ns == 20);
-                cr_assert(f->looked.taken == 2 && f->looked.slit_ns == 50000);
-                cr_assert(f->n_looks == 2 && f->looks[1].t_ns == 7000 + 2203000 &&
-                          f->looks[1].waiting);
-                cr_assert(f->looks[1].unsure && !f->looks[1].moving && !f->looks[0].waiting);
+                cr_assert_eq(f->looked.at_ns, 7000);
                 cr_assert(f->n_inside == 1 && f->inside[0].call == 255 &&
                           f->inside[0].comm_uid == 99);
         }
@@ -179,7 +170,6 @@ Test(fabric_text, an_unknown_node_is_left_out)
 Test(fabric_text, pieces_begin_with_the_number_and_lines_stay_whole)
 {
         struct capo_fabric_object ep = {.type = "rdm"};
-        struct capo_fabric_looks looks = {.every_ns = 1};
         const char *at = said;
         unsigned numbers = 0;
 
@@ -188,10 +178,6 @@ Test(fabric_text, pieces_begin_with_the_number_and_lines_stay_whole)
                 ep.n.kind[CAPO_FI_SEND].count = ep.n.kind[CAPO_FI_SEND].sizes[3] = ep.id;
                 capo_fabric_put(&t, CAPO_FABRIC_EP, &ep);
         }
-        capo_fabric_put(&t, CAPO_FABRIC_LOOKS, &looks);
-        for (unsigned i = 0; i < 1000; i++)
-                capo_fabric_put_look(&t, 1000000, i % 8);
-        capo_fabric_end_line(&t);
         finish();
         cr_assert_gt(pieces, 5);
         while ((at = strstr(at, "snapshot\t4711\n"))) {
@@ -206,26 +192,7 @@ Test(fabric_text, pieces_begin_with_the_number_and_lines_stay_whole)
                 for (uint32_t i = 0; i < 3000; i++)
                         cr_assert(f->objects[i].id == i + 1 &&
                                   f->objects[i].n.kind[CAPO_FI_SEND].sizes[3] == i + 1);
-                cr_assert_eq(f->n_looks, 1000);
-                for (unsigned i = 0; i < 1000; i++)
-                        cr_assert(f->looks[i].waiting == (i >> 1 & 1) &&
-                                  f->looks[i].unsure == (i >> 2 & 1));
         }
-}
-
-/* More than a line may have: cut, never written beyond the room. */
-Test(fabric_text, a_line_without_end_is_cut)
-{
-        struct capo_fabric_looks looks = {.every_ns = 1};
-
-        capo_fabric_begin(&t, 1, out);
-        capo_fabric_put(&t, CAPO_FABRIC_LOOKS, &looks);
-        for (unsigned i = 0; i < 100000; i++)
-                capo_fabric_put_look(&t, i, 0);
-        cr_assert_lt(t.n, sizeof t.room);
-        capo_fabric_end_line(&t);
-        finish();
-        cr_assert_eq(pieces, 2);
 }
 
 /* Fields that are full: a name without a zero, all rows of errors, the last bucket before another

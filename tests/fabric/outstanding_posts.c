@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of which it is known how much network they hold: share PROVIDER SECONDS
+ * Posts to itself, inside collectives and between them: outstanding_posts PROVIDER SECONDS
  * [one|context|writes].
  *
  * Sends and receives complete into two queues, with "one" into the same, with "context" into the
  * same and without flags that tell them apart; with "writes" it is one queue and the sends are
  * remote writes with data, which make an entry at either end.
  *
- * The four collectives of tests/preload's libnccl run, for random times, on the caller's thread:
- *
- *   ncclBroadcast      nothing at all
- *   ncclAllReduce      stretches of sends to this process itself, four in flight, each stretch
- *                      ended by reading all completions; about two thirds of the time stretches
- *                      without any
- *   ncclAllGather      sends all the time
- *   ncclReduceScatter  a quarter of the time injects, which make no completions and are never
- *                      outstanding
- *
- * Prints, for each, how long its calls took and how long of that network was under way by the
- * program's own clock; and, ten times a second, what has been posted so far.
+ * Of the collectives of tests/preload's libnccl, ncclAllReduce sends, four in flight, and reads all
+ * completions; ncclReduceScatter injects, which makes no completions; ncclBroadcast does nothing.
+ * Prints, ten times a second, what has been posted so far.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -42,18 +33,11 @@ ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataT
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream);
 __attribute__((visibility("default"))) void fake_in_call(size_t count);
 
-enum { NOTHING = 1, SOME, ALL, INJECTS, KINDS };
-static const char *const names[] = {
-        [NOTHING] = "Broadcast", "AllReduce", "AllGather", "ReduceScatter"};
-static struct {
-        uint64_t calls, call_ns, network_ns;
-} truth[KINDS];
+enum { NOTHING = 1, SENDS, INJECTS, KINDS };
 
 #define FLIGHT  4
 #define MESSAGE 8192
@@ -135,28 +119,13 @@ static void reap(void)
                 reap_queue(rx_cq);
 }
 
-/*
- * How long the network was under way since @*since: all the time while something was in flight
- * (@before: at the beginning of it); else no longer than 50 us, for the core may have been somebody
- * else's meanwhile.
- */
-static uint64_t under_way(uint64_t *since, long before)
-{
-        uint64_t now = now_ns(), ns = now - *since;
-
-        *since = now;
-        return before || ns < 50000 ? ns : 50000;
-}
-
 /* Sends for @ns, and until all of them are through. */
-static uint64_t sends(uint64_t ns)
+static void sends(uint64_t ns)
 {
-        uint64_t t0 = now_ns(), t = t0, network = 0;
+        uint64_t t0 = now_ns();
 
         do {
-                long before = in_flight;
-
-                while (in_flight < FLIGHT && to_come < FLIGHT && t - t0 < ns) {
+                while (in_flight < FLIGHT && to_come < FLIGHT && now_ns() - t0 < ns) {
                         char *from = out[posted % FLIGHT];
                         void *context = &out_context[posted % FLIGHT];
                         ssize_t r =
@@ -170,18 +139,14 @@ static uint64_t sends(uint64_t ns)
                         posted++;
                         in_flight++;
                         to_come++;
-                        network += under_way(&t, before);
-                        before = in_flight;
                 }
                 reap();
-                network += under_way(&t, before);
-        } while (in_flight || to_come || t - t0 < ns);
-        return network;
+        } while (in_flight || to_come || now_ns() - t0 < ns);
 }
 
-static uint64_t injects(uint64_t ns)
+static void injects(uint64_t ns)
 {
-        uint64_t t0 = now_ns(), t = t0, network = 0;
+        uint64_t t0 = now_ns();
 
         do {
                 ssize_t r = to_come < FLIGHT ? fi_tinject(ep, out[0], 8, self, 1) : -FI_EAGAIN;
@@ -192,39 +157,17 @@ static uint64_t injects(uint64_t ns)
                         to_come++;
                 }
                 reap();
-                network += under_way(&t, 0);
-        } while (to_come || t - t0 < ns);
-        return network;
-}
-
-static uint64_t nothing(uint64_t ns)
-{
-        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
-        return 0;
+        } while (to_come || now_ns() - t0 < ns);
 }
 
 /* The body of every collective of the fake NCCL; @count says which. */
 void fake_in_call(size_t count)
 {
-        uint64_t network = 0;
-
-        for (int i = 0; i < 3; i++) {
-                switch (count) {
-                case NOTHING: nothing(some_time()); break;
-                case SOME:
-                        network += sends(some_time());
-                        nothing(some_time());
-                        nothing(some_time());
-                        break;
-                case ALL: network += sends(some_time()); break;
-                case INJECTS:
-                        network += injects(some_time());
-                        for (int k = 0; k < 3; k++)
-                                nothing(some_time());
-                        break;
-                }
+        switch (count) {
+        case NOTHING: nanosleep(&(struct timespec){.tv_nsec = (long)some_time()}, NULL); break;
+        case SENDS: sends(some_time()); break;
+        case INJECTS: injects(some_time()); break;
         }
-        truth[count].network_ns += network;
 }
 
 static void net_open(const char *provider, const char *queues)
@@ -275,16 +218,11 @@ static void net_open(const char *provider, const char *queues)
 
 static void call(ncclComm_t comm, int kind)
 {
-        uint64_t t0 = now_ns();
-
         switch (kind) {
         case NOTHING: ncclBroadcast(NULL, NULL, NOTHING, 7, 0, comm, NULL); break;
-        case SOME: ncclAllReduce(NULL, NULL, SOME, 7, 0, comm, NULL); break;
-        case ALL: ncclAllGather(NULL, NULL, ALL, 7, comm, NULL); break;
+        case SENDS: ncclAllReduce(NULL, NULL, SENDS, 7, 0, comm, NULL); break;
         case INJECTS: ncclReduceScatter(NULL, NULL, INJECTS, 7, 0, comm, NULL); break;
         }
-        truth[kind].calls++;
-        truth[kind].call_ns += now_ns() - t0;
 }
 
 int main(int argc, char **argv)
@@ -297,20 +235,14 @@ int main(int argc, char **argv)
         ncclGetUniqueId(&id);
         must("ncclCommInitRank", (long)ncclCommInitRank(&comm, 1, id, 0));
         for (t0 = now_ns(); now_ns() - t0 < seconds * 1000000000u;) {
-                int least = NOTHING; /* equal times for all */
-
                 for (int k = NOTHING; k < KINDS; k++)
-                        least = truth[k].call_ns < truth[least].call_ns ? k : least;
-                call(comm, least);
+                        call(comm, k);
                 if (now_ns() - t0 >= said) {
                         printf("posted %ld at %.3f\n", posted, (double)(now_ns() - t0) / 1e9);
                         fflush(stdout);
                         said += 100000000;
                 }
         }
-        for (int k = NOTHING; k < KINDS; k++)
-                printf("truth %s %lu %lu %lu\n", names[k], (unsigned long)truth[k].calls,
-                       (unsigned long)truth[k].call_ns, (unsigned long)truth[k].network_ns);
         ncclCommDestroy(comm);
         if (writes) {
                 must("fi_close", fi_close(&in_mr->fid));
