@@ -40,6 +40,7 @@ static int run_doctor(void *options, int n, char **words)
                 snprintf(own, sizeof own, "/.../libnccl-tuner-capo.so");
         capo_doctor_plugins(&f, reach.version, own);
         capo_doctor_settings(&f, reach.version);
+        capo_doctor_bugs(&f, reach.version);
         capo_doctor_gpus(&f);
         capo_doctor_network(&f);
         capo_doctor_recording(&f);

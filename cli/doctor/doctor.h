@@ -63,6 +63,10 @@ void capo_doctor_newer(struct capo_findings *f, const char *path, const char *re
  * release @version (0: unknown). */
 void capo_doctor_settings(struct capo_findings *f, int version);
 
+/** capo_doctor_bugs() - known bugs of release @version, those that the environment's settings meet
+ * one by one. */
+void capo_doctor_bugs(struct capo_findings *f, int version);
+
 /** capo_doctor_own() - CAPO_* of the environment, as the library in the job would take them
  * (capo_doctor_settings() asks it). */
 void capo_doctor_own(struct capo_findings *f, int version);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Known bugs by release and symptom; the rows are in known_bugs.def. */
+#ifndef CAPO_KNOWN_BUGS_H
+#define CAPO_KNOWN_BUGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum capo_bug_of { CAPO_BUG_NCCL, CAPO_BUG_OFI, CAPO_BUG_TORCH, CAPO_BUG_MACHINE, CAPO_BUG_OFS };
+enum capo_bug_effect { CAPO_BUG_HANG, CAPO_BUG_CRASH, CAPO_BUG_CORRUPT, CAPO_BUG_SLOW };
+
+struct capo_known_bug {
+        enum capo_bug_of of;
+        int first, fixed; /* releases as in core/base/nccl_release.h; fixed: CAPO_NCCL_LAST none */
+        enum capo_bug_effect effect;
+        const char *when, *needs, *symptom, *advice, *link;
+};
+
+extern const struct capo_known_bug capo_known_bugs[];
+extern const size_t capo_n_known_bugs;
+
+enum capo_bug_match {
+        CAPO_BUG_NO,
+        CAPO_BUG_MAYBE, /* the release and what else must hold, or the symptom alone */
+        CAPO_BUG_FITS,  /* the release and the symptom */
+};
+
+/** capo_bug_in() - does release @release of its software have it? Never of 0; MACHINE: always. */
+bool capo_bug_in(const struct capo_known_bug *bug, int release);
+
+/**
+ * capo_bug_match() - how well it fits to some evidence
+ * @release: of the bug's software; 0 not known
+ * @has:     does the evidence contain this text?
+ */
+enum capo_bug_match capo_bug_match(const struct capo_known_bug *bug, int release,
+                                   bool (*has)(const char *text, void *arg), void *arg);
+
+/** capo_bug_any() - one of the texts of @list ("a|b") for which @has says yes; false: none, or
+ * the list is empty. @found: the one, 128 bytes; NULL not wanted. */
+bool capo_bug_any(const char *list, bool (*has)(const char *text, void *arg), void *arg,
+                  char *found);
+
+/** capo_bug_software() - "NCCL", "aws-ofi-nccl", ...; capo_bug_does() - "hang", "crash", ... */
+const char *capo_bug_software(enum capo_bug_of of);
+const char *capo_bug_does(enum capo_bug_effect effect);
+
+#endif

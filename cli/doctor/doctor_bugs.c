@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known to go wrong with this release of NCCL, from the table that capo diagnose uses. */
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/nccl_release.h"
+#include "cli/doctor/doctor.h"
+#include "analysis/diagnose/known_bugs.h"
+
+/* Is it, or a text that it begins, a setting of the environment? */
+static bool is_set(const char *text, void *arg)
+{
+        for (char **e = environ; e && *e; e++) {
+                size_t n = strlen(text);
+
+                if (!strncmp(*e, text, n) && ((*e)[n] == 0 || (*e)[n] == '=' || strchr(text, '=')))
+                        return true;
+        }
+        return false;
+}
+
+void capo_doctor_bugs(struct capo_findings *f, int version)
+{
+        unsigned n = 0, hangs = 0;
+        char release[16], fixed[16];
+
+        for (size_t i = 0; i < capo_n_known_bugs; i++) {
+                const struct capo_known_bug *b = &capo_known_bugs[i];
+
+                if (b->of != CAPO_BUG_NCCL || !capo_bug_in(b, version))
+                        continue;
+                n++;
+                hangs += b->effect == CAPO_BUG_HANG;
+                if (*b->symptom || !capo_bug_any(b->needs, is_set, NULL, NULL))
+                        continue;
+                capo_nccl_text((uint32_t)b->fixed, fixed, sizeof fixed);
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "nccl",
+                        "known bug of this release with these settings (%s): %s; %s%s%s (%s)",
+                        capo_bug_does(b->effect), b->when, b->advice,
+                        b->fixed < CAPO_NCCL_LAST ? "; fixed in " : "",
+                        b->fixed < CAPO_NCCL_LAST ? fixed : "", b->link);
+        }
+        if (n)
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "%u bug%s of NCCL %s known from public reports, %u of them hangs",
+                                 n, n == 1 ? "" : "s",
+                                 capo_nccl_text((uint32_t)version, release, sizeof release), hangs);
+}
