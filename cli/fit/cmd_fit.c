@@ -100,6 +100,20 @@ static int write_svg(FILE *f, const void *fit)
         return capo_svg_fit(f, fit, "capo fit");
 }
 
+/* Is it everywhere true that NCCL's own choice is the fastest measured? */
+static bool nothing_faster(const struct capo_fit *fit)
+{
+        for (int i = 0; i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                for (int p = 0; p < s->n_points; p++) {
+                        if (s->points[p].verdict != CAPO_FIT_LEFT || s->n_candidates == 1)
+                                return false;
+                }
+        }
+        return true;
+}
+
 static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile,
                          int n_rules, int n_rows)
 {
@@ -124,7 +138,10 @@ static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_
         if (j->out)
                 printf("\nwrote %s: %d rule%s, %d row%s%s", j->out, n_rules,
                        n_rules == 1 ? "" : "s", n_rows, n_rows == 1 ? "" : "s",
-                       n_rules ? "" : " (NCCL's own choices are as good as anything measured)");
+                       n_rules ? ""
+                       : nothing_faster(fit)
+                               ? " (nothing measured is faster than NCCL's own choice)"
+                               : " (why, is in the last column)");
         else
                 printf("\n%d rule%s, %d row%s; -o FILE writes them", n_rules,
                        n_rules == 1 ? "" : "s", n_rows, n_rows == 1 ? "" : "s");

@@ -18,6 +18,30 @@ static const char *format_percent(double fraction, char *text, size_t room)
         return text;
 }
 
+/* Over all sizes of a row, each counting the same. The interval is the mean of theirs: their errors
+ * may have one cause. */
+static void mean_gain(const struct capo_fit_series *s, int first, int last, char *text, size_t room)
+{
+        double gain = 0, half = 0;
+        char a[16], b[16];
+        int n = 0;
+
+        for (int p = first; p <= last; p++) {
+                const struct capo_fit_point *q = &s->points[p];
+
+                if (q->shown == 0 || isnan(q->gain))
+                        continue;
+                gain += q->gain;
+                half += (q->gain_hi - q->gain_lo) / 2;
+                n++;
+        }
+        if (n)
+                snprintf(text, room, "%s +- %s", format_percent(gain / n, a, sizeof a),
+                         format_percent(half / n, b, sizeof b));
+        else
+                snprintf(text, room, "-");
+}
+
 static void add_range_row(struct capo_table *t, const struct capo_fit_series *s, int first,
                           int last)
 {
@@ -25,8 +49,7 @@ static void add_range_row(struct capo_table *t, const struct capo_fit_series *s,
         int c = p->shown;
         const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c),
                                    *def = capo_fit_cell_of(s, last, 0);
-        char from[16], to[16], range[40], name[56], us[48], chose[48] = "-", gain[48] = "-", a[16],
-                                                            b[16];
+        char from[16], to[16], range[40], name[56], us[48], chose[48] = "-", gain[48];
 
         capo_size_print(s->points[first].bytes, from, sizeof from);
         capo_size_print(p->bytes, to, sizeof to);
@@ -44,11 +67,8 @@ static void add_range_row(struct capo_table *t, const struct capo_fit_series *s,
                                  capo_ran_proto(p->default_ran), def->us);
                 else
                         snprintf(chose, sizeof chose, "?  %.4g", def->us);
-                if (c > 0 && !cell->is_default && !isnan(p->gain))
-                        snprintf(gain, sizeof gain, "%s +- %s",
-                                 format_percent(p->gain, a, sizeof a),
-                                 format_percent((p->gain_hi - p->gain_lo) / 2, b, sizeof b));
         }
+        mean_gain(s, first, last, gain, sizeof gain);
         if (c == 0 && p->default_ran)
                 snprintf(name, sizeof name, "%s %s", capo_ran_algo(p->default_ran),
                          capo_ran_proto(p->default_ran));
@@ -105,62 +125,63 @@ static const char *short_size(uint64_t bytes, char *text, size_t room)
         return text;
 }
 
-/* What to type: a sweep has NCCL's own choice and the candidate in the same run. */
-static void sweep_command(const struct capo_fit_series *s)
+/* What to type: a sweep has NCCL's own choice and the candidate in the same run, call by call. */
+static void sweep_command(const struct capo_fit_series *s, const struct capo_fit_next *n)
 {
-        const struct capo_fit_next *n = &s->next;
         const struct capo_fit_candidate *c = &s->candidates[n->candidate];
-        bool some = n->what == CAPO_FIT_NEXT_CANDIDATE || n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN;
         char a[24], b[24];
 
-        printf("  capo sweep --coll %s --sizes %s..%s",
+        printf("     ");
+        if (n->times > 1) {
+                printf("for i in");
+                for (int i = 1; i <= n->times; i++)
+                        printf(" %d", i);
+                printf("; do ");
+        }
+        printf("capo sweep --coll %s --sizes %s..%s",
                capo_coll_word((enum capo_coll)capo_coll_of_call(s->call)),
-               short_size(s->points[some ? n->first : 0].bytes, a, sizeof a),
-               short_size(s->points[some ? n->last : s->n_points - 1].bytes, b, sizeof b));
-        if (some && c->algo)
+               short_size(s->points[n->first].bytes, a, sizeof a),
+               short_size(s->points[n->last].bytes, b, sizeof b));
+        if (n->candidate && c->algo)
                 printf(" --algos %s", capo_algo_name(c->algo));
-        if (some && c->proto)
+        if (n->candidate && c->proto)
                 printf(" --protos %s", capo_proto_name(c->proto));
-        if (some && c->channels)
+        if (n->candidate && c->channels)
                 printf(" --channels %u", c->channels);
-        if (some && c->chunk)
+        if (n->candidate && c->chunk)
                 printf(" --chunks %s", short_size(c->chunk, a, sizeof a));
-        puts(" -- COMMAND");
+        puts(n->times > 1 ? " --dir capo-logs/more-$i -- COMMAND; done" : " -- COMMAND");
 }
 
-static void print_next_measurement(const struct capo_fit_series *s)
+static void print_next_measurement(const struct capo_fit_series *s, int rank,
+                                   const struct capo_fit_next *n)
 {
-        const struct capo_fit_next *n = &s->next;
+        const struct capo_fit_candidate *c = &s->candidates[n->candidate];
         char a[16], b[16], name[56];
 
+        printf(rank ? "  then: " : "  measure next: ");
         switch (n->what) {
-        case CAPO_FIT_NEXT_NOTHING: return;
+        case CAPO_FIT_NEXT_NOTHING: break;
         case CAPO_FIT_NEXT_DEFAULT:
-                puts("  would help most: NCCL's own choice at the same sizes (a run without NCCL_ALGO and NCCL_PROTO)");
-                break;
-        case CAPO_FIT_NEXT_DEFAULT_AGAIN:
-                printf("  would help most: one more run of NCCL's own choice: it was measured in one, and how runs differ "
-                       "is assumed (up to %.0f %% to gain)\n",
-                       100 * n->gain);
+                puts("NCCL's own choice at the same sizes (a run without NCCL_ALGO and NCCL_PROTO)");
                 break;
         case CAPO_FIT_NEXT_OTHERS:
-                puts("  would help most: other choices at the same sizes: only NCCL's own was measured");
+                puts("other choices at the same sizes: only NCCL's own was measured");
                 break;
-        case CAPO_FIT_NEXT_AGAIN:
-                puts("  would help most: the same again, in another run: how much runs differ is not known");
-                break;
+        case CAPO_FIT_NEXT_DEFAULT_AGAIN:
         case CAPO_FIT_NEXT_CANDIDATE:
                 capo_size_print(s->points[n->first].bytes, a, sizeof a);
                 capo_size_print(s->points[n->last].bytes, b, sizeof b);
-                printf("  would help most: %s%s%s with %s, %s (up to %.0f %% to gain)\n", a,
-                       n->first == n->last ? "" : " - ", n->first == n->last ? "" : b,
-                       capo_fit_candidate_text(&s->candidates[n->candidate], name, sizeof name),
-                       capo_fit_writable(&s->candidates[n->candidate])
-                               ? "3 more repeats"
-                               : "with NCCL_DEBUG_SUBSYS=TUNING to say what ran",
+                printf("%s%s%s, %d more run%s of %s%s%s (expected gain %.1f %%)\n", a,
+                       n->first == n->last ? "" : " - ", n->first == n->last ? "" : b, n->times,
+                       n->times == 1 ? "" : "s",
+                       n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN ? "NCCL's own choice and " : "",
+                       capo_fit_candidate_text(c, name, sizeof name),
+                       capo_fit_writable(c) ? ""
+                                            : " with NCCL_DEBUG_SUBSYS=TUNING, to say what ran",
                        100 * n->gain);
         }
-        sweep_command(s);
+        sweep_command(s, n);
 }
 
 static void series_page(const struct capo_fit_series *s, const struct fit_page *page)
@@ -174,9 +195,10 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
                 return;
         printf("\n%s, %s   (%s; %s %.1f %%)\n", capo_call_name(s->call),
                capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make),
-               s->one_run ? "no run repeated, taken to differ by" : "noise between runs",
+               s->one_run ? "no run repeated; noise taken as" : "noise between runs",
                100 * s->noise);
-        capo_table_row(t, "size\tbest\tus at the largest (95 %%)\tNCCL chose, us\tgain\twritten");
+        capo_table_row(t,
+                       "size\tbest\tus at the largest (95 %%)\tNCCL chose, us\tmean gain\twritten");
         for (int p = 0, k; p < s->n_points; p = k) {
                 for (k = p + 1;
                      !page->all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
@@ -190,7 +212,8 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
         capo_table_print(t, stdout, 1, "", "");
         print_regret(s);
         warn_unchecked(s);
-        print_next_measurement(s);
+        for (int i = 0; i < CAPO_FIT_NEXTS && s->next[i].what != CAPO_FIT_NEXT_NOTHING; i++)
+                print_next_measurement(s, i, &s->next[i]);
         if (columns)
                 capo_terminal_fit(stdout, s, columns < 100 ? (int)columns : 100, 12);
 }
@@ -272,7 +295,7 @@ void fit_page_uncertain(const struct capo_samples *set)
                 lo = s->call == lo->call && s->bytes < lo->bytes ? s : lo;
                 hi = s->call == lo->call && s->bytes > hi->bytes ? s : hi;
         }
-        puts("would help most: a run that says what was forced in it, and one of NCCL's own choice");
+        puts("measure next: a run that says what was forced in it, and one of NCCL's own choice");
         if (set->n && capo_coll_of_call(lo->call) >= 0)
                 printf("capo sweep --coll %s --sizes %s..%s -- COMMAND\n",
                        capo_coll_word((enum capo_coll)capo_coll_of_call(lo->call)),

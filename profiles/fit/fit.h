@@ -39,11 +39,12 @@ struct capo_fit_cell {
         double se_within; /* the part of it that comes from within the runs */
         uint32_t n_samples, n_runs;
         uint32_t n_blocks; /* block: one run, in-place or out-of-place; 0: not measured */
+        bool disagree;     /* its runs differ by more than noise */
         bool anchored;     /* all its runs have NCCL's own choice too: measured from that */
         bool is_default;   /* ran exactly what NCCL chose by itself; pooled with it */
 };
 
-/* What became of a size, and why. */
+/* What became of a size, and why: of the candidate that is shown. */
 enum capo_fit_verdict {
         CAPO_FIT_WRITTEN,
         CAPO_FIT_WRITTEN_COVERED,   /* NCCL's own choice was not measured, but is one of these */
@@ -52,22 +53,28 @@ enum capo_fit_verdict {
         CAPO_FIT_LEFT,              /* nothing measured is faster */
         CAPO_FIT_LEFT_SMALL,        /* the gain is below what a rule must save */
         CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
+        CAPO_FIT_LEFT_HARM,         /* it is likely, but a loss of CAPO_FIT_HARM is not excluded */
         CAPO_FIT_NO_NAME,           /* what ran is not fully recorded: a rule cannot name it */
         CAPO_FIT_TOO_GOOD,          /* so large a gain is a fault of the measurement */
-        CAPO_FIT_TOO_GOOD_ONCE,     /* the same, for one run of NCCL's own choice */
+        CAPO_FIT_ONCE,              /* one run of NCCL's own choice, which may have been slow */
+        CAPO_FIT_DISAGREE,          /* its runs differ by more than noise: which is slow? */
         CAPO_FIT_BEYOND_LINKS,      /* so fast that the links cannot carry it */
-        CAPO_FIT_SAME_EVERYWHERE,   /* the same gain at all sizes is a slow run of NCCL's own choice
-                                     */
+        CAPO_FIT_ALONE,             /* one run of a candidate whose runs disagree beside */
         CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */
+        CAPO_FIT_VERDICTS
 };
+
+#define CAPO_FIT_HARM 0.03 /* a rule may not cost so much more than NCCL's own choice, anywhere */
 
 struct capo_fit_point {
         uint64_t bytes;
         uint8_t default_ran, default_channels; /* what NCCL's own choice ran; 0 not known or not
                                                   always the same */
         double noise; /* standard deviation between runs here, as a fraction; measured or assumed */
+        double cell_quantile; /* standard errors of a 95 % interval of one time */
         double quantile; /* standard errors that a gain must have: 95 % over all candidates compared
                           */
+        double harm_quantile; /* the same that a loss of CAPO_FIT_HARM must be away */
         int repeats; /* runs beyond the first of a candidate that @noise comes from; 0: assumed */
         int default_runs; /* of NCCL's own choice */
         int first_block, end_block;
@@ -101,20 +108,22 @@ struct capo_fit_regret {
         bool by_run;          /* a run was left out each time; else a size */
 };
 
-/* What to measure next: where the best candidate may be better than what is written, but is not
- * sure to be. */
+/* What to measure next: sizes beside each other where one more measurement may decide for the same
+ * candidate. Ranked by the gain to be expected. */
 struct capo_fit_next {
         enum {
                 CAPO_FIT_NEXT_NOTHING,
-                CAPO_FIT_NEXT_DEFAULT,
-                CAPO_FIT_NEXT_DEFAULT_AGAIN,
-                CAPO_FIT_NEXT_AGAIN,
-                CAPO_FIT_NEXT_OTHERS, /* nothing but NCCL's own choice was measured */
+                CAPO_FIT_NEXT_DEFAULT,       /* NCCL's own choice, which was not measured */
+                CAPO_FIT_NEXT_DEFAULT_AGAIN, /* it, once more: it has one run, or its runs disagree
+                                              */
+                CAPO_FIT_NEXT_OTHERS,        /* nothing but NCCL's own choice was measured */
                 CAPO_FIT_NEXT_CANDIDATE
         } what;
-        int candidate, first, last; /* CANDIDATE: which, at which points */
-        double gain;                /* up to so much may be gained */
+        int candidate, first, last; /* which, at which points */
+        int times;                  /* so many runs */
+        double gain;                /* to be expected: mean over the points, of what is above 0 */
 };
+enum { CAPO_FIT_NEXTS = 3 };
 
 struct capo_fit_series {
         struct capo_trial
@@ -134,7 +143,7 @@ struct capo_fit_series {
         struct capo_fit_row *rows;   /* the last reaches UINT64_MAX */
         int n_rows;
         struct capo_fit_regret regret;
-        struct capo_fit_next next;
+        struct capo_fit_next next[CAPO_FIT_NEXTS]; /* the best first; then NOTHING */
         uint64_t n_samples;
         struct capo_fit_block *blocks; /* the fit's own */
         int n_blocks;

@@ -8,12 +8,13 @@
  * nothing that was measured there is admitted. Its gain is then taken straight in log size between
  * the two.
  *
- * Refused are gains that speak of a fault in the measurement of NCCL's own choice (the same gain at
- * all sizes; more than MOST; more than the links carry); while NCCL's own choice or the candidate
- * was measured in one run only, what the sizes beside do not share of a gain; and a size that one
- * run of a candidate has alone while its other sizes were repeated: nothing says that its label is
- * right. Among the admitted the path through the sizes with the largest total gain is taken, a
- * change of candidate costing a little, so that equal candidates do not alternate.
+ * A gain must pass two questions (fit_noise.c): is it above zero, and is a loss of CAPO_FIT_HARM
+ * excluded? Refused are gains that speak of a fault in a measurement: more than MOST, more than the
+ * links carry; a gain over one run of NCCL's own choice that no other candidate repeats, or of more
+ * than MOST_ONCE over one run, because runs are slow now and then; and a size that one run of a
+ * candidate has alone while its runs disagree beside: nothing says that its label is right. Among
+ * the admitted the path through the sizes with the largest total gain is taken, a change of
+ * candidate costing a little, so that equal candidates do not alternate.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,15 +23,13 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
 
-#define SWITCH_COST 0.003 /* of ln time: what a change of candidate between neighbours must bring \
-                           */
-#define MOST      0.80    /* a gain above this is a fault, not a choice: five times */
-#define MOST_ONCE 0.33    /* the same against one run of NCCL's own choice */
-#define SAME_LEAST                                                                            \
-        0.05 /* from this on a gain that is the same at all sizes is a slow run of NCCL's own \
-                choice */
-#define SAME_SPREAD 0.02 /* ln: less than this around the mean is the same */
-enum { SAME_SIZES = 6, SAME_DOUBLINGS = 6, GAP_DOUBLINGS = 6 };
+#define SWITCH_COST                                                                            \
+        0.003          /* of ln time: what a change of candidate between neighbours must bring \
+                        */
+#define MOST      0.80 /* a gain above this is a fault, not a choice: five times */
+#define MOST_ONCE 0.15 /* the same against one run of NCCL's own choice that is not interleaved */
+#define SAME_TIME 1.5  /* standard errors: times that differ by less are the same */
+enum { GAP_DOUBLINGS = 6 };
 
 struct view {
         const struct capo_fit_series *s;
@@ -80,74 +79,72 @@ static double gain_at(const struct view *v, int p, int c, double *se)
         return ln_us(base) - ln_us(cell);
 }
 
-/* What the sizes beside share of the gain at @p; 0 where there is none on one side (@both), or on
- * either. */
-static double shared_gain(const struct view *v, int p, int c, double gain, bool both)
+/* Is the time of NCCL's own choice at @p more than that of one run, which may have been slow?
+ * Repeats that agree tell, and so does a run that has both choices: it was slow for both. */
+static bool default_repeated(const struct view *v, int p, int c)
 {
-        int sides = 0;
+        const struct capo_fit_cell *row = cell_at(v, p, 0);
 
-        for (int step = -1; step <= 1; step += 2) {
-                double se, beside = NAN;
-
-                for (int k = p + step; k >= 0 && k < v->s->n_points && isnan(beside); k += step)
-                        beside = gain_at(v, k, c, &se);
-                if (isnan(beside))
-                        continue;
-                gain = fmin(gain, beside);
-                sides++;
-        }
-        return sides > both ? gain : 0;
+        return !v->s->has_default || (v->s->points[p].default_runs > 1 && !row[0].disagree) ||
+               (row[0].anchored && row[c].anchored);
 }
 
-static bool same_everywhere(const struct view *v, int c)
+/* Where it is one run, another candidate must repeat its time: what NCCL chose mostly is one of
+ * them. */
+static bool default_believed(const struct view *v, int p, int c)
 {
-        double sum = 0, squares = 0, mean, se;
-        int n = 0, first = -1, last = -1;
+        if (default_repeated(v, p, c))
+                return true;
+        for (int k = 1; k < v->s->n_candidates; k++) {
+                double se, gain = gain_at(v, p, k, &se);
 
-        for (int p = 0; p < v->s->n_points; p++) {
-                double g = gain_at(v, p, c, &se);
-
-                if (isnan(g))
-                        continue;
-                sum += g;
-                squares += g * g;
-                first = first < 0 ? p : first;
-                last = p;
-                n++;
+                if (k != c && !isnan(gain) && fabs(gain) <= SAME_TIME * se)
+                        return true;
         }
-        mean = n ? sum / n : 0;
-        return n >= SAME_SIZES && mean >= SAME_LEAST &&
-               log2((double)v->s->points[last].bytes / (double)v->s->points[first].bytes) >=
-                       SAME_DOUBLINGS &&
-               squares / n - mean * mean <= SAME_SPREAD * SAME_SPREAD;
+        return false;
+}
+
+/* One run of an otherwise repeated candidate: do its runs agree at a size beside? Else its label
+ * may be wrong. */
+static bool label_believed(const struct view *v, int p, int c)
+{
+        if (cell_at(v, p, c)->n_runs > 1 || v->s->candidates[c].n_runs < 2)
+                return true;
+        for (int k = p - 1; k <= p + 1; k += 2) {
+                const struct capo_fit_cell *beside =
+                        k >= 0 && k < v->s->n_points && k != v->skip ? cell_at(v, k, c) : NULL;
+
+                if (beside && beside->n_runs > 1 && !beside->disagree && !beside->is_default)
+                        return true;
+        }
+        return false;
 }
 
 /* ln gain of a measured candidate worth a rule; 0: it is not. @why: set when it is refused. */
-static double candidate_worth(const struct view *v, int p, int c, bool same,
-                              enum capo_fit_verdict *why)
+static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_verdict *why)
 {
         const struct capo_fit_point *q = &v->s->points[p];
-        double se = 0, gain = gain_at(v, p, c, &se), sure;
-        bool once;
+        double se = 0, gain = gain_at(v, p, c, &se);
 
         if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
-            (cell_at(v, p, c)->n_runs < 2 && v->s->candidates[c].n_runs > 1 && !v->o->force))
+            1 - exp(-gain) < v->o->min_gain)
                 return 0;
-        once = q->default_runs < 2 || v->s->candidates[c].n_runs < 2;
-        sure = v->s->has_default && once ? shared_gain(v, p, c, gain, q->default_runs < 2) : gain;
-        if (sure - q->quantile * se <= 0 || 1 - exp(-gain) < v->o->min_gain)
+        if (gain - q->quantile * se <= 0)
                 return 0;
         if (v->o->force)
-                return gain;
+                return gain - q->harm_quantile * se > -log1p(CAPO_FIT_HARM) ? gain : 0;
         if (1 - exp(-gain) > MOST)
                 *why = CAPO_FIT_TOO_GOOD;
-        else if (1 - exp(-gain) > MOST_ONCE && v->s->has_default && q->default_runs < 2)
-                *why = CAPO_FIT_TOO_GOOD_ONCE;
+        else if (!default_believed(v, p, c) ||
+                 (1 - exp(-gain) > MOST_ONCE && !default_repeated(v, p, c)))
+                *why = q->default_runs > 1 ? CAPO_FIT_DISAGREE : CAPO_FIT_ONCE;
+        else if (gain - q->harm_quantile * se <= -log1p(CAPO_FIT_HARM))
+                return 0;
         else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes,
                                  cell_at(v, p, c)->us))
                 *why = CAPO_FIT_BEYOND_LINKS;
-        else if (same)
-                *why = CAPO_FIT_SAME_EVERYWHERE;
+        else if (!label_believed(v, p, c))
+                *why = CAPO_FIT_ALONE;
         return *why ? 0 : gain;
 }
 
@@ -171,6 +168,12 @@ static double interpolate_gain(const struct view *v, const double *value, int p,
         return value[lo * m + c] + (value[hi * m + c] - value[lo * m + c]) * (x - xa) / (xb - xa);
 }
 
+/* Is it NCCL's own choice whose time is not believed? */
+static bool default_doubted(enum capo_fit_verdict why)
+{
+        return why == CAPO_FIT_TOO_GOOD || why == CAPO_FIT_ONCE || why == CAPO_FIT_DISAGREE;
+}
+
 /* Of the candidates at @p none is worth it; false: none was. */
 static bool clear_point(const struct view *v, double *value, int p)
 {
@@ -191,8 +194,7 @@ static bool clear_point(const struct view *v, double *value, int p)
 static void clear_refused(const struct view *v, double *value, struct capo_fit_point *points)
 {
         for (int p = 0; p < v->s->n_points; p++) {
-                if (points[p].refused != CAPO_FIT_TOO_GOOD &&
-                    points[p].refused != CAPO_FIT_TOO_GOOD_ONCE)
+                if (!default_doubted(points[p].refused))
                         continue;
                 clear_point(v, value, p);
                 for (int step = -1; step <= 1; step += 2) {
@@ -201,7 +203,9 @@ static void clear_refused(const struct view *v, double *value, struct capo_fit_p
                                         continue;
                                 if (v->s->points[k].default_runs > 1 || !clear_point(v, value, k))
                                         break;
-                                points[k].refused = CAPO_FIT_TOO_GOOD_ONCE;
+                                points[k].refused = points[p].refused == CAPO_FIT_TOO_GOOD
+                                                            ? CAPO_FIT_ONCE
+                                                            : points[p].refused;
                         }
                 }
         }
@@ -214,14 +218,11 @@ static void admit_candidates(const struct view *v, double *value, struct capo_fi
         int m = v->s->n_candidates;
 
         for (int c = 0; c < m; c++) {
-                bool same = c > 0 && same_everywhere(v, c);
-
                 for (int p = 0; p < v->s->n_points; p++) {
                         enum capo_fit_verdict why = CAPO_FIT_WRITTEN;
 
-                        value[p * m + c] = candidate_worth(v, p, c, same, &why);
-                        if (why && (c == points[p].best || why == CAPO_FIT_TOO_GOOD ||
-                                    why == CAPO_FIT_TOO_GOOD_ONCE))
+                        value[p * m + c] = candidate_worth(v, p, c, &why);
+                        if (why && (c == points[p].best || default_doubted(why)))
                                 points[p].refused = why;
                 }
         }

@@ -13,10 +13,20 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *runs, int n,
-                    double *v, struct capo_fit_cell *cell)
+static double least_of(const double *v, int n)
 {
-        double mean = 0, squares = 0, within = 0, own;
+        double least = v[0];
+
+        for (int k = 1; k < n; k++)
+                least = fmin(least, v[k]);
+        return least;
+}
+
+/* @own: NCCL's own choice. */
+static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *runs, int n,
+                    bool own, double *v, struct capo_fit_cell *cell)
+{
+        double mean = 0, squares = 0, within = 0, pooled;
 
         if (n == 0)
                 return;
@@ -32,14 +42,20 @@ static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *r
         }
         for (int k = 0; k < n; k++)
                 squares += (v[k] - mean) * (v[k] - mean);
-        own = n > 1 ? squares / (n - 1) / n : 0;
+        pooled = q->noise * q->noise / n + within;
         cell->se_within = sqrt(within);
-        cell->se = sqrt(fmax(own, q->noise * q->noise / n + within) *
-                        (n > 2 ? M_PI_2 : 1)); /* of a median */
-        mean = n > 2 ? capo_median(v, (size_t)n) : mean;
+        cell->se = sqrt(pooled);
+        cell->disagree = n > 1 && !capo_fit_runs_agree(squares, n - 1, pooled * n);
+        if (cell->disagree && n == 2 && own) { /* runs are slow now and then, never fast */
+                mean = least_of(v, n);
+                cell->se = sqrt(pooled * n);
+        } else if (cell->disagree) {
+                mean = n > 2 ? capo_median(v, (size_t)n) : mean;
+                cell->se = sqrt(squares / (n - 1) / n * (n > 2 ? M_PI_2 : 1)); /* of a median */
+        }
         cell->us = exp(mean);
-        cell->lo = exp(mean - 1.96 * cell->se);
-        cell->hi = exp(mean + 1.96 * cell->se);
+        cell->lo = exp(mean - q->cell_quantile * cell->se);
+        cell->hi = exp(mean + q->cell_quantile * cell->se);
 }
 
 int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
@@ -59,7 +75,8 @@ int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part
                                 .lo = NAN,
                                 .hi = NAN,
                                 .is_default = capo_fit_cell_of(s, p, c)->is_default};
-                        cell_of(&s->points[p], runs, capo_fit_runs(s, part, p, c, runs), v, cell);
+                        cell_of(&s->points[p], runs, capo_fit_runs(s, part, p, c, runs),
+                                c == 0 || cell->is_default, v, cell);
                 }
         }
         return 0;

@@ -2,23 +2,27 @@
 /* What a person should know of a series: why each size was written or left, and what would help
  * most. */
 
+#include <math.h>
+#include <string.h>
+
 #include "profiles/fit/fit_private.h"
 
 const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
 {
-        static const char *const texts[] = {
+        static const char *const texts[CAPO_FIT_VERDICTS] = {
                 [CAPO_FIT_WRITTEN] = "yes",
                 [CAPO_FIT_WRITTEN_COVERED] = "yes (NCCL's is one of these)",
                 [CAPO_FIT_WRITTEN_UNCHECKED] = "yes (NCCL's not measured)",
                 [CAPO_FIT_LEFT] = "left to NCCL",
                 [CAPO_FIT_LEFT_SMALL] = "left to NCCL (gain too small)",
-                [CAPO_FIT_LEFT_NOISE] = "left to NCCL (within noise)",
+                [CAPO_FIT_LEFT_NOISE] = "left to NCCL (may be noise)",
+                [CAPO_FIT_LEFT_HARM] = "left to NCCL (a loss of 3 % is not excluded)",
                 [CAPO_FIT_NO_NAME] = "no: what ran is not fully recorded",
                 [CAPO_FIT_TOO_GOOD] = "no: more than 80 % is a fault of the measurement",
-                [CAPO_FIT_TOO_GOOD_ONCE] = "no: one run of NCCL's choice, and slow here or beside",
+                [CAPO_FIT_ONCE] = "no: NCCL's choice has one run, which may be slow",
+                [CAPO_FIT_DISAGREE] = "no: the runs of NCCL's choice disagree",
                 [CAPO_FIT_BEYOND_LINKS] = "no: more than the links can carry",
-                [CAPO_FIT_SAME_EVERYWHERE] =
-                        "no: the same at all sizes: a slow run of NCCL's choice",
+                [CAPO_FIT_ALONE] = "no: one run, and its runs disagree beside",
                 [CAPO_FIT_NO_DEFAULT] = "no: NCCL's own choice was not measured",
         };
 
@@ -49,43 +53,101 @@ static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s,
                 return CAPO_FIT_NO_DEFAULT;
         if (q->refused)
                 return q->refused;
-        return q->gain < o->min_gain ? CAPO_FIT_LEFT_SMALL : CAPO_FIT_LEFT_NOISE;
+        return q->gain < o->min_gain ? CAPO_FIT_LEFT_SMALL
+               : q->gain_lo > 0      ? CAPO_FIT_LEFT_HARM
+                                     : CAPO_FIT_LEFT_NOISE;
 }
 
-static bool point_undecided(const struct capo_fit_series *s, int p, int candidate)
+/* What more runs may change at @p: what to measure; NOTHING. */
+static int point_needs(const struct capo_fit_series *s, int p)
 {
-        return p >= 0 && p < s->n_points && s->points[p].chosen == 0 &&
-               s->points[p].best == candidate;
+        switch (s->points[p].verdict) {
+        case CAPO_FIT_LEFT_NOISE:
+        case CAPO_FIT_LEFT_HARM:
+        case CAPO_FIT_NO_NAME:
+        case CAPO_FIT_ALONE: return CAPO_FIT_NEXT_CANDIDATE;
+        case CAPO_FIT_ONCE:
+        case CAPO_FIT_DISAGREE: return CAPO_FIT_NEXT_DEFAULT_AGAIN;
+        case CAPO_FIT_NO_DEFAULT: return CAPO_FIT_NEXT_DEFAULT;
+        default: return CAPO_FIT_NEXT_NOTHING;
+        }
 }
 
-static struct capo_fit_next suggest_next(const struct capo_fit_series *s,
-                                         const struct capo_fit_options *o)
+/* What deciding rightly at @p is worth: the mean of the gain where it is above zero, with the gain
+ * normal around what was measured. */
+static double expected_gain(const struct capo_fit_point *q)
 {
-        struct capo_fit_next next = {.what = CAPO_FIT_NEXT_NOTHING, .gain = o->min_gain};
+        double se = (q->gain_hi - q->gain_lo) / 2 / q->quantile, x;
 
-        if (!s->has_default && !s->covered)
-                return (struct capo_fit_next){.what = CAPO_FIT_NEXT_DEFAULT};
-        if (s->n_candidates == 1)
-                return (struct capo_fit_next){.what = CAPO_FIT_NEXT_OTHERS};
-        for (int p = 0; p < s->n_points; p++) {
-                const struct capo_fit_point *q = &s->points[p];
+        if (isnan(q->gain) || !(se > 0))
+                return isnan(q->gain) ? 0 : fmax(0, q->gain);
+        x = q->gain / se;
+        return q->gain * 0.5 * erfc(-x * M_SQRT1_2) + se * exp(-x * x / 2) / sqrt(2 * M_PI);
+}
 
-                if (q->chosen == 0 && !q->refused && !best_is_nccls(s, p) &&
-                    q->gain_hi > next.gain && q->gain >= o->min_gain)
-                        next = (struct capo_fit_next){CAPO_FIT_NEXT_CANDIDATE, q->best, p, p,
-                                                      q->gain_hi};
+/* Runs of both, until a gain as measured would pass: the error falls with the root of their number.
+ */
+static int runs_missing(const struct capo_fit_series *s, int p)
+{
+        enum { MOST = 9 };
+        const struct capo_fit_point *q = &s->points[p];
+        const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, q->shown);
+        double se = (q->gain_hi - q->gain_lo) / 2 / q->quantile, ratio;
+        double n = cell->n_runs ? cell->n_runs : 1;
+
+        if (s->one_run) /* then they also tell how much runs differ */
+                return 2;
+        if (isnan(q->gain) || q->gain <= 0)
+                return MOST;
+        ratio = fmax(q->quantile * se / q->gain, q->harm_quantile * se / (q->gain + CAPO_FIT_HARM));
+        return (int)fmin(MOST, fmax(1, ceil(n * (ratio * ratio - 1))));
+}
+
+static void rank_next(struct capo_fit_series *s, const struct capo_fit_next *next)
+{
+        int k = CAPO_FIT_NEXTS - 1;
+        double worth = next->gain * (next->last - next->first + 1);
+
+        for (; k >= 0 && (s->next[k].what == CAPO_FIT_NEXT_NOTHING ||
+                          s->next[k].gain * (s->next[k].last - s->next[k].first + 1) < worth);
+             k--) {
+                if (k + 1 < CAPO_FIT_NEXTS)
+                        s->next[k + 1] = s->next[k];
         }
-        if (next.what == CAPO_FIT_NEXT_NOTHING && s->one_run)
-                next.what = CAPO_FIT_NEXT_AGAIN;
-        if (next.what == CAPO_FIT_NEXT_CANDIDATE) {
-                if (s->has_default && s->points[next.first].default_runs < 2)
-                        next.what = CAPO_FIT_NEXT_DEFAULT_AGAIN;
-                while (point_undecided(s, next.first - 1, next.candidate))
-                        next.first--;
-                while (point_undecided(s, next.last + 1, next.candidate))
-                        next.last++;
+        if (k + 1 < CAPO_FIT_NEXTS)
+                s->next[k + 1] = *next;
+}
+
+static void suggest_next(struct capo_fit_series *s, const struct capo_fit_options *o)
+{
+        int last = s->n_points - 1;
+
+        memset(s->next, 0, sizeof s->next);
+        if (!s->has_default && !s->covered) {
+                s->next[0] = (struct capo_fit_next){CAPO_FIT_NEXT_DEFAULT, 0, 0, last, 2, NAN};
+                return;
         }
-        return next;
+        if (s->n_candidates == 1) {
+                s->next[0] = (struct capo_fit_next){CAPO_FIT_NEXT_OTHERS, 0, 0, last, 2, NAN};
+                return;
+        }
+        for (int p = 0, k; p <= last; p = k) {
+                struct capo_fit_next next = {point_needs(s, p), s->points[p].shown, p, p, 1, 0};
+
+                for (k = p; k <= last && point_needs(s, k) == (int)next.what &&
+                            s->points[k].shown == next.candidate;
+                     k++) {
+                        int times = next.what == CAPO_FIT_NEXT_CANDIDATE ? runs_missing(s, k) : 1;
+
+                        next.gain += expected_gain(&s->points[k]);
+                        next.times = times > next.times ? times : next.times;
+                        next.last = k;
+                }
+                next.gain /= next.last - next.first + 1;
+                if (next.what != CAPO_FIT_NEXT_NOTHING && next.gain >= o->min_gain)
+                        rank_next(s, &next);
+                k = k == p ? p + 1 : k;
+        }
 }
 
 void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o)
@@ -96,5 +158,5 @@ void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o)
                                                              : s->points[p].best;
                 s->points[p].verdict = point_verdict(s, o, p);
         }
-        s->next = suggest_next(s, o);
+        suggest_next(s, o);
 }

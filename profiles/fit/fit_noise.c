@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How much runs differ, size by size. A time has two layers of noise: within a run (the error of a
- * block's median) and between runs (another day, other buffers, other channels). The second is
- * estimated by Cochran's analysis of variance (the method-of-moments estimator of the
- * random-effects model: Cochran 1954; Hedges and Olkin 1985, chapter 9): the variance of the runs
- * of a cell around their mean, less what their own errors explain,
+ * block's median) and between runs (another day, other buffers, other channels). The second comes
+ * from three sources, each with its degrees of freedom; the variances are averaged by them. This is
+ * the empirical Bayes estimate of a variance (Smyth, Statistical Applications in Genetics and
+ * Molecular Biology 3, 2004, equation 4: posterior mean under a scaled inverse chi-squared prior):
  *
- *      tau^2 = max(0, (sum of squares - sum of (n - 1) mean se^2) / sum of (n - 1))
+ *   1. what public measurements show (PRIOR): one degree of freedom;
+ *   2. the shape of single runs (fit_shape.c): as many as there are differences, at most
+ *      SHAPE_FREEDOM, and none where repeated runs have as many;
+ *   3. repeated runs: Cochran's analysis of variance (the moment estimator of the random-effects
+ *      model: Cochran 1954; Hedges and Olkin 1985, chapter 9),
  *
- * over all cells within two doublings of the size, because small sizes are often ten times as noisy
- * as large ones.
+ *          tau^2 = max(0, (sum of squares - sum of (n - 1) mean se^2) / sum of (n - 1))
  *
- * How far to trust it depends on how many runs were repeated at this size (the freedom d), not on
- * how many sizes a run has: what makes a run slow makes it slow at many sizes. Two intervals hold
- * with 95 %: Student's t with d degrees of freedom times what was measured, and t with
- * FLOOR_FREEDOM times at least FLOOR, what public measurements show; the narrower one is taken.
- * Where NCCL's own choice was not repeated only the second is left.
+ *      over all candidates at all sizes within WINDOW doublings, because small sizes are often ten
+ *      times as noisy as large ones. They count for half of their number: what makes a run slow
+ *      makes it slow at many sizes. Cells whose runs contradict each other are left out: they are
+ *      slow stretches of a run, which fit_estimate.c treats cell by cell.
+ *
+ * A gain must pass two questions, by Student's t with the sum of the degrees. Is it above zero,
+ * over all candidates compared (Bonferroni)? Is a loss of CAPO_FIT_HARM excluded, with far more
+ * certainty? With little noise the first decides, and gains of two percent are taken; with much
+ * noise the second does.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,22 +33,13 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define FLOOR                                                                                      \
-        0.04 /* four of five public series repeat better than this: docs/fit.md, "How runs differ" \
-              */
-#define FLOOR_FREEDOM 3   /* the fifth does not: wide tails */
-#define WINDOW        2.0 /* doublings */
-
-struct sums {
-        double squares, within;
-        int freedom;
-};
-
-/* The same of all points before one; differences of these are taken. */
-struct before {
-        long double squares, within;
-        int64_t freedom;
-};
+#define PRIOR         0.005 /* public series, docs/fit.md, "How runs differ": worth one repeated run */
+#define PRIOR_FREEDOM 1.0
+#define SHAPE_OF_RUN  1.5 /* variance: a run as a whole is slow or fast, which its shape hides */
+#define SHAPE_FREEDOM 8.0 /* the most that shapes count for, less what repeated runs say */
+#define GAIN_ALPHA    0.1 /* two-sided: a gain is above 0 with 95 %, over all candidates compared */
+#define HARM_ALPHA    0.005 /* for each candidate and size: a loss of CAPO_FIT_HARM is excluded */
+#define WINDOW        2.0   /* doublings */
 
 /* The first block of candidate @c at point @p that is of run @fold or a later one. */
 static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
@@ -112,41 +110,81 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
         return n;
 }
 
-static void add_cell(const struct capo_fit_run *runs, int n, struct sums *sum)
+/* What the runs of one cell differ by. */
+struct scatter {
+        double squares, within; /* around their mean; the mean variance within them */
+        int freedom;            /* runs beyond the first */
+};
+
+static struct scatter scatter_of(const struct capo_fit_run *runs, int n)
 {
-        double mean = 0, within = 0, squares = 0;
+        struct scatter x = {.freedom = n > 1 ? n - 1 : 0};
+        double mean = 0;
 
         for (int k = 0; k < n; k++) {
                 mean += runs[k].value / n;
-                within += runs[k].variance / n;
+                x.within += runs[k].variance / n;
         }
         for (int k = 0; k < n; k++)
-                squares += (runs[k].value - mean) * (runs[k].value - mean);
-        if (n < 2)
-                return;
-        sum->squares += squares;
-        sum->within += within * (n - 1);
-        sum->freedom += n - 1;
+                x.squares += (runs[k].value - mean) * (runs[k].value - mean);
+        return x;
 }
 
-static struct sums of_point(struct capo_fit_series *s, int p, struct capo_fit_run *runs)
+static void scatter_of_point(struct capo_fit_series *s, int p, struct capo_fit_run *runs,
+                             struct scatter *row)
 {
-        struct sums sum = {0};
-
         s->points[p].default_runs = 0;
         for (int c = 0; c < s->n_candidates; c++) {
                 int n;
 
+                row[c] = (struct scatter){0};
                 if (c > 0 && capo_fit_cell_of(s, p, c)->is_default)
                         continue;
                 n = capo_fit_runs(s, CAPO_FIT_ALL, p, c, runs);
                 if (c == 0)
                         s->points[p].default_runs = n;
-                s->candidates[c].n_runs = n > s->candidates[c].n_runs ? n : s->candidates[c].n_runs;
                 if (c > 0 || n == 0 || !runs[0].anchored) /* anchored: made equal, run by run */
-                        add_cell(runs, n, &sum);
+                        row[c] = scatter_of(runs, n);
         }
-        return sum;
+}
+
+bool capo_fit_runs_agree(double squares, int freedom, double variance)
+{
+        double k = 2.0 / (9 * freedom),
+               root = 1 - k + 3.09 * sqrt(k); /* Wilson and Hilferty 1931 */
+
+        return squares <= freedom * variance * root * root * root;
+}
+
+/* What a stretch of cells says of how runs differ; of all cells before a point, so that the
+ * difference of two is that of the points between. */
+struct pool {
+        long double squares, within;
+        int64_t freedom;
+};
+
+/* The cells of each point are added up; without those whose runs contradict each other by
+ * @variance, NULL: all. */
+static void pool_points(const struct capo_fit_series *s, const struct scatter *all,
+                        const double *variance, struct pool *before)
+{
+        before[0] = (struct pool){0};
+        for (int p = 0; p < s->n_points; p++) {
+                struct pool sum = before[p];
+
+                for (int c = 0; c < s->n_candidates; c++) {
+                        const struct scatter *x = &all[p * s->n_candidates + c];
+
+                        if (!x->freedom ||
+                            (variance &&
+                             !capo_fit_runs_agree(x->squares, x->freedom, variance[p] + x->within)))
+                                continue;
+                        sum.squares += x->squares;
+                        sum.within += x->within * x->freedom;
+                        sum.freedom += x->freedom;
+                }
+                before[p + 1] = sum;
+        }
 }
 
 /* From which point on, or up to which, are points within the window of @p? */
@@ -160,62 +198,89 @@ static int window_edge(const struct capo_fit_series *s, int p, int from, bool en
         return from;
 }
 
-/* @lo, @hi: as they were for the point before. */
-static void set_noise(struct capo_fit_series *s, int p, const struct sums *all,
-                      const struct before *before, int *lo, int *hi, int compared)
+/* The variance between runs at each point, from the cells in its window; @freedom: how many
+ * independent runs say so. */
+static void window_variance(const struct capo_fit_series *s, const struct pool *before,
+                            double *variance, double *freedom)
 {
-        struct capo_fit_point *q = &s->points[p];
-        double alpha = 0.05 / compared, measured = 0,
-               floor_t = capo_quantile_t(alpha, FLOOR_FREEDOM);
-        long double squares, within;
-        int64_t near;
-        int freedom = q->default_runs >= 2 || !s->has_default ? all[p].freedom : 0;
+        int lo = 0, hi = 0;
 
-        *lo = window_edge(s, p, *lo, false);
-        *hi = window_edge(s, p, *hi, true);
-        squares = before[*hi].squares - before[*lo].squares;
-        within = before[*hi].within - before[*lo].within;
-        near = before[*hi].freedom - before[*lo].freedom;
-        if (near)
-                measured = sqrt(fmax(0, (double)(squares - within)) / (double)near);
-        q->noise = fmax(FLOOR, measured);
-        q->quantile = floor_t;
-        q->repeats = freedom;
-        if (freedom && capo_quantile_t(alpha, freedom) * measured < q->quantile * q->noise) {
-                q->noise = fmax(measured, 0.0005);
-                q->quantile = capo_quantile_t(alpha, freedom);
+        for (int p = 0; p < s->n_points; p++) {
+                int64_t n;
+
+                lo = window_edge(s, p, lo, false);
+                hi = window_edge(s, p, hi, true);
+                n = before[hi].freedom - before[lo].freedom;
+                variance[p] = n ? fmax(0, (double)(before[hi].squares - before[lo].squares -
+                                                   (before[hi].within - before[lo].within))) /
+                                              (double)n
+                                : 0;
+                freedom[p] = (double)n / 2; /* what makes a run slow makes it slow at many sizes */
         }
 }
 
-int capo_fit_noise(struct capo_fit_series *s)
+/* @shape, @shape_freedom: the noise that the curves around @q show. */
+static void set_noise(struct capo_fit_point *q, double variance, double freedom, double shape,
+                      double shape_freedom, int compared)
 {
-        _cleanup_free_ struct capo_fit_run *runs = calloc((size_t)s->n_blocks + 1, sizeof *runs);
-        _cleanup_free_ struct sums *all = calloc((size_t)s->n_points + 1, sizeof *all);
-        _cleanup_free_ struct before *before = calloc((size_t)s->n_points + 1, sizeof *before);
-        _cleanup_free_ double *v = malloc(((size_t)s->n_points + 1) * sizeof *v);
-        int b = 0, others = s->n_candidates - 1, lo = 0, hi = 0;
+        double of_shape = fmax(0, fmin(shape_freedom, SHAPE_FREEDOM - freedom)),
+               sum = PRIOR_FREEDOM + of_shape + freedom;
 
-        if (!runs || !all || !before || !v)
-                return -ENOMEM;
+        q->noise = sqrt((PRIOR_FREEDOM * PRIOR * PRIOR + of_shape * SHAPE_OF_RUN * shape * shape +
+                         freedom * variance) /
+                        sum);
+        q->cell_quantile = capo_quantile_t(0.05, sum);
+        q->quantile = capo_quantile_t(GAIN_ALPHA / compared, sum);
+        q->harm_quantile = capo_quantile_t(HARM_ALPHA, sum);
+        q->repeats = (int)(2 * freedom);
+}
+
+static void find_blocks(struct capo_fit_series *s)
+{
+        int b = 0;
+
         for (int p = 0; p < s->n_points; p++) {
                 s->points[p].first_block = b;
                 while (b < s->n_blocks && s->blocks[b].point == p)
                         b++;
                 s->points[p].end_block = b;
         }
+        for (int i = 0; i < s->n_blocks; i++) {
+                struct capo_fit_candidate *c = &s->candidates[s->blocks[i].candidate];
+
+                c->n_runs = s->blocks[i].fold >= c->n_runs ? s->blocks[i].fold + 1 : c->n_runs;
+        }
+}
+
+int capo_fit_noise(struct capo_fit_series *s)
+{
+        size_t n = (size_t)s->n_points;
+        _cleanup_free_ struct capo_fit_run *runs = calloc((size_t)s->n_blocks + 1, sizeof *runs);
+        _cleanup_free_ struct scatter *all = calloc(n * (size_t)s->n_candidates + 1, sizeof *all);
+        _cleanup_free_ struct pool *before = malloc((n + 1) * sizeof *before);
+        _cleanup_free_ double *room = malloc((4 * n + 1) * sizeof *room);
+        double *variance = room, *freedom = room + n, *shape = room + 2 * n,
+               *shape_freedom = room + 3 * n;
+        int compared = s->n_candidates > 2 ? s->n_candidates - 1 : 1;
+
+        if (!runs || !all || !before || !room ||
+            capo_fit_shape_noise(s, WINDOW, shape, shape_freedom) < 0)
+                return -ENOMEM;
+        find_blocks(s);
+        for (int p = 0; p < s->n_points; p++)
+                scatter_of_point(s, p, runs, &all[p * s->n_candidates]);
+        pool_points(s, all, NULL, before);
+        window_variance(s, before, variance, freedom);
+        pool_points(s, all, variance, before);
+        window_variance(s, before, variance, freedom);
         s->one_run = true;
         for (int p = 0; p < s->n_points; p++) {
-                all[p] = of_point(s, p, runs);
-                before[p + 1] = (struct before){before[p].squares + all[p].squares,
-                                                before[p].within + all[p].within,
-                                                before[p].freedom + all[p].freedom};
-        }
-        for (int p = 0; p < s->n_points; p++) {
-                set_noise(s, p, all, before, &lo, &hi, others < 1 ? 1 : others);
+                set_noise(&s->points[p], variance[p], freedom[p], shape[p], shape_freedom[p],
+                          compared);
                 s->one_run &= s->points[p].repeats == 0;
-                v[p] = s->points[p].noise;
+                variance[p] = s->points[p].noise;
         }
-        qsort(v, (size_t)s->n_points, sizeof *v, capo_order_double);
-        s->noise = v[s->n_points / 2];
+        qsort(variance, n, sizeof *variance, capo_order_double);
+        s->noise = variance[n / 2];
         return 0;
 }

@@ -79,6 +79,17 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
 /** capo_fit_noise() - how much runs differ at each point (fit_noise.c). Return: 0 or -ENOMEM. */
 int capo_fit_noise(struct capo_fit_series *s);
 
+/** capo_fit_shape_noise() - what the curves within @window doublings of each point scatter by
+ * (fit_shape.c): @noise, and how many independent differences say so (@freedom, 0: none). Return: 0
+ * or -ENOMEM. */
+int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
+                         double *freedom);
+
+/** capo_fit_runs_agree() - false: in one of a thousand cells only would the runs of a cell differ
+ * by so much, were @variance that of one run. @squares: of their distances from their mean, of
+ * @freedom + 1 runs. */
+bool capo_fit_runs_agree(double squares, int freedom, double variance);
+
 /** capo_fit_estimate() - cells of @s from the blocks of @part, under the noise of its points.
  * Return: 0 or -ENOMEM. */
 int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,

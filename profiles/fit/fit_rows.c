@@ -43,8 +43,10 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
         uint64_t bytes, step = 1;
 
         *leave = begins ? s->points[a].bytes : s->points[b].bytes - 1;
-        if (!reaches)
+        if (!reaches) { /* nor is it known from where on the next is better */
+                *leave = cb > 0 ? s->points[b].bytes - 1 : s->points[a].bytes;
                 return s->points[a].bytes;
+        }
         if (!begins)
                 return ca == 0 ? *leave : s->points[a].bytes;
         if (!isnan(ra[ca].us) && !isnan(rb[ca].us) && !isnan(ra[cb].us) && !isnan(rb[cb].us)) {

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "tests/fit/worlds.h"
+
+/* What the worlds are made of. */
+#define SLOW_STRETCH                                                                              \
+        0.04 /* of runs: a stretch of sizes, or all, 10 to 80 % slow; one in four up to ten times \
+                as long */
+#define STALL   0.003 /* of samples: 3 to 50 times */
+#define MISSING 0.03  /* of the cells of a run */
+
+static uint64_t state;
+
+static double uniform(void) /* splitmix64: Steele, Lea, Flood 2014 */
+{
+        uint64_t z = state += 0x9e3779b97f4a7c15u;
+
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        return (double)((z ^ z >> 31) >> 11) / 9007199254740992.0;
+}
+
+static double between(double lo, double hi)
+{
+        return lo + (hi - lo) * uniform();
+}
+
+static double log_between(double lo, double hi)
+{
+        return exp(between(log(lo), log(hi)));
+}
+
+static bool chance(double p)
+{
+        return uniform() < p;
+}
+
+static double normal(void)
+{
+        double u = uniform();
+
+        return sqrt(-2 * log(u > 0 ? u : 1e-300)) * cos(2 * M_PI * uniform());
+}
+
+const uint8_t world_kinds[KINDS] = {CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL),
+                                    CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL128),
+                                    CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE),
+                                    CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL),
+                                    CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL128),
+                                    CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_SIMPLE),
+                                    CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE)};
+
+uint64_t world_size(const struct world *w, int i)
+{
+        return w->first << i * w->step;
+}
+
+double world_truth(const struct world *w, int k, double bytes)
+{
+        return w->alpha[k] + w->beta[k] * bytes;
+}
+
+/* NCCL's own choice: the shortest by its belief. */
+int world_own(const struct world *w, double bytes)
+{
+        int best = 0;
+        double least = INFINITY;
+
+        for (int k = 0; k < w->n_kinds; k++) {
+                double t = world_truth(w, k, bytes) * w->wrong[k] *
+                           exp(w->slide[k] * log2(bytes / 1e6));
+
+                if (t < least) {
+                        least = t;
+                        best = k;
+                }
+        }
+        return best;
+}
+
+void world_make(struct world *w, uint64_t seed, unsigned number, int default_runs, int runs)
+{
+        static const int repeats[] = {1, 2, 3, 3, 3, 3, 4, 5};
+
+        state = seed * 1000003 + number;
+        *w = (struct world){.n_kinds = 2 + (int)(uniform() * (KINDS - 1)),
+                            .n_sizes = 6 + (int)(uniform() * (MAX_SIZES - 6)),
+                            .step = chance(0.8) ? 1 : 2,
+                            .first = 1024ull << (int)(uniform() * 6),
+                            .default_runs = repeats[(int)(uniform() * 8)],
+                            .runs = repeats[(int)(uniform() * 8)],
+                            .sweep = chance(0.3),
+                            .says_what_ran = chance(0.5),
+                            .noise_run = log_between(0.001, 0.05),
+                            .noise_call = log_between(0.0005, 0.03),
+                            .small = log_between(1, 6),
+                            .drift = chance(0.5) ? between(-0.03, 0.03) : 0};
+        for (int k = 0; k < w->n_kinds; k++) {
+                unsigned proto = CAPO_PROTO_OF(world_kinds[k]);
+                double latency = proto == CAPO_PROTO_LL ? 8 : proto == CAPO_PROTO_LL128 ? 11 : 22;
+                double gbs = proto == CAPO_PROTO_LL ? 60 : proto == CAPO_PROTO_LL128 ? 180 : 220;
+
+                w->alpha[k] = latency * log_between(0.6, 1.6);
+                w->beta[k] = 1 / (gbs * 1e3) * log_between(0.75, 1.35);
+                w->wrong[k] = exp(0.10 * normal());
+                w->slide[k] = 0.008 * normal();
+        }
+        w->default_runs = default_runs ? default_runs : w->default_runs;
+        w->runs = runs ? runs : w->runs;
+        if (default_runs && default_runs != runs) /* a sweep has as many of both */
+                w->sweep = false;
+        if (w->sweep)
+                w->runs = w->default_runs;
+}
+
+/* One run: of a candidate (-1 NCCL's own choice), labelled as @label; in a sweep @run is shared. */
+struct disturbance {
+        int from, to; /* sizes */
+        double factor, offset;
+};
+
+static struct disturbance disturb(const struct world *w, int number, int of)
+{
+        struct disturbance d = {.from = 1, .to = 0, .factor = 0, .offset = w->drift * number / of};
+
+        d.offset +=
+                0.5 * w->noise_run * normal(); /* half of the noise between runs is the run's own */
+        if (chance(SLOW_STRETCH)) {
+                d.from = chance(0.3) ? 0 : (int)(uniform() * w->n_sizes);
+                d.to = chance(0.3) ? w->n_sizes - 1 : d.from + (int)(uniform() * 6);
+                d.factor = chance(0.25) ? between(0.6, 2.3) : between(0.1, 0.6);
+        }
+        return d;
+}
+
+static double scale(const struct world *w, int i)
+{
+        return 1 + (w->small - 1) * (1 - (double)i / (w->n_sizes - 1));
+}
+
+static void measure(const struct world *w, struct capo_samples *set, uint32_t run, int kind,
+                    int label, int from, int to, const struct disturbance *d)
+{
+        for (int i = from; i <= to; i++) {
+                double bytes = (double)world_size(w, i),
+                       cell = 0.87 * w->noise_run * scale(w, i) * normal() + d->offset;
+                int ran = kind < 0 ? world_own(w, bytes) : kind, calls = w->sweep ? 12 : 2;
+
+                if (chance(MISSING))
+                        continue;
+                if (i >= d->from && i <= d->to)
+                        cell += d->factor;
+                for (int n = 0; n < calls; n++) {
+                        double call = w->noise_call * scale(w, i) * normal() / (w->sweep ? 1 : 4);
+                        struct capo_sample s = {.bytes = world_size(w, i),
+                                                .us = world_truth(w, ran, bytes) * exp(cell + call),
+                                                .run = run,
+                                                .order = (uint32_t)(i * 100 + n),
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .make = w->sweep ? CAPO_MAKE_EVENT : CAPO_MAKE_LOOP,
+                                                .place = w->sweep ? CAPO_PLACE_UNKNOWN
+                                                         : n      ? CAPO_PLACE_IN
+                                                                  : CAPO_PLACE_OUT,
+                                                .want = label < 0 ? 0 : world_kinds[label],
+                                                .ran = w->says_what_ran ? world_kinds[ran] : 0};
+
+                        if (chance(STALL))
+                                s.us *= log_between(3, 50);
+                        if (capo_samples_add(set, &s) < 0)
+                                exit(2);
+                }
+        }
+}
+
+static uint32_t new_run(struct capo_samples *set, const struct world *w)
+{
+        static char name[] = "world";
+        struct capo_trial t = {.source = name,
+                               .layout = "8",
+                               .n_ranks = 8,
+                               .n_nodes = 1,
+                               .nccl = 22902,
+                               .line = (unsigned)set->n_runs + 1,
+                               .iterations = w->sweep ? 1 : 20};
+
+        return capo_samples_run(set, &t);
+}
+
+void world_measure(const struct world *w, struct capo_samples *set)
+{
+        int from[KINDS], to[KINDS];
+
+        for (int k = 0; k < w->n_kinds; k++) {
+                bool part = chance(0.3);
+
+                from[k] = part ? (int)(uniform() * w->n_sizes / 2) : 0;
+                to[k] = part ? from[k] + (int)(uniform() * (w->n_sizes - from[k])) : w->n_sizes - 1;
+        }
+        if (w->sweep) {
+                for (int r = 0; r < w->runs; r++) {
+                        struct disturbance d = disturb(w, r, w->runs);
+                        uint32_t run = new_run(set, w);
+
+                        measure(w, set, run, -1, -1, 0, w->n_sizes - 1, &d);
+                        for (int k = 0; k < w->n_kinds; k++)
+                                measure(w, set, run, k, k, from[k], to[k], &d);
+                }
+                return;
+        }
+        for (int r = 0; r < w->default_runs; r++) {
+                struct disturbance d = disturb(w, r, 12);
+
+                d.offset += w->slow_hour;
+                measure(w, set, new_run(set, w), -1, -1, 0, w->n_sizes - 1, &d);
+        }
+        for (int k = 0; k < w->n_kinds; k++) {
+                for (int r = 0; r < w->runs; r++) {
+                        struct disturbance d = disturb(w, r + k, 12);
+                        int label = w->runs >= 3 && chance(w->swapped) ? (k + 1) % w->n_kinds : k;
+
+                        measure(w, set, new_run(set, w), k, label, from[k], to[k], &d);
+                }
+        }
+}
