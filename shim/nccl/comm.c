@@ -213,11 +213,26 @@ static void describe_comm(const struct capo_comm *comm, const struct capo_birth 
 static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_birth *birth,
                                        ncclComm_t handle, bool in_progress, uint64_t begun)
 {
+        struct capo_comm what = {
+                .handle = handle,
+                .lib = birth->lib,
+                .into = birth->lib,
+                .uid = birth->uid,
+                .nccl_hash = birth->apart ? 0 : birth->nccl_hash,
+                .apart = birth->apart,
+                .n_ranks = birth->n_ranks > 0 ? (uint32_t)birth->n_ranks : 0,
+                .rank = birth->rank,
+                .device = birth->device,
+                .pending = in_progress,
+                .begun = begun,
+        };
         struct capo_comm *c, *old;
         int saved = errno; /* NCCL's answer has been given */
         bool shared;
 
         capo_gpu_look();
+        if (!in_progress) /* without a lock: who wraps NCCL may call us */
+                query_comm(t, &what, birth->lib);
         capo_lock(&table_lock);
         if (!settings_told) /* NCCL has read its files of settings by now */
                 capo_info_environment();
@@ -230,19 +245,7 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_bir
         }
         if (old)
                 capo_comm_leave(old); /* NCCL gave the address out again */
-        c = capo_comm_new(&(struct capo_comm){
-                .handle = handle,
-                .lib = birth->lib,
-                .into = birth->lib,
-                .uid = birth->uid,
-                .nccl_hash = birth->apart ? 0 : birth->nccl_hash,
-                .apart = birth->apart,
-                .n_ranks = birth->n_ranks > 0 ? (uint32_t)birth->n_ranks : 0,
-                .rank = birth->rank,
-                .device = birth->device,
-                .pending = in_progress,
-                .begun = begun,
-        });
+        c = capo_comm_new(&what);
         if (!c) {
                 capo_unlock(&table_lock);
                 errno = saved;
@@ -250,8 +253,6 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_bir
         }
         if (in_progress)
                 atomic_fetch_add(&capo_comms_pending, 1);
-        else
-                query_comm(t, c, birth->lib);
         shared = capo_comm_name_id(c);
         capo_comm_enter(c);
         capo_unlock(&table_lock);

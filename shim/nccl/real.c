@@ -11,14 +11,16 @@
  *     static NCCL with visible symbols does not, but has no libnccl.so.2 to ask for: only a walk
  *     finds it.
  *
- * So for code that called our wrapper, the copy it would have been bound to is looked for
+ * So for code that called our wrapper, each function it would have been bound to is looked for
  *      next     in the global scope behind us, as ld.so would
  *      caller   in the caller's own object and what that depends on, in ld.so's order
  *      noload   as libnccl.so.2, or AMD's librccl.so.1, if somebody has loaded that
- *      walk     in any loaded object that defines ncclCommInitRank
+ *      walk     in any loaded object that is an NCCL
  *      dlopen   by loading one of these: only a program with a weak reference, bound to us although
  *               NCCL is not loaded, gets here
- * and remembered per caller. Copies are told apart by where they lie. Handles are never given back.
+ * name by name until an NCCL is whole: tools that wrap some of its functions, or all, stand in
+ * between, and each call goes to the next definition of its name. What was found is remembered per
+ * object that calls. Copies are told apart by their functions. Handles are never given back.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,6 +28,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "capo/msg.h"
 #include "core/base/lock.h"
@@ -44,7 +47,7 @@ static _Atomic int n_copies; /* known */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capo_nccl absent; /* answers for an NCCL that is not there */
 static struct {
-        const void *caller;
+        uintptr_t caller; /* where its object begins */
         struct capo_nccl *copy;
 } callers[256];
 
@@ -62,9 +65,75 @@ static struct {
         }
 #include "capo/nccl_calls.def"
 
-/* ---- objects ---- */
+/* ---- scopes ---- */
 
-/* The next loaded object whose handle answers ncclCommInitRank from itself. */
+/* Where the functions of one NCCL are looked for, name by name, in this order. */
+struct scope {
+        void *handle[4];
+        unsigned n;
+        const char *how; /* the last one's */
+};
+
+/*
+ * What stands in front of us in the global scope is left out: the caller has passed it, as a tool
+ * that wraps NCCL and calls the next definition, and would come back to us for ever.
+ */
+static void *find_in(void *handle, const char *name)
+{
+        void *p = capo_real_dlsym(handle, name);
+
+        if (!p || capo_own(p))
+                return NULL;
+        return handle == RTLD_NEXT || p != capo_real_dlsym(RTLD_DEFAULT, name) ? p : NULL;
+}
+
+/* The pncclX twin serves where somebody removed the plain name. */
+static void *find_function(const struct scope *s, const char *name)
+{
+        char twin[64];
+        void *p = NULL;
+
+        for (unsigned i = 0; i < s->n && !p; i++)
+                p = find_in(s->handle[i], name);
+        snprintf(twin, sizeof twin, "p%s", name);
+        for (unsigned i = 0; i < s->n && !p; i++) {
+                p = capo_real_dlsym(s->handle[i], twin);
+                p = p && capo_own(p) ? NULL : p;
+        }
+        return p;
+}
+
+static const char *const keys[] = {"ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank",
+                                   "ncclCommDestroy", "ncclAllReduce"};
+
+/* A whole NCCL, or only some functions of it, which a tool has wrapped? */
+static bool is_whole(const struct scope *s)
+{
+        for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
+                if (!find_function(s, keys[i]))
+                        return false;
+        }
+        return true;
+}
+
+/* True: with it @s is whole. Where it adds nothing, it is not kept. */
+static bool add_handle(struct scope *s, void *handle, const char *how)
+{
+        struct scope alone = {{handle}, 1, how};
+        bool adds = false;
+
+        if (!handle || s->n == N_ELEMENTS(s->handle))
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(keys) && !adds; i++)
+                adds = find_function(&alone, keys[i]);
+        if (!adds)
+                return false;
+        s->handle[s->n++] = handle;
+        s->how = how;
+        return is_whole(s);
+}
+
+/* The next loaded object. */
 struct walk {
         unsigned skip, at;
         char path[512];
@@ -81,44 +150,148 @@ static int walk_step(struct dl_phdr_info *info, size_t size, void *cookie)
         return 1;
 }
 
-static void *walk_objects(void)
+static bool add_any_object(struct scope *s)
 {
         struct walk w = {0};
 
         for (; dl_iterate_phdr(walk_step, &w) == 1; w.skip = w.at, w.at = 0) {
                 void *handle = dlopen(w.path, RTLD_LAZY | RTLD_NOLOAD);
-                void *symbol = handle ? capo_real_dlsym(handle, "ncclCommInitRank") : NULL;
+                unsigned had = s->n;
 
-                if (symbol && !capo_own(symbol))
-                        return symbol; /* the handle is kept */
+                if (add_handle(s, handle, "walk"))
+                        return true; /* the handle is kept */
+                s->n = had;
                 if (handle)
                         dlclose(handle);
         }
-        return NULL;
+        return false;
 }
 
 /* ---- copies ---- */
 
-/* Fill in the pointers: what @handle knows, else what answers for it. The handle's own order of
- * search finds the copy itself first; the pncclX twin serves where somebody removed the plain name.
- */
-static void resolve_functions(struct capo_nccl *copy, void *handle)
+static void resolve_functions(struct capo_nccl *copy, const struct scope *s)
 {
-        char twin[64];
         void *p;
 
-#define FIND(name)                                          \
-        p = handle ? capo_real_dlsym(handle, #name) : NULL; \
-        if (handle && (!p || capo_own(p))) {                \
-                snprintf(twin, sizeof twin, "p%s", #name);  \
-                p = capo_real_dlsym(handle, twin);          \
-        }                                                   \
-        copy->name = p && !capo_own(p) ? (__typeof__(copy->name))p : missing_##name;
+#define FIND(name)                   \
+        p = find_function(s, #name); \
+        copy->name = p ? (__typeof__(copy->name))p : missing_##name;
 #define CALL(name, params, args, id, comm, stream, ...) FIND(name)
 #define HAND(name, params, args)                        FIND(name)
 #define PASS(type, name, params, args, missing)         FIND(name)
 #include "capo/nccl_calls.def"
 #undef FIND
+}
+
+enum { FUNCTIONS = offsetof(struct capo_nccl, base) / sizeof(void *) };
+
+static const void *function_of(const struct capo_nccl *copy, size_t i)
+{
+        const void *p;
+
+        memcpy(&p, (const char *)copy + i * sizeof p, sizeof p);
+        return p;
+}
+
+static bool has_function(const struct capo_nccl *copy, const void *symbol)
+{
+        for (size_t i = 0; i < FUNCTIONS; i++) {
+                if (function_of(copy, i) == symbol)
+                        return true;
+        }
+        return false;
+}
+
+/* Of the objects in which the functions lie the one that has most of them is NCCL. */
+static bool place_copy(struct capo_nccl *copy)
+{
+        struct {
+                struct capo_object o;
+                unsigned n;
+        } *object = capo_shim_alloc(CAPO_NCCL_OBJECTS * sizeof *object);
+        unsigned n = 0, most = 0;
+
+        if (!object)
+                return false;
+        for (size_t i = 0; i < FUNCTIONS; i++) {
+                uintptr_t p = (uintptr_t)function_of(copy, i);
+                unsigned k = 0;
+
+                if (capo_own((const void *)p)) /* it answers for one that is missing */
+                        continue;
+                while (k < n && p - object[k].o.begin >= object[k].o.size)
+                        k++;
+                if (k == n) {
+                        if (n == CAPO_NCCL_OBJECTS ||
+                            !capo_object_of((const void *)p, &object[n].o))
+                                continue;
+                        n++;
+                }
+                object[k].n++;
+        }
+        for (unsigned k = 1; k < n; k++)
+                most = object[k].n > object[most].n ? k : most;
+        if (n) {
+                copy->base = object[most].o.base;
+                memcpy(copy->path, object[most].o.path, sizeof copy->path);
+        }
+        for (unsigned k = 0; k < n; k++) {
+                unsigned to = k == most ? 0 : k < most ? k + 1 : k;
+
+                copy->code[to].begin = object[k].o.begin;
+                copy->code[to].size = object[k].o.size;
+        }
+        munmap(object, CAPO_NCCL_OBJECTS * sizeof *object);
+        return n > 0;
+}
+
+/* A copy with the same functions, or a place for a new one. Caller holds the lock. */
+static struct capo_nccl *enter_copy(const struct capo_nccl *new)
+{
+        int n = atomic_load_explicit(&n_copies, memory_order_relaxed);
+        struct capo_nccl *same = NULL;
+
+        for (int i = 0; i < n; i++) {
+                struct capo_nccl *c = &capo_nccl_copies[i];
+
+                if (c->base == new->base && !memcmp(c, new, FUNCTIONS * sizeof(void *)))
+                        return c;
+                if (!same && c->base == new->base)
+                        same = c;
+        }
+        if (n == CAPO_NCCL_COPIES)
+                return same;
+        capo_nccl_copies[n] = *new;
+        capo_nccl_copies[n].number = n;
+        atomic_store_explicit(&n_copies, n + 1, memory_order_release);
+        return &capo_nccl_copies[n];
+}
+
+/* The copy that a thread is just making: what a tool that wraps NCCL asks meanwhile by public names
+ * is asked of it. */
+static __thread struct capo_nccl *in_making __attribute__((tls_model("initial-exec")));
+
+/* No lock is held while NCCL, or who wraps it, is asked: it may call us. */
+static struct capo_nccl *make_copy(const struct scope *s)
+{
+        struct capo_nccl *new = capo_shim_alloc(sizeof *new), *copy = NULL;
+
+        if (!new)
+                return NULL;
+        resolve_functions(new, s);
+        new->how = s->how;
+        if (place_copy(new)) {
+                in_making = new;
+                if (new->ncclGetVersion(&new->version) != ncclSuccess)
+                        new->version = 0;
+                in_making = NULL;
+                capo_untuned_prevent(new->version);
+                capo_lock(&lock);
+                copy = enter_copy(new);
+                capo_unlock(&lock);
+        }
+        munmap(new, sizeof *new);
+        return copy;
 }
 
 /* Functions a libnccl has that this capo does not know: calls of them are in no log. The names a
@@ -184,43 +357,29 @@ void capo_nccl_tell(void)
 
 struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
 {
-        struct capo_nccl *copy = NULL;
+        int n = atomic_load_explicit(&n_copies, memory_order_acquire);
+        struct scope s = {.how = how};
         struct capo_object o;
-        int n;
 
-        if (!symbol || capo_own(symbol) || !capo_object_of(symbol, &o))
+        if (!symbol || capo_own(symbol))
                 return NULL;
-        n = atomic_load_explicit(&n_copies, memory_order_acquire);
         for (int i = 0; i < n; i++) {
-                if (capo_nccl_copies[i].base == o.base)
+                if (has_function(&capo_nccl_copies[i], symbol))
                         return &capo_nccl_copies[i];
         }
-        capo_lock(&lock);
-        n = atomic_load_explicit(&n_copies, memory_order_relaxed);
-        for (int i = 0; i < n && !copy; i++) {
-                if (capo_nccl_copies[i].base == o.base)
-                        copy = &capo_nccl_copies[i];
-        }
-        if (!copy && n < CAPO_NCCL_COPIES) {
-                void *handle = *o.path ? dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD) : RTLD_NEXT;
+        if (!capo_object_of(symbol, &o))
+                return NULL;
+        s.handle[s.n++] = *o.path ? dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD) : RTLD_NEXT;
+        return s.handle[0] && is_whole(&s) ? make_copy(&s) : NULL;
+}
 
-                if (handle && capo_real_dlsym(handle, "ncclCommInitRank")) {
-                        copy = &capo_nccl_copies[n];
-                        copy->base = o.base;
-                        copy->code = o.begin;
-                        copy->code_size = o.size;
-                        copy->number = n;
-                        copy->how = how;
-                        memcpy(copy->path, o.path, sizeof copy->path);
-                        resolve_functions(copy, handle);
-                        if (copy->ncclGetVersion(&copy->version) != ncclSuccess)
-                                copy->version = 0;
-                        capo_untuned_prevent(copy->version);
-                        atomic_store_explicit(&n_copies, n + 1, memory_order_release);
-                }
+static bool has_code(const struct capo_nccl *copy, uintptr_t address)
+{
+        for (unsigned i = 0; i < CAPO_NCCL_OBJECTS && copy->code[i].size; i++) {
+                if (address - copy->code[i].begin < copy->code[i].size)
+                        return true;
         }
-        capo_unlock(&lock);
-        return copy;
+        return false;
 }
 
 bool capo_nccl_own(const struct capo_nccl *lib, const void *address)
@@ -228,15 +387,14 @@ bool capo_nccl_own(const struct capo_nccl *lib, const void *address)
         int n = atomic_load_explicit(&n_copies, memory_order_acquire);
         struct capo_object o;
 
-        if (likely(lib && (uintptr_t)address - lib->code < lib->code_size))
+        if (likely(lib && (uintptr_t)address - lib->code[0].begin < lib->code[0].size) ||
+            capo_own(address)) /* who wraps NCCL jumped to it */
                 return true;
-        if (!capo_object_of(address, &o))
-                return false;
         for (int i = 0; i < n; i++) {
-                if (capo_nccl_copies[i].base == o.base)
+                if (has_code(&capo_nccl_copies[i], (uintptr_t)address))
                         return true;
         }
-        return capo_nccl_file(o.path);
+        return capo_object_of(address, &o) && capo_nccl_file(o.path);
 }
 
 static const char *const names[] = {"libnccl.so.2", "librccl.so.1"};
@@ -249,40 +407,37 @@ bool capo_nccl_file(const char *path)
                !strncmp(file, "librccl", strlen("librccl"));
 }
 
+/* As the linker would have bound @caller without us. */
 static struct capo_nccl *look_up(const void *caller)
 {
-        struct capo_nccl *copy;
+        struct scope s = {.n = 0};
         struct capo_object o;
-        void *handle, *symbol;
+        bool whole = add_handle(&s, RTLD_NEXT, "next");
 
-        copy = capo_nccl_at(capo_real_dlsym(RTLD_NEXT, "ncclCommInitRank"), "next");
-        if (!copy && capo_object_of(caller, &o) && *o.path &&
-            (handle = dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD))) {
-                copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "caller");
-                if (!copy)
-                        dlclose(handle);
-        }
-        for (size_t i = 0; !copy && i < N_ELEMENTS(names); i++) {
-                if ((handle = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD)))
-                        copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "noload");
-        }
-        if (!copy && (symbol = walk_objects()))
-                copy = capo_nccl_at(symbol, "walk");
-        for (size_t i = 0; !copy && i < N_ELEMENTS(names); i++) {
-                if ((handle = dlopen(names[i], RTLD_LAZY)))
-                        copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "dlopen");
-        }
-        return copy;
+        if (!whole && capo_object_of(caller, &o) && *o.path)
+                whole = add_handle(&s, dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD), "caller");
+        for (size_t i = 0; !whole && i < N_ELEMENTS(names); i++)
+                whole = add_handle(&s, dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD), "noload");
+        whole = whole || add_any_object(&s) || find_function(&s, "ncclCommInitRank");
+        for (size_t i = 0; !whole && i < N_ELEMENTS(names); i++)
+                whole = add_handle(&s, dlopen(names[i], RTLD_LAZY), "dlopen");
+        return whole ? make_copy(&s) : NULL;
 }
 
 struct capo_nccl *capo_nccl_of(const void *caller)
 {
-        unsigned at = (unsigned)((uintptr_t)caller ^ (uintptr_t)caller >> 9) % N_ELEMENTS(callers);
         struct capo_nccl *copy = NULL;
+        struct capo_tables object;
         int saved = errno;
+        uintptr_t from;
+        unsigned at;
 
+        if (in_making)
+                return in_making;
+        from = capo_object_tables((uintptr_t)caller, &object) ? object.begin : (uintptr_t)caller;
+        at = (unsigned)(from >> 12 ^ from >> 21) % N_ELEMENTS(callers);
         capo_lock(&lock);
-        if (callers[at].caller == caller)
+        if (callers[at].caller == from)
                 copy = callers[at].copy;
         capo_unlock(&lock);
         if (copy)
@@ -290,7 +445,7 @@ struct capo_nccl *capo_nccl_of(const void *caller)
         copy = look_up(caller);
         if (copy) {
                 capo_lock(&lock);
-                callers[at].caller = caller;
+                callers[at].caller = from;
                 callers[at].copy = copy;
                 capo_unlock(&lock);
         } else {
@@ -298,7 +453,7 @@ struct capo_nccl *capo_nccl_of(const void *caller)
                         "no libnccl.so.2 to be found behind a call of NCCL, nor librccl.so.1; it gets ncclInvalidUsage");
                 capo_lock(&lock);
                 if (!absent.ncclGetVersion)
-                        resolve_functions(&absent, NULL);
+                        resolve_functions(&absent, &(struct scope){.n = 0});
                 capo_unlock(&lock);
                 copy = &absent;
         }

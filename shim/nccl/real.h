@@ -9,14 +9,18 @@
 
 #include "shim/record/nccl_abi.h"
 
+enum { CAPO_NCCL_OBJECTS = 8 };
+
 /* What a row of the table becomes in this header: a typed pointer that is never NULL. */
 struct capo_nccl {
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t(*name) params;
 #define HAND(name, params, args)                        ncclResult_t(*name) params;
 #define PASS(type, name, params, args, missing)         type(*name) params;
 #include "capo/nccl_calls.def"
-        uintptr_t base;            /* load address: tells copies apart */
-        uintptr_t code, code_size; /* where its functions lie */
+        uintptr_t base; /* load address: tells copies apart */
+        struct {
+                uintptr_t begin, size;
+        } code[CAPO_NCCL_OBJECTS]; /* where its functions lie: NCCL, then who wraps some of them */
         int number;                /* 0 the first found */
         const char *how;           /* next, caller, noload, walk, dlopen, dlsym */
         int version;               /* ncclGetVersion's code; 0 not told */

@@ -521,6 +521,28 @@ hung) # a folder in which writes never return: the end of the process waits five
                 gone
         done
         ;;
+wrapped) # other libraries that wrap NCCL, in front of the recorder, behind it, or in a plugin: they see what they see without
+        for wrap in init reduce full; do
+                for program in "$bin/app basic" "$bin/app_dlopen plugin $bin/libplugin.so basic"; do
+                        # shellcheck disable=SC2086
+                        LD_PRELOAD=$bin/libwrap_$wrap.so $program >"$tmp/bare.out" 2>"$tmp/bare.err" || fail "bare: status $?"
+                        grep -q '^wrapped calls: [1-9]' "$tmp/bare.out" || fail "bare: $(cat "$tmp/bare.out")"
+                        for order in "$bin/libwrap_$wrap.so $lib" "$lib $bin/libwrap_$wrap.so"; do
+                                rm -rf "$CAPO_DIR"
+                                # shellcheck disable=SC2086
+                                LD_PRELOAD=$order timeout 20 $program >"$tmp/out" 2>"$tmp/err" || fail "status $?: $order $program"
+                                cmp -s "$tmp/bare.out" "$tmp/out" || fail "$order $program: $(cat "$tmp/out")"
+                                quiet
+                                # where the tool has asked for NCCL itself, that is a second copy
+                                "$bin/log_text" "$CAPO_DIR"/*.capo 2>&1 | sed 's/ library=1 / library=0 /' >"$tmp/log"
+                                basic_log
+                        done
+                done
+        done
+        rm -rf "$CAPO_DIR"
+        both timeout 20 "$bin/app_dlopen" plugin "$bin/libplugin_wrapped.so" basic
+        basic_log
+        ;;
 write-errors) # a server that is away for a while, or for good; no descriptor is left
         export CAPO_RING=4M # a loop of calls fits in
         for error in 5 116 110; do # EIO, ESTALE, ETIMEDOUT
