@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -11,9 +12,28 @@
 #include "core/base/util.h"
 
 struct run {
-        bool list_only;
-        unsigned n, failed;
+        bool list_only, all, drop;
+        unsigned n, failed, homeless;
 };
+
+/* Its log has no folder, and will have none. */
+static int visit_homeless(const struct capo_segment_info *info, struct run *run)
+{
+        int r = run->drop ? capo_segment_drop(info->path) : 0;
+
+        if (run->drop && r == 0) {
+                printf("pid %d: %llu calls dropped, their folder is gone: %s\n", info->pid,
+                       (unsigned long long)info->records, info->log_path);
+        } else if (run->drop && r != -ESTALE) {
+                capo_error("%s (pid %d): %s", info->path, info->pid, strerror(-r));
+                run->failed++;
+        } else if (!run->drop) {
+                capo_warn("%s (pid %d): the folder of its log is gone: %s", info->path, info->pid,
+                          info->log_path);
+                run->homeless++;
+        }
+        return 0;
+}
 
 static int visit_segment(const struct capo_segment_info *info, void *arg)
 {
@@ -23,9 +43,16 @@ static int visit_segment(const struct capo_segment_info *info, void *arg)
 
         if (run->list_only) {
                 run->n++;
-                printf("%s  pid %d on %s  %llu calls  -> %s\n", info->path, info->pid, info->host,
-                       (unsigned long long)info->records, info->log_path);
+                printf("%s  pid %d on %s  %llu calls  -> %s%s\n", info->path, info->pid, info->host,
+                       (unsigned long long)info->records, info->log_path,
+                       info->homeless ? "  (folder is gone)" : "");
                 return 0;
+        }
+        if (run->drop && !info->homeless)
+                return 0;
+        if (info->homeless) {
+                run->n++;
+                return visit_homeless(info, run);
         }
         r = capo_segment_recover(info->path, NULL, &done);
         if (r == -ESTALE) /* another took it up meanwhile */
@@ -47,31 +74,44 @@ static int recover_run(void *options, int n, char **words)
         _cleanup_free_ char *absolute = NULL;
         int r;
 
+        if (n == 0 && geteuid() == 0 && !run->all && !run->list_only && !run->drop)
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "root's processes may be of any job: name the folder of one, or --all\n"
+                        "try: capo recover --list");
         if (n && !(absolute = realpath(words[0], NULL)))
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", words[0], strerror(errno));
         r = capo_segment_find_dead(NULL, absolute, visit_segment, run);
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
         if (!run->n)
-                puts("nothing to recover");
+                puts(run->drop ? "nothing to remove" : "nothing to recover");
+        if (run->homeless)
+                capo_warn(
+                        "%u process%s left calls whose folder is gone; to remove them: capo recover --drop",
+                        run->homeless, run->homeless == 1 ? "" : "es");
         return run->failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
 static const struct cli_option options[] = {
-        {"list", CLI_FLAG(struct run, list_only), "only show them"}, {0}};
+        {"list", CLI_FLAG(struct run, list_only), "only show them"},
+        {"all", CLI_FLAG(struct run, all), "without DIR as root: those of every job"},
+        {"drop", CLI_FLAG(struct run, drop),
+         "only remove what belongs to logs whose folder is gone"},
+        {0}};
 
 const struct cli_command recover_command = {
-        .usage = "[--list] [DIR]",
+        .usage = "[--list] [--drop] [--all | DIR]",
         .about =
                 "A process under capo keeps its last calls in shared memory, so that a kill loses none. This brings "
                 "what dead processes of yours on this machine left there into their logs, and frees the memory. With "
                 "DIR only those whose log is in that folder. `capo report DIR` does the same first, by itself. Living "
-                "processes are left alone.",
+                "processes and those of other users are left alone. Root names a job's folder, or --all.",
         .options = options,
         .after = "  capo recover --list\n"
                  "  capo recover capo-logs/48213",
         .status =
-                "0, also when there was nothing; 1 DIR or /dev/shm cannot be read, 2 wrong command line.",
+                "0, also when there was nothing; 1 DIR or /dev/shm cannot be read, or a log cannot be written, 2 wrong command line.",
         .operand = "DIR",
         .most = 1,
         .size = sizeof(struct run),

@@ -210,13 +210,28 @@ static uint64_t count_left(const struct capo_segment *seg)
         return n;
 }
 
+/* The folder of its log is gone. */
+static bool is_homeless(const struct capo_segment_header *h)
+{
+        char folder[sizeof h->log_path];
+        char *slash;
+
+        snprintf(folder, sizeof folder, "%s", h->log_path);
+        slash = strrchr(folder, '/');
+        if (slash)
+                *slash = 0;
+        return *folder && access(folder, F_OK) && (errno == ENOENT || errno == ENOTDIR);
+}
+
 static void describe_segment(const struct capo_segment *seg, const char *path,
                              struct capo_segment_info *info)
 {
         const struct capo_segment_header *h = seg->header;
 
-        *info = (struct capo_segment_info){
-                .pid = h->pid, .here = is_here(h), .records = count_left(seg)};
+        *info = (struct capo_segment_info){.pid = h->pid,
+                                           .here = is_here(h),
+                                           .homeless = is_homeless(h),
+                                           .records = count_left(seg)};
         snprintf(info->path, sizeof info->path, "%s", path);
         memcpy(info->host, h->host, sizeof info->host);
         memcpy(info->log_path, h->log_path, sizeof info->log_path);
@@ -340,6 +355,14 @@ int capo_segment_peek(const struct capo_segment_info *info, const char *log)
         return r;
 }
 
+/* Root may write any file, and is not to write another user's. */
+static bool is_log_of(const char *log, uint32_t uid)
+{
+        struct stat st;
+
+        return lstat(log, &st) || st.st_uid == uid;
+}
+
 static int recover_segment(int fd, const char *path, const char *log, struct capo_segment_info *out)
 {
         struct capo_segment seg;
@@ -362,6 +385,10 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
                 }
                 memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
         }
+        if (!is_log_of(seg.header->log_path, seg.header->uid)) {
+                r = -EPERM;
+                goto out;
+        }
         r = seg.header->log_path[0] ? drain_all(&seg, seg.header->ended == 1 ? 1 : 2) : -ENOENT;
         if (r == 0 && unlink(path))
                 r = -errno;
@@ -379,4 +406,21 @@ int capo_segment_recover(const char *path, const char *log, struct capo_segment_
         if (fd < 0)
                 return errno == ENOENT ? -ESTALE : -errno;
         return recover_segment(fd, path, log, out);
+}
+
+int capo_segment_drop(const char *path)
+{
+        _cleanup_close_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        struct capo_segment seg;
+        int r = fd < 0 ? (errno == ENOENT ? -ESTALE : -errno) : attach_segment(fd, &seg, false);
+
+        if (r < 0)
+                return r;
+        r = lock_segment(fd, seg.header);
+        if (r == 0 && !is_homeless(seg.header))
+                r = -EEXIST;
+        if (r == 0 && unlink(path))
+                r = -errno;
+        munmap(seg.header, seg.header->size);
+        return r;
 }

@@ -17,6 +17,7 @@ struct capo_segment_info {
                       start of the machine */
         char host[72];
         char log_path[1024];
+        bool homeless;    /* the folder of the log is not there any more */
         uint64_t records; /* published and not yet in any log */
 };
 
@@ -62,12 +63,16 @@ int capo_segment_peek(const struct capo_segment_info *info, const char *log);
  *
  * Runs the very drain the process ran. A torn last frame in the log is cut off first. Repeating
  * after a failure is safe: the segment is mapped privately and removed only after the log is on its
- * way to disk (fsync).
+ * way to disk (fsync). A log that belongs to another user than the process did is not written.
  *
  * Return: 0; -EBUSY when the process lives; -ESTALE when it is there no more (another took it up,
  * or the process came to its end by itself after it was found); -EBADMSG when it is not a whole
  * segment; other -errno of file operations.
  */
 int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out);
+
+/** capo_segment_drop() - remove what a dead process left whose log has no folder any more
+ * (info->homeless). Return: as capo_segment_recover(); -EEXIST when the folder is there. */
+int capo_segment_drop(const char *path);
 
 #endif

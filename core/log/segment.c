@@ -282,6 +282,14 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         return 0;
 }
 
+void capo_segment_hold(struct capo_segment *seg)
+{
+        capo_lock(&seg->lock);
+        if (seg->fd >= 0)
+                have_file(seg);
+        capo_unlock(&seg->lock);
+}
+
 void capo_segment_remove(struct capo_segment *seg)
 {
         struct stat st;

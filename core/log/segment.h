@@ -252,6 +252,10 @@ int capo_segment_create(struct capo_segment *seg, const char *dir,
  */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
 
+/** capo_segment_hold() - others see by a lock that the process lives, which goes when a program
+ * closes descriptors that are not its own: taken again. Now and then, any thread. */
+void capo_segment_hold(struct capo_segment *seg);
+
 /** capo_segment_remove() - unlink the file, if it is still ours. It stays open and the memory
  * mapped: threads may be in it, and may need more of it. */
 void capo_segment_remove(struct capo_segment *seg);

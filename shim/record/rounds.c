@@ -253,6 +253,7 @@ static bool check_last_thread(void)
         if (now_ns < next_ns && next_ns - now_ns <= ALONE_NS)
                 return false;
         next_ns = now_ns + ALONE_NS;
+        capo_segment_hold(&capo_seg);
         no_thread = capo_alive_last();
         return no_thread;
 }

@@ -31,6 +31,12 @@ else
         echo "no libnccl to ask here: a missing tuner is not tried"
 fi
 
+# Root's processes may be of any job: without a folder nothing of them is touched.
+if [ "$(id -u)" = 0 ]; then
+        "$capo" recover >out 2>err
+        [ $? = 2 ] && [ ! -s out ] && grep -q "name the folder of one, or --all" err || fail "capo recover as root: $(cat out err)"
+fi
+
 log=$source/tests/fit/data/h100_g4_auto.log
 mkdir made
 for words in "fit $log --without-default --svg" "topo --platform dgx1v --svg" "report $source/tests/golden/sample-v1 --html" \

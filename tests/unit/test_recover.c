@@ -749,3 +749,54 @@ Test(recover, who_ends_meanwhile_left_nothing)
         while (waitpid(maker, NULL, WNOHANG) == 0);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -ESTALE);
 }
+
+static void folder_of_another_name(struct capo_segment *seg)
+{
+        snprintf(seg->header->log_path, sizeof seg->header->log_path, "%s/gone/left.capo", dir);
+}
+
+/* The one of the two whose log has no folder. */
+static int keep_homeless(const struct capo_segment_info *info, void *out)
+{
+        if (info->homeless)
+                *(struct capo_segment_info *)out = *info;
+        return info->homeless;
+}
+
+/* The folder of a log may be gone for good: it is said, and what waits for it can be removed. */
+Test(recover, a_log_without_a_folder)
+{
+        struct capo_segment_info info = {0};
+
+        leave(false, folder_of_another_name);
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, keep_homeless, &info), 1);
+        cr_assert(info.homeless, "%s", info.log_path);
+        cr_expect_eq(capo_segment_recover(segment, NULL, NULL), -ENOENT);
+        cr_expect_eq(access(segment, F_OK), 0, "it waits");
+        cr_expect_eq(capo_segment_drop(segment), 0);
+        cr_expect_neq(access(segment, F_OK), 0, "it is removed");
+        cr_expect_eq(capo_segment_drop(segment), -ESTALE);
+}
+
+Test(recover, nothing_is_dropped_that_has_a_folder)
+{
+        cr_expect_eq(capo_segment_drop(segment), -EEXIST);
+        cr_expect_eq(access(segment, F_OK), 0);
+}
+
+/* Root recovers, and another user has the log meanwhile. */
+Test(recover, the_log_of_another_user)
+{
+        struct stat before, after;
+
+        if (geteuid())
+                return;
+        cr_assert_eq(close(open(log_path, O_CREAT | O_WRONLY, 0600)), 0);
+        cr_assert_eq(chown(log_path, 4321, 4321), 0);
+        cr_assert_eq(stat(log_path, &before), 0);
+        cr_expect_eq(capo_segment_recover(segment, NULL, NULL), -EPERM);
+        cr_assert_eq(stat(log_path, &after), 0);
+        cr_expect_eq(before.st_size, after.st_size);
+        cr_expect_eq(access(segment, F_OK), 0, "it waits");
+        unlink(log_path);
+}

@@ -332,6 +332,21 @@ Test(segment, a_descriptor_that_became_anothers)
         cr_assert_eq(rmdir(folder), 0, "its own file is gone all the same");
 }
 
+/* From another pid namespace the lock is all that shows that a process lives. */
+Test(segment, the_lock_comes_back)
+{
+        struct capo_segment seg;
+
+        cr_assert_eq(capo_segment_create(&seg, "/tmp", &(struct capo_segment_config){65536, 64, 0}),
+                     0);
+        cr_expect(locked_by_us(seg.path));
+        close(seg.fd); /* as a program does that closes all it does not know */
+        cr_expect_not(locked_by_us(seg.path));
+        capo_segment_hold(&seg);
+        cr_expect(locked_by_us(seg.path));
+        capo_segment_remove(&seg);
+}
+
 Test(segment, a_name_that_became_anothers_and_a_childs_copy)
 {
         struct capo_segment seg, copy;
