@@ -1,31 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* capo env: the settings, and where capo's libraries are. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "capo/env.h"
+#include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_page.h"
+#include "cli/base/install_paths.h"
+#include "core/base/util.h"
+
+enum question { SETTINGS, MARKDOWN, PRELOAD, PLUGIN };
 
 struct options {
-        bool markdown;
+        enum question question;
+        bool all;
 };
+
+static const struct {
+        const char *name, *value, *help;
+        bool own;
+} settings[] = {
+#define ENV(field, type, name, def, help)     {name, def, help, false},
+#define ENV_OWN(field, type, name, def, help) {name, def, help, true},
+#include "capo/env.def"
+};
+
+static void print_markdown(bool all)
+{
+        fputs("| variable | default | meaning |\n|---|---|---|\n", stdout);
+        for (size_t i = 0; i < N_ELEMENTS(settings); i++) {
+                if (all || !settings[i].own)
+                        printf("| `%s` | `%s` | %s |\n", settings[i].name, settings[i].value,
+                               settings[i].help);
+        }
+}
+
+static int print_settings(bool all)
+{
+        static const struct cli_column columns[] = {
+                {"setting", "l"}, {"value", "l"}, {"default", "l"}, {"meaning", "l~"}};
+        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
+        struct cli_section *s;
+
+        if (!page)
+                return capo_fail(CAPO_EXIT_FAIL, "env: out of memory");
+        cli_page_title(page, "capo env");
+        s = cli_page_section(page, "SETTINGS", columns, N_ELEMENTS(columns));
+        for (size_t i = 0; i < N_ELEMENTS(settings); i++) {
+                const char *value = getenv(settings[i].name);
+
+                if (settings[i].own && !all)
+                        continue;
+                cli_section_cell(s, "%s", settings[i].name);
+                cli_section_cell(s, "%s", value ? value : "-");
+                cli_section_cell(s, "%s", *settings[i].value ? settings[i].value : "-");
+                cli_section_cell(s, "%s", settings[i].help);
+        }
+        cli_page_text(page, stdout);
+        return CAPO_EXIT_OK;
+}
+
+/* The path of a library, for LD_PRELOAD or NCCL_TUNER_PLUGIN of a manifest. */
+static int print_library(const char *built, const char *installed)
+{
+        char path[PATH_MAX];
+
+        if (cli_where(built, installed, path, sizeof path) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "env: %s is not beside this capo: not installed?",
+                                 installed);
+        puts(path);
+        return CAPO_EXIT_OK;
+}
 
 static int run_env(void *options, int n, char **words)
 {
         const struct options *o = options;
 
-        capo_env_print(stdout, o->markdown);
-        return CAPO_EXIT_OK;
+        switch (o->question) {
+        case PRELOAD: return print_library("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so");
+        case PLUGIN:
+                return print_library("tuner/libnccl-tuner-capo.so",
+                                     CAPO_LIBDIR "/libnccl-tuner-capo.so");
+        case MARKDOWN: print_markdown(o->all); return CAPO_EXIT_OK;
+        default: return print_settings(o->all);
+        }
 }
 
 static const struct cli_option options[] = {
-        {"markdown", CLI_FLAG(struct options, markdown), "the table of docs/env.md"}, {0}};
+        {"preload", CLI_SET(struct options, question, PRELOAD),
+         "only the path of libcapo.so, for LD_PRELOAD"},
+        {"plugin", CLI_SET(struct options, question, PLUGIN),
+         "only the path of the tuner plugin, for NCCL_TUNER_PLUGIN"},
+        {"all", CLI_FLAG(struct options, all),
+         "also the settings that capo's own parts pass to each other"},
+        {"markdown", CLI_SET(struct options, question, MARKDOWN), "the table of docs/env.md",
+         .rare = true},
+        CLI_WIDE,
+        {0}};
 
 const struct cli_command env_command = {
-        .usage = "[--markdown]",
+        .usage = "[OPTIONS]",
         .about =
-                "Lists every setting capo reads: the value in force (- when unset), the default, what it means. What "
-                "capo run would set for its command is not in force here.",
+                "Lists every setting that capo reads: the value in force (- when unset), the default, "
+                "what it means. What capo run would set for its command is not in force here.",
         .options = options,
-        .after = "  capo env\n"
-                 "  capo env | grep PROFILE",
-        .status = "0; 2 wrong command line.",
+        .after = "  capo env --wide | grep PROFILE\n"
+                 "  LD_PRELOAD=$(capo env --preload) CAPO_DIR=logs python3 train.py",
+        .status = "0; 1 the library is not there, 2 wrong command line.",
         .size = sizeof(struct options),
         .run = run_env,
 };

@@ -12,8 +12,9 @@
 #include "core/base/text.h"
 
 const struct cli_verb cli_verbs[] = {
-#define VERB(name, help)          {#name, help, &name##_command},
-#define SUBVERB(verb, name, help) {#verb " " #name, help, &verb##_##name##_command},
+#define VERB_GROUP(id, title)
+#define VERB(group, name, help)   {CLI_VERBS_##group, #name, help, &name##_command},
+#define SUBVERB(verb, name, help) {0, #verb " " #name, help, &verb##_##name##_command},
 #include "cli/base/verbs.def"
         {0}};
 
@@ -27,6 +28,26 @@ const struct cli_verb *cli_verb_find(const char *name, const char *sub)
                         return v;
         }
         return NULL;
+}
+
+int cli_fail_verb(const char *name)
+{
+        const char *nearest = NULL;
+        unsigned least = 3;
+
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                unsigned d = cli_count_edits(name, v->name);
+
+                if (d < least && 2 * d <= strlen(name)) {
+                        least = d;
+                        nearest = v->name;
+                }
+        }
+        if (nearest)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "unknown verb \"%s\", is it %s? capo --help lists them", name,
+                                 nearest);
+        return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them", name);
 }
 
 /* What was asked for of a group and is none of its verbs. */
@@ -52,8 +73,7 @@ static int run_verb(int argc, char **argv)
         if (sub)
                 return cli_run(sub, argc - 1, argv + 1);
         if (!verb)
-                return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them",
-                                 argv[0]);
+                return cli_fail_verb(argv[0]);
         if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))
                 return fail_group(verb, argv[1]);
         return cli_run(verb, argc, argv);
@@ -72,9 +92,9 @@ static int print_help(int argc, char **argv)
         else if (!strcmp(argv[1], "--options"))
                 cli_table(stdout);
         else if (verb)
-                cli_help(stdout, verb);
+                cli_help(stdout, verb, false);
         else
-                capo_error("unknown verb \"%s\"; capo --help lists them", argv[1]);
+                cli_fail_verb(argv[1]);
         return argc < 2 || verb || argv[1][0] == '-' ? CAPO_EXIT_OK : CAPO_EXIT_USAGE;
 }
 

@@ -5,7 +5,8 @@
 
 #include "cli/base/cli_options.h"
 
-#define VERB(name, help)          extern const struct cli_command name##_command;
+#define VERB_GROUP(id, title)
+#define VERB(group, name, help)   extern const struct cli_command name##_command;
 #define SUBVERB(verb, name, help) extern const struct cli_command verb##_##name##_command;
 #include "cli/base/verbs.def"
 

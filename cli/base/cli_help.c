@@ -95,13 +95,15 @@ struct page {
         FILE *out;
         int column;
         bool any; /* option has been printed */
+        bool all; /* also those that few need */
+        unsigned left_out;
 };
 
 static void measure_label(const struct cli_option *o, void *arg)
 {
         struct page *p = arg;
         char text[128];
-        int n = o->name ? format_label(o, text, sizeof text) : 0;
+        int n = o->name && (p->all || !o->rare) ? format_label(o, text, sizeof text) : 0;
 
         if (n > p->column && n <= LABEL_MAX)
                 p->column = n;
@@ -117,6 +119,10 @@ static void print_option(const struct cli_option *o, void *arg)
                 if (p->any)
                         fputc('\n', p->out);
                 wrap_text(p->out, o->help, 0, 0);
+                return;
+        }
+        if (o->rare && !p->all) {
+                p->left_out++;
                 return;
         }
         p->any = true;
@@ -156,10 +162,10 @@ static void each_usage(FILE *out, const struct cli_verb *verb, const char *befor
         }
 }
 
-void cli_help(FILE *out, const struct cli_verb *verb)
+void cli_help(FILE *out, const struct cli_verb *verb, bool all)
 {
         const struct cli_command *c = verb->command;
-        struct page p = {.out = out};
+        struct page p = {.out = out, .all = all};
         bool any = false;
 
         each_usage(out, verb, "usage: ");
@@ -179,6 +185,9 @@ void cli_help(FILE *out, const struct cli_verb *verb)
                 visit_rows(c->options, measure_label, &p);
                 visit_rows(c->options, print_option, &p);
         }
+        if (p.left_out)
+                fprintf(out, "\n%u more option%s: capo %s --help=all\n", p.left_out,
+                        p.left_out == 1 ? "" : "s", verb->name);
         if (c->after) {
                 fputc('\n', out);
                 wrap_text(out, c->after, 0, 0);
@@ -191,16 +200,27 @@ void cli_help(FILE *out, const struct cli_verb *verb)
 
 void cli_usage(FILE *out)
 {
+        static const char *const titles[CLI_VERB_GROUPS] = {
+#define VERB_GROUP(id, title) [CLI_VERBS_##id] = title,
+#define VERB(group, name, help)
+#define SUBVERB(verb, name, help)
+#include "cli/base/verbs.def"
+        };
+
         fputs("usage: capo VERB [OPTIONS]\n\n"
-              "Records what an unmodified NCCL job's collectives cost, and makes NCCL choose\nbetter ones.\n\n",
+              "Records what an unmodified NCCL job's collectives cost, and makes NCCL choose\nbetter ones.\n",
               out);
-        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                if (strchr(v->name, ' '))
-                        continue;
-                fprintf(out, "  %-10s ", v->name);
-                wrap_text(out, v->help, 13, 13);
+        for (enum cli_verb_group g = 0; g < CLI_VERB_GROUPS; g++) {
+                fprintf(out, "\n%s:\n", titles[g]);
+                for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                        if (v->group != g || strchr(v->name, ' '))
+                                continue;
+                        fprintf(out, "  %-10s ", v->name);
+                        wrap_text(out, v->help, 13, 13);
+                }
         }
-        fputs("\ncapo VERB --help explains one verb.\n", out);
+        fputs("\ncapo VERB --help explains one verb, --help=all also the options that few need.\n",
+              out);
 }
 
 /* ---- man(1): nothing in our texts may be taken for a request or a hyphen ---- */

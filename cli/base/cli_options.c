@@ -156,7 +156,7 @@ static int set_option(const struct parser *p, const struct cli_found *f, const c
 /* ---- words ---- */
 
 /* Letters to be changed, left out or put in to make one of the other. */
-static unsigned count_edits(const char *a, const char *b)
+unsigned cli_count_edits(const char *a, const char *b)
 {
         enum { MOST = 31 };
         unsigned row[MOST + 1];
@@ -191,7 +191,7 @@ static int report_unknown_option(const struct parser *p, const char *word)
                 snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
         for (unsigned i = 0; *name && i < p->n; i++) {
                 const char *known = p->found[i].row->name;
-                unsigned d = count_edits(name, known);
+                unsigned d = cli_count_edits(name, known);
 
                 if (!strncmp(known, name, strlen(name)) && begin++ < 2)
                         *(begin == 1 ? &nearest : &other) = known;
@@ -226,7 +226,7 @@ static int add_operand(const struct parser *p, struct words *w, char *word)
         return w->command->take ? w->command->take(p->options, word) : 0;
 }
 
-/* Return: 0; 1 help was asked for; -EINVAL, said. */
+/* Return: 0; 1 help was asked for, 2 all of it; -EINVAL, said. */
 static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
 {
         struct option longs[CLI_OPTIONS_MAX + 2] = {{0}};
@@ -249,14 +249,16 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
                 }
         }
         *at = 0;
-        longs[p->n] = (struct option){"help", 0, NULL, 'h'};
+        longs[p->n] = (struct option){"help", optional_argument, NULL, 'h'};
         optind = 0;
         opterr = 0;
         while (r == 0 && (c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
                 unsigned i = 0;
 
+                if (c == 'h' && (!optarg || !strcmp(optarg, "all")))
+                        return optarg ? 2 : 1;
                 if (c == 'h')
-                        return 1;
+                        return capo_fail(-EINVAL, "%s: --help takes no value, or all", p->verb);
                 if (c == 1) {
                         r = add_operand(p, w, optarg);
                         continue;
@@ -266,10 +268,9 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
 
                         if (c == ':')
                                 capo_error("%s: %s needs a value", p->verb, argv[optind - 1]);
-                        else if (optopt >= FIRST || optopt == 'h')
+                        else if (optopt >= FIRST)
                                 capo_error("%s: --%s takes no value", p->verb,
-                                           optopt == 'h' ? "help"
-                                                         : p->found[optopt - FIRST].row->name);
+                                           p->found[optopt - FIRST].row->name);
                         else
                                 report_unknown_option(p, letter);
                         return -EINVAL;
@@ -304,7 +305,7 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
         p.n = cli_options(command, p.found);
         r = parse_argv(&p, &w, argc, argv);
         if (r > 0)
-                cli_help(stdout, verb);
+                cli_help(stdout, verb, r > 1);
         if (r == 0 && !command->run)
                 r = capo_fail(-EINVAL, "%s: which of its verbs? capo %s --help", verb->name,
                               verb->name);

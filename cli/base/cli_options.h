@@ -66,6 +66,7 @@ struct cli_option {
         const char *word;    /* what stands for the value in --help: "FILE" */
         const char *help;    /* a sentence or some; it is broken into lines where it is printed */
         char letter;         /* also -x; 0 none */
+        bool rare;           /* few need it: in --help=all only */
         const char *example; /* a value that is taken, for tests; NULL: what the kind suggests */
 };
 
@@ -142,7 +143,16 @@ struct cli_command {
                                           called; NULL nothing */
 };
 
-struct cli_verb {         /* a row of cli/base/verbs.def */
+enum cli_verb_group {
+#define VERB_GROUP(id, title) CLI_VERBS_##id,
+#define VERB(group, name, help)
+#define SUBVERB(verb, name, help)
+#include "cli/base/verbs.def"
+        CLI_VERB_GROUPS,
+};
+
+struct cli_verb { /* a row of cli/base/verbs.def */
+        enum cli_verb_group group;
         const char *name; /* "topo", "topo capture" */
         const char *help;
         const struct cli_command *command;
@@ -150,6 +160,13 @@ struct cli_verb {         /* a row of cli/base/verbs.def */
 
 /** cli_verbs - all of them, those of a group behind it; a row without name ends them. */
 extern const struct cli_verb cli_verbs[];
+
+/** cli_fail_verb() - that there is no verb @name, with the one that it is like. Return:
+ * CAPO_EXIT_USAGE. */
+int cli_fail_verb(const char *name);
+
+/** cli_count_edits() - letters to change, add or leave out to make one word of the other. */
+unsigned cli_count_edits(const char *a, const char *b);
 
 /** cli_verb_find() - by "topo", or "topo capture" (@sub NULL: none). Return: NULL when there is
  * none. */
@@ -181,8 +198,8 @@ static inline bool cli_has_value(const struct cli_option *o)
 
 /* cli_help.c */
 
-/** cli_help() - what VERB --help prints. */
-void cli_help(FILE *out, const struct cli_verb *verb);
+/** cli_help() - what VERB --help prints; @all: --help=all, with the options that few need. */
+void cli_help(FILE *out, const struct cli_verb *verb, bool all);
 
 /** cli_usage() - what capo --help prints. */
 void cli_usage(FILE *out);

@@ -179,8 +179,9 @@ static int make_page(struct capo_page *r, const struct report_options *o,
         if (!r->job->n_processes) {
                 if (!paths->n)
                         capo_error(
-                                "%s holds no logs (*.capo); capo run --dir %s -- COMMAND makes some",
-                                o->args[0], o->args[0]);
+                                "report: %s holds no logs (*.capo): no process called NCCL or libfabric, or LD_PRELOAD did "
+                                "not reach it (setuid, container, ssh); try: capo doctor -- COMMAND",
+                                o->args[0]);
                 else
                         capo_error("none of %zu file%s is a log that can be read", paths->n,
                                    paths->n > 1 ? "s" : "");
@@ -207,23 +208,38 @@ static int write_beside(const struct report_view *view, const char *path,
         return e;
 }
 
+/* Logs of what was named, or why there are none. */
+static int find_logs(const struct report_options *o, struct capo_log_paths *paths)
+{
+        char why[512];
+        int r = capo_log_find(o->args, (size_t)o->n_args, paths, why, sizeof why);
+
+        if (r == -ENOENT && o->n_args == 1 && !strchr(o->args[0], '@'))
+                return capo_fail(
+                        r,
+                        "report: %s: no such folder or log. If capo run was to record there, no process "
+                        "called NCCL or libfabric, or LD_PRELOAD did not reach it (setuid, container, "
+                        "ssh); try: capo doctor -- COMMAND",
+                        o->args[0]);
+        return r < 0 ? capo_fail(r, "%s", why) : 0;
+}
+
 static int report_run(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         _cleanup_(capo_page_finish) struct capo_page r = {0};
         struct report_options *o = options;
         struct report_view view = {.page = &r, .bytes = o->bytes, .notes = o->notes};
-        char why[512];
         int e = 0;
 
         o->args = words;
         o->n_args = n;
-        if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
-                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        if (find_logs(o, &paths) < 0)
+                return CAPO_EXIT_FAIL;
         if (o->recover && recover_logs(&paths)) {
                 capo_log_paths_finish(&paths);
-                if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
-                        return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+                if (find_logs(o, &paths) < 0)
+                        return CAPO_EXIT_FAIL;
         }
         if (make_page(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
@@ -270,7 +286,7 @@ static const struct cli_option options[] = {
          "you are on, by hwloc"},
         {"platform", CLI_TEXT(struct report_options, platform, "NAME"), "the same by its name"},
         {"no-recover", CLI_CLEAR(struct report_options, recover),
-         "leave what killed processes left in memory alone"},
+         "leave what killed processes left in memory alone", .rare = true},
         CLI_WIDE,
         {0}};
 

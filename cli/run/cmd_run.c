@@ -321,7 +321,7 @@ int run_library(char *path, size_t room)
 
 int run_exec(const struct run *run, char **command)
 {
-        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16];
+        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[16];
         size_t before = 0;
         int r;
 
@@ -373,6 +373,8 @@ int run_exec(const struct run *run, char **command)
         if (is_open_mpi(command[0]))
                 command = with_forwarding(command);
         remove_empty(path, before);
+        snprintf(pid, sizeof pid, "%d", (int)getpid());
+        run_setenv(CAPO_ENV_run_pid, pid);
         execvp(command[0], command);
         r = errno;
         capo_error("%s: %s", command[0], strerror(r));
@@ -383,15 +385,18 @@ const struct cli_option run_options[] = {
         {"dir", CLI_FILE(struct run, dir, "DIR"),
          "where the logs go; default capo-logs/<job id, or the time>"},
         {"names", CLI_FILE(struct run, names, "FILE"),
-         "names for communicators: lines \"<uid or number> <name>\""},
+         "names for communicators: lines \"<uid or number> <name>\"", .rare = true},
         {"layout", CLI_TEXT(struct run, layout, "L"),
-         "ranks per node, such as 3+5, when the launcher does not tell"},
+         "ranks per node, such as 3+5, when the launcher does not tell", .rare = true},
         {"topo", CLI_FILE(struct run, topo, "FILE"),
          "with --gpus: which GPUs of which machine (capo topo). Tells profile rules the class of the allocation "
-         "(CAPO_CLASS) and its layout; give the same on every machine"},
-        {"platform", CLI_TEXT(struct run, platform, "NAME"), "the same machine by its name"},
-        {"gpus", CLI_TEXT(struct run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4"},
-        {"alloc", CLI_TEXT(struct run, alloc, "SIZES"), "or the first ones: 3+5"},
+         "(CAPO_CLASS) and its layout; give the same on every machine",
+         .rare = true},
+        {"platform", CLI_TEXT(struct run, platform, "NAME"), "the same machine by its name",
+         .rare = true},
+        {"gpus", CLI_TEXT(struct run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4",
+         .rare = true},
+        {"alloc", CLI_TEXT(struct run, alloc, "SIZES"), "or the first ones: 3+5", .rare = true},
         {"quiet", CLI_FLAG(struct run, quiet), "say nothing unless something is wrong"},
         {0}};
 

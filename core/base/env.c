@@ -77,16 +77,3 @@ int capo_env_understood(const char *known, const char *text, const char **of)
 #include "capo/env.def"
         return -ENOENT;
 }
-
-void capo_env_print(FILE *out, bool markdown)
-{
-        if (markdown)
-                fputs("| variable | default | meaning |\n|---|---|---|\n", out);
-#define ENV(field, type, name, def, help)                                \
-        if (markdown)                                                    \
-                fprintf(out, "| `%s` | `%s` | %s |\n", name, def, help); \
-        else                                                             \
-                fprintf(out, "%-22s %-16s default %-10s %s\n", name,     \
-                        getenv(name) ? getenv(name) : "-", *def ? def : "(empty)", help);
-#include "capo/env.def"
-}

@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 typedef const char *capo_env_STR; /* "" when unset; points into the environment or the default */
 typedef int64_t capo_env_INT;
@@ -45,9 +44,5 @@ int capo_env_read(struct capo_env *env);
  * Return: 0, for an empty text too; -EINVAL it does not parse; -ENOENT no such setting.
  */
 int capo_env_understood(const char *name, const char *text, const char **type);
-
-/** capo_env_print() - one line per setting: name, value in force, default, meaning. @markdown: as
- * the table of docs/env.md, without the values in force. */
-void capo_env_print(FILE *out, bool markdown);
 
 #endif

@@ -45,7 +45,7 @@ for option in $(cat README.md HACKING.md docs/*.md docs/internals/*.md | grep -o
         printf '%s\n' "$options" | cut -f 2 | grep -qx -- "$option" || fail "the pages name --$option, which no verb has"
 done
 
-settings=$("$capo" env | grep -oE '^CAPO_[A-Z0-9_]+')
+settings=$("$capo" env --all | grep -oE '^CAPO_[A-Z0-9_]+')
 [ -n "$settings" ] || fail "capo env lists nothing"
 for word in $(grep -rhoE '"CAPO_[A-Z0-9_]+"' core shim tuner profiles cli include | tr -d '"' | sort -u); do
         printf '%s\n' "$settings" | grep -qx "$word" || fail "$word is read but is no row of include/capo/env.def"

@@ -36,7 +36,8 @@ while IFS="$tab" read -r verb option letter valued example; do
                 refused $verb -Z
                 says "capo: $verb: unknown option \"-Z\""
                 refused $verb --help=yes
-                says "capo: $verb: --help takes no value"
+                says "capo: $verb: --help takes no value, or all"
+                "$capo" $verb --help=all >page 2>err || fail "capo $verb --help=all: exit status $?"
                 continue
         fi
         grep -qE -- "--$option( |\$)" page || fail "capo $verb --help does not show --$option"

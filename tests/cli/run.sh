@@ -53,6 +53,17 @@ if [ "$(id -u)" != 0 ]; then
         "$capo" run --dir ro/x -- true 2>/dev/null && fail "an unwritable folder is accepted"
 fi
 
+# nobody called NCCL: the command's end says so, and so does the report of the folder
+"$capo" run --dir none/x -- python3 -c 'print(1)' >out 2>err
+grep -q "^capo: nothing recorded in .*none/x: no process called NCCL .*; try: capo doctor -- COMMAND" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
+"$capo" report none/x 2>err
+[ $? = 1 ] && grep -q '^capo: report: none/x: no such folder .* no process called NCCL .*; try: capo doctor' err || fail "report of nothing: $(cat err)"
+"$capo" run --quiet --dir none/x -- python3 -c 'print(1)' >out 2>err
+[ ! -s err ] || fail "--quiet, and yet: $(cat err)"
+[ -f "$("$capo" env --preload)" ] && [ -f "$("$capo" env --plugin)" ] || fail "capo env: no libraries: $("$capo" env --preload) $("$capo" env --plugin)"
+"$capo" raport x 2>err
+[ $? = 2 ] && grep -q 'unknown verb "raport", is it report?' err || fail "a mistyped verb: $(cat err)"
+
 # A profile is resolved once, here: absolute path, digest, layout, plugin by path; what was set before is kept for chaining.
 cat >p.json <<'EOF'
 {"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "ring", "proto": "simple"}]}]}

@@ -83,36 +83,3 @@ Test(env, words_of_yes_and_no)
         cr_assert_eq(capo_env_read(&env), 0);
         cr_expect_not(env.quiet, "an empty variable is none");
 }
-
-Test(env, printed_for_people_and_as_a_table)
-{
-        for (int markdown = 0; markdown < 2; markdown++) {
-                char *text;
-                size_t size;
-                FILE *f = open_memstream(&text, &size);
-
-                setenv("CAPO_GPU_SAMPLE", "77", 1);
-                unsetenv("CAPO_QUIET");
-                capo_env_print(f, markdown);
-                fclose(f);
-                if (markdown) {
-                        cr_expect(
-                                !strncmp(
-                                        text,
-                                        "| variable | default | meaning |\n|---|---|---|\n| `CAPO_",
-                                        52),
-                                "%s", text);
-                        cr_expect(strstr(text, "\n| `CAPO_GPU_SAMPLE` | `8` | "), "%s", text);
-                } else {
-                        cr_expect(!strncmp(text, "CAPO_", 5), "%s", text);
-                        cr_expect(
-                                strstr(text,
-                                       "\nCAPO_GPU_SAMPLE        77               default 8          "),
-                                "%s", text);
-                        cr_expect(
-                                strstr(text, "\nCAPO_QUIET             -                default "),
-                                "%s", text);
-                }
-                free(text);
-        }
-}
