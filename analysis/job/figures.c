@@ -105,3 +105,20 @@ char *capo_text_percent(double share, char *text)
                 snprintf(text, 32, "%.*f %%", (int)-floor(log10(p)), p);
         return text;
 }
+
+char *capo_text_interval(double value, struct capo_interval i, char *(*print)(double, char *),
+                         char *text)
+{
+        double pm = capo_interval_pm(i, value);
+        char low[32], high[32];
+
+        *text = 0;
+        if (pm <= value / 1000)
+                return text;
+        if (fabs((value - i.low) - (i.high - value)) <= pm / 1000)
+                snprintf(text, CAPO_TEXT_INTERVAL, " +- %s", print(pm, high));
+        else
+                snprintf(text, CAPO_TEXT_INTERVAL, " (%s to %s)", print(i.low, low),
+                         print(i.high, high));
+        return text;
+}

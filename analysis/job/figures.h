@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "analysis/job/interval.h"
+
 /** capo_text_count() - 1204816 as "1,204,816". */
 char *capo_text_count(uint64_t n, char *text);
 
@@ -24,5 +26,13 @@ char *capo_text_gbs(double gbs, char *text);
 
 /** capo_text_percent() - share 0..1 as "61.2 %", "0.002 %". */
 char *capo_text_percent(double share, char *text);
+
+enum { CAPO_TEXT_INTERVAL = 80 };
+
+/** capo_text_interval() - what stands behind @value: " +- 1.2 %"; " (0.1 % to 9.4 %)" where a part
+ * of that is impossible; "" for less than a thousandth. @print: capo_text_percent(), ...;
+ * CAPO_TEXT_INTERVAL bytes. */
+char *capo_text_interval(double value, struct capo_interval i, char *(*print)(double, char *),
+                         char *text);
 
 #endif

@@ -67,11 +67,12 @@ void capo_meet_free(struct capo_meet *meet);
 uint32_t capo_meet_limit(const struct capo_meet *meet);
 
 /* Multiples of the golden ratio: any limit takes calls evenly spread over the job, and not one in
- * eight of every step.
+ * eight of every step. Calls are taken in pairs: how long ranks waited in a call, the host's times
+ * tell only beside the call before.
  */
 static inline uint32_t capo_meet_hash(uint32_t seq)
 {
-        return seq * 2654435769u;
+        return (seq >> 1) * 2654435769u;
 }
 
 /** capo_meet_add() - one call as @rank saw it: @r's times are ns since its log's epoch. Calls above

@@ -5,176 +5,8 @@
 
 #include "core/base/order.h"
 #include "core/base/util.h"
-#include "analysis/job/clocks.h"
 #include "analysis/job/skew.h"
-
-#define FEW 8
-
-/* Sorts @v. */
-static double find_quantile(double *v, size_t n, double q)
-{
-        if (!n)
-                return 0;
-        qsort(v, n, sizeof *v, capo_order_double);
-        return v[(size_t)(q * (double)(n - 1) + 0.5)];
-}
-
-/* Start of member @k in row @i, by @from; NAN when it is not in, or that is not known of it. */
-static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k,
-                       enum capo_skew_from from)
-{
-        const struct capo_job_member *member = &s->job->comms[comm].members[k];
-        const struct capo_meet *m = s->meets[comm];
-        const struct capo_meet_arrival *at;
-
-        if ((uint32_t)member->rank >= m->n_ranks)
-                return NAN;
-        at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
-        if (at->begin == CAPO_MEET_ABSENT)
-                return NAN;
-        if (from == CAPO_SKEW_KERNEL_WAIT)
-                return at->waited ? -(double)(at->waited - 1) : NAN;
-        if (from == CAPO_SKEW_HOST_START)
-                return capo_clocks_ns(s, member->process, at->begin);
-        return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
-}
-
-struct laid_call {
-        const struct capo_meet_row *row;
-        uint32_t nth;  /* of the rows */
-        bool by_host;  /* where others have GPU times */
-        uint32_t last; /* who started last */
-        double waited; /* how long the others waited for that one, summed over them */
-        double spread; /* from the first start to the last */
-};
-
-/* Calls laid side by side: start[i * n + k] of member k in call[i]. */
-struct laid {
-        uint32_t n; /* members */
-        uint32_t n_rows;
-        double *start;
-        struct laid_call *call;
-        double *charges; /* three values per member, 0; then scratch */
-        double *column;  /* scratch: one value per row */
-};
-
-/* Does the row say by @from when each member started? Then @to has it. */
-static bool row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                      enum capo_skew_from from, double *to)
-{
-        uint32_t n = s->job->comms[comm].n_members, k = 0;
-
-        while (k < n && !isnan(to[k] = start_of(s, comm, i, k, from)))
-                k++;
-        return k == n && !s->meets[comm]->rows[i].mismatch;
-}
-
-/* The same; what a kernel itself says of its waiting is better than how long it took, which has the
- * moving in it. */
-static bool row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                       enum capo_skew_from from, double *to)
-{
-        return (from == CAPO_SKEW_GPU_DURATION &&
-                row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
-               row_tells(s, comm, i, from, to);
-}
-
-static double mean_of(const double *t, uint32_t n)
-{
-        double sum = 0;
-
-        for (uint32_t k = 0; k < n; k++)
-                sum += t[k] / n;
-        return sum;
-}
-
-/*
- * How far the host's starts are from what the GPU says, over the calls that have both. Returns
- * whether they tell the same: they differ by less than half of what there is to tell. @error: what
- * they hardly ever differ by.
- */
-static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                        const struct laid *l, double *error)
-{
-        double *gpu = l->start,
-               *host = l->start + l->n; /* not filled yet; there are FEW rows at least */
-        double differ = 0, told = 0;
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
-                double worst = 0, mg, mh;
-
-                if (!row_starts(s, comm, i, from, gpu) ||
-                    !row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
-                        continue;
-                mg = mean_of(gpu, l->n);
-                mh = mean_of(host, l->n);
-                for (uint32_t k = 0; k < l->n; k++) {
-                        double d = fabs((gpu[k] - mg) - (host[k] - mh));
-
-                        worst = fmax(worst, d);
-                        differ += d;
-                        told += fabs(gpu[k] - mg);
-                }
-                l->column[n++] = worst;
-        }
-        *error = find_quantile(l->column, n, 0.9);
-        return differ < told / 2;
-}
-
-static uint32_t last_of(const double *t, uint32_t n)
-{
-        uint32_t last = 0;
-
-        for (uint32_t k = 1; k < n; k++)
-                last = t[k] > t[last] ? k : last;
-        return last;
-}
-
-static double spread_of(const double *t, uint32_t n)
-{
-        double first = t[0], last = t[0];
-
-        for (uint32_t k = 1; k < n; k++) {
-                first = fmin(first, t[k]);
-                last = fmax(last, t[k]);
-        }
-        return last - first;
-}
-
-/*
- * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were
- * not timed are taken by the host's start where that tells the same; where it does not (work is
- * enqueued ahead), only those behind a long silence and further apart than a host's start has been
- * seen to err.
- */
-static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                    struct laid *l)
-{
-        const struct capo_meet *m = s->meets[comm];
-        double error = 0;
-        bool agrees = from != CAPO_SKEW_HOST_START && host_agrees(s, comm, from, l, &error);
-
-        for (uint32_t i = 0; i < m->n_rows; i++) {
-                double *to = l->start + (size_t)l->n_rows * l->n;
-                struct laid_call *at = &l->call[l->n_rows];
-
-                *at = (struct laid_call){.row = &m->rows[i], .nth = i};
-                if (!row_starts(s, comm, i, from, to)) {
-                        if (from == CAPO_SKEW_HOST_START ||
-                            !row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
-                                continue;
-                        if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) &&
-                                         spread_of(to, l->n) > 10 * error))
-                                continue;
-                        at->by_host = true;
-                }
-                at->last = last_of(to, l->n);
-                at->waited = l->n * (to[at->last] - mean_of(to, l->n));
-                at->spread = spread_of(to, l->n);
-                l->n_rows++;
-        }
-}
+#include "analysis/job/skew_parts.h"
 
 static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         double *scratch)
@@ -182,7 +14,7 @@ static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_sk
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++)
-                n += row_starts(s, comm, i, from, scratch);
+                n += skew_row_starts(s, comm, i, from, scratch);
         return n;
 }
 
@@ -222,7 +54,7 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
                 if (is_last)
                         column[n_last++] = last - first;
         }
-        return find_quantile(column, n_last, 0.5);
+        return skew_quantile(column, n_last, 0.5);
 }
 
 /*
@@ -231,11 +63,16 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
  * even sample of all others, so their mean stands for those, with the interval of a mean of a
  * finite population.
  */
-static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew,
-                         const struct laid *l, const struct capo_meet *m)
+static void charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
+                         struct capo_skew *skew, const struct skew_laid *l,
+                         const struct capo_meet *m)
 {
-        double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n, all;
+        double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0;
+        double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n = 0, all;
+        bool any_whole = false;
 
+        for (uint32_t i = 0; i < l->n_rows; i++)
+                any_whole |= l->call[i].whole;
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 uint32_t last = l->call[i].last;
 
@@ -243,13 +80,14 @@ static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew,
                     capo_meet_is_long(m, l->call[i].row->seq)) {
                         own[last] += l->call[i].waited;
                         skew->n_own++;
-                } else {
+                } else if (l->call[i].whole || !any_whole) {
+                        n++;
                         sum[last] += l->call[i].waited;
                         sq[last] += l->call[i].waited * l->call[i].waited;
                 }
         }
-        n = l->n_rows - skew->n_own;
-        all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_own) : n;
+        all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_own)
+                                     : (double)(l->n_rows - skew->n_own);
         for (uint32_t k = 0; k < l->n; k++) {
                 struct capo_skew_rank *rank = &skew->ranks[k];
 
@@ -258,8 +96,13 @@ static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew,
                         rank->caused_pm_ns = 1.96 * all *
                                              sqrt(fmax(0, sq[k] - sum[k] * sum[k] / n) / (n - 1) /
                                                   n * (1 - n / all));
+                charged += rank->caused_ns;
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
+        }
+        for (uint32_t k = 0; k < l->n && charged > most; k++) {
+                skew->ranks[k].caused_ns *= most / charged;
+                skew->ranks[k].caused_pm_ns *= most / charged;
         }
 }
 
@@ -277,7 +120,7 @@ static double middle_of(const double *t, uint32_t n, uint32_t except, double *sc
 
 /* The call that each rank kept the others waiting in longest: behind the median of all. That ranks
  * come to their first call one after the other is how jobs begin. */
-static void find_holes(struct capo_skew *skew, const struct laid *l)
+static void find_holes(struct capo_skew *skew, const struct skew_laid *l)
 {
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 const double *t = l->start + (size_t)i * l->n;
@@ -316,7 +159,7 @@ static int by_seq(const void *a, const void *b)
  * nothing. What is not clear of that is from the beginning.
  */
 static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
-                      struct capo_skew *skew, const struct laid *l, const struct capo_meet *m)
+                      struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
 {
         _cleanup_free_ struct turn *turn = malloc((l->n_rows + 1) * sizeof *turn);
         double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
@@ -337,7 +180,7 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                         from = i;
                 }
         }
-        if (!turn || from < FEW || from + FEW > l->n_rows)
+        if (!turn || from < SKEW_FEW || from + SKEW_FEW > l->n_rows)
                 return;
         row = l->call[turn[from].row].row;
         skew->worst_from_seq = row->seq;
@@ -348,7 +191,7 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
 
 /* What the rows say. */
 static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
-                      const struct laid *l, const struct capo_meet *m)
+                      const struct skew_laid *l, const struct capo_meet *m)
 {
         uint32_t n = l->n, n_even = 0;
         const double *starts = l->start;
@@ -364,9 +207,9 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 if (!l->call[i].row->extra)
                         column[n_even++] = l->call[i].spread;
         }
-        skew->p50_ns = find_quantile(column, n_even, 0.5);
-        skew->p95_ns = find_quantile(column, n_even, 0.95);
-        charge_ranks(c, skew, l, m);
+        skew->p50_ns = skew_quantile(column, n_even, 0.5);
+        skew->p95_ns = skew_quantile(column, n_even, 0.95);
+        charge_ranks(s->job, c, skew, l, m);
         find_holes(skew, l);
         find_turn(s->job, c, skew, l, m);
         for (uint32_t i = 0; i < l->n_rows; i++) {
@@ -380,7 +223,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
 
                         column[i] = t[k] - t[l->call[i].last] + l->call[i].spread;
                 }
-                skew->ranks[k].late_p50_ns = find_quantile(column, l->n_rows, 0.5);
+                skew->ranks[k].late_p50_ns = skew_quantile(column, l->n_rows, 0.5);
                 waited += skew->ranks[k].caused_ns / n;
         }
         skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);
@@ -396,7 +239,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
  * not count: on a busy machine each of them is late now and then.
  */
 static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
-                            const struct capo_skew *skew, const struct laid *l)
+                            const struct capo_skew *skew, const struct skew_laid *l)
 {
         double *host = l->start + (size_t)l->n_rows * l->n; /* there is one row more than calls */
         double all = 0, hosts = 0;
@@ -406,7 +249,7 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
                 const double *gpu = l->start + (size_t)i * l->n;
 
                 if (l->call[i].last != k ||
-                    !row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
+                    !skew_row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
                         continue;
                 all += l->call[i].waited;
                 if (host[k] - middle_of(host, l->n, k, l->charges) >=
@@ -440,7 +283,7 @@ static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet
         }
 }
 
-static void laid_finish(struct laid *l)
+static void laid_finish(struct skew_laid *l)
 {
         free(l->start);
         free(l->call);
@@ -452,7 +295,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
 {
         struct capo_job_comm *c = &job->comms[comm];
         const struct capo_meet *m = s->meets[comm];
-        _cleanup_(laid_finish) struct laid l = {.n = c->n_members};
+        _cleanup_(laid_finish) struct skew_laid l = {.n = c->n_members};
         struct capo_skew *skew;
         enum capo_skew_from from;
 
@@ -475,10 +318,13 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         }
         for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START;
              from++) { /* the best that a few calls have */
-                if (rows_by(s, comm, from, l.start) >= FEW)
+                if (rows_by(s, comm, from, l.start) >= SKEW_FEW)
                         break;
         }
-        lay_out(s, comm, from, &l);
+        if (skew_lay_out(s, comm, from, &l) < 0) {
+                capo_skew_free(skew);
+                return -ENOMEM;
+        }
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 if (!m->rows[i].mismatch)
                         continue;
@@ -497,7 +343,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 skew->n_host += l.call[i].by_host;
                 skew->n_kernel +=
                         from == CAPO_SKEW_GPU_DURATION && !l.call[i].by_host &&
-                        row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
+                        skew_row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
         }
         skew->from = from;
         skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);

@@ -96,7 +96,7 @@ static int overlap_of(const struct capo_job *job, uint32_t process, double *part
 
 int capo_judge_exposed(struct capo_page *r)
 {
-        double part = 0;
+        double part = 0, pm;
         int e = 0;
 
         r->exposed_most = -1;
@@ -110,6 +110,11 @@ int capo_judge_exposed(struct capo_page *r)
                 part += of_one;
         }
         r->overlapping = part < 0.995 * r->job->n_processes;
-        r->exposed_most = fmin(1, r->gpu_share * part / r->job->n_processes);
+        r->exposed_most = fmin(1, r->gpu_sum * part / r->job->n_processes);
+        if (r->overlapping) {
+                pm = capo_interval_pm(r->gpu_range, r->gpu_share) * part / r->job->n_processes;
+                r->gpu_share = r->exposed_most;
+                r->gpu_range = capo_interval_within(r->gpu_share, pm, 1);
+        }
         return e;
 }

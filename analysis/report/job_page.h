@@ -11,6 +11,7 @@
 #include "analysis/report/late_cause.h"
 #include "analysis/network/network.h"
 #include "analysis/job/job.h"
+#include "analysis/job/interval.h"
 
 /* A row to show: one of the job's, or several put together. */
 struct capo_page_row {
@@ -62,6 +63,8 @@ struct capo_page_wait {
         double last_share; /* of the calls compared: how often it was the last to start */
         double caused_share; /* its caused_ns of the ranks' time in the job; < 0: not known (host
                                 times) */
+        struct capo_interval caused; /* 95 % interval of its caused_ns; no more than ranks x time */
+        bool wide; /* that is more than half of what is possible: nobody is named */
         struct capo_late_cause cause; /* where it stands out */
         char *text;                   /* all that in a sentence */
 };
@@ -196,11 +199,15 @@ struct capo_page {
                                          same in any face */
         struct capo_page_rows others; /* calls that move no data: create, destroy, register */
         uint64_t collectives, moved_bytes; /* count, and count * bytes, of collectives and p2p */
-        double gpu_share;    /* of the job's rank-time spent in GPU calls; < 0: not known */
-        bool overlapping;    /* calls of several streams were on one GPU at once */
+        double gpu_share; /* of the job's rank-time, with at least one call on the GPU; < 0: not
+                             known, or not well enough (gpu_range) */
+        struct capo_interval gpu_range; /* its 95 % interval */
+        double gpu_sum; /* of the calls' times, those that overlap each for itself; over rank-time;
+                           < 0: not known */
+        uint64_t gpu_timed, gpu_calls; /* calls on the GPU, all ranks': timed there; all */
+        bool overlapping;              /* calls of several streams were on one GPU at once */
         double exposed_most; /* of it, at most this much was communication that nothing can have
                                 hidden: at least one call was on the GPU; < 0: not known */
-        double gpu_share_pm; /* half of its 95 % interval; 0: all of them were timed */
         bool gpu;            /* there are GPU times: shares are of GPU time, else of host time */
         uint32_t *class_of; /* communicator -> the one it is shown as: many alike are shown together
                              */

@@ -48,14 +48,21 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
-        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32],
-                pm[40] = "", of[64] = "", from[64] = "", cause[512], *text = NULL;
+        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[CAPO_TEXT_INTERVAL],
+                of[64] = "", from[64] = "", cause[512], *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from];
         int r;
 
         capo_text_count(k->n_calls, n);
+        if (w->wide) {
+                r = asprintf(&text, "%s: not known (%s of %s calls compared; %s)", c->name, n,
+                             capo_text_count(c->n_calls, a),
+                             k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
+                                                             : "--sample 1 times all");
+                return r < 0 ? NULL : text;
+        }
         if (!w->stands_out) {
                 r = asprintf(
                         &text,
@@ -63,8 +70,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                         c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by);
                 return r < 0 ? NULL : text;
         }
-        if (rank->caused_pm_ns >= rank->caused_ns / 1000)
-                snprintf(pm, sizeof pm, " +- %s", capo_text_time(rank->caused_pm_ns, a));
+        capo_text_interval(rank->caused_ns, w->caused, capo_text_time, pm);
         if (w->caused_share >= 0)
                 snprintf(of, sizeof of, ", %s of the job", capo_text_percent(w->caused_share, b));
         capo_cause_print(&w->cause, cause, sizeof cause);
@@ -147,6 +153,7 @@ int capo_judge_waits(struct capo_page *r)
                 const struct capo_skew *k = r->job->comms[i].skew;
                 struct capo_page_wait *w = &r->waits[r->n_waits];
                 double job_ns = (double)capo_job_duration_ns(r->job) * r->job->comms[i].n_members;
+                double most = job_ns - (double)capo_job_duration_ns(r->job);
 
                 if (!k || !k->n_calls)
                         continue;
@@ -156,6 +163,10 @@ int capo_judge_waits(struct capo_page *r)
                                              .last_share =
                                                      (double)k->ranks[k->worst].last / k->n_calls,
                                              .caused_share = -1};
+                w->caused = capo_interval_within(k->ranks[k->worst].caused_ns,
+                                                 k->ranks[k->worst].caused_pm_ns, most);
+                w->wide = capo_interval_is_wide(w->caused, most);
+                w->stands_out &= !w->wide;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 if (w->stands_out)

@@ -263,10 +263,6 @@ static void rate_job(struct capo_page *r)
         double gpus = capo_job_gpus(r->job),
                there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
         double drawn = 0, rest = 0, told = 0;
-        bool many_streams = false;
-
-        for (uint32_t i = 0; i < r->job->n_processes; i++)
-                many_streams |= r->job->processes[i].many_streams;
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];
                 bool of_all = row->row.call == CAPO_CALL_GROUP && row->row.comm == CAPO_NO_COMM;
@@ -277,19 +273,23 @@ static void rate_job(struct capo_page *r)
                 ns += times * row->total_ns;
                 sq += doubt * doubt;
                 if (times > 0) {
+                        r->gpu_timed += s.timed->count;
+                        r->gpu_calls += s.calls;
                         drawn += (double)(s.timed->count - s.chosen->count) / (double)s.calls *
                                  (double)row->row.count;
                         rest += fmax(0, (double)s.calls - (double)s.timed->count);
                         told += s.told_ns;
                 }
         }
-        r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
-        if (sq > 0 && !many_streams) /* an estimate, and one stream cannot have been at work for
-                                        longer than there was */
-                r->gpu_share = fmin(1, r->gpu_share);
-        r->gpu_share_pm = r->gpu_share >= 0
-                                  ? (sqrt(sq) + unseen_time(r->job, drawn, rest, told)) / there_was
-                                  : 0;
+        r->gpu_share = r->gpu_sum = -1;
+        if (!r->gpu || there_was <= 0)
+                return;
+        r->gpu_sum = ns / there_was;
+        r->gpu_share = fmin(1, r->gpu_sum);
+        r->gpu_range = capo_interval_within(
+                r->gpu_share, (sqrt(sq) + unseen_time(r->job, drawn, rest, told)) / there_was, 1);
+        if (capo_interval_is_wide(r->gpu_range, 1))
+                r->gpu_share = -1;
 }
 
 static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)

@@ -18,8 +18,9 @@ static json_t *number_or_null(bool known, double v)
         return known ? cli_json_number(v) : json_null();
 }
 
-static json_t *skew_json(const struct capo_job_comm *c)
+static json_t *skew_json(const struct capo_page *r, const struct capo_job_comm *c)
 {
+        double most = (double)capo_job_duration_ns(r->job) * (c->n_members - 1.0);
         static const char *const from[] = {"gpu_duration", "host_start"};
         const struct capo_skew *k = c->skew;
         json_t *j, *ranks;
@@ -52,7 +53,7 @@ static json_t *skew_json(const struct capo_job_comm *c)
                                   cli_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
                                   cli_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
                                   cli_json_number(k->ranks[i].caused_ns / 1e9), "caused_pm_s",
-                                  cli_json_number(k->ranks[i].caused_pm_ns / 1e9)));
+                                  cli_json_number(fmin(k->ranks[i].caused_pm_ns, most) / 1e9)));
         json_object_set_new(j, "per_rank", ranks);
         return j;
 }
@@ -80,7 +81,7 @@ static json_t *comm_json(const struct capo_page *r, uint32_t id)
         for (uint32_t i = 0; i < c->n_members; i++)
                 json_array_append_new(logs, json_integer(c->members[i].rank));
         json_object_set_new(j, "ranks_logged", logs);
-        json_object_set_new(j, "skew", skew_json(c));
+        json_object_set_new(j, "skew", skew_json(r, c));
         return j;
 }
 
@@ -169,7 +170,13 @@ int report_json(const struct report_view *view, FILE *out)
         json_object_set_new(j, "gpu_share", number_or_null(r->gpu_share >= 0, r->gpu_share));
         json_object_set_new(j, "exposed_most",
                             number_or_null(r->exposed_most >= 0, r->exposed_most));
-        json_object_set_new(j, "gpu_share_pm", number_or_null(r->gpu_share >= 0, r->gpu_share_pm));
+        json_object_set_new(
+                j, "gpu_share_pm",
+                number_or_null(r->gpu_share >= 0, capo_interval_pm(r->gpu_range, r->gpu_share)));
+        json_object_set_new(j, "gpu_share_low",
+                            number_or_null(r->gpu_share >= 0, r->gpu_range.low));
+        json_object_set_new(j, "gpu_share_high",
+                            number_or_null(r->gpu_share >= 0, r->gpu_range.high));
         json_object_set_new(j, "comms", comms);
         json_object_set_new(j, "rows", rows);
         json_object_set_new(j, "other_calls", others);

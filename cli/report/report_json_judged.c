@@ -44,7 +44,9 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
                 named ? cli_json_text(r->job->processes[c->members[w->last].process].host)
                       : json_null(),
                 "caused_s", named ? cli_json_number(rank->caused_ns / 1e9) : json_null(),
-                "caused_pm_s", named ? cli_json_number(rank->caused_pm_ns / 1e9) : json_null(),
+                "caused_pm_s",
+                named ? cli_json_number(capo_interval_pm(w->caused, rank->caused_ns) / 1e9)
+                      : json_null(),
                 "caused_share",
                 named && w->caused_share >= 0 ? cli_json_number(w->caused_share) : json_null(),
                 "calls_compared", (int)k->n_calls, "calls_by_host", (int)k->n_host, "last",

@@ -79,19 +79,21 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
 
 static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 {
-        double low = fmax(r->gpu_share - r->gpu_share_pm, 0), high = r->gpu_share + r->gpu_share_pm;
-        char text[32], range[80] = "", once[80] = "", a[32];
+        char text[32], range[80] = "", all[32];
 
+        if (r->gpu_share < 0 && r->gpu_sum >= 0)
+                cli_page_fact(page, "NCCL busy on GPU",
+                              "not known (%s of %s calls timed; --sample 1 times all)",
+                              capo_text_count(r->gpu_timed, text),
+                              capo_text_count(r->gpu_calls, all));
         if (r->gpu_share < 0)
                 return;
-        if (r->gpu_share_pm > 0)
-                snprintf(range, sizeof range, " (%.3g-%.3g)", 100 * low,
-                         100 * (r->overlapping ? high : fmin(high, fmax(r->gpu_share, 1))));
-        if (r->overlapping) /* several streams: it may be more than there was time */
-                snprintf(once, sizeof once, ", %s with overlaps once",
-                         capo_text_percent(r->exposed_most, a));
+        if (r->gpu_range.high > r->gpu_range.low)
+                snprintf(range, sizeof range, " (%.3g-%.3g)", 100 * r->gpu_range.low,
+                         100 * r->gpu_range.high);
         cli_page_fact(page, "NCCL busy on GPU", "%s of the job%s%s",
-                      capo_text_percent(r->gpu_share, text), range, once);
+                      capo_text_percent(r->gpu_share, text), range,
+                      r->overlapping ? ", overlapping calls once" : "");
 }
 
 /* Of all communicators; of one that overlaps another the waiting might count twice. */
@@ -109,7 +111,8 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
         }
         if (r->n_waits && !r->overlapping)
                 cli_page_fact(page, "waiting for late ranks", "%s%s",
-                              r->n_unknown ? "at least " : "", capo_text_percent(sum, text));
+                              r->n_unknown ? "at least " : "",
+                              capo_text_percent(fmin(1, sum), text));
 }
 
 static void add_facts(const struct report_view *view, struct cli_page *page)
@@ -117,9 +120,10 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
         const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
         double per_rank = job->n_processes ? (double)job->calls / job->n_processes : 0;
-        double share = capo_job_duration_ns(job)
-                               ? job->cost_ns * per_rank / (double)capo_job_duration_ns(job)
-                               : -1;
+        double share =
+                capo_job_duration_ns(job)
+                        ? fmin(1, job->cost_ns * per_rank / (double)capo_job_duration_ns(job))
+                        : -1;
         char text[40];
 
         add_gpu_share(r, page);

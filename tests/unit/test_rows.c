@@ -54,7 +54,7 @@ Test(rows, shares_are_of_gpu_time)
         cr_assert(page.rows.row[0].clock == CAPO_CLOCK_KERNEL &&
                   page.rows.row[2].clock == CAPO_CLOCK_HOST);
         cr_assert_float_eq(page.gpu_share, (20 * 1000 + 20 * 3000) / 2e9, 1e-12);
-        cr_assert_eq(page.gpu_share_pm, 0, "all of them were timed");
+        cr_assert_eq(page.gpu_range.high - page.gpu_range.low, 0, "all of them were timed");
         cr_assert(page.collectives == 30 && page.moved_bytes == 10 * (1024 + 2048 + 4096));
         cr_assert_eq(page.others.row[0].row.call, CAPO_CALL_COMMINIT);
 }
@@ -72,8 +72,8 @@ Test(rows, a_sampled_share_has_an_interval)
         cr_assert_float_eq(page.gpu_share, 80 * 2000 / 2e9, 1e-12);
         /* t of 9 degrees is 2.262; a standard deviation of half the mean; three quarters were not
          * drawn */
-        cr_assert_float_eq(page.gpu_share_pm, page.gpu_share * 0.5 * 2.262 * sqrt(0.75 / 10),
-                           page.gpu_share * 0.03);
+        cr_assert_float_eq(page.gpu_range.high - page.gpu_share,
+                           page.gpu_share * 0.5 * 2.262 * sqrt(0.75 / 10), page.gpu_share * 0.03);
 }
 
 /* The interval of 80 calls that are all alike, of which @timed were timed and @told_ns is known of
@@ -93,7 +93,7 @@ static double pm_beside_silences(uint64_t timed, double told_ns)
                         capo_silences_add(&page.job->processes[i].silent, ms * 1000000);
         }
         judge();
-        pm = page.gpu_share_pm;
+        pm = page.gpu_range.high - page.gpu_share;
         end();
         return pm;
 }

@@ -109,12 +109,53 @@ Test(skew, calls_behind_a_long_silence_stand_for_themselves)
         const struct capo_skew *k;
 
         for (uint32_t i = 1; i <= 10; i++)
-                call(i, false, 0, 1, i == 5 ? 9000000 : 0);
+                call(i, false, 0, 1, i == 5 ? 4000000 : 0);
         capo_meet_gap(meet, 5, 9 * MS);
         k = solve();
         cr_assert(k->n_own == 1 && k->worst == 2);
-        cr_assert_float_eq(k->ranks[2].caused_ns, 9000000 + 8999999, 1e-6);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 4000000 + 3999999, 1e-6);
         cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 99, 1e-6, "nine for the other 99");
+}
+
+/* A rank that is 1 s behind from the beginning in a loop that never waits: that second once, and
+ * no more. Where all wait for it in each call, it is once per call. */
+Test(skew, a_tight_loop_waits_once)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 100; i++)
+                call(i, false, 0, 800 * MS, 0);
+        k = solve();
+        cr_assert(k->worst == 1 && k->ranks[1].last == 100);
+        cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 800.0 * MS, 1e-6, "%g",
+                           k->ranks[1].caused_ns);
+}
+
+Test(skew, a_step_waits_each_time)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 100; i++)
+                call(i, false, 0, 4 * MS, 0);
+        k = solve();
+        cr_assert_float_eq(k->ranks[1].caused_ns, 100 * 2 * 4.0 * MS, 1e-6, "%g",
+                           k->ranks[1].caused_ns);
+}
+
+/* Calls that do not follow each other tell nothing of how long each of them waited. */
+Test(skew, in_a_sample_only_calls_behind_their_neighbour_count)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 400;
+        for (uint32_t i = 1; i <= 400; i += 4) {
+                call(i, false, 0, 0, 10 * MS);
+                call(i + 1, false, 0, 0, 11 * MS);
+        }
+        k = solve();
+        /* 1 ms, of two others, in every other call; the first call is 10 ms */
+        cr_assert_float_eq(k->ranks[2].caused_ns, 400 * (2.0 * MS * 100 + 2.0 * 10 * MS) / 101, 1,
+                           "%g", k->ranks[2].caused_ns);
 }
 
 /* Timed for what they are, they stand for themselves: with GPU times only. */

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of a communicator side by side: when each rank started them, and how long it waited in
+ * them. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "analysis/job/skew_parts.h"
+
+double skew_quantile(double *v, size_t n, double q)
+{
+        if (!n)
+                return 0;
+        qsort(v, n, sizeof *v, capo_order_double);
+        return v[(size_t)(q * (double)(n - 1) + 0.5)];
+}
+
+/* Start of member @k in row @i, by @from; NAN when it is not in, or that is not known of it. */
+static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k,
+                       enum capo_skew_from from)
+{
+        const struct capo_job_member *member = &s->job->comms[comm].members[k];
+        const struct capo_meet *m = s->meets[comm];
+        const struct capo_meet_arrival *at;
+
+        if ((uint32_t)member->rank >= m->n_ranks)
+                return NAN;
+        at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
+        if (at->begin == CAPO_MEET_ABSENT)
+                return NAN;
+        if (from == CAPO_SKEW_KERNEL_WAIT)
+                return at->waited ? -(double)(at->waited - 1) : NAN;
+        if (from == CAPO_SKEW_HOST_START)
+                return capo_clocks_ns(s, member->process, at->begin);
+        return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
+}
+
+bool skew_row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
+                    enum capo_skew_from from, double *to)
+{
+        uint32_t n = s->job->comms[comm].n_members, k = 0;
+
+        while (k < n && !isnan(to[k] = start_of(s, comm, i, k, from)))
+                k++;
+        return k == n && !s->meets[comm]->rows[i].mismatch;
+}
+
+bool skew_row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
+                     enum capo_skew_from from, double *to)
+{
+        return (from == CAPO_SKEW_GPU_DURATION &&
+                skew_row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
+               skew_row_tells(s, comm, i, from, to);
+}
+
+static double mean_of(const double *t, uint32_t n)
+{
+        double sum = 0;
+
+        for (uint32_t k = 0; k < n; k++)
+                sum += t[k] / n;
+        return sum;
+}
+
+/*
+ * How far the host's starts are from what the GPU says, over the calls that have both. Returns
+ * whether they tell the same: they differ by less than half of what there is to tell. @error: what
+ * they hardly ever differ by.
+ */
+static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                        const struct skew_laid *l, double *error)
+{
+        double *gpu = l->start,
+               *host = l->start + l->n; /* not filled yet; there are SKEW_FEW rows at least */
+        double differ = 0, told = 0;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
+                double worst = 0, mg, mh;
+
+                if (!skew_row_starts(s, comm, i, from, gpu) ||
+                    !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
+                        continue;
+                mg = mean_of(gpu, l->n);
+                mh = mean_of(host, l->n);
+                for (uint32_t k = 0; k < l->n; k++) {
+                        double d = fabs((gpu[k] - mg) - (host[k] - mh));
+
+                        worst = fmax(worst, d);
+                        differ += d;
+                        told += fabs(gpu[k] - mg);
+                }
+                l->column[n++] = worst;
+        }
+        *error = skew_quantile(l->column, n, 0.9);
+        return differ < told / 2;
+}
+
+static uint32_t last_of(const double *t, uint32_t n)
+{
+        uint32_t last = 0;
+
+        for (uint32_t k = 1; k < n; k++)
+                last = t[k] > t[last] ? k : last;
+        return last;
+}
+
+static double spread_of(const double *t, uint32_t n)
+{
+        double first = t[0], last = t[0];
+
+        for (uint32_t k = 1; k < n; k++) {
+                first = fmin(first, t[k]);
+                last = fmax(last, t[k]);
+        }
+        return last - first;
+}
+
+/* Ranks cannot be further apart than the job lasted, whatever a damaged log or a bad clock says. */
+static void bound_starts(double *t, uint32_t n, double most)
+{
+        double least = t[last_of(t, n)] - most;
+
+        for (uint32_t k = 0; k < n; k++)
+                t[k] = fmax(t[k], least);
+}
+
+struct numbered {
+        uint32_t seq, row;
+};
+
+static int by_number(const void *a, const void *b)
+{
+        const struct numbered *x = a, *y = b;
+
+        return CAPO_ORDER(x->seq, y->seq);
+}
+
+/* How long the others waited in a call that they started at @t, after one that they had started at
+ * @before (NULL: not known). */
+static double waiting_of(const double *t, const double *before, uint32_t n)
+{
+        double last = t[last_of(t, n)], last_before = before ? before[last_of(before, n)] : 0;
+        double sum = 0;
+
+        for (uint32_t k = 0; k < n; k++) {
+                double late = last - t[k];
+
+                if (before && t[k] < last_before)
+                        late = fmax(0, late - (last_before - before[k]));
+                sum += late;
+        }
+        return sum;
+}
+
+/*
+ * By the host's start a rank that enqueues without waiting is ahead by the same second in every
+ * call of a tight loop. It waits for that second once. So where a rank made a call before the last
+ * rank made the call before, it has waited in it only as much as it got further ahead since. Summed
+ * over calls that follow each other, that is never more than the time that has passed. Between
+ * calls of a sample that do not follow each other it is of all that are left out there, too: such a
+ * call stands for no others.
+ */
+static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                       struct skew_laid *l)
+{
+        const struct capo_meet *m = s->meets[comm];
+        _cleanup_free_ struct numbered *order = malloc((m->n_rows + 1) * sizeof *order);
+        _cleanup_free_ uint32_t *laid = calloc(m->n_rows + 1, sizeof *laid);
+        double *t = l->start + (size_t)l->n_rows * l->n, *before = t + l->n, *swap;
+        uint32_t seq = 0; /* of @before; 0: none */
+
+        if (!order || !laid)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < l->n_rows; i++)
+                laid[l->call[i].nth] = i + 1;
+        for (uint32_t i = 0; i < m->n_rows; i++)
+                order[i] = (struct numbered){m->rows[i].seq, i};
+        qsort(order, m->n_rows, sizeof *order, by_number);
+        for (uint32_t i = 0; i < m->n_rows; i++) {
+                struct skew_laid_call *call =
+                        laid[order[i].row] ? &l->call[laid[order[i].row] - 1] : NULL;
+
+                if (!skew_row_tells(s, comm, order[i].row, CAPO_SKEW_HOST_START, t))
+                        continue;
+                if (call && (from == CAPO_SKEW_HOST_START || call->by_host)) {
+                        bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
+                        call->waited = waiting_of(t, seq ? before : NULL, l->n);
+                        call->whole = order[i].seq == seq + 1;
+                }
+                seq = order[i].seq;
+                swap = before;
+                before = t;
+                t = swap;
+        }
+        return 0;
+}
+
+/*
+ * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were
+ * not timed are taken by the host's start where that tells the same; where it does not (work is
+ * enqueued ahead), only those behind a long silence and further apart than a host's start has been
+ * seen to err.
+ */
+int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                 struct skew_laid *l)
+{
+        const struct capo_meet *m = s->meets[comm];
+        double error = 0;
+        bool agrees = from != CAPO_SKEW_HOST_START && host_agrees(s, comm, from, l, &error);
+
+        for (uint32_t i = 0; i < m->n_rows; i++) {
+                double *to = l->start + (size_t)l->n_rows * l->n;
+                struct skew_laid_call *at = &l->call[l->n_rows];
+
+                *at = (struct skew_laid_call){.row = &m->rows[i], .nth = i, .whole = true};
+                if (!skew_row_starts(s, comm, i, from, to)) {
+                        if (from == CAPO_SKEW_HOST_START ||
+                            !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
+                                continue;
+                        if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) &&
+                                         spread_of(to, l->n) > 10 * error))
+                                continue;
+                        at->by_host = true;
+                }
+                bound_starts(to, l->n, (double)capo_job_duration_ns(s->job));
+                at->last = last_of(to, l->n);
+                at->waited = l->n * (to[at->last] - mean_of(to, l->n));
+                at->spread = spread_of(to, l->n);
+                l->n_rows++;
+        }
+        return lay_waiting(s, comm, from, l);
+}
