@@ -178,3 +178,13 @@ int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
         }
         return 0;
 }
+
+char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_job_member *member,
+                           char *text)
+{
+        if (member->job_rank >= 0)
+                snprintf(text, 300, "rank %d", member->job_rank);
+        else
+                snprintf(text, 300, "rank %d of %.250s", member->rank, comm->name);
+        return text;
+}

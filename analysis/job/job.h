@@ -62,7 +62,9 @@ struct capo_job_node {
 
 /* One rank of a communicator, as one process saw it. */
 struct capo_job_member {
-        int32_t rank; /* -1 not known */
+        int32_t rank;     /* in the communicator; -1 not known */
+        int32_t job_rank; /* in the job; -1 not known: pages say this one (capo_job_member_text())
+                           */
         uint32_t process;
         uint16_t id; /* in that process */
         int32_t device;
@@ -233,6 +235,11 @@ static inline void capo_job_freep(struct capo_job **job)
 
 /** capo_job_info() - value of @key (core/log/info.h) in a process' INFO, NULL when it has none. */
 const char *capo_job_info(const struct capo_job_process *process, const char *key);
+
+/** capo_job_member_text() - "rank 3"; where only the communicator's number is known "rank 1 of
+ * tp/1". At least 300 bytes. */
+char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_job_member *member,
+                           char *text);
 
 /** capo_job_gpus() - GPUs that its processes worked on, as far as known; one for each of which it
  * is not. */

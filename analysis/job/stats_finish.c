@@ -392,6 +392,36 @@ static void count_ranks(struct capo_job *job)
         }
 }
 
+/* A process of several GPUs is several ranks: which, the communicator of all ranks says. */
+static int number_members(struct capo_job *job)
+{
+        const struct capo_job_comm *world =
+                job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
+        _cleanup_free_ uint32_t *first = calloc(job->n_processes + 1, sizeof *first);
+        _cleanup_free_ uint32_t *next = calloc(world ? world->n_members + 1 : 1, sizeof *next);
+
+        if (!first || !next)
+                return -ENOMEM;
+        for (uint32_t i = world ? world->n_members : 0; i-- > 0;) {
+                next[i] = first[world->members[i].process];
+                first[world->members[i].process] = i + 1;
+        }
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                for (uint32_t i = 0; i < job->comms[c].n_members; i++) {
+                        struct capo_job_member *m = &job->comms[c].members[i];
+                        uint32_t in = first[m->process];
+
+                        m->job_rank = job->processes[m->process].rank;
+                        if (!in || !next[in - 1])
+                                continue;
+                        while (in && world->members[in - 1].device != m->device)
+                                in = next[in - 1];
+                        m->job_rank = in ? world->members[in - 1].rank : -1;
+                }
+        }
+        return 0;
+}
+
 int capo_job_finish(struct capo_job *job)
 {
         _cleanup_(names_finish) struct names names = {0};
@@ -404,6 +434,7 @@ int capo_job_finish(struct capo_job *job)
         if (r < 0)
                 return r;
         count_ranks(job);
+        r = number_members(job);
         add_up(job);
         for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
                 r = name_comm(job, i, &names);

@@ -121,7 +121,8 @@ struct capo_next {
         enum capo_next_kind kind;
         char *text;
         uint32_t comm;                   /* CAPO_NO_COMM: of none */
-        int32_t rank;                    /* of comm; -1 of none */
+        int32_t rank;                    /* in comm; -1 of none */
+        int32_t job_rank;                /* in the job; -1 of none, not known */
         uint8_t call;                    /* 0 none */
         uint64_t bytes_least, bytes_max; /* of calls */
         double share; /* the number that asks for it, as in the sentence; < 0 none */
@@ -247,6 +248,9 @@ const char *capo_page_info(const struct capo_page *page, const char *key);
 /** capo_page_title() - job id and name as the launcher tells them, else the command; "" when
  * nothing tells. */
 char *capo_page_title(const struct capo_page *page, char *text, size_t room);
+
+/** capo_page_is_wanted() - does only_comm name the communicator? */
+bool capo_page_is_wanted(const struct capo_page *page, uint32_t comm);
 
 /** capo_page_comm() - name of a communicator, "-" for none. */
 const char *capo_page_comm(const struct capo_page *page, uint32_t comm);

@@ -26,16 +26,22 @@ static bool stands_out(const struct capo_job_comm *c)
                most - k->ranks[k->worst].caused_pm_ns > chance * sum;
 }
 
-static char *member_text(const struct capo_job *job, const struct capo_job_member *m, char *text,
-                         size_t room)
+/* The communicator's number in brackets, where it is another one. */
+static char *describe_member(const struct capo_job *job, const struct capo_job_comm *c,
+                             const struct capo_job_member *m, char *text, size_t room)
 {
+        char rank[300];
         const struct capo_job_process *p = &job->processes[m->process];
         const char *node = job->nodes[p->node].name;
         bool other = strcmp(node, p->host) != 0;
 
-        snprintf(text, room, "rank %d (%s%s%s", m->rank, p->host, other ? "/" : "",
-                 other ? node : "");
-        return capo_append(text, room, m->device >= 0 ? ", GPU %d)" : ")", m->device);
+        snprintf(text, room, "%s (%s%s%s", capo_job_member_text(c, m, rank), p->host,
+                 other ? "/" : "", other ? node : "");
+        if (m->device >= 0)
+                capo_append(text, room, ", GPU %d", m->device);
+        if (m->job_rank >= 0 && m->job_rank != m->rank)
+                capo_append(text, room, ", %d in %s", m->rank, c->name);
+        return capo_append(text, room, ")");
 }
 
 static char *wait_text(const struct capo_job *job, const struct capo_page_wait *w)
@@ -48,7 +54,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
-        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[CAPO_TEXT_INTERVAL],
+        char who[900], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[CAPO_TEXT_INTERVAL],
                 of[64] = "", from[64] = "", cause[512], *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
@@ -80,7 +86,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         r = asprintf(&text,
                      "%s: %s %s %s%s in all%s: last in %s of %s calls compared%s, p50 %s, max %s "
                      "after the first%s%s%s",
-                     c->name, member_text(job, &c->members[w->last], who, sizeof who),
+                     c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                      k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
                                                      : "made the others wait",
                      capo_text_time(rank->caused_ns, d), pm, of,

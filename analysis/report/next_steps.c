@@ -46,8 +46,12 @@ static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind,
                 free(text);
                 return &nowhere;
         }
-        r->next[r->n_next] = (struct capo_next){
-                .kind = kind, .text = text, .comm = CAPO_NO_COMM, .rank = -1, .share = -1};
+        r->next[r->n_next] = (struct capo_next){.kind = kind,
+                                                .text = text,
+                                                .comm = CAPO_NO_COMM,
+                                                .rank = -1,
+                                                .job_rank = -1,
+                                                .share = -1};
         return &r->next[r->n_next++];
 }
 #define ADD(r, id, ...) add_next(r, CAPO_NEXT_##id, words_##id, ##__VA_ARGS__)
@@ -68,14 +72,15 @@ static void suggest_late_rank(struct capo_page *r)
                 const struct capo_page_wait *w = &r->waits[i];
                 const struct capo_job_comm *c = &r->job->comms[w->comm];
                 struct capo_next *next;
-                char text[32];
+                char text[32], who[300];
 
                 if (!capo_wait_counts(w))
                         continue;
-                next = ADD(r, late_rank, c->members[w->last].rank, c->name,
-                           capo_text_percent(w->caused_share, text));
+                next = ADD(r, late_rank, capo_job_member_text(c, &c->members[w->last], who),
+                           c->name, capo_text_percent(w->caused_share, text));
                 next->comm = w->comm;
                 next->rank = c->members[w->last].rank;
+                next->job_rank = c->members[w->last].job_rank;
                 next->share = w->caused_share;
         }
 }

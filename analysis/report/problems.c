@@ -361,13 +361,14 @@ static void stood_still(struct capo_page *r)
 
                 for (uint32_t k = 0; c->skew && c->skew->aligned && k < c->n_members; k++) {
                         const struct capo_skew_rank *rank = &c->skew->ranks[k];
-                        int of_job = r->job->processes[c->members[k].process].rank;
-                        char text[32];
+                        int of_job = c->members[k].job_rank;
+                        char text[32], who[300];
 
                         if (rank->hole_ns < STILL_NS)
                                 continue;
-                        PROBLEM(r, STOOD_STILL, of_job, capo_call_name(rank->hole_call),
-                                rank->hole_seq, c->name, capo_text_time(rank->hole_ns, text));
+                        PROBLEM(r, STOOD_STILL, capo_job_member_text(c, &c->members[k], who),
+                                capo_call_name(rank->hole_call), rank->hole_seq, c->name,
+                                capo_text_time(rank->hole_ns, text));
                         capo_problem_comm(r, i);
                         about_call(r, of_job, rank->hole_call, rank->hole_seq, NULL);
                 }

@@ -77,12 +77,14 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
                 const char *busid = gpu_info(job, &c->members[i], CAPO_INFO_GPU_BUSID);
                 int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;
                 uint32_t node = job->processes[c->members[i].process].node;
+                char who[300];
 
                 if (gpu < 0) {
                         snprintf(r->no_ceiling, sizeof r->no_ceiling,
-                                 busid ? "%s: rank %d is on GPU %s, which %s lacks"
-                                       : "%s: the log of rank %d has no GPU bus id%.0s%.0s",
-                                 c->name, c->members[i].rank, busid ? busid : "", r->topology);
+                                 busid ? "%s: %s is on GPU %s, which %s lacks"
+                                       : "%s: the log of %s has no GPU bus id%.0s%.0s",
+                                 c->name, capo_job_member_text(c, &c->members[i], who),
+                                 busid ? busid : "", r->topology);
                         return;
                 }
                 if (node_of[node] < 0)

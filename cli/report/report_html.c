@@ -101,9 +101,10 @@ static void draw_lateness(const void *about, FILE *out)
                 for (uint32_t k = 0; k < n; k++) {
                         const struct capo_skew_rank *rank = &c->skew->ranks[skip + k];
                         const struct capo_job_member *m = &c->members[skip + k];
-                        char a[32], d[32];
+                        char a[32], d[32], who[300];
 
-                        snprintf(b->label[k], sizeof b->label[k], "rank %d %.24s", m->rank,
+                        snprintf(b->label[k], sizeof b->label[k], "%.24s %.24s",
+                                 capo_job_member_text(c, m, who),
                                  r->job->processes[m->process].host);
                         snprintf(b->figure[k], sizeof b->figure[k],
                                  "%s, last in %.1f %%, p50 %s after the first",

@@ -48,11 +48,12 @@ static json_t *skew_json(const struct capo_page *r, const struct capo_job_comm *
         for (uint32_t i = 0; i < c->n_members && k->n_calls; i++)
                 json_array_append_new(
                         ranks,
-                        json_pack("{s:i,s:i,s:o,s:o,s:o,s:o}", "rank", c->members[i].rank, "last",
-                                  (int)k->ranks[i].last, "late_p50_us",
-                                  cli_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
-                                  cli_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
-                                  cli_json_number(k->ranks[i].caused_ns / 1e9), "caused_pm_s",
+                        json_pack("{s:i,s:i,s:i,s:o,s:o,s:o,s:o}", "rank", c->members[i].rank,
+                                  "job_rank", c->members[i].job_rank, "last", (int)k->ranks[i].last,
+                                  "late_p50_us", cli_json_number(k->ranks[i].late_p50_ns / 1000),
+                                  "wait_us", cli_json_number(k->ranks[i].wait_ns / 1000),
+                                  "caused_s", cli_json_number(k->ranks[i].caused_ns / 1e9),
+                                  "caused_pm_s",
                                   cli_json_number(fmin(k->ranks[i].caused_pm_ns, most) / 1e9)));
         json_object_set_new(j, "per_rank", ranks);
         return j;

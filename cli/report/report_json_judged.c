@@ -30,6 +30,11 @@ static json_t *problem_json(const struct capo_problem *p)
                 "comm", comm_json(p->comm), "ranks", ranks, "log", cli_json_text(p->log));
 }
 
+static json_t *rank_or_null(int32_t rank)
+{
+        return rank >= 0 ? json_integer(rank) : json_null();
+}
+
 static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait *w)
 {
         const struct capo_job_comm *c = &r->job->comms[w->comm];
@@ -38,9 +43,10 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
         bool named = w->stands_out;
 
         return json_pack(
-                "{s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:o,s:f,s:o,s:o,s:o,s:n,s:o,s:o}", "comm",
+                "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:o,s:f,s:o,s:o,s:o,s:n,s:o,s:o}", "comm",
                 comm_json(w->comm), "rank",
-                named ? json_integer(c->members[w->last].rank) : json_null(), "host",
+                named ? json_integer(c->members[w->last].rank) : json_null(), "job_rank",
+                rank_or_null(named ? c->members[w->last].job_rank : -1), "host",
                 named ? cli_json_text(r->job->processes[c->members[w->last].process].host)
                       : json_null(),
                 "caused_s", named ? cli_json_number(rank->caused_ns / 1e9) : json_null(),
@@ -63,9 +69,9 @@ static json_t *next_json(const struct capo_next *n)
 {
         bool sized = n->bytes_max > 0;
 
-        return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "kind", capo_next_name(n->kind),
+        return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "kind", capo_next_name(n->kind),
                          "text", cli_json_text(n->text), "comm", comm_json(n->comm), "rank",
-                         n->rank >= 0 ? json_integer(n->rank) : json_null(), "call",
+                         rank_or_null(n->rank), "job_rank", rank_or_null(n->job_rank), "call",
                          n->call ? json_string(capo_call_name(n->call)) : json_null(),
                          "bytes_least",
                          sized ? json_integer((json_int_t)n->bytes_least) : json_null(),

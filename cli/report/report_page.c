@@ -259,6 +259,7 @@ struct cli_page *report_page(const struct report_view *view)
         report_network(view, page);
         add_places(r, page);
         report_comms(view, page);
+        report_members(view, page);
         add_rules(r, page);
         add_next(r, page);
         return page;

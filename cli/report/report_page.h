@@ -20,6 +20,9 @@ void report_ceiling_rows(const struct report_view *view, struct cli_page *page);
 /** report_waits() - WAITING. */
 struct cli_section *report_waits(const struct report_view *view, struct cli_page *page);
 
+/** report_members() - MEMBERS of the communicators that were asked for. */
+void report_members(const struct report_view *view, struct cli_page *page);
+
 /** report_comms() - COMMUNICATORS. */
 void report_comms(const struct report_view *view, struct cli_page *page);
 

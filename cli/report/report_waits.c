@@ -63,6 +63,42 @@ void report_comms(const struct report_view *view, struct cli_page *page)
                 cli_section_line(s, "%u more: --all", n_classes - shown);
 }
 
+enum { MEMBERS_SHOWN = 64 };
+
+/* Of the communicators that --comm names: which rank of the job is which of theirs. */
+void report_members(const struct report_view *view, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {
+                {"comm", "l"}, {"in it", "r"}, {"rank", "r"}, {"host", "l~"}, {"GPU", "r"}};
+        const struct capo_page *r = view->page;
+        const struct capo_job *job = r->job;
+        struct cli_section *s;
+        uint32_t n = 0;
+
+        if (!r->only_comm)
+                return;
+        s = cli_page_section(page, "MEMBERS", columns, N_ELEMENTS(columns));
+        s->how = "The ranks of the communicators that were asked for, and which ranks of the job "
+                 "they are.";
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *c = &job->comms[i];
+
+                for (uint32_t k = 0; capo_page_is_wanted(r, i) && k < c->n_members; k++) {
+                        const struct capo_job_member *m = &c->members[k];
+
+                        if (n++ >= MEMBERS_SHOWN && !r->all)
+                                continue;
+                        cli_section_cell(s, "%s", c->name);
+                        cli_section_cell(s, m->rank < 0 ? "-" : "%d", m->rank);
+                        cli_section_cell(s, m->job_rank < 0 ? "-" : "%d", m->job_rank);
+                        cli_section_cell(s, "%s", job->processes[m->process].host);
+                        cli_section_cell(s, m->device < 0 ? "-" : "%d", m->device);
+                }
+        }
+        if (n > MEMBERS_SHOWN && !r->all)
+                cli_section_line(s, "%u more: --all", n - MEMBERS_SHOWN);
+}
+
 /* ---- who waits for whom ---- */
 
 /* What the starts are by, and whose clocks they are on. */

@@ -44,8 +44,8 @@ static inline struct capo_job *made_job(uint32_t n)
                                                               .rank = (int32_t)i,
                                                               .has_end = true,
                                                               .end = {.clean = 1}};
-                c->members[i] =
-                        (struct capo_job_member){.rank = (int32_t)i, .process = i, .device = -1};
+                c->members[i] = (struct capo_job_member){
+                        .rank = (int32_t)i, .job_rank = (int32_t)i, .process = i, .device = -1};
         }
         job->n_processes = n;
         job->n_ranks = (int32_t)n;

@@ -48,6 +48,26 @@ Test(lateness, more_than_chance_is)
         cr_assert_eq(page.waits[0].last, 3);
 }
 
+/* In a communicator of some ranks its own number stands in brackets; it is the only one there is
+ * where the job's is not known. */
+Test(lateness, ranks_are_the_jobs)
+{
+        struct capo_job_member *m = page.job->comms[0].members;
+
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, NULL);
+        m[1].job_rank = 7;
+        wait();
+        cr_assert_eq(strncmp(page.waits[0].text, "dp: rank 7 (n0, 1 in dp) made", 29), 0, "%s",
+                     page.waits[0].text);
+        capo_page_finish(&page);
+        begin();
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, NULL);
+        page.job->comms[0].members[1].job_rank = -1;
+        wait();
+        cr_assert_eq(strncmp(page.waits[0].text, "dp: rank 1 of dp (n0) made", 26), 0, "%s",
+                     page.waits[0].text);
+}
+
 Test(lateness, who_is_behind_nobody_does_not)
 {
         made_skew(page.job, 100, (uint32_t[]){0, 0, 100, 0}, (double[]){0, 0, 0, 0});

@@ -219,7 +219,7 @@ Test(next, a_rank_that_holds_up_the_others)
                 n->text,
                 "rank 1 holds up dp for 4.0 % of the job: look at what it does before the call (input, "
                 "host work, its GPU)");
-        cr_assert(n->rank == 1 && n->comm == 0);
+        cr_assert(n->rank == 1 && n->job_rank == 1 && n->comm == 0);
         cr_assert_float_eq(n->share, 0.04, 1e-9, "only the waiting that is for it");
 }
 

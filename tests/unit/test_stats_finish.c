@@ -156,9 +156,14 @@ Test(stats_finish, order_of_members)
 
         members(job->comms, 5, list);
         cr_assert_eq(capo_job_finish(job), 0);
-        for (int i = 0; i < 5; i++)
-                cr_expect_eq(memcmp(&job->comms[0].members[i], &list[expected[i]], sizeof list[0]),
-                             0, "%d", i);
+        for (int i = 0; i < 5; i++) {
+                const struct capo_job_member *m = &job->comms[0].members[i];
+
+                cr_expect(m->process == list[expected[i]].process &&
+                                  m->id == list[expected[i]].id &&
+                                  m->rank == list[expected[i]].rank,
+                          "%d", i);
+        }
         capo_job_free(job);
 }
 
@@ -265,6 +270,47 @@ Test(stats_finish, ranks_of_processes)
         cr_expect_eq(job->processes[0].rank, 2);
         cr_expect_eq(job->processes[1].rank, 1);
         cr_expect_eq(job->processes[2].rank, -1);
+        capo_job_free(job);
+}
+
+/* A process of one GPU has its launcher's rank in every communicator; of several GPUs, that of each
+ * in the communicator of all. */
+Test(stats_finish, ranks_of_members)
+{
+        static const struct capo_job_member world[] = {
+                {.rank = 0, .process = 0, .device = 0},
+                {.rank = 1, .process = 0, .device = 1},
+                {.rank = 2, .process = 1, .device = 0},
+                {.rank = 3, .process = 1, .device = 1},
+        };
+        static const struct capo_job_member part[] = {{.rank = 0, .process = 0, .device = 1},
+                                                      {.rank = 1, .process = 1, .device = 0},
+                                                      {.rank = 2, .process = 1, .device = 5}};
+        struct capo_job *job = read_job(2, 2);
+
+        job->comms[0].n_ranks = 4;
+        job->comms[1].n_ranks = 3;
+        members(&job->comms[0], 4, world);
+        members(&job->comms[1], 3, part);
+        cr_assert_eq(capo_job_finish(job), 0);
+        for (int i = 0; i < 4; i++)
+                cr_expect_eq(job->comms[0].members[i].job_rank, i);
+        cr_expect_eq(job->comms[1].members[0].job_rank, 1);
+        cr_expect_eq(job->comms[1].members[1].job_rank, 2);
+        cr_expect_eq(job->comms[1].members[2].job_rank, -1, "no such GPU is in the world");
+        capo_job_free(job);
+        job = read_job(2, 2);
+        job->comms[0].n_ranks = job->comms[1].n_ranks = 2;
+        made_info(&job->processes[0], CAPO_INFO_RANK, "1");
+        made_info(&job->processes[1], CAPO_INFO_RANK, "3");
+        made_info(&job->processes[1], CAPO_INFO_WORLD_SIZE, "4");
+        members(&job->comms[0], 2,
+                (struct capo_job_member[]){{.rank = 0, .process = 0}, {.rank = 1, .process = 1}});
+        cr_assert_eq(capo_job_finish(job), 0);
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                for (uint32_t k = 0; k < job->comms[i].n_members; k++)
+                        cr_expect_eq(job->comms[i].members[k].job_rank, k ? 3 : 1);
+        }
         capo_job_free(job);
 }
 
