@@ -94,12 +94,17 @@ static void print_verdict(const struct capo_profile *p, const struct capo_rule_v
 
 static void print_rules(const struct explain *e, const struct capo_plan_decision *d)
 {
+        const struct capo_rule *constants;
         size_t n;
         uint32_t winner;
         _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(e->profile, d, &winner, &n);
 
         printf("\nprofile  %s  digest %s\n", e->profile->file, e->profile->digest);
-        if (winner == UINT32_MAX)
+        constants = capo_plan_constants(e->profile, &d->shape);
+        if (winner == UINT32_MAX && constants)
+                printf("no rule of it decides; line %u changes constants of NCCL's model, and NCCL chooses by them\n",
+                       constants->line);
+        else if (winner == UINT32_MAX)
                 puts("no rule of it decides: NCCL's own choice stands, untouched");
         for (size_t i = 0; list && i < n; i++)
                 print_verdict(e->profile, &list[i], winner, d);

@@ -2,6 +2,7 @@
 /* The page of an allocation of which nothing is measured: what NCCL counts, what is there, what to
  * choose. */
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -67,6 +68,10 @@ static void print_model_heading(const struct fit_models_shown *s)
                 shape_line(capo_algo_name(CAPO_ALGO_TREE), m->channels, &m->tree);
                 shape_line(capo_algo_name(CAPO_ALGO_NVLS), 0, &m->nvls);
         }
+        if (m->tree_cap > 0 && m->tree_cap < m->tree.links)
+                printf("  Tree: NCCL's cap per channel stops at %.1f, the links at %.1f; public measurements agree now with one, "
+                       "now with the other\n",
+                       m->tree_cap, m->tree.links);
         if (late > 0 && m->tree_late_us[2] > 0)
                 printf("  Tree's hops inside the largest node: NCCL counts %d, there are %d: %+.1f / %.1f / %.1f us LL "
                        "/ LL128 / Simple\n",
@@ -124,6 +129,72 @@ static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
         puts(most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
 }
 
+static bool same_settle(const struct fit_models_shown *s, size_t a, size_t b)
+{
+        const struct fragment_model *m = &s->f->model;
+
+        return m->nccl.rows[a].coll == m->nccl.rows[b].coll &&
+               get_own_choice(m, a) == get_own_choice(m, b) &&
+               s->f->decided[a].settle == s->f->decided[b].settle;
+}
+
+/* As capo sweep --sizes takes it. */
+static const char *size_word(uint64_t bytes, char *text, size_t room)
+{
+        static const char units[] = {'G', 'M', 'K'};
+
+        snprintf(text, room, "%" PRIu64, bytes);
+        for (int i = 0, shift = 30; i < 3; i++, shift -= 10) {
+                if (bytes >> shift << shift == bytes && bytes) {
+                        snprintf(text, room, "%" PRIu64 "%c", bytes >> shift, units[i]);
+                        break;
+                }
+        }
+        return text;
+}
+
+/* The two accounts differ from row @first to @last: both figures, and the command that measures. */
+static void print_settle(const struct fit_models_shown *s, size_t first, size_t last)
+{
+        const struct fragment_model *m = &s->f->model;
+        const struct capo_plan_row *r = &m->nccl.rows[last];
+        uint8_t own = get_own_choice(m, last), other = s->f->decided[last].settle;
+        unsigned algo = other >> 4, proto = other & 15;
+        double bytes = (double)r->bytes / 1000;
+        char from[24], to[24], text[40], mine[40];
+
+        capo_size_print(m->nccl.rows[first].bytes, from, sizeof from);
+        capo_size_print(r->bytes, to, sizeof to);
+        printf("    not settled %s %s%s%s: NCCL picks %s, %.1f GB/s; %s would reach %.1f by NCCL's formula, %.1f by its "
+               "links: up to %.0f %% less time\n",
+               first == last ? "at" : "from", first == last ? "" : from,
+               first == last ? "" : " to ", to, choice_text(own, mine, sizeof mine),
+               bytes / get_corrected_cost(m, last, own), choice_text(other, text, sizeof text),
+               bytes / (double)m->cost[last][algo - 1][proto - 1],
+               bytes / (double)m->links[last][algo - 1][proto - 1],
+               100 * s->f->decided[last].settle_gain);
+        printf("      one experiment: capo sweep --coll %s --algos %s", capo_coll_word(r->coll),
+               capo_algo_word(own >> 4));
+        if (algo != own >> 4)
+                printf(",%s", capo_algo_word(algo));
+        printf(" --protos %s", capo_proto_word(own & 15));
+        if (proto != (own & 15))
+                printf(",%s", capo_proto_word(proto));
+        printf(" --sizes %s..%s --calls %zu -- COMMAND\n",
+               size_word(m->nccl.rows[first].bytes, from, sizeof from),
+               size_word(r->bytes, to, sizeof to), 60 * (last - first + 1));
+}
+
+static void print_settles(const struct fit_models_shown *s, size_t first, size_t end)
+{
+        for (size_t i = first, next; i < end; i = next) {
+                for (next = i + 1; next < end && same_settle(s, i, next); next++)
+                        ;
+                if (s->f->decided[i].settle)
+                        print_settle(s, i, next - 1);
+        }
+}
+
 static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
 {
         const struct fragment_model *m = &s->f->model;
@@ -131,7 +202,8 @@ static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
         return m->nccl.rows[a].coll == m->nccl.rows[b].coll &&
                get_own_choice(m, a) == get_own_choice(m, b) &&
                fragment_model_best(m, a) == fragment_model_best(m, b) &&
-               s->f->decided[a].choice == s->f->decided[b].choice;
+               s->f->decided[a].choice == s->f->decided[b].choice &&
+               s->f->decided[a].settle == s->f->decided[b].settle;
 }
 
 static void add_decision_row(struct capo_table *t, const struct fit_models_shown *s, size_t first,
@@ -153,6 +225,7 @@ static void add_decision_row(struct capo_table *t, const struct fit_models_shown
                        best == mine ? "the same" : choice_text(best, text, sizeof text),
                        get_corrected_cost(m, last, best), gain,
                        d->choice                     ? "yes"
+                       : d->settle                   ? "no: measure"
                        : best == mine                ? "-"
                        : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
                                                      : "no: NVLS below 256 MiB");
@@ -166,13 +239,14 @@ void fit_models_page(const struct fit_models_shown *s)
         cli_screen_begin(stdout);
         print_model_heading(s);
         for (size_t i = 0, end; i < m->nccl.n_rows; i = end) {
-                bool any = false, differs = false;
+                bool any = false, differs = false, settle = false;
                 double gain = 0;
 
                 for (end = i;
                      end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll;
                      end++) {
                         any |= s->f->decided[end].choice;
+                        settle |= s->f->decided[end].settle;
                         differs |= fragment_model_best(m, end) != get_own_choice(m, end);
                         if (s->f->decided[end].gain < CAPO_MODEL_MARGIN)
                                 gain = fmax(gain, s->f->decided[end].gain);
@@ -194,19 +268,19 @@ void fit_models_page(const struct fit_models_shown *s)
                         }
                         capo_table_print(t, stdout, 1, "", "");
                 }
-                if (!any)
+                print_settles(s, i, end);
+                if (!any && !settle)
                         no_gain(s, end - 1, gain);
         }
         if (s->f->line < 0) {
-                puts("\n  no rule: nothing to choose better, and nothing of NCCL's constants to correct");
+                puts("\n  no rule: no choice that both accounts expect to gain 15 %");
                 return;
         }
         if (*s->f->layout)
                 snprintf(when, sizeof when, " of layout %.40s", s->f->layout);
-        printf("\n  rule for %d ranks on %d node%s%s%s%s: %d row%s, %d constant%s (NCCL 2.28 and later)\n",
-               s->a->n_ranks, m->n_nodes, m->n_nodes == 1 ? "" : "s", when,
-               s->f->by_class ? " and class " : "", s->f->by_class ? s->f->class : "", s->f->n_rows,
-               s->f->n_rows == 1 ? "" : "s", m->n_constants, m->n_constants == 1 ? "" : "s");
+        printf("\n  rule for %d ranks on %d node%s%s%s%s: %d row%s\n", s->a->n_ranks, m->n_nodes,
+               m->n_nodes == 1 ? "" : "s", when, s->f->by_class ? " and class " : "",
+               s->f->by_class ? s->f->class : "", s->f->n_rows, s->f->n_rows == 1 ? "" : "s");
         if (s->f->by_class)
                 puts("  the class is what capo run exports when it is told the GPUs: capo run --platform NAME --gpus "
                      "...");
@@ -266,8 +340,9 @@ void fit_models_line(const struct fit_models_shown *s)
 
 static json_t *shape_json(const struct fragment_shape_rate *r)
 {
-        return json_pack("{s:f, s:f, s:s, s:b}", "believed_gbs", r->believed, "corrected_gbs",
-                         r->corrected, "full", r->full, "understood", r->understood);
+        return json_pack("{s:f, s:f, s:f, s:s, s:b}", "believed_gbs", r->believed, "corrected_gbs",
+                         r->corrected, "links_gbs", r->links, "full", r->full, "understood",
+                         r->understood);
 }
 
 static json_t *row_json(const struct fit_models_shown *s, size_t i)
@@ -284,16 +359,21 @@ static json_t *row_json(const struct fit_models_shown *s, size_t i)
                                 json_object_set_new(cells,
                                                     choice_text(CAPO_ALGO_PROTO(a + 1, p + 1), text,
                                                                 sizeof text),
-                                                    json_pack("{s:f, s:f}", "nccl_us",
+                                                    json_pack("{s:f, s:f, s:f}", "nccl_us",
                                                               (double)r->cost[a][p], "corrected_us",
-                                                              (double)m->cost[i][a][p]));
+                                                              (double)m->cost[i][a][p], "links_us",
+                                                              (double)m->links[i][a][p]));
                 }
         }
         return json_pack(
-                "{s:s, s:I, s:s, s:s, s:b, s:f, s:o}", "coll", capo_coll_word(r->coll), "bytes",
-                (json_int_t)r->bytes, "nccl", choice_text(get_own_choice(m, i), text, sizeof text),
-                "best", best ? choice_text(best, (char[40]){0}, 40) : "", "written",
-                s->f->decided[i].choice != 0, "busbw_factor",
+                "{s:s, s:I, s:s, s:s, s:b, s:s, s:f, s:f, s:o}", "coll", capo_coll_word(r->coll),
+                "bytes", (json_int_t)r->bytes, "nccl",
+                choice_text(get_own_choice(m, i), text, sizeof text), "best",
+                best ? choice_text(best, (char[40]){0}, 40) : "", "written",
+                s->f->decided[i].choice != 0, "settle",
+                s->f->decided[i].settle ? choice_text(s->f->decided[i].settle, (char[40]){0}, 40)
+                                        : "",
+                "settle_gain", s->f->decided[i].settle_gain, "busbw_factor",
                 capo_busbw_factor(kinds[r->coll], (unsigned)s->a->n_ranks), "cells", cells);
 }
 
@@ -306,15 +386,15 @@ int fit_models_json(const struct fit_models_shown *s)
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 json_array_append_new(rows, row_json(s, i));
         page = json_pack(
-                "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:i, s:i, s:s, s:o}",
+                "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o}",
                 "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class,
                 "layout", s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest",
                 m->max_local, "mean", m->mean_local, "channels", m->channels,
                 capo_algo_word(CAPO_ALGO_RING), shape_json(&m->ring),
                 capo_algo_word(CAPO_ALGO_TREE), shape_json(&m->tree),
                 capo_algo_word(CAPO_ALGO_NVLS), shape_json(&m->nvls), "tree_late_us",
-                m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2], "rows_written",
-                s->f->n_rows, "constants", m->n_constants, "why_not", m->why_not, "rows", rows);
+                m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2], "tree_cap_gbs",
+                m->tree_cap, "rows_written", s->f->n_rows, "why_not", m->why_not, "rows", rows);
         if (!page)
                 return -ENOMEM;
         json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));

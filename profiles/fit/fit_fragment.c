@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a corrected model to a rule. NCCL's own choice and the best one are both timed by the
- * corrected model, so what it gets wrong about both cancels; a row is only written for a gain above
- * CAPO_MODEL_MARGIN. Constants carry no such margin: they correct terms of NCCL's model that are
- * wrong by count, and NCCL goes on choosing by itself.
+ * corrected model, so what it gets wrong about both cancels. A row is only written where both
+ * accounts of the links (fragment_model.c) name the same choice and a gain above
+ * CAPO_MODEL_MARGIN. Where only one of them does, a measurement decides, and the page names it.
+ * NCCL's constants are left alone: they move choices that no margin guards.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,23 +26,40 @@ static bool more_than_numbers(const char *class)
         return false;
 }
 
+/* Share of the time of NCCL's choice that @best saves; 0 where it cannot be told. */
+static double gain_of(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], uint8_t own, uint8_t best)
+{
+        double us = (double)cost[(own >> 4) - 1][(own & 15) - 1];
+
+        return us > 0 ? 1 - (double)cost[(best >> 4) - 1][(best & 15) - 1] / us : 0;
+}
+
+static bool is_believed(uint8_t choice, uint64_t bytes)
+{
+        return choice >> 4 != CAPO_ALGO_NVLS || bytes >= CAPO_MODEL_NVLS_BYTES;
+}
+
 static struct capo_fit_decision decide_row(const struct fragment_model *f, size_t i, double margin)
 {
         const struct capo_plan_row *r = &f->nccl.rows[i];
         struct capo_fit_decision d = {.bytes = r->bytes, .us = NAN, .gain = NAN};
-        uint8_t best = fragment_model_best(f, i);
-        double own;
+        uint8_t own = CAPO_ALGO_PROTO(r->algo, r->proto), best = fragment_model_best(f, i),
+                links = fragment_links_best(f, i);
+        double gain, more;
 
-        if (!best || !r->algo || !r->proto || r->algo > CAPO_PLAN_ALGOS ||
-            r->proto > CAPO_PLAN_PROTOS)
-                return d;
-        own = (double)f->cost[i][r->algo - 1][r->proto - 1];
-        if (own <= 0)
+        if (!best || !links || !r->algo || !r->proto || r->algo > CAPO_PLAN_ALGOS ||
+            r->proto > CAPO_PLAN_PROTOS || f->cost[i][r->algo - 1][r->proto - 1] <= 0)
                 return d;
         d.us = (double)f->cost[i][(best >> 4) - 1][(best & 15) - 1];
-        d.gain = 1 - d.us / own;
-        if (d.gain >= margin && (best >> 4 != CAPO_ALGO_NVLS || r->bytes >= CAPO_MODEL_NVLS_BYTES))
+        d.gain = gain_of(f->cost[i], own, best);
+        gain = is_believed(best, r->bytes) ? d.gain : 0;
+        more = is_believed(links, r->bytes) ? gain_of(f->links[i], own, links) : 0;
+        if (best == links && gain >= margin && more >= margin) {
                 d.choice = best;
+        } else if (fmax(gain, more) >= margin) {
+                d.settle = more >= gain ? links : best;
+                d.settle_gain = fmax(gain, more);
+        }
         return d;
 }
 
@@ -69,8 +87,6 @@ static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a,
         struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
         int r = rule ? set_conditions(f, a, profile, rule) : -ENOMEM;
 
-        for (int i = 0; i < m->n_constants && r == 0; i++)
-                r = capo_profile_constant(profile, &m->constants[i]);
         for (size_t i = 0, k; i < m->nccl.n_rows && r >= 0; i = k) {
                 for (k = i; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll; k++)
                         ;
@@ -109,7 +125,7 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                 out->decided[i] = decide_row(&out->model, i, margin);
                 any |= out->decided[i].choice;
         }
-        if (r == 0 && (any || out->model.n_constants)) {
+        if (r == 0 && any) {
                 out->line = (int)profile->n_rules;
                 r = write_rule(out, a, profile);
         }

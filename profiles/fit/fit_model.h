@@ -51,6 +51,9 @@ struct capo_fit_decision {
         uint64_t bytes;
         uint8_t choice; /* CAPO_ALGO_PROTO; 0: leave it to NCCL */
         double us, gain;
+        uint8_t settle; /* the two accounts of the links disagree: this one is worth a measurement;
+                           0 none */
+        double settle_gain; /* what the account that prefers it expects */
 };
 
 /** capo_fit_modelled_rows() - the decisions of one collective (by rising size) as rows of the last
@@ -80,9 +83,10 @@ struct capo_fit_fragment {
  * @exact: these GPUs are meant; else any with as many per node, if that settles the class
  * @out:   ended by the caller with capo_fit_fragment_finish(), on success only
  *
- * A row is written where the corrected gain exceeds CAPO_MODEL_MARGIN and options->min_gain (one
- * that chooses NVLS from CAPO_MODEL_NVLS_BYTES on), constants where the model is corrected and they
- * can say it. No rule where neither is needed.
+ * A row is written where both accounts of the links (fragment_model.h, cost and links) name one
+ * choice, each with a gain above CAPO_MODEL_MARGIN and options->min_gain (one that chooses NVLS
+ * from CAPO_MODEL_NVLS_BYTES on). Where only one account does, no row: `settle`. No rule without
+ * rows.
  *
  * Return: 0; -ENOMEM; what fragment_model() returns, with @why.
  */

@@ -26,6 +26,13 @@
  *
  * NVLSTree, CollNet and PAT stay as NCCL has them.
  *
+ * Two answers come of it. One keeps NCCL's factors and caps. The other takes Tree with Simple by
+ * its links alone: the cap per channel was measured by NVIDIA on other machines, and is wrong on
+ * some (12 GB200 on 3 trays, NVIDIA/nccl#1801: links 128 GB/s, measured 128, NCCL's cell 88; 24 of
+ * them: 256, 253, 82) and right on others (5 x 8 H100 with 4 NICs, #1368: 145 GB/s by the cap, 150
+ * measured, where the links alone would carry 187). Nothing that is known before a measurement
+ * tells the two apart.
+ *
  * A cell's latency and bandwidth are read back from the table itself: two sizes so large that no
  * correction factor by size applies. Ratios of our formula with and without the correction are then
  * applied to the cell, so what we do not know of a release's formula cancels.
@@ -193,6 +200,7 @@ static void set_shape_rate(struct fragment_shape_rate *s, double believed, doubl
         s->believed = believed;
         s->understood = understood;
         s->corrected = understood ? attained : fmin(believed, attained);
+        s->links = attained;
         snprintf(s->full, sizeof s->full, "%s", full);
 }
 
@@ -251,50 +259,26 @@ static void correct_row(struct fragment_model *f, const struct formula *k, size_
                         bool ours = a <= RING || (a == NVLS && r->coll == CAPO_COLL_ALLREDUCE);
                         double us = a < r->n_algo && p < r->n_proto ? (double)r->cost[a][p] : -1;
                         struct line l = lines[a * CAPO_PLAN_PROTOS + p];
-                        double faster = 1;
+                        double faster = 1, links, late;
 
-                        f->cost[row][a][p] = (float)us;
+                        f->cost[row][a][p] = f->links[row][a][p] = (float)us;
                         if (us <= 0 || !ours)
                                 continue;
+                        links = us;
                         if (s->corrected > 0 && l.gbs > 0) {
                                 faster = formula_gbs(k, a, p, s->corrected) /
                                          formula_gbs(k, a, p, s->believed);
                                 us += fmax(0, us - l.us) * (1 / faster - 1);
                         }
-                        if (a == TREE && r->coll == CAPO_COLL_ALLREDUCE)
-                                us += f->tree_late_us[p];
-                        f->cost[row][a][p] = (float)us;
+                        if (a == TREE && p == SIMPLE && s->links > 0 && l.gbs > 0)
+                                links += fmax(0, links - l.us) * (2 * l.gbs / s->links - 1);
+                        else
+                                links = us;
+                        late = a == TREE && r->coll == CAPO_COLL_ALLREDUCE ? f->tree_late_us[p] : 0;
+                        f->cost[row][a][p] = (float)(us + late);
+                        f->links[row][a][p] = (float)(links + late);
                 }
         }
-}
-
-static void add_constant(struct fragment_model *f, enum capo_constant_table table, int a, int b,
-                         double value)
-{
-        if (f->n_constants < (int)N_ELEMENTS(f->constants))
-                f->constants[f->n_constants++] = (struct capo_constant){
-                        .table = (uint8_t)table, .index = {(uint8_t)a, (uint8_t)b}, .value = value};
-}
-
-/* Latency goes where only Tree reads it. Bandwidth can be lowered by the caps per channel, not
- * raised, and Ring's Simple and LL have no cap of their own: the rest is left to rows. */
-static void make_constants(struct fragment_model *f, const struct formula *k)
-{
-        if (!k->told)
-                return;
-        for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
-                if (f->tree_late_us[p] > 0)
-                        add_constant(f, CAPO_CONST_BASE_LATENCY, TREE, p,
-                                     k->k->base_latency[TREE][p] + f->tree_late_us[p]);
-        }
-        if (f->tree.corrected > 0 &&
-            formula_tree(k, f->tree.corrected) < formula_tree(k, f->tree.believed) * 0.999)
-                add_constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale,
-                             formula_tree(k, f->tree.corrected) / f->channels);
-        if (f->ring.corrected > 0 && formula_gbs(k, RING, LL128, f->ring.corrected) <
-                                             formula_gbs(k, RING, LL128, f->ring.believed) * 0.999)
-                add_constant(f, CAPO_CONST_RING_LL128_BW, k->gpu, k->scale,
-                             formula_gbs(k, RING, LL128, f->ring.corrected) / f->channels);
 }
 
 static void set_domain_sizes(struct fragment_model *f, const struct views *v)
@@ -353,23 +337,33 @@ static void correct_model(struct fragment_model *f, const struct views *v,
                                      formula.k->hw_latency[tree_link(v)][TREE][p];
         for (size_t i = 0; i < f->nccl.n_rows; i++)
                 correct_row(f, &formula, i, lines[f->nccl.rows[i].coll]);
-        make_constants(f, &formula);
+        f->tree_cap = formula.caps ? formula_tree(&formula, INFINITY) : 0;
 }
 
-uint8_t fragment_model_best(const struct fragment_model *f, size_t row)
+static uint8_t find_fastest(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
 {
         uint8_t best = 0;
         float least = INFINITY;
 
         for (int a = 0; a < CAPO_PLAN_ALGOS; a++) {
                 for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
-                        if (f->cost[row][a][p] >= 0 && f->cost[row][a][p] < least) {
-                                least = f->cost[row][a][p];
+                        if (cost[a][p] >= 0 && cost[a][p] < least) {
+                                least = cost[a][p];
                                 best = CAPO_ALGO_PROTO(a + 1, p + 1);
                         }
                 }
         }
         return best;
+}
+
+uint8_t fragment_model_best(const struct fragment_model *f, size_t row)
+{
+        return find_fastest(f->cost[row]);
+}
+
+uint8_t fragment_links_best(const struct fragment_model *f, size_t row)
+{
+        return find_fastest(f->links[row]);
 }
 
 int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
@@ -383,7 +377,8 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         memset(out, 0, sizeof *out);
         snprintf(why, room, "out of memory");
         out->cost = calloc(n_asks + 1, sizeof *out->cost);
-        r = v && all && out->cost ? 0 : -ENOMEM;
+        out->links = calloc(n_asks + 1, sizeof *out->links);
+        r = v && all && out->cost && out->links ? 0 : -ENOMEM;
         if (r == 0 && a->n_ranks > CAPO_PLAN_RANKS_MAX)
                 r = capo_why(-EINVAL, why, room,
                              "%d ranks are more than the %d that can be asked about", a->n_ranks,
@@ -422,8 +417,10 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         } else if (r > 0) {
                 snprintf(out->why_not, sizeof out->why_not,
                          "NCCL's graphs of some node are not known");
-                for (size_t i = 0; i < n_asks; i++)
+                for (size_t i = 0; i < n_asks; i++) {
                         memcpy(out->cost[i], out->nccl.rows[i].cost, sizeof out->cost[i]);
+                        memcpy(out->links[i], out->nccl.rows[i].cost, sizeof out->links[i]);
+                }
         }
         for (int i = 1; i < v->n; i++)
                 capo_plan_answer_finish(&v->answers[i]);
@@ -436,5 +433,6 @@ void fragment_model_finish(struct fragment_model *f)
 {
         capo_plan_answer_finish(&f->nccl);
         free(f->cost);
+        free(f->links);
         memset(f, 0, sizeof *f);
 }

@@ -12,7 +12,8 @@
 /* One shape's bus bandwidth, GB/s in NCCL's sense. */
 struct fragment_shape_rate {
         double believed, corrected; /* believed: what NCCL's table was made from */
-        char full[64];              /* the link that limits it */
+        double links;  /* what the links carry, whatever NCCL's formula makes of it; 0 not known */
+        char full[64]; /* the link that limits it */
         bool understood; /* our account of NCCL's formula gives its table; else only lowered, never
                             raised */
 };
@@ -25,11 +26,12 @@ struct fragment_model {
         int channels;                 /* the least that any node found of any graph */
         struct fragment_shape_rate ring, tree, nvls; /* nvls: all-reduce inside one node; 0 none */
         double tree_late_us[CAPO_PLAN_PROTOS];       /* added to Tree's all-reduce, per protocol */
+        double tree_cap; /* GB/s that NCCL plans with for Tree at most, its cap per channel times
+                            the channels; 0 no cap, or not known */
         float (*cost)[CAPO_PLAN_ALGOS]
-                     [CAPO_PLAN_PROTOS];   /* corrected us per row; -1 not available */
-        struct capo_constant constants[8]; /* for a rule: what makes NCCL's own model say the same,
-                                              as far as it can */
-        int n_constants;
+                     [CAPO_PLAN_PROTOS]; /* corrected us per row; -1 not available */
+        float (*links)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS]; /* the same without NCCL's factor and cap
+                                                              for Tree with Simple */
         char why_not[256]; /* bandwidths are NCCL's, because ...; "" they were corrected */
 };
 
@@ -45,7 +47,9 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
                    char *why, size_t room);
 void fragment_model_finish(struct fragment_model *f);
 
-/** fragment_model_best() - the fastest cell of a row after correction, CAPO_ALGO_PROTO; 0 none. */
+/** fragment_model_best() - the fastest cell of a row after correction, CAPO_ALGO_PROTO; 0 none.
+ * fragment_links_best() - by the links' own account. */
 uint8_t fragment_model_best(const struct fragment_model *f, size_t row);
+uint8_t fragment_links_best(const struct fragment_model *f, size_t row);
 
 #endif

@@ -123,6 +123,20 @@ struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile,
         return list;
 }
 
+const struct capo_rule *capo_plan_constants(const struct capo_profile *profile,
+                                            const struct capo_shape *shape)
+{
+        const char *why;
+
+        for (uint32_t r = 0;
+             r < profile->n_rules && capo_nccl_has(shape->nccl, CAPO_NCCL_MODEL_CONSTANTS); r++) {
+                if (profile->rules[r].n_constants &&
+                    capo_rule_settled(&profile->rules[r], shape, &why))
+                        return &profile->rules[r];
+        }
+        return NULL;
+}
+
 /* --- by itself and with a tuner --- */
 
 static void row_text(const struct capo_profile *profile, const struct capo_row *row,
@@ -206,7 +220,18 @@ static void find_rules(const struct capo_plan_answer *own, const struct capo_pla
 
         out->modelled_left = by->allow_modelled ? 0 : capo_profile_modelled(p);
         for (size_t i = 0; i < own->n_rows; i++) {
+                const struct capo_rule *constants;
+
                 capo_plan_decide(by, own, &own->rows[i], &d);
+                constants = d.choice.algo || out->rows[i].same ? NULL
+                                                               : capo_plan_constants(p, &d.shape);
+                if (constants) {
+                        snprintf(out->rows[i].rule, sizeof out->rows[i].rule,
+                                 "%.40s:%u NCCL's choice with its constants changed",
+                                 capo_base_name(p->file), constants->line);
+                        out->any_rule = true;
+                        continue;
+                }
                 if (!d.choice.rule)
                         continue;
                 row_text(p, &p->rows[d.choice.rule - 1], d.choice.rule, out->rows[i].rule,

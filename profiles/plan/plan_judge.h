@@ -67,6 +67,11 @@ struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile,
                                           const struct capo_plan_decision *d, uint32_t *winner,
                                           size_t *n);
 
+/** capo_plan_constants() - the first rule that changes NCCL's constants for a communicator of this
+ * shape; NULL none, or this release takes none. */
+const struct capo_rule *capo_plan_constants(const struct capo_profile *profile,
+                                            const struct capo_shape *shape);
+
 /* One row, by itself and with the tuner. */
 struct capo_plan_difference {
         struct capo_plan_row with; /* us and busbw: NCCL's model for that choice, from its table

@@ -49,28 +49,16 @@ def chosen(row):
     return f'{row["algo"]} {row["proto"]}'
 
 
-def obeyed(machine, where, page, profile, expressible, **env):
-    """NCCL's own table, made after the constants were edited, equals the corrected model in the cells that constants can
-    express, to 0.1 %; no other cell moved; the rows decide as the model does."""
+def obeyed(machine, where, page, profile, **env):
+    """NCCL's own table stays as it is, in every cell; the rows decide as the model does."""
     for key, row in plan(machine, where, profile, "--allow-modelled", **env).items():
         want = next(r for r in page["rows"] if (r["coll"], r["bytes"]) == key)
         for cell, us in row["costs"].items():
             cell = cell.replace("/", " ")
-            kind = expressible(key[0], cell)
-            if kind == "any":
-                continue
-            both = want["cells"][cell]
-            expected = {"all": both["corrected_us"], "none": both["nccl_us"]}.get(kind)
-            if expected is None:  # latency only
-                expected = both["nccl_us"] + page["tree_late_us"][["LL", "LL128", "Simple"].index(cell.split()[1])]
-            near(us, expected, 1e-3, f"{where} {key} {cell} ({kind})")
+            near(us, want["cells"][cell]["nccl_us"], 1e-3, f"{where} {key} {cell}")
         assert row["ranks_agree"], f"{where} {key}: ranks disagree"
         if want["written"]:
             assert chosen(row["profile"]) == want["best"], f'{where} {key}: {row["profile"]}, expected {want["best"]}'
-
-
-def latency_only(coll, cell):
-    return "latency" if coll == "allreduce" and cell.startswith("Tree") else "none"
 
 
 def untouched(machine, where, profile, *more):
@@ -92,15 +80,16 @@ def fragment_of_two_machines():
     near(next(r for r in page["rows"] if r["bytes"] == 1024)["cells"]["Tree LL"]["nccl_us"], 22.8, 0.03, "Tree LL")
     assert page["ring"]["understood"] and page["tree"]["understood"], page
     assert page["tree"]["corrected_gbs"] > 1.5 * page["tree"]["believed_gbs"], page["tree"]
-    assert page["rows_written"] >= 1 and page["constants"] == 3, page
+    assert page["rows_written"] >= 1, page
     text = open(profile).read()
+    assert '"constants"' not in text, "constants move choices that no margin guards"
     assert '"basis": "modelled"' in text and '"layout": "3+5"' in text and f'"class": "{page["class"]}"' in text, text
     assert ": good" in run("profile", "check", profile)
     again, other = fit(machine, "{0,1,2}+{0-4}")
     assert again == page and open(other).read() == text, "two runs differ"
 
     gpus = ["--gpus", "0:0,1,2;1:0-4"]
-    obeyed(machine, gpus, page, profile, latency_only)
+    obeyed(machine, gpus, page, profile)
     untouched(machine, gpus, profile)  # not allowed
     untouched(machine, ["--gpus", "0:1,2,3;1:0-4"], profile, "--allow-modelled")  # 3+5, another class
     untouched(machine, ["--alloc", "4+4"], profile, "--allow-modelled")
@@ -118,34 +107,70 @@ def fragment_of_two_machines():
 
 
 def fragment_behind_switches():
-    """Ranks per node say everything: no class, and the rule holds wherever NCCL tells them."""
+    """Ranks per node say everything. Tree's missing hops are worth less than 15 %: nothing is written, and a choice that
+    only one of the two accounts prefers is left to a measurement."""
     machine = ["--platform", "hgxh100"]
     page, profile = fit(machine, "1+7")
-    assert '"class"' not in open(profile).read() and page["layout"] == "1+7", open(profile).read()
+    assert profile is None and page["rows_written"] == 0 and page["layout"] == "1+7", page
     assert page["tree_late_us"] == [3.6, 7.5, 24.0], page["tree_late_us"]
-    obeyed(machine, ["--alloc", "1+7"], page, profile, latency_only)
-    obeyed(machine, ["--gpus", "0:5;1:0,1,2,3,4,6,7"], page, profile, latency_only)
-    untouched(machine, ["--alloc", "3+5"], profile, "--allow-modelled")
+    assert not any(r["written"] for r in page["rows"]), page
     # three of eight in one machine: NVLS by what the switch allows, 85 % of port / (1 + 1/n)
     page, _ = fit(machine, "4")
     near(page["nvls"]["corrected_gbs"] / 1.5, 0.85 * 370.8 / 1.25, 1e-3, "NVLS of 4")
     near(page["nvls"]["corrected_gbs"] / 1.5, 251.0, 0.02, "NVLS of 4, measured at 8 GiB")
 
 
+def constants_by_hand():
+    """A profile that changes NCCL's constants: plan and explain say that it is NCCL's choice with those, not that it is left alone."""
+    path = os.path.join(folder, "constants.json")
+    open(path, "w").write('{"capo_profile": 1, "rules": [{"when": {"layout": "1+7"}, "constants": '
+                          '[{"table": "base_latency", "algo": "tree", "proto": "ll", "value": 90.0}], '
+                          '"broadcast": [{"upto": "max", "algo": "ring", "proto": "ll"}]}]}')
+    machine = ["--platform", "hgxh100"]
+    text = run("plan", *machine, "--alloc", "1+7", "--sizes", "2K", "--profile", path)
+    assert "constants.json:1 NCCL's choice with its constants changed" in text, text
+    told = run("explain", *machine, "--alloc", "1+7", "--profile", path, "allreduce", "2K")
+    assert "untouched" not in told and "line 1 changes constants of NCCL's model" in told, told
+
+
 def lowered():
-    """A graph file with twice the speed that the links have: the cap per channel says it back to NCCL."""
+    """A graph file with twice the speed that the links have is not believed."""
     machine = ["--platform", "dgx1v"]
     path = os.path.join(root, "tests/fragment/data/dgx1v-023-graph.xml")
     text = open(path).read()
     slow, fast = fit(machine, "0,2,3", NCCL_GRAPH_FILE=path)[0], os.path.join(folder, "fast.xml")
     open(fast, "w").write(re.sub(r'speedintra="(\d+)"', lambda m: f'speedintra="{2 * int(m.group(1))}"', text))
-    page, profile = fit(machine, "0,2,3", NCCL_GRAPH_FILE=fast)
+    page, _ = fit(machine, "0,2,3", NCCL_GRAPH_FILE=fast)
     near(page["tree"]["believed_gbs"], 2 * slow["tree"]["believed_gbs"], 1e-3, "tree believed")
     near(page["tree"]["corrected_gbs"], slow["tree"]["corrected_gbs"], 1e-3, "tree corrected")
     assert page["tree"]["corrected_gbs"] < page["tree"]["believed_gbs"], page["tree"]
-    assert '"table": "tree_bw", "gpu": "volta", "scale": 1' in open(profile).read(), open(profile).read()
-    obeyed(machine, ["--gpus", "0,2,3"], page, profile,
-           lambda coll, cell: "any" if cell.startswith("Ring") and cell != "Ring LL128" else "all", NCCL_GRAPH_FILE=fast)
+
+
+def public_decisions():
+    """Decisions that people measured and published, GB/s of all-reduce. In the first two NCCL's cap per channel for Tree is
+    wrong and the links are right, in the third the cap is. Nothing tells them apart before a measurement: so no row in
+    any, the experiment in the first two, and nothing in the third, where it would find nothing.
+    """
+    nics4 = os.path.join(folder, "h100-4nics.xml")
+    text, count = open(os.path.join(root, "profiles/data/topologies/hgxh100.xml")).read(), iter(range(99))
+    open(nics4, "w").write(re.sub(r"<net [^>]*/>", lambda m: "" if next(count) % 2 else m.group(0), text))
+    cases = [  # machine, allocation, ranks, measured bus bandwidth of Ring and Tree, whether Tree is to be measured, source
+        (["--platform", "gb200"], "3x4", 12, 196.72, 234.43, True, "NVIDIA/nccl#1801: 3 NVLink domains of 4, 16 GiB"),
+        (["--platform", "hgxb200"], "3x8", 24, 393.66, 485.68, True, "NVIDIA/nccl#1801: 3 NVLink domains of 8, 16 GiB"),
+        (["--topo", nics4], "5x8", 40, 190, 150, False, "NVIDIA/nccl#1368: 5 x 8 H100, 4 NICs of 400 Gb/s each"),
+    ]
+    for machine, alloc, n, ring, tree, measure, source in cases:
+        out = run("fit", *machine, "--model", alloc, "--sizes", "16G", "--json", NCCL_NVLS_ENABLE="0")
+        row = next(r for r in json.loads(out)[0]["rows"] if r["coll"] == "allreduce")
+        cells, bus = row["cells"], 2 * (n - 1) / n
+        assert row["nccl"] == "Ring Simple" and not row["written"], (source, row)
+        near(bus * 2**34 / cells["Ring Simple"]["corrected_us"] / 1000, ring, 0.04, source)
+        right = "links_us" if measure else "corrected_us"
+        near(bus * 2**34 / cells["Tree Simple"][right] / 1000, tree, 0.04, source)
+        assert row["settle"] == ("Tree Simple" if measure else ""), (source, row)
+        text = run("fit", *machine, "--model", alloc, "--sizes", "16G", NCCL_NVLS_ENABLE="0")
+        assert ("capo sweep --coll allreduce --algos ring,tree --protos simple --sizes 16G..16G" in text) == measure, text
+        assert "0 rules" in text, text
 
 
 def every_class():
@@ -155,9 +180,7 @@ def every_class():
     assert sorted(p["class"] for p in pages) == ["dgx1v/2-apart", "dgx1v/2-pair1", "dgx1v/2-pair2"], pages
     text = run("fit", "--platform", "dgx1v", "--model", "1+2", "--every", "--sizes", "1K,1G", "-o", path)
     assert all(f"dgx1v/1+dgx1v/2-{c}" in text for c in ("apart", "pair1", "pair2")), text
-    rules = json.load(open(path))["rules"]
-    assert len(rules) == len({r["when"]["class"] for r in rules}) and all(r["basis"] == "modelled" for r in rules), rules
-    assert ": good" in run("profile", "check", path)
+    assert "0 rules" in text, text  # what differs is worth less than 15 %
     # behind a switch numbers say everything
     assert len(json.loads(run("fit", "--platform", "hgxh100", "--model", "3+5", "--every", "--sizes", "1M", "--json"))) == 1
 
@@ -193,7 +216,7 @@ def refusals():
     assert "--every" in text, text
 
 
-TESTS = (fragment_of_two_machines, fragment_behind_switches, lowered, every_class, nothing_to_gain, refusals)
+TESTS = (fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, nothing_to_gain, refusals)
 wanted = [t for t in TESTS if t.__name__ in sys.argv[3:]] if sys.argv[3:] else TESTS
 assert len(wanted) == len(sys.argv[3:] or TESTS), sys.argv
 try:
