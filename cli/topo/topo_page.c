@@ -93,33 +93,40 @@ static void format_link(const struct capo_topology *t, const struct capo_alloc *
 
 static void add_rate_cell(struct capo_table *t, double gbs)
 {
-        if (gbs < 0)
+        if (gbs <= 0) /* there is no such way */
                 capo_table_cell(t, "-");
         else
-                capo_table_cell(t, "%.1f", gbs);
+                capo_table_cell(t, gbs < 1 ? "%.2g" : "%.1f", gbs);
 }
 
-/* Ring and chain rates as each collective's algorithm bandwidth. The share is that of what nothing
- * exceeds, which may count on more than the column "ceiling" does: on PCIe and NICs, on switches
- * that add. */
-static void add_coll_row(struct capo_table *t, const char *name, const struct capo_ceilings *c,
-                         enum capo_coll coll, double ceiling, double ring, double chain,
-                         double hybrid, const struct fragment_nccl_row *nccl)
+/* What the best possible rate counts on. */
+static const char *over_word(const struct capo_topology *t, enum capo_ceiling_of of)
 {
-        static const char *const marks[] = {"", "", "switch", "hybrid", "hybrid"};
+        const char *word = capo_ceiling_word(of);
+
+        return of >= CAPO_CEILING_ALL && !t->n_links ? word + strlen("NVLink+") : word;
+}
+
+/* Ring and chain rates as each collective's algorithm bandwidth. */
+static void add_coll_row(struct capo_table *t, const struct capo_topology *topology,
+                         const char *name, const struct capo_ceilings *c, enum capo_coll coll,
+                         double links, double ring, double chain,
+                         const struct fragment_nccl_row *nccl)
+{
         enum capo_ceiling_of of;
         double most = capo_ceiling(c, coll, &of);
 
         capo_table_cell(t, "%s", name);
-        add_rate_cell(t, ceiling);
+        add_rate_cell(t, most);
+        capo_table_cell(t, "%s", over_word(topology, of));
+        add_rate_cell(t, c->connected ? links : 0);
         add_rate_cell(t, ring);
         add_rate_cell(t, chain);
-        add_rate_cell(t, hybrid);
         if (nccl && nccl->gbs >= 0 && most > 0)
-                capo_table_row(t, "%.1f\t%.0f %%\t%s\t%s", nccl->gbs, 100 * nccl->gbs / most,
-                               marks[of], nccl->what);
+                capo_table_row(t, "%.1f\t%.0f %%\t%s", nccl->gbs, 100 * nccl->gbs / most,
+                               nccl->what);
         else if (nccl && nccl->gbs >= 0)
-                capo_table_row(t, "%.1f\t\t\t%s", nccl->gbs, nccl->what);
+                capo_table_row(t, "%.1f\t\t%s", nccl->gbs, nccl->what);
         else
                 capo_table_end(t);
 }
@@ -172,7 +179,7 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
                const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
         _cleanup_(capo_table_freep) struct capo_table *table =
-                capo_table_new(" l28,.r9,.r9/b,.r9/a,.r9,.r9,.r6,.l6/d,l~");
+                capo_table_new(" l28,.r13,.l20,.r12,.r9/b,.r9/a,.r9,.r6,l~");
         char alloc[512], class[512] = "?", version[16];
         const struct capo_shapes *s = &c->shapes;
         int n = c->n_ranks;
@@ -217,32 +224,26 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
                 links_page(out, t, a);
         if (n < 2 || !table)
                 return;
-        capo_table_row(table, "algbw GB/s\tceiling\trings\tchains\thybrid%s",
-                       asked ? "\tNCCL by its model" : "");
-        add_coll_row(table, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs,
-                     s->ring_split_gbs, -1, c->hybrid.broadcast_gbs,
-                     asked ? &nccl->broadcast : NULL);
-        add_coll_row(table, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER,
+        capo_table_row(table, "algbw GB/s\tbest possible\tover\t%s alone\trings\tchains%s",
+                       link_word(t), asked ? "\tNCCL by its model" : "");
+        add_coll_row(table, t, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs,
+                     s->ring_split_gbs, -1, asked ? &nccl->broadcast : NULL);
+        add_coll_row(table, t, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER,
                      c->links.allgather_gbs,
                      s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1,
-                     c->hybrid.allgather_gbs, asked ? &nccl->allgather : NULL);
-        add_coll_row(table, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->links.allreduce_gbs,
+                     asked ? &nccl->allgather : NULL);
+        add_coll_row(table, t, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->links.allreduce_gbs,
                      s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n),
-                     s->chain_gbs, c->hybrid.allreduce_gbs, asked ? &nccl->allreduce : NULL);
-        if (c->nvls_gbs > 0)
-                capo_table_row(table,
-                               "all-reduce in the switch\t%.1f\t(the switch adds and copies: NVLS)",
-                               c->nvls_gbs);
-        else if (c->nvls_across_gbs > c->hybrid.allreduce_gbs)
-                capo_table_row(
-                        table,
-                        "all-reduce in the switches\t\t\t\t%.1f\t (NVSwitches add and copy, at most)",
-                        c->nvls_across_gbs);
+                     s->chain_gbs, asked ? &nccl->allreduce : NULL);
         capo_table_print(table, out, 1, "", "");
         fprintf(out,
-                "  ceiling: %s alone; rings, chains: the best that those shapes can do on it, links shared freely;\n"
-                "  hybrid: with PCIe and NICs%s\n",
-                link_word(t), t->pci_known ? "" : " (this description has no PCIe speeds)");
+                "  best possible: with the links as they are%s\n"
+                "  rings, chains: the best of those shapes on %s, links shared freely\n",
+                t->pci_known ? ", PCIe and NICs included"
+                : c->connected
+                        ? ", without PCIe and NICs (this description has no speeds of theirs)"
+                        : ", not known: this description has no speeds of PCIe and NICs",
+                link_word(t));
         if (asked)
                 fprintf(out,
                         "  NCCL %s at 1 GiB: ring %s, tree %s, %d node%s as it counts; decisions are its own, "
@@ -279,6 +280,12 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
                 {"hybrid_broadcast_gbs", c->hybrid.broadcast_gbs},
                 {"hybrid_allgather_gbs", c->hybrid.allgather_gbs},
                 {"hybrid_allreduce_gbs", c->hybrid.allreduce_gbs}};
+        const struct {
+                const char *key, *over;
+                enum capo_coll coll;
+        } best[] = {{"best_broadcast_gbs", "best_broadcast_over", CAPO_COLL_BROADCAST},
+                    {"best_allgather_gbs", "best_allgather_over", CAPO_COLL_ALLGATHER},
+                    {"best_allreduce_gbs", "best_allreduce_over", CAPO_COLL_ALLREDUCE}};
         json_t *page, *gpus = json_array(), *matrix = json_array(), *ranks = json_array();
         char class[512] = "", text[80];
 
@@ -308,6 +315,13 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
                          c->connected, "nvlink_ring",
                          s->ring_split_gbs < 0 ? json_null() : json_boolean(s->ring),
                          "nvlink_rings", s->rings < 0 ? json_null() : json_integer(s->rings));
+        for (size_t i = 0; i < N_ELEMENTS(best); i++) {
+                enum capo_ceiling_of of;
+                double gbs = capo_ceiling(c, best[i].coll, &of);
+
+                json_object_set_new(page, best[i].key, cli_json_known(gbs > 0 ? gbs : -1));
+                json_object_set_new(page, best[i].over, json_string(over_word(t, of)));
+        }
         for (size_t i = 0; i < N_ELEMENTS(rates); i++)
                 json_object_set_new(page, rates[i].key, cli_json_known(rates[i].gbs));
         if (nccl->version)

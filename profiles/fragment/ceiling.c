@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/util.h"
 #include "profiles/fragment/flow_net.h"
 #include "profiles/machine/platform.h"
 
@@ -46,25 +47,38 @@ static double nvls_rate(const struct capo_topology *t, int64_t port, int n, doub
         return port && n > 1 && switches_add(t) ? (double)port * unit_gbs / (1 + 1.0 / n) : 0;
 }
 
+static double rate_of(const struct capo_rates *r, enum capo_coll coll)
+{
+        switch (coll) {
+        case CAPO_COLL_ALLREDUCE: return r->allreduce_gbs;
+        case CAPO_COLL_ALLGATHER:
+        case CAPO_COLL_REDUCESCATTER: return r->allgather_gbs;
+        default: return r->broadcast_gbs;
+        }
+}
+
 double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of)
 {
-        bool links = c->connected, reduce = coll == CAPO_COLL_ALLREDUCE;
-        const struct capo_rates *r = links ? &c->links : &c->hybrid;
-        double in_switch = links ? c->nvls_gbs : c->nvls_across_gbs;
-        double gbs = reduce ? r->allreduce_gbs
-                     : coll == CAPO_COLL_ALLGATHER || coll == CAPO_COLL_REDUCESCATTER
-                             ? r->allgather_gbs
-                             : r->broadcast_gbs;
+        const struct {
+                enum capo_ceiling_of of;
+                double gbs; /* 0 or less: not known, or it does not join all */
+        } ways[] = {
+                {CAPO_CEILING_LINKS, c->connected ? rate_of(&c->links, coll) : 0},
+                {CAPO_CEILING_SWITCH, coll == CAPO_COLL_ALLREDUCE ? c->nvls_gbs : 0},
+                {CAPO_CEILING_ALL, rate_of(&c->hybrid, coll)},
+                {CAPO_CEILING_ALL_SWITCH,
+                 coll == CAPO_COLL_ALLREDUCE && !c->connected ? c->nvls_across_gbs : 0},
+        };
+        double most = 0;
 
-        *of = links ? CAPO_CEILING_LINKS : CAPO_CEILING_ALL;
-        if (reduce && in_switch > gbs) {
-                *of = links ? CAPO_CEILING_SWITCH : CAPO_CEILING_ALL_SWITCH;
-                gbs = in_switch;
-        }
-        if (gbs > 0)
-                return gbs;
         *of = CAPO_CEILING_NONE;
-        return 0;
+        for (size_t i = 0; i < N_ELEMENTS(ways); i++) {
+                if (ways[i].gbs > most * (1 + 1e-9)) { /* the simplest way of equal ones */
+                        most = ways[i].gbs;
+                        *of = ways[i].of;
+                }
+        }
+        return most;
 }
 
 const char *capo_ceiling_text(enum capo_ceiling_of of)

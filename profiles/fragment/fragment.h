@@ -106,9 +106,10 @@ enum capo_ceiling_of {
 
 /**
  * capo_ceiling() - algorithm bandwidth that no software exceeds; 0 not known
- * @of: set to what it counts on: NVLink alone where that joins all ranks on one machine
+ * @of: set to what it counts on, the simplest of equal ways
  *
- * Between machines, and where NVLink does not join all, it needs CAPO_CEILING_HYBRID.
+ * With CAPO_CEILING_HYBRID it counts PCIe and NICs in, without it NVLink alone. Between machines,
+ * and where NVLink does not join all, it needs that.
  */
 double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of);
 

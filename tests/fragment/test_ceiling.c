@@ -269,6 +269,10 @@ Test(ceiling, that_nothing_exceeds)
         ceilings_of(t, "0-7", CAPO_CEILING_HYBRID, &c);
         NEAR(capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of), 18 * 20.6 * 8 / 9);
         cr_expect_eq(of, CAPO_CEILING_SWITCH);
+        NEAR(capo_ceiling(&c, CAPO_COLL_REDUCE, &of), c.hybrid.broadcast_gbs);
+        cr_expect(of == CAPO_CEILING_ALL && c.hybrid.broadcast_gbs > 18 * 20.6);
+        NEAR(capo_ceiling(&c, CAPO_COLL_REDUCESCATTER, &of), c.hybrid.allgather_gbs);
+        ceilings_of(t, "0-7", 0, &c);
         NEAR(capo_ceiling(&c, CAPO_COLL_REDUCE, &of), 18 * 20.6);
         cr_expect_eq(of, CAPO_CEILING_LINKS);
         NEAR(capo_ceiling(&c, CAPO_COLL_REDUCESCATTER, &of), 18 * 20.6 * 8 / 7);

@@ -28,6 +28,7 @@ page dgx2 topo --topo dgx2-lstopo.xml --alloc 5
 page xgmi topo --topo rccl-8p-90a.xml --gpus 0-5
 page pcie topo --topo aws-p4d-24xl-topo.xml --gpus 0,1,4
 page nvl72 topo --platform gb200-nvl72 --gpus 0-7
+page smi-3+5 topo --topo hgx-h100-smi.txt --alloc 2+3
 page brick topo --topo dgx1v.xml --gpus 0,1 --brick 25
 page bad-no-gpu topo --topo aws-g5.48xl-topo.xml
 page bad-gpu topo --topo dgx1v.xml --gpus 0,9
@@ -54,13 +55,18 @@ import re, sys
 import xml.etree.ElementTree as ET
 page, texts = open(sys.argv[1]).read(), [e.text or "" for e in ET.parse(sys.argv[2]).iter() if e.tag.endswith("}text")]
 for row, name in (("broadcast, reduce", "broadcast"), ("all-gather, reduce-scatter", "all-gather"), ("all-reduce", "all-reduce")):
-    hybrid = re.search(r"^  %s .*?([0-9.]+)$" % row, page, re.M)[1]
-    assert float(hybrid) > 0 and f"{name} {hybrid} with PCIe and NICs" in texts, (name, hybrid, texts)
+    best = re.search(r"^  %s +([0-9.]+) NVLink\+PCIe\+NIC +-" % row, page, re.M)[1]
+    assert float(best) > 0 and f"{name} {best} with PCIe and NICs" in texts, (name, best, texts)
 assert sum(t.startswith("mlx5_") for t in texts) == 8, texts
 assert sum(t.endswith(" GB/s") for t in texts) == 8, texts
 END
 "$capo" topo --topo hgx-h100.xml --svg "$tmp.svg" >/dev/null && grep -q 'all-reduce 329.6, the switches adding' "$tmp.svg" ||
         fail "the picture of eight H100"
+# nothing that works is 0.0, on one machine or two
+for words in "--topo dgx1v.xml --alloc 3+5" "--topo hgx-h100-smi.txt --alloc 2+3" "--topo aws-p4d-24xl-topo.xml --alloc 8"; do
+        # shellcheck disable=SC2086
+        "$capo" topo $words | grep -E "^  (broadcast|all-)" | grep -w "0.0" && fail "$words: 0.0"
+done
 "$capo" topo --topo dgx1v.xml --svg /dev/null >/dev/null && [ -c /dev/null ] || fail "/dev/null was replaced"
 CUDA_VISIBLE_DEVICES=0 "$capo" topo --topo dgx1v.xml --json | grep -q '"class": "dgx1v/8-ring3"' ||
         fail "CUDA_VISIBLE_DEVICES of this machine was applied to another"
