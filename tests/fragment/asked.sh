@@ -18,7 +18,7 @@ fail() { echo "$*"; bad=1; }
 }
 
 "$capo" topo --topo dgx1v.xml --gpus 0,3,4 --nccl >"$tmp/page" 2>&1 || fail "topo --nccl"
-grep -q 'all-reduce .* 75 %' "$tmp/page" || fail "topo --nccl: $(cat "$tmp/page")"
+grep -q 'all-reduce .* 65 %' "$tmp/page" || fail "topo --nccl: $(cat "$tmp/page")"
 
 # a graph file of somebody's own, with more channels than NCCL's search finds: Tree, and faster; GPUs that it does not name
 # make no communicator
@@ -51,7 +51,7 @@ grep -q '^dgx1v/3-ring1-a 3$' "$tmp/run" || fail "run: $(cat "$tmp/run")"
 for alloc in 8 4 8+8; do
         "$capo" topo --platform hgxh100 --alloc $alloc --nccl >"$tmp/page" 2>&1 || fail "H100 $alloc: $(cat "$tmp/page")"
         [ $alloc = 4 ] || grep -q "all-reduce  .* NVLS" "$tmp/page" || fail "H100 $alloc: not NVLS: $(cat "$tmp/page")"
-        grep -q 'in the switch' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
+        grep -qE '^  all-reduce .*NVLink.*[+]NVLS ' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
         grep -E ' [1-9][0-9]{2,} %' "$tmp/page" | grep -v ' 100 %' && fail "H100 $alloc: more than all"
 done
 "$capo" explain allreduce 1G --platform hgxh100 >"$tmp/page" || fail "explain"
