@@ -42,6 +42,21 @@ struct capo_page_ceiling {
                                          known; static */
 };
 
+/* The job's largest communicator on this machine, and as many GPUs taken otherwise; made by whoever
+ * knows the machine. Bus bandwidth of AllReduce in GB/s, the best possible. */
+struct capo_page_allocation {
+        char layout[64]; /* "" not known */
+        char class[256];
+        bool uneven;  /* nodes have unlike numbers of ranks */
+        bool reduced; /* some machine has GPUs that the job does not use */
+        double best;  /* 0 not known */
+        struct {
+                char layout[64];
+                double best;
+        } others[4]; /* better first */
+        unsigned n_others;
+};
+
 /* How far the NIC of one rank and domain is from the nearest GPU of the rank; made by whoever knows
  * the machine. */
 struct capo_page_near {
@@ -189,6 +204,8 @@ struct capo_page {
         bool all;   /* nothing is left out for brevity */
         struct capo_page_ceiling *ceiling; /* by communicator; NULL: no topology was given; owned */
         struct capo_page_near *near; /* by fabric->links; NULL: no topology was given; owned */
+        struct capo_page_allocation allocation;
+        bool topology_recorded;      /* it lay beside the logs, nobody named it */
         char topology[128];          /* its name */
         char link_speed[160];        /* how fast it takes a link to be, and by what; "" not known */
         char no_ceiling[256];        /* why a communicator has none; "" all have */

@@ -8,6 +8,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_recorded.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_screen.h"
 #include "cli/explain/cmd_explain.h"
@@ -172,6 +173,7 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrllr/cr/drr/bl/al~");
         char text[1024];
         bool unknown = false;
+        char topo[4096];
 
         cli_screen_begin(stdout);
         printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size,
@@ -201,8 +203,11 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
                 puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
                      "why), or the call was a member of a group or captured into a graph");
         print_asked(e, job);
-        puts("\nWhat NCCL predicted for each candidate is not in a log; capo explain with --platform or --topo asks it "
-             "again.");
+        printf("\nWhat NCCL predicted for each candidate is not in a log; capo explain ");
+        if (cli_recorded_topology(job, topo, sizeof topo) == 0)
+                printf("%s %s --topo %s asks it again.\n", capo_call_name(e->call), e->size, topo);
+        else
+                puts("with --platform or --topo asks it again.");
 }
 
 /* The size is there, but not on the communicator that was asked for. */

@@ -191,7 +191,7 @@ static int make_page(struct capo_page *r, const struct report_options *o,
                 return -ENOMEM;
         if (check_filter(r) < 0)
                 return -ENOENT;
-        if ((o->topo || o->platform) && report_ceilings(r, o) < 0)
+        if (report_ceilings(r, o) < 0)
                 return -EINVAL;
         return capo_judge(r);
 }

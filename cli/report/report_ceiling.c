@@ -9,9 +9,14 @@
 #include <string.h>
 
 #include "cli/base/cli_machine.h"
+#include "cli/base/cli_recorded.h"
 #include "cli/report/cmd_report.h"
+#include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"
+
+/* Ceilings over PCIe and NICs that nobody asked for: 16 ranks take 70 ms, 32 a second. */
+enum { RANKS_UNASKED = 16 };
 
 /* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
 static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m,
@@ -48,6 +53,59 @@ static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices,
         return false;
 }
 
+/* As many GPUs on as many machines alike, or on fewer: the first of each. */
+static void add_other_layouts(struct capo_page_allocation *a, const struct capo_topology *t,
+                              uint32_t n, uint16_t n_nodes)
+{
+        for (uint16_t nodes = n_nodes; nodes; nodes--) {
+                _cleanup_free_ struct capo_plan_gpu *gpus = calloc(n, sizeof *gpus);
+                uint32_t each = n / nodes;
+                struct capo_layout layout = {0};
+                struct fragment_bound bound;
+
+                if (!gpus || n % nodes || each > t->n_gpus ||
+                    a->n_others == N_ELEMENTS(a->others) || (nodes == n_nodes && !a->uneven))
+                        continue;
+                for (uint32_t i = 0; i < n; i++)
+                        gpus[i] = (struct capo_plan_gpu){(uint16_t)(i / each),
+                                                         (uint16_t)t->gpus[i % each].dev};
+                if (fragment_bound(t, gpus, n, &bound) < 0 ||
+                    !(bound.busbw_gbs[CAPO_COLL_ALLREDUCE] > a->best) ||
+                    capo_layout_add(&layout, each, nodes) < 0)
+                        continue;
+                capo_layout_print(&layout, a->others[a->n_others].layout,
+                                  sizeof a->others[0].layout);
+                a->others[a->n_others++].best = bound.busbw_gbs[CAPO_COLL_ALLREDUCE];
+        }
+}
+
+static void set_allocation(struct capo_page *r, const struct capo_topology *t,
+                           const struct capo_plan_gpu *gpus, uint32_t n,
+                           const struct fragment_bound *bound)
+{
+        struct capo_page_allocation *a = &r->allocation;
+        uint32_t on[CAPO_PLAN_RANKS_MAX] = {0}, n_nodes = 0;
+        struct capo_layout layout = {0};
+
+        for (uint32_t i = 0; i < n; i++) {
+                if (gpus[i].node >= CAPO_PLAN_RANKS_MAX)
+                        return;
+                on[gpus[i].node]++;
+                n_nodes = gpus[i].node >= n_nodes ? gpus[i].node + 1u : n_nodes;
+        }
+        for (uint32_t i = 0; i < n_nodes; i++) {
+                a->uneven |= on[i] != on[0];
+                a->reduced |= on[i] < t->n_gpus;
+                if (capo_layout_add(&layout, on[i], 1) < 0)
+                        return;
+        }
+        capo_layout_print(&layout, a->layout, sizeof a->layout);
+        snprintf(a->class, sizeof a->class, "%s", bound->class);
+        a->best = bound->busbw_gbs[CAPO_COLL_ALLREDUCE];
+        if (n <= RANKS_UNASKED)
+                add_other_layouts(a, t, n, (uint16_t)n_nodes);
+}
+
 static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
                         const struct cli_machine_words *where, uint32_t comm)
 {
@@ -66,6 +124,12 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
 
         if (!gpus || !slices || !node_of || c->n_ranks < 1)
                 return;
+        if (r->topology_recorded && c->n_members > RANKS_UNASKED) {
+                snprintf(r->no_ceiling, sizeof r->no_ceiling,
+                         "%s: more than %d ranks: --topo %s computes it", c->name, RANKS_UNASKED,
+                         r->topology);
+                return;
+        }
         if (c->n_members != (uint32_t)c->n_ranks) {
                 snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: %u of %d logs", c->name,
                          c->n_members, c->n_ranks);
@@ -107,6 +171,8 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
         if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
                 return;
         snprintf(to->class, sizeof to->class, "%s", bound.class);
+        if (comm == 0 && !any_slice)
+                set_allocation(r, t, gpus, c->n_members, &bound);
         for (unsigned call = 0; call < CAPO_CALLS; call++) {
                 int coll = capo_coll_of_call(call);
 
@@ -123,8 +189,16 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
         bool here = o->topo && !strcmp(o->topo, "this");
         struct cli_machine_words where = {.topo = here ? NULL : o->topo, .platform = o->platform};
         struct cli_machine_source source;
-        int e = cli_machine_load("report", &where, &t, &source);
+        char recorded[4096];
+        int e = 0;
 
+        if (!o->topo && !o->platform) {
+                if (cli_recorded_topology(r->job, recorded, sizeof recorded) < 0)
+                        return 0;
+                where.topo = recorded;
+                r->topology_recorded = true;
+        }
+        e = cli_machine_load("report", &where, &t, &source);
         if (e < 0)
                 return e;
         r->ceiling = calloc(r->job->n_comms + 1, sizeof *r->ceiling);

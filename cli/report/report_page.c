@@ -253,6 +253,7 @@ struct cli_page *report_page(const struct report_view *view)
                 cli_page_problem(page, "%s", r->problems[i].text);
         rows = report_rows(view, page);
         note_gpu_times(r, page, rows);
+        report_allocation(view, page);
         report_ceiling_rows(view, page);
         add_other_calls(r, page);
         report_waits(view, page);

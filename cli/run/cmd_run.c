@@ -372,6 +372,7 @@ int run_exec(const struct run *run, char **command)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);
         if (is_open_mpi(command[0]))
                 command = with_forwarding(command);
+        run_record_topology(path);
         remove_empty(path, before);
         snprintf(pid, sizeof pid, "%d", (int)getpid());
         run_setenv(CAPO_ENV_run_pid, pid);

@@ -26,6 +26,10 @@ extern const struct cli_option run_options[];
  * Return: 0; an exit status after saying what is wrong. */
 int run_allocation(const struct run *run);
 
+/** run_record_topology() - this machine, to DIR/topology-HOST.xml where it has GPUs and none is
+ * there; waits three seconds at most. */
+void run_record_topology(const char *dir);
+
 /**
  * run_setenv() - set a variable for the command and remember to forward it through launchers
  */

@@ -28,6 +28,18 @@ assert world["class"] == "dgx1v/4-ring2", world["class"]
 rows = [x for x in r["rows"] if x["call"] == "AllReduce" and x["ceiling_busbw_gbs"]]
 assert rows and all(abs(x["ceiling_busbw_gbs"] - 60 * 2 * 3 / 4) < .01 for x in rows), rows
 ' "$work/json" || fail "JSON"
+"$capo" report --wide "$work/logs" | grep -q '^CEILINGS' && fail "ceilings of a machine that nobody named"
+# What capo run left beside the logs is taken without being named; of machines that are not alike, or of others, none.
+cp "$topo" "$work/logs/topology-one.xml"
+"$capo" report --wide "$work/logs" >"$work/page" || fail "no page of a recorded machine"
+grep -q '^CEILINGS .*topology-one.xml' "$work/page" || fail "the recorded machine is not used: $(cat "$work/page")"
+grep -q '^ALLOCATION .*dgx1v/4-ring2: part of the machine' "$work/page" || fail "no allocation: $(cat "$work/page")"
+sed 's/count="1"/count="2"/' "$topo" >"$work/logs/topology-two.xml"
+"$capo" report --wide "$work/logs" | grep -q '^CEILINGS' && fail "machines that are not alike passed for one"
+cp "$source/profiles/data/topologies/hgxh100.xml" "$work/logs/topology-one.xml"
+rm "$work/logs/topology-two.xml"
+"$capo" report --wide "$work/logs" | grep -q '^CEILINGS' && fail "another machine's file was used"
+rm "$work/logs/topology-one.xml"
 "$capo" report --wide --platform hgxh100 "$work/logs" >"$work/page" 2>&1 || fail "another machine: $(cat "$work/page")"
 grep -q 'which hgxh100.xml lacks' "$work/page" || fail "GPUs of another machine: $(cat "$work/page")"
 
@@ -66,6 +78,13 @@ for rank, f in used.items(): # rank 3 is on GPU 2 of its node, the others are on
 ' "$work/json" || fail "NICs in JSON"
 "$capo" report --wide --topo "$work/nics.xml" "$work/nics" >"$work/page" || fail "no page with NICs"
 grep -q '^0  .* 0000:0b:00.0 .*PHB from the GPU, near0 is PIX and idle' "$work/page" || fail "NICs: $(cat "$work/page")"
+# 1+3: uneven. Four GPUs on one machine could do more, and the page says so.
+cp "$topo" "$work/nics/topology-one.xml"
+"$capo" report --wide "$work/nics" >"$work/page" || fail "no page of 1+3"
+grep -q '^ALLOCATION .*uneven, part of the machine' "$work/page" || fail "1+3 is not uneven: $(cat "$work/page")"
+grep -q '^this job  *1+3  *0\.[0-9]' "$work/page" || fail "1+3: $(grep -A4 '^ALLOCATION' "$work/page")"
+grep -q '^instead  *4  *90\.0' "$work/page" || fail "not compared with 4 on one machine: $(grep -A4 '^ALLOCATION' "$work/page")"
+rm "$work/nics/topology-one.xml"
 # A file that says less than the network carries, 8 Mb/s between the nodes: more than 100 % is explained. Of a made-up job, whose calls
 # take the same time on any machine (8 KiB in 100 us, 82 times what that file says).
 sed -e 's/ speed="[0-9]*"/ speed="8"/' "$topo" >"$work/slow.xml"

@@ -53,6 +53,16 @@ try() {
         done
 }
 
+# capo run records the machine beside the logs where a driver answers, once per host
+CAPO_TEST_NVML=$tmp/all LD_LIBRARY_PATH=$nvml HWLOC_XMLFILE=$tmp/machine.xml "$capo" run --quiet --dir "$tmp/run" -- true || fail "capo run"
+for file in "$tmp"/run/topology-*.xml; do
+        "$capo" topo --topo "$file" >"$tmp/out" 2>&1 || fail "what capo run recorded is no topology: $(cat "$tmp/out")"
+        grep -q '16 GPUs on 1 machine' "$tmp/out" || fail "recorded: $(cat "$tmp/out")"
+done
+[ "$(ls "$tmp/run")" = "topology-$(uname -n).xml" ] || fail "in the folder: $(ls "$tmp/run")"
+HWLOC_XMLFILE=$tmp/machine.xml "$capo" run --quiet --dir "$tmp/none" -- true || fail "capo run without a driver"
+[ -e "$tmp/none" ] && fail "without a driver something is left: $(ls "$tmp/none")"
+
 # without a driver: numbers and what UUIDs hwloc has
 try 0 none 0,2 'allocation {0,2}' 'class dgx2/2'
 try 0 none 2,0,-1,1 'allocation {2,0}'

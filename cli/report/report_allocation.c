@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ALLOCATION: what an uneven or reduced one can reach, what the job reached, what as many GPUs
+ * taken otherwise could, and the one experiment that would tell whether another choice is faster
+ * here. */
+#include <inttypes.h>
+
+#include "analysis/job/figures.h"
+#include "cli/report/report_page.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+enum { LARGE = 1 << 20 }; /* bandwidth rules, and with it the algorithm */
+
+/* The row of the largest communicator's AllReduce that took most time. NULL: none has a bandwidth.
+ */
+static const struct capo_page_row *find_costly(const struct capo_page *r)
+{
+        const struct capo_page_row *most = NULL;
+
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_page_row *row = &r->judged.row[i];
+
+                if (row->row.comm == 0 && row->has_bandwidth && row->busbw > 0 &&
+                    capo_coll_of_call(row->row.call) == CAPO_COLL_ALLREDUCE &&
+                    (!most || row->total_ns > most->total_ns))
+                        most = row;
+        }
+        return most;
+}
+
+static void add_here(const struct capo_page *r, struct cli_section *s,
+                     const struct capo_page_row *row)
+{
+        const struct capo_page_allocation *a = &r->allocation;
+        char size[24], gbs[32];
+
+        cli_section_cell(s, "this job");
+        cli_section_cell(s, "%s", a->layout);
+        cli_section_cell(s, a->best > 0 ? "%.1f" : "-", a->best);
+        if (!row)
+                return;
+        cli_section_cell(s, "%s", capo_text_gbs(row->busbw, gbs));
+        cli_section_cell(s, "%s %s at %s", capo_ran_algo(row->row.algo_proto),
+                         capo_ran_proto(row->row.algo_proto),
+                         capo_size_print(row->row.bytes, size, sizeof size));
+}
+
+void report_allocation(const struct report_view *view, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {{"", "l"},
+                                                    {"GPUs", "l"},
+                                                    {"best possible", "r"},
+                                                    {"reached", "r"},
+                                                    {"NCCL ran", "l"}};
+        const struct capo_page *r = view->page;
+        const struct capo_page_allocation *a = &r->allocation;
+        const struct capo_page_row *row;
+        struct cli_section *s;
+
+        if (!*a->layout || !(a->uneven || a->reduced))
+                return;
+        s = cli_page_section(page, "ALLOCATION", columns, N_ELEMENTS(columns));
+        cli_section_of(s, "%s: %s%s%s; AllReduce, bus GB/s", a->class, a->uneven ? "uneven" : "",
+                       a->uneven && a->reduced ? ", " : "",
+                       a->reduced ? "part of the machine" : "");
+        row = find_costly(r);
+        add_here(r, s, row);
+        cli_section_end(s);
+        for (unsigned i = 0; i < a->n_others; i++) {
+                cli_section_cell(s, "instead");
+                cli_section_cell(s, "%s", a->others[i].layout);
+                cli_section_cell(s, "%.1f", a->others[i].best);
+                cli_section_end(s);
+        }
+        if (row && row->bytes_max >= LARGE)
+                cli_section_line(
+                        s,
+                        "one experiment tells whether another choice is faster here: capo sweep --coll allreduce --algos "
+                        "ring,tree --protos simple --sizes %" PRIu64 "M..%" PRIu64
+                        "M --calls 200 -- COMMAND",
+                        row->row.bytes >= LARGE ? row->row.bytes / LARGE : 1,
+                        (row->bytes_max + LARGE - 1) / LARGE);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The machine, beside the logs of the job that runs on it: capo report then knows the GPUs, their
+ * links and the class of the allocation without being told. One file per host, by the first capo
+ * run there; hosts on which only the launcher's processes run have none.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/run/cmd_run.h"
+#include "core/base/util.h"
+#include "profiles/plan/plan_capture.h"
+
+/* NVML wakes GPUs up where nothing keeps them awake; a wedged driver never answers. */
+enum { MOST_MS = 3000 };
+
+/* In a process of its own. The file appears at once and whole. */
+static void write_capture(const char *path)
+{
+        char part[PATH_MAX + 32], why[256];
+        struct capo_capture found;
+        bool whole;
+        FILE *f;
+        int fd;
+
+        if (snprintf(part, sizeof part, "%s.XXXXXX", path) >= (int)sizeof part)
+                return;
+        fd = mkstemp(part);
+        f = fd < 0 ? NULL : fdopen(fd, "w");
+        if (!f)
+                return;
+        whole = capo_topology_capture(f, &found, why, sizeof why) == 0;
+        if (fclose(f) || !whole || !found.n_gpus || !found.nvml || rename(part, path))
+                unlink(part); /* without the driver's answer NVLinks are not known */
+}
+
+void run_record_topology(const char *dir)
+{
+        char host[256] = "", path[PATH_MAX];
+        int ends[2], quiet;
+        pid_t child;
+
+        if (gethostname(host, sizeof host - 1) || !*host ||
+            snprintf(path, sizeof path, "%s/topology-%s.xml", dir, host) >= (int)sizeof path ||
+            access(path, F_OK) == 0 || pipe2(ends, O_CLOEXEC))
+                return;
+        child = fork();
+        if (child == 0) {
+                quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
+                dup2(quiet, STDOUT_FILENO); /* what a driver's library prints is not the job's */
+                dup2(quiet, STDERR_FILENO);
+                write_capture(path);
+                _exit(0);
+        }
+        close(ends[1]);
+        if (child > 0) { /* the pipe's other end closes when the child has ended */
+                poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, MOST_MS);
+                kill(child, SIGKILL);
+                while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+                        ;
+        }
+        close(ends[0]);
+}
