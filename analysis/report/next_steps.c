@@ -111,6 +111,76 @@ static void suggest_small_calls(struct capo_page *r)
         next->share = share;
 }
 
+/* Bytes of one rank's part of an all-gather or a reduce-scatter, whose places in the buffer depend
+ * on it; 0: another call, or not known. */
+static uint64_t part_of(const struct capo_job *job, const struct capo_job_row *row)
+{
+        enum capo_call_kind kind = capo_call_kind(row->call);
+        int n = row->comm < job->n_comms ? job->comms[row->comm].n_ranks : 0;
+
+        return n > 1 && (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER)
+                       ? row->bytes / (uint64_t)n
+                       : 0;
+}
+
+/* NCCL's kernels load and store 16 bytes at a time where both addresses allow it (NVIDIA/nccl#413,
+ * pytorch#195450); small calls cost latency whatever their size. */
+static bool is_misaligned(const struct capo_job *job, const struct capo_job_row *row)
+{
+        uint64_t part = part_of(job, row);
+
+        return part % 16 && row->bytes >= SMALL;
+}
+
+/* Most calls of a row, of one size or a range. */
+static bool mostly_misaligned(const struct capo_job *job, const struct capo_page_row *range)
+{
+        uint64_t bad = 0, all = 0;
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+
+                if (row->call != range->row.call || row->bytes < range->row.bytes ||
+                    row->bytes > range->bytes_max)
+                        continue;
+                all += row->calls;
+                bad += is_misaligned(job, row) ? row->calls : 0;
+        }
+        return 2 * bad > all;
+}
+
+static void suggest_misaligned(struct capo_page *r)
+{
+        static const enum capo_call_kind kinds[] = {CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER};
+
+        for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
+                const struct capo_job_row *most = NULL;
+                uint64_t bad = 0, all = 0;
+                char a[32], b[32], c[32];
+                struct capo_next *next;
+
+                for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                        const struct capo_job_row *row = &r->job->rows[i];
+
+                        if (capo_call_kind(row->call) != kinds[k] || row->bytes < SMALL)
+                                continue;
+                        all += row->count;
+                        if (!is_misaligned(r->job, row))
+                                continue;
+                        bad += row->count;
+                        if (!most || row->bytes * row->count > most->bytes * most->count)
+                                most = row;
+                }
+                if (!most)
+                        continue;
+                next = ADD(r, misaligned, capo_text_count(bad, a), capo_text_count(all, b),
+                           capo_call_name(most->call), capo_text_count(part_of(r->job, most), c));
+                next->comm = most->comm;
+                next->call = most->call;
+                next->bytes_least = next->bytes_max = most->bytes;
+        }
+}
+
 /* The row that costs most, if NCCL chose for it by itself and there is a choice; NULL. */
 static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
 {
@@ -127,7 +197,8 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
                         most = row;
         }
         if (!most || most->share < SWEEP_SHARE || r->gpu_share < SWEEP_GPU ||
-            !most->has_bandwidth || capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
+            !most->has_bandwidth || mostly_misaligned(r->job, most) ||
+            capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
             capo_rules_value(rules, CAPO_RULES_NAME, text, sizeof text))
                 return NULL;
         return most;

@@ -50,6 +50,31 @@ Test(next, nothing_is_wrong)
         cr_assert_eq(page.n_next, 0, "%s", page.next[0].text);
 }
 
+/* 4 parts of 250,001 bytes begin at addresses that 16 does not divide: padding comes before any
+ * other choice of NCCL's. */
+Test(next, parts_that_16_does_not_divide)
+{
+        const struct capo_next *n;
+
+        page.gpu_share = 0.5;
+        made_row(page.job, CAPO_CALL_ALLGATHER, 4 * 250001, 10, CAPO_CLOCK_EVENT, 30000000);
+        made_row(page.job, CAPO_CALL_ALLGATHER, 4 * 250000, 5, CAPO_CLOCK_EVENT, 30000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1000004, 10, CAPO_CLOCK_EVENT, 1000);
+        n = judged(CAPO_NEXT_misaligned);
+        cr_assert_not_null(n);
+        cr_assert_str_eq(
+                n->text,
+                "10 of 15 calls of AllGather have parts per rank that are no multiple of 16 bytes "
+                "(such as 250,001 B): NCCL moves them in smaller pieces; pad each rank's part to 16 bytes");
+        cr_assert_null(advice(CAPO_NEXT_sweep), "a sweep of calls that padding mends");
+}
+
+Test(next, small_parts_cost_latency_alone)
+{
+        made_row(page.job, CAPO_CALL_REDUCESCATTER, 4 * 1001, 10, CAPO_CLOCK_EVENT, 30000);
+        cr_assert_null(judged(CAPO_NEXT_misaligned));
+}
+
 /* 4 ranks x 1,000 calls x 10 us are 1 % of 4 rank-seconds each. */
 Test(next, small_calls_end_at_64_KiB)
 {
