@@ -64,9 +64,7 @@ static inline bool is_p2p(const struct capo_hang_call *c)
 
 static inline bool is_collective(const struct capo_hang_call *c)
 {
-        enum capo_call_kind kind = capo_call_kind(c->call);
-
-        return c->seq && kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
+        return c->seq && capo_call_is_collective(c->call);
 }
 
 /* NCCL took it, or is about to. */

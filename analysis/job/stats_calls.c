@@ -50,13 +50,6 @@ static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
         return *meet;
 }
 
-static bool is_collective(unsigned call)
-{
-        enum capo_call_kind kind = capo_call_kind(call);
-
-        return kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
-}
-
 /* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so
  * ask again then. */
 static struct wanted wanted_of_call(const struct reading *rd, unsigned call, unsigned flags,
@@ -66,7 +59,8 @@ static struct wanted wanted_of_call(const struct reading *rd, unsigned call, uns
 
         if (flags & CAPO_RECORD_GROUP)
                 return (struct wanted){.limit = UINT32_MAX, .grouped = true};
-        if (!is_collective(call) || flags & CAPO_RECORD_CAPTURED || !(meet = meet_of(rd, comm)))
+        if (!capo_call_is_collective(call) || flags & CAPO_RECORD_CAPTURED ||
+            !(meet = meet_of(rd, comm)))
                 return (struct wanted){0};
         return (struct wanted){.limit = capo_meet_limit(meet)};
 }

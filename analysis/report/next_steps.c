@@ -190,10 +190,8 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
 
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];
-                enum capo_call_kind kind = capo_call_kind(row->row.call);
 
-                if (kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_REDUCESCATTER &&
-                    (!most || row->share > most->share))
+                if (capo_coll_of_call(row->row.call) >= 0 && (!most || row->share > most->share))
                         most = row;
         }
         if (!most || most->share < SWEEP_SHARE || r->gpu_share < SWEEP_GPU ||

@@ -103,6 +103,26 @@ enum capo_call_kind capo_call_kind(unsigned call)
         return calls[call < CAPO_CALLS ? call : 0].kind;
 }
 
+/* Without a default: the compiler names the kind that is missing here. */
+bool capo_call_is_collective(unsigned call)
+{
+        switch (capo_call_kind(call)) {
+        case CAPO_KIND_ALLREDUCE:
+        case CAPO_KIND_BROADCAST:
+        case CAPO_KIND_REDUCE:
+        case CAPO_KIND_ALLGATHER:
+        case CAPO_KIND_REDUCESCATTER:
+        case CAPO_KIND_ALLTOALL:
+        case CAPO_KIND_GATHER:
+        case CAPO_KIND_SCATTER: return true;
+        case CAPO_KIND_OTHER:
+        case CAPO_KIND_P2P:
+        case CAPO_KIND_RMA:
+        case CAPO_KIND_GROUP: return false;
+        }
+        return false;
+}
+
 enum capo_call_id capo_call_find(const char *name)
 {
         if (!strncasecmp(name, "nccl", 4))

@@ -18,6 +18,9 @@ static inline unsigned capo_call_channels(unsigned call, unsigned channels)
 /** capo_call_kind() - CAPO_KIND_OTHER for an unknown id. */
 enum capo_call_kind capo_call_kind(unsigned call);
 
+/** capo_call_is_collective() - every rank of the communicator takes part. */
+bool capo_call_is_collective(unsigned call);
+
 /** capo_call_find() - id by name, case and '_' ignored, "nccl" prefix optional; CAPO_CALL_NONE when
  * there is none. */
 enum capo_call_id capo_call_find(const char *name);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: golden.sh CAPO SOURCE_ROOT    runs each line of cases.txt and compares what is said and the exit status.
-# CAPO_REWRITE=1 writes the expectations anew: look at the difference before committing it.
+# CAPO_GOLDEN_REWRITE=1 writes the expectations anew: look at the difference before committing it.
 set -u
 capo=$(realpath "$1")
 here=$2/tests/fit
@@ -16,7 +16,7 @@ while IFS='|' read -r name status args; do
         "$capo" $(echo "$args" | sed 's#DATA/#data/#g') > "$tmp/out" 2>&1 < /dev/null
         got=$?
         n=$((n + 1))
-        if [ "${CAPO_REWRITE:-}" = 1 ]; then
+        if [ -n "${CAPO_GOLDEN_REWRITE:-}" ]; then
                 cp "$tmp/out" "expected/$name.txt"
         elif ! cmp -s "$tmp/out" "expected/$name.txt"; then
                 echo "FAIL $name: output differs"

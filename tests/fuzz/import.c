@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as measurements, by each importer: the first byte says which, 0 that the content
- * decides (then capo logs are among them). What comes of it is fitted, as capo fit would: whatever
- * the numbers, a profile or a reason.
+ * Any bytes as measurements, by each importer. The first line names it: "text", "json labelled"
+ * (with what a user says of the run). Any other word leaves the choice to the content; capo logs
+ * come that way. What comes of it is fitted, as capo fit would: whatever the numbers, a profile or
+ * a reason.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,19 +16,24 @@
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 
-static int (*const importers[])(struct capo_input *in) = {
-#define IMPORTER(name, whole, what) capo_import_##name,
+static const struct {
+        const char *name;
+        int (*read)(struct capo_input *in);
+        bool whole;
+} importers[] = {
+#define IMPORTER(name, whole, what) {#name, capo_import_##name, whole},
 #include "profiles/import/importers.def"
 };
 enum { FITTED = 400 };
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-        bool log = size > 9 && data[0] % (N_ELEMENTS(importers) + 1) < 2 &&
-                   !memcmp(data + 1, CAPO_LOG_MAGIC, 8);
+        const uint8_t *end = memchr(data, '\n', size);
+        size_t head = end ? (size_t)(end - data) + 1 : size;
 
-        return log ? 1 + fuzz_frames_mutate(data + 1, size - 1, max_size - 1, seed)
-                   : LLVMFuzzerMutate(data, size, max_size);
+        return size - head > 8 && !memcmp(data + head, CAPO_LOG_MAGIC, 8)
+                       ? head + fuzz_frames_mutate(data + head, size - head, max_size - head, seed)
+                       : LLVMFuzzerMutate(data, size, max_size);
 }
 
 static void fit(struct capo_samples *set)
@@ -55,23 +61,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                     .proto = CAPO_PROTO_LL,
                                                     .n_ranks = 8}};
         struct fuzz_bytes b = {data, size};
-        unsigned which = (unsigned)fuzz_number(&b, 1);
+        char *line = fuzz_word(&b, '\n'), *rest = line, *name = strsep(&rest, " ");
+        int (*importer)(struct capo_input * in) = NULL;
         struct capo_samples set = {0};
         char error[512] = "";
         struct capo_input in = {.path = "fuzz",
-                                .label = which & 128 ? &labels[1] : NULL,
+                                .label = rest && !strcmp(rest, "labelled") ? &labels[1] : NULL,
                                 .set = &set,
                                 .error = error,
                                 .room = sizeof error};
-        unsigned n = (which & 127) % (N_ELEMENTS(importers) + 1);
         int r;
 
-        if (n < 2) { /* by the front door, where logs are known too */
+        for (size_t i = 0; i < N_ELEMENTS(importers); i++) {
+                if (importers[i].whole && !strcmp(name, importers[i].name))
+                        importer = importers[i].read;
+        }
+        free(line);
+        if (!importer) {
                 r = capo_import(fuzz_file(0, b.at, b.left), in.label, &set, error, sizeof error);
         } else {
                 in.text = fuzz_text(b.at, b.left);
                 in.size = strlen(in.text); /* who reads a file has refused zeros */
-                r = importers[n - 1](&in);
+                r = importer(&in);
                 if (r >= 0) /* Inspector's records wait for it */
                         r = capo_import_end(&set, error, sizeof error);
                 free(in.text);

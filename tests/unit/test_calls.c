@@ -26,6 +26,10 @@ Test(calls, names_and_kinds)
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 cr_expect_str_eq(capo_call_name(rows[i].call), rows[i].name);
                 cr_expect_eq(capo_call_kind(rows[i].call), rows[i].kind, "%s", rows[i].name);
+                cr_expect_eq(capo_call_is_collective(rows[i].call),
+                             rows[i].kind >= CAPO_KIND_ALLREDUCE &&
+                                     rows[i].kind <= CAPO_KIND_SCATTER,
+                             "%s", rows[i].name);
         }
         cr_expect_str_neq(capo_call_name(CAPO_CALLS - 1), "?", "the last row is one");
         for (unsigned call = 1; call < CAPO_CALLS; call++)
