@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
@@ -422,31 +423,26 @@ static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char 
         json_error_t error;
         int first;
 
-        if (!file || fstat(fileno(file), &st) < 0) {
-                snprintf(why, room, "%s: %s", path, strerror(errno));
-                return -errno;
-        }
+        if (!file || fstat(fileno(file), &st) < 0)
+                return capo_why(-errno, why, room, "%s: %s", path, strerror(errno));
         *written_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
         first = fgetc(file);
-        if (first == 0x80) {
-                snprintf(
-                        why, room,
+        if (first == 0x80)
+                return capo_why(
+                        -EINVAL, why, room,
                         "%s is a pickle, which can run programs when it is read; of a file that you trust make JSON: "
                         "python3 -c 'import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], \"rb\")), "
                         "open(sys.argv[1] + \".json\", \"w\"))' %s",
                         path, path);
-                return -EINVAL;
-        }
         rewind(file);
         *out = st.st_size <= MOST_BYTES ? json_loadf(file, JSON_REJECT_DUPLICATES, &error) : NULL;
         if (json_is_array(json_object_get(*out, "entries")) ||
             json_is_object(json_object_get(*out, "pg_config")))
                 return 0;
-        snprintf(why, room, "%s: %s", path,
-                 st.st_size > MOST_BYTES ? "larger than 256 MiB"
-                 : *out                  ? "no dump of PyTorch's flight recorder: it has no entries"
-                                         : error.text);
-        return -EINVAL;
+        return capo_why(-EINVAL, why, room, "%s: %s", path,
+                        st.st_size > MOST_BYTES ? "larger than 256 MiB"
+                        : *out ? "no dump of PyTorch's flight recorder: it has no entries"
+                               : error.text);
 }
 
 static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, char *why,
@@ -459,17 +455,14 @@ static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, c
 
         if (r < 0)
                 return r;
-        if (rank < 0) {
-                snprintf(why, room,
-                         "%s: its name has no number at its end, which would be the rank", path);
-                return -EINVAL;
-        }
+        if (rank < 0)
+                return capo_why(-EINVAL, why, room,
+                                "%s: its name has no number at its end, which would be the rank",
+                                path);
         for (uint32_t i = 0; i < f->to.hang->n_processes; i++) {
-                if (f->to.hang->processes[i].rank == rank) {
-                        snprintf(why, room, "%s and %s are both of rank %d",
-                                 f->to.job->processes[i].host, path, rank);
-                        return -EINVAL;
-                }
+                if (f->to.hang->processes[i].rank == rank)
+                        return capo_why(-EINVAL, why, room, "%s and %s are both of rank %d",
+                                        f->to.job->processes[i].host, path, rank);
         }
         process = capo_hang_foreign_process(&f->to, rank, capo_base_name(path), 0);
         if (process < 0)

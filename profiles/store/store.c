@@ -41,24 +41,23 @@ static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t
                         -EBUSY, why, room,
                         "%s: locked by another process for more than %u s; try again when it is done",
                         path, wait_s);
-        case SQLITE_NOTADB: snprintf(why, room, "%s: is not a store", path); return -EBADMSG;
+        case SQLITE_NOTADB: return capo_why(-EBADMSG, why, room, "%s: is not a store", path);
         case SQLITE_CORRUPT:
                 return capo_why(
                         -EBADMSG, why, room,
                         "%s: the store is damaged (%s); sqlite3 FILE .recover may save what is left",
                         path, sqlite3_errmsg(db));
         case SQLITE_CANTOPEN:
-                snprintf(why, room, "%s: cannot be opened: %s", path, strerror(errno));
-                return -ENOENT;
+                return capo_why(-ENOENT, why, room, "%s: cannot be opened: %s", path,
+                                strerror(errno));
         case SQLITE_READONLY:
-        case SQLITE_PERM: snprintf(why, room, "%s: cannot be written", path); return -EACCES;
+        case SQLITE_PERM: return capo_why(-EACCES, why, room, "%s: cannot be written", path);
         case SQLITE_FULL:
-                snprintf(why, room, "%s: no room left on the device", path);
-                return -ENOSPC;
-        case SQLITE_NOMEM: snprintf(why, room, "no memory"); return -ENOMEM;
+                return capo_why(-ENOSPC, why, room, "%s: no room left on the device", path);
+        case SQLITE_NOMEM: return capo_why(-ENOMEM, why, room, "no memory");
         default:
-                snprintf(why, room, "%s: %s", path, db ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
-                return -EIO;
+                return capo_why(-EIO, why, room, "%s: %s", path,
+                                db ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
         }
 }
 
