@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/lock.h"
 #include "tuner/chain.h"

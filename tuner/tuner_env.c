@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "tuner/tuner_env.h"
 

@@ -2,7 +2,7 @@
 #ifndef CAPO_TUNER_ENV_H
 #define CAPO_TUNER_ENV_H
 
-#include "capo/env.h"
+struct capo_env; /* capo/env.h */
 
 /** capo_tuner_env() - the settings, read at the first call and kept for the process's life. Any
  * thread. */

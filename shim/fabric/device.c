@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "core/base/lock.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/left.h"

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "shim/fabric/shim_fabric.h"

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "shim/gpu/anchor.h"
 #include "shim/gpu/driver.h"

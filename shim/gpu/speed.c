@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "capo/env.h"
 #include "core/base/gpu_clocks.h"
 #include "core/base/util.h"
 #include "shim/find/loader.h"

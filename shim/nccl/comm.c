@@ -26,6 +26,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"

@@ -3,6 +3,7 @@
  * it. */
 #include <string.h>
 
+#include "capo/env.h"
 #include "capo/seam.h"
 #include "core/base/calls.h"
 #include "shim/nccl/real.h"

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"

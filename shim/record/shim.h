@@ -17,9 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/env.h"
 #include "core/base/clock.h"
 #include "core/log/info.h"
+
+struct capo_env; /* capo/env.h */
 
 /* Where the recorder of this process stands. Written once per process life (and by the fork
  * handler). */

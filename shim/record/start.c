@@ -35,6 +35,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/fpu.h"
 #include "shim/find/loader.h"

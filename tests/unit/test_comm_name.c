@@ -4,6 +4,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/env.h"
 #include "tuner/comm_name.h"
 #include "tuner/tuner_env.h"
 

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/lock.h"
 #include "core/base/nccl_release.h"
