@@ -14,14 +14,6 @@
 
 /* ---- what is known about a communicator ---- */
 
-static void set_layout(struct capo_shape *s, const struct capo_layout *layout, char *text,
-                       size_t room)
-{
-        s->layout = capo_layout_print(layout, text, room);
-        s->min_local = (int)capo_layout_smallest(layout);
-        s->max_local = (int)capo_layout_largest(layout);
-}
-
 void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, size_t room,
                      struct capo_layout_why *why)
 {
@@ -30,16 +22,11 @@ void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, siz
         bool known = launcher && *launcher && capo_layout_parse(launcher, &world, NULL) == 0;
 
         s->layout = NULL;
-        if (capo_layout_of_comm(known ? &world : NULL, &told, &layout, why) == 0)
-                set_layout(s, &layout, text, room);
-}
-
-void capo_shape_claim(struct capo_shape *s, const char *text, char *kept, size_t room)
-{
-        struct capo_layout layout;
-
-        if (capo_layout_parse(text, &layout, NULL) == 0)
-                set_layout(s, &layout, kept, room);
+        if (capo_layout_of_comm(known ? &world : NULL, &told, &layout, why) < 0)
+                return;
+        s->layout = capo_layout_print(&layout, text, room);
+        s->min_local = (int)capo_layout_smallest(&layout);
+        s->max_local = (int)capo_layout_largest(&layout);
 }
 
 /* ---- conditions ---- */

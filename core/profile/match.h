@@ -47,10 +47,6 @@ struct capo_shape {
 void capo_shape_fill(struct capo_shape *shape, const char *launcher, char *text, size_t room,
                      struct capo_layout_why *why);
 
-/** capo_shape_claim() - a shape of which one layout is believed: layout, min_local, max_local.
- * @text as above. */
-void capo_shape_claim(struct capo_shape *shape, const char *layout, char *text, size_t room);
-
 /* One question, in our own words. */
 struct capo_question {
         uint8_t coll; /* enum capo_coll */

@@ -145,10 +145,6 @@ int capo_import_more(const char *path, const struct capo_label *label, struct ca
  * noted where another has some. */
 int capo_import_end(struct capo_samples *set, char *error, size_t room);
 
-/** capo_import_format() - the @i-th format capo reads, for people: "nccl-tests output"; NULL after
- * the last. */
-const char *capo_import_format(unsigned i);
-
 void capo_samples_free(struct capo_samples *set);
 
 /** capo_samples_run() - append a run; returns its index, or UINT32_MAX when there is no memory.

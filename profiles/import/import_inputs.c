@@ -287,11 +287,6 @@ static const struct importer {
 #include "profiles/import/importers.def"
 };
 
-const char *capo_import_format(unsigned i)
-{
-        return i < N_ELEMENTS(importers) ? importers[i].what : NULL;
-}
-
 static int no_measurement(const struct capo_input *in, bool rejected)
 {
         size_t used = (size_t)snprintf(in->error, in->room, "%s: no measurement %s", in->path,
