@@ -8,10 +8,8 @@
  * hang FOLDER`, which finds the ranks of its own node in memory and those of other nodes by their
  * frames. The engine that judges is no part of the job.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,9 +19,7 @@
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/log/hang_frame.h"
-#include "shim/find/loader.h"
-#include "shim/find/object.h"
-#include "shim/record/apart.h"
+#include "shim/record/hang_command.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 #include "shim/record/watch.h"
@@ -33,8 +29,7 @@
 #define SECOND      UINT64_C(1000000000)
 
 enum {
-        MOST = 8, /* frames of a process by its own watch, and as many for others' */
-        ASK_SECONDS = 60,
+        MOST = 8,      /* frames of a process by its own watch, and as many for others' */
         PYTHON = 8000, /* bytes of the text at most, 2000 of a thread */
         NATIVE = 7000,
 };
@@ -48,18 +43,8 @@ static struct {
         ino_t known;                 /* of the verdict that is not of a hang of now */
         uint64_t seen_ns;            /* when another one was seen; 0 none */
         char folder[1024];
-        char library_path[1024], zone[64]; /* of the environment, for capo */
         char text[32000];
 } hang;
-
-static void keep_setting(const char *name, char *to, size_t room)
-{
-        const char *value = getenv(name);
-
-        *to = 0;
-        if (value && snprintf(to, room, "%s=%s", name, value) >= (int)room)
-                *to = 0;
-}
 
 static ino_t verdict_there(void)
 {
@@ -83,32 +68,8 @@ void capo_hang_begin(void)
                 hang.watch.limit_ns / 5 < 60 * SECOND ? hang.watch.limit_ns / 5 : 60 * SECOND;
         if (slash)
                 snprintf(hang.folder, sizeof hang.folder, "%.*s", (int)(slash - path), path);
-        keep_setting("LD_LIBRARY_PATH", hang.library_path, sizeof hang.library_path);
-        keep_setting("TZ", hang.zone, sizeof hang.zone);
+        capo_hang_command_begin();
         hang.known = verdict_there();
-}
-
-/* The command that belongs to this library: of one build, or of one installation. False: it is not
- * there. */
-static bool find_capo(char *path, size_t room)
-{
-        static const char *const places[] = {"/../cli/capo", "/../bin/capo", "/../../bin/capo"};
-        struct capo_object self;
-        const char *slash;
-        bool in;
-
-        capo_loader_enter();
-        in = capo_object_of((const void *)(uintptr_t)&capo_hang_look, &self);
-        capo_loader_leave();
-        if (!in || !(slash = strrchr(self.path, '/')))
-                return false;
-        for (size_t i = 0; i < N_ELEMENTS(places); i++) {
-                if (snprintf(path, room, "%.*s%s", (int)(slash - self.path), self.path, places[i]) <
-                            (int)room &&
-                    access(path, X_OK) == 0)
-                        return true;
-        }
-        return false;
 }
 
 struct stacks {
@@ -182,8 +143,8 @@ static void report_hang(const struct capo_stand *s, uint64_t now_ns)
 {
         const struct capo_timebase *clock = &capo_seg.header->clock;
         const char *none = NULL;
-        char capo[1200], what[256];
-        bool may_ask = *hang.folder && find_capo(capo, sizeof capo);
+        char what[256];
+        bool may_ask = *hang.folder && capo_hang_command_found();
         long rank = capo_launcher_rank();
 
         if (!may_ask)
@@ -226,25 +187,12 @@ static void claim_verdict(uint64_t now_ns)
         hang.ask_ns = now_ns + 2 * hang.period_ns;
 }
 
-static void run_hang_command(void)
+static void start_hang_command(void)
 {
-        char capo[1200], path[sizeof hang.folder + 32];
-        char after[24],
-                *argv[] = {capo, (char *)"hang", (char *)"--after", after, hang.folder, NULL};
-        char *envp[] = {(char *)"PATH=/usr/bin:/bin", NULL, NULL, NULL};
-        unsigned n = 1;
-        int r = -ENOENT;
+        char path[sizeof hang.folder + 32];
 
-        if (*hang.library_path)
-                envp[n++] = hang.library_path;
-        if (*hang.zone)
-                envp[n++] = hang.zone;
         snprintf(path, sizeof path, "%s/%s", hang.folder, VERDICT);
-        snprintf(after, sizeof after, "%llu", (unsigned long long)(hang.watch.limit_ns / SECOND));
-        if (find_capo(capo, sizeof capo))
-                r = capo_apart(argv, envp, path, ASK_SECONDS);
-        if (r < 0)
-                capo_debug("%s: %s", capo, strerror(-r));
+        capo_hang_command_start(hang.folder, path, (unsigned)(hang.watch.limit_ns / SECOND));
 }
 
 /* Does anything stand here that was reported? */
@@ -286,7 +234,7 @@ bool capo_hang_look(void)
         }
         if (hang.ask_ns && now_ns >= hang.ask_ns) {
                 hang.ask_ns = 0;
-                run_hang_command();
+                start_hang_command();
         }
         return frame;
 }
