@@ -27,7 +27,15 @@ struct ending {
         struct capo_record in, on_gpu; /* t_begin: ns since its epoch */
         bool group;                    /* `in` is the last of a group that had not ended */
         unsigned n_in;                 /* threads that were in a call */
+        int exit_status;               /* of exit(); 0: none that is an error */
 };
+
+static int exit_status_of(const struct capo_job_process *p)
+{
+        const char *text = capo_job_info(p, CAPO_INFO_EXIT);
+
+        return text ? atoi(text) : 0;
+}
 
 static void read_unfinished(struct ending *e)
 {
@@ -160,7 +168,12 @@ static void report_ending(struct capo_page *r, const struct ending *e)
         else
                 snprintf(who, sizeof who, "%.255s", name);
         format_time(r, e, at);
-        if (e->p->end.clean != 2 || lost_memory(e->p)) {
+        if (e->exit_status) {
+                snprintf(text, sizeof text, "%s: exit status %d %s", who, e->exit_status, at);
+                if (id)
+                        capo_append(text, sizeof text, "; its last call is %s",
+                                    format_call(r, e->p, id, seq, comm, call));
+        } else if (e->p->end.clean != 2 || lost_memory(e->p)) {
                 snprintf(text, sizeof text, "%s: when it ended%s and in which call is not known%s",
                          who, capo_process_away(e->p) ? ", if it did," : "",
                          lost_memory(e->p) ? ": /dev/shm had no room for its recording memory"
@@ -221,10 +234,11 @@ void capo_judge_endings(struct capo_page *r)
 
         for (uint32_t i = 0; i < job->n_processes && endings; i++) {
                 const struct capo_job_process *p = &job->processes[i];
+                int status = exit_status_of(p);
 
-                if (capo_process_ended(job, p) || capo_process_alive(p))
+                if ((capo_process_ended(job, p) && !status) || capo_process_alive(p))
                         continue;
-                endings[n] = (struct ending){.p = p, .end_ns = p->last_ns};
+                endings[n] = (struct ending){.p = p, .end_ns = p->last_ns, .exit_status = status};
                 read_unfinished(&endings[n]);
                 endings[n].real_ns = p->header.t0_real_ns + endings[n].end_ns;
                 n++;

@@ -10,12 +10,14 @@
  * where nothing is kept (CAPO_FLIGHT=0) it is counted again.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "core/log/cells.h"
 #include "core/log/describe.h"
 #include "core/log/drain.h"
 #include "core/log/flight.h"
+#include "core/log/info.h"
 #include "core/log/log_output.h"
 #include "core/log/unfinished.h"
 
@@ -209,6 +211,18 @@ int capo_drain_checkpoint(struct capo_drain *d)
         return settle_output(d, &mark, write_descriptions(d, 0));
 }
 
+static void write_exit_status(struct capo_drain *d)
+{
+        uint32_t status = atomic_load(&d->h->exit_status);
+        char line[64];
+
+        if (status)
+                capo_output_frame(
+                        &d->out, CAPO_FRAME_INFO, line,
+                        (size_t)snprintf(line, sizeof line, "%s\t%u\n", CAPO_INFO_EXIT, status - 1),
+                        NULL, 0);
+}
+
 int capo_drain_finish(struct capo_drain *d, unsigned clean)
 {
         const struct capo_output_mark mark = capo_output_mark(&d->out);
@@ -229,6 +243,8 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         if (d->n_unfinished)
                 capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL,
                                   0);
+        if (clean)
+                write_exit_status(d);
         r = settle_output(d, &mark, write_descriptions(d, clean));
         if (r == 0 && (r = capo_log_finish(&d->out.log, d->taken_over)) < 0)
                 capo_output_back(&d->out, &mark);

@@ -194,7 +194,7 @@ struct capo_segment_header {
                 went_private;   /* 1: some of the areas is not in the file: there was no room */
         _Atomic uint32_t steps; /* changes as long as whoever drains gets on */
         _Atomic uint32_t ended; /* 1: the process came to its exit */
-        uint32_t reserved;
+        _Atomic uint32_t exit_status; /* 1 + the argument of exit(); 0: it was not called */
         struct capo_area areas[CAPO_AREAS];
 };
 

@@ -8,7 +8,7 @@
  *                           second makes every lock of glibc a bus lock
  *      drain thread         sleeps 1 to 50 ms, takes what is finished, writes; makes the log after
  *                           its first nap, because by then the clock is calibrated (rounds.c)
- *      exit()               an atexit handler, which runs before those of CUDA, has GPU times
+ *      exit()               an on_exit handler, which runs before those of CUDA, has GPU times
  *                           collected a last time; the library's destructor, which runs last, has
  *                           the drain thread write END and remove the segment
  *      fork()               the child forgets everything and is unborn; the parent goes on. So does
@@ -138,12 +138,13 @@ static void choose_log(struct capo_segment_header *h)
         }
 }
 
-static void at_exit(void)
+static void at_exit(int status, void *unused)
 {
         CAPO_FPU_OURS;
 
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
+        atomic_store(&capo_seg.header->exit_status, 1 + (uint32_t)(status & 0xff));
         looks_hang = !capo_speed_stop();
         if (!atomic_load(&capo_gpu_on) || !capo_rounds_ask(CAPO_WISH_GPU, looks_hang))
                 capo_gpu_stop();
@@ -226,7 +227,7 @@ static bool start_recording(void)
                         capo_warn(
                                 "no key for a thread's own data is left: rings of threads that end are not used again");
                 pthread_atfork(capo_loader_fork, capo_loader_forked, at_fork_child);
-                atexit(at_exit);
+                on_exit(at_exit, NULL);
                 if (sysconf(_SC_PAGESIZE) <= CAPO_LIFE_PAGE) /* all of the page is ours */
                         emptied = madvise(&capo_life, sizeof capo_life, MADV_WIPEONFORK) == 0;
         }
