@@ -21,6 +21,18 @@ static char state_in(const char *path)
         return p[2];
 }
 
+int capo_hang_node_parent(int pid)
+{
+        char path[48], text[1024], *p;
+        int parent = 0;
+
+        snprintf(path, sizeof path, "/proc/%d/stat", pid);
+        if (capo_alive_text(path, text, sizeof text) < 0 || !(p = strrchr(text, ')')) ||
+            sscanf(p + 1, " %*c %d", &parent) != 1)
+                return 0;
+        return parent;
+}
+
 char capo_hang_node_state(int pid)
 {
         char path[48];

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/** capo_hang_node_parent() - the process that started @pid; 0: not known. */
+int capo_hang_node_parent(int pid);
+
 /** capo_hang_node_state() - the letter of /proc/PID/stat; 0: no such process. */
 char capo_hang_node_state(int pid);
 

@@ -88,6 +88,27 @@ static bool has_number(const struct capo_segment_info *s, int pid)
         return s->pid == pid && (!state || state == 'Z');
 }
 
+/* Has @pid started process @s, or one that did? */
+static bool is_started_by(const struct capo_segment_info *s, int pid)
+{
+        for (int at = s->pid, n = 0; s->alive && s->here && at > 1 && n < 64; n++) {
+                at = capo_hang_node_parent(at);
+                if (at == pid)
+                        return true;
+        }
+        return false;
+}
+
+/* Is @pid the number of @s or, where it is that of no recorded process, of its launcher? */
+static bool is_named(const struct segments *all, const struct capo_segment_info *s, int pid)
+{
+        bool own = false;
+
+        for (uint32_t k = 0; k < all->n && !own; k++)
+                own = has_number(&all->v[k], pid);
+        return own ? has_number(s, pid) : is_started_by(s, pid);
+}
+
 /* Is process @s meant: by its number or that of one beside it, or by the folder its log is in? */
 static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n,
                              char **words, const struct capo_log_paths *paths)
@@ -95,11 +116,9 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
         for (int i = 0; i < n; i++) {
                 int pid = is_pid(words[i]) ? atoi(words[i]) : 0;
 
-                if (pid && has_number(s, pid))
-                        return true;
                 for (uint32_t k = 0; pid && k < all->n; k++) {
-                        if (has_number(&all->v[k], pid) &&
-                            same_folder(all->v[k].log_path, s->log_path))
+                        if (is_named(all, &all->v[k], pid) &&
+                            (s == &all->v[k] || same_folder(all->v[k].log_path, s->log_path)))
                                 return true;
                 }
         }
@@ -206,8 +225,25 @@ static bool looked_at(const struct segments *all, const struct hang_logs *logs, 
         return false;
 }
 
-/* Of several jobs the newest, and a word on the others. */
-static int one_job(struct hang_logs *logs)
+/* The job that the process of a PID among @words is of; CAPO_LOG_NO_JOB: none is named. */
+static uint32_t find_named_job(const struct hang_logs *logs, const struct segments *all,
+                               const uint32_t *job, int n, char **words)
+{
+        for (int w = 0; w < n; w++) {
+                for (uint32_t k = 0; is_pid(words[w]) && k < all->n; k++) {
+                        for (uint32_t i = 0;
+                             i < logs->n && is_named(all, &all->v[k], atoi(words[w])); i++) {
+                                if (logs->v[i].pid == all->v[k].pid && logs->v[i].own &&
+                                    !strcmp(logs->v[i].own, all->v[k].log_path))
+                                        return job[i];
+                        }
+                }
+        }
+        return CAPO_LOG_NO_JOB;
+}
+
+/* Of several jobs the one that is named, else the newest, and a word on the others. */
+static int one_job(struct hang_logs *logs, const struct segments *all, int n_words, char **words)
 {
         _cleanup_free_ char **path = calloc(logs->n + 1, sizeof(char *));
         _cleanup_free_ uint32_t *job = calloc(logs->n + 1, sizeof *job);
@@ -222,10 +258,13 @@ static int one_job(struct hang_logs *logs)
         n_jobs = capo_log_jobs(path, logs->n, job, &jobs);
         if (n_jobs <= 1)
                 return n_jobs < 0 ? n_jobs : 0;
-        wanted = (uint32_t)n_jobs - 1;
-        capo_info(
-                "there are %d jobs; this is the newest (%u process%s); name a folder or a pid for another",
-                n_jobs, jobs[wanted].n_logs, jobs[wanted].n_logs == 1 ? "" : "es");
+        wanted = find_named_job(logs, all, job, n_words, words);
+        if (wanted == CAPO_LOG_NO_JOB) {
+                wanted = (uint32_t)n_jobs - 1;
+                capo_info(
+                        "there are %d jobs; this is the newest (%u process%s); name a folder or a pid for another",
+                        n_jobs, jobs[wanted].n_logs, jobs[wanted].n_logs == 1 ? "" : "es");
+        }
         for (uint32_t i = 0; i < logs->n; i++) {
                 if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB)
                         logs->v[n++] = logs->v[i];
@@ -234,6 +273,47 @@ static int one_job(struct hang_logs *logs)
         }
         logs->n = n;
         return 0;
+}
+
+/* The other logs of a job in @folder of which a process was looked at. */
+static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, const char *folder)
+{
+        struct capo_log_paths *jobs = NULL;
+        size_t n_jobs = 0;
+        int r = capo_log_find_jobs(folder, &jobs, &n_jobs);
+
+        for (size_t j = 0; j < n_jobs; j++) {
+                bool wanted = false;
+
+                for (size_t k = 0; k < jobs[j].n && !wanted; k++)
+                        wanted = looked_at(all, logs, jobs[j].path[k]);
+                for (size_t k = 0; k < jobs[j].n && wanted && r >= 0; k++) {
+                        if (!looked_at(all, logs, jobs[j].path[k]))
+                                r = add_log(logs, jobs[j].path[k], NULL, NULL, CAPO_HANG_BY_LOG);
+                }
+                capo_log_paths_finish(&jobs[j]);
+        }
+        free(jobs);
+        return r;
+}
+
+/* Logs of processes that have ended: they lie beside those of the processes that were looked at. */
+static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
+{
+        uint32_t looks = logs->n;
+        int r = 0;
+
+        for (uint32_t i = 0; i < looks && r >= 0; i++) {
+                const char *own = logs->v[i].own;
+                _cleanup_free_ char *folder = own ? strndup(own, folder_length(own)) : NULL;
+                bool seen = !folder || !*folder;
+
+                for (uint32_t k = 0; k < i && !seen; k++)
+                        seen = logs->v[k].own && same_folder(logs->v[k].own, own);
+                if (!seen)
+                        r = add_rest_of_jobs(logs, all, folder);
+        }
+        return r == -ENOMEM ? r : 0;
 }
 
 int hang_gather(int n, char **words, struct hang_logs *out)
@@ -263,9 +343,11 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                 if (!looked_at(&all, out, paths.path[i]))
                         r = add_log(out, paths.path[i], NULL, NULL, CAPO_HANG_BY_LOG);
         }
-        free(all.v);
+        if (r >= 0 && !n_named)
+                r = add_logs_beside(out, &all);
         if (r >= 0)
-                r = one_job(out);
+                r = one_job(out, &all, n, words);
+        free(all.v);
         for (uint32_t i = 0; i < out->n; i++)
                 out->live |= out->v[i].known == CAPO_HANG_IS_ALIVE ||
                              out->v[i].known == CAPO_HANG_IS_STOPPED;
