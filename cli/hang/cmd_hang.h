@@ -125,6 +125,16 @@ bool hang_text_stacks(int pid, FILE *out);
  * has no Python. */
 void hang_text_python(int pid, FILE *out);
 
+/**
+ * hang_text_frames() - the frames of a thread in one line: the innermost one and those of the
+ * program's own Python files; where there are none of these, the @plain innermost
+ * @text: lines of frames, innermost first, all behind a blank or none; moved behind them
+ * @first: what comes before the first one
+ *
+ * Return: frames printed.
+ */
+unsigned hang_text_frames(const char **text, const char *first, unsigned plain, FILE *out);
+
 /** hang_text_threads() - what the threads of a culprit were in when its watch saw the hang, or,
  * where that is not known or --stacks was given, are in now. */
 void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out);

@@ -54,23 +54,69 @@ static void put_thread(const char *line, FILE *out)
                 fprintf(out, "thread %u:", nth);
 }
 
+/* A frame of the program's own Python, not of a package, the standard library or the interpreter.
+ */
+static bool is_own_frame(const char *frame)
+{
+        static const char *const others[] = {"site-packages/", "dist-packages/", "/lib/python",
+                                             "<frozen "};
+        bool own = strstr(frame, ".py:") != NULL;
+
+        for (size_t i = 0; i < N_ELEMENTS(others); i++)
+                own = own && !strstr(frame, others[i]);
+        return own;
+}
+
+/* The next line of @*at. False: that was the last one, or a line of another thread comes. */
+static bool next_frame(const char **at, bool indented, char frame[512])
+{
+        size_t n = strcspn(*at, "\n");
+
+        if (!n || (indented && **at != ' '))
+                return false;
+        snprintf(frame, 512, "%.*s", (int)n - indented, *at + indented);
+        *at += n + ((*at)[n] == '\n');
+        return true;
+}
+
+unsigned hang_text_frames(const char **text, const char *first, unsigned plain, FILE *out)
+{
+        enum { OWN = 12 };
+        const bool indented = **text == ' ';
+        unsigned shown = 0, own = 0;
+        bool left_out = false;
+        char frame[512];
+
+        for (const char *at = *text; next_frame(&at, indented, frame);)
+                own += is_own_frame(frame);
+        while (next_frame(text, indented, frame)) {
+                bool shows = strncmp(frame, "<frozen ", 8) && strncmp(frame, "0x", 2) &&
+                             (shown < (own ? 1 : plain) || (is_own_frame(frame) && shown <= OWN));
+
+                if (shows)
+                        fprintf(out, "%s%s%s", shown++ ? " <- " : first, left_out ? "... <- " : "",
+                                frame);
+                left_out = !shows && shown;
+        }
+        return shown;
+}
+
 /* As many threads as a person looks at. @text: as hang_python() gives it; NULL none. */
-static void print_python_stacks(char *text, uint64_t at_ns, FILE *out)
+static void print_python_stacks(const char *text, uint64_t at_ns, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 4 };
-        unsigned threads = 0, frames = 0;
+        unsigned threads = 0;
         char at[32];
 
-        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
-                if (*line != ' ') {
-                        frames = 0;
-                        if (++threads > THREADS)
-                                continue;
+        while (text && *text) {
+                char line[512];
+
+                if (*text == ' ' && threads <= THREADS) {
+                        hang_text_frames(&text, " ", FRAMES, out);
+                } else if (next_frame(&text, false, line) && *line != ' ' && ++threads <= THREADS) {
                         fprintf(out, "%s    Python at %s, ", threads > 1 ? "\n" : "",
                                 capo_text_when(at_ns, "%H:%M:%S", at));
                         put_thread(line, out);
-                } else if (threads <= THREADS && frames++ < FRAMES) {
-                        fprintf(out, "%s%s", frames > 1 ? " <-" : "", line);
                 }
         }
         if (threads > THREADS)
