@@ -80,7 +80,7 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
                         v->kind = CAPO_HANG_MISSING;
                         v->sure = CAPO_HANG_LIKELY;
                         v->comm = i;
-                        v->seq = m->issued;
+                        v->seq = m->issued + 1;
                         v->n_ranks = job->comms[i].n_members;
                         v->n_waiting = v->n_ranks - 1;
                         v->since_ns = p->end_ns;

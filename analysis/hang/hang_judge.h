@@ -10,6 +10,8 @@
 #define HANG_SHORT 10
 #define HANG_LONG  4
 
+#define HANG_TOGETHER_NS 500000000 /* ends so close together have one cause */
+
 /** hang_accuse() - one more culprit, if it is none yet; @v->accused has room for @process. Return:
  * 0; -ENOMEM. */
 int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
@@ -42,6 +44,22 @@ int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *
 /** hang_judge_lost() - one was killed where all were in a call. Return: 0, also where there is
  * none; -ENOMEM. */
 int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
+/**
+ * hang_judge_ended() - who ended first? Of a job that is over, or of one where nobody waits.
+ * @v: what stood when it ended. ENDED afterwards, or UNDECIDED where several ended together. What
+ * stood for @job->after_ns stays as it is: the job hung, and then somebody ended it. HEALTHY where
+ * all ranks ended by exit(0).
+ *
+ * Return: 0; -ENOMEM.
+ */
+int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
+/** hang_count_unseen() - ranks that nothing is known of. */
+uint32_t hang_count_unseen(const struct capo_hang_job *job);
+
+/** hang_prove_healthy() - HEALTHY stays only where it is proved; else UNDECIDED. */
+void hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_judge_inside() - hosts that do not come back from a call that all are in, or GPUs. Return:
  * as above. */

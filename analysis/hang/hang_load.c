@@ -15,11 +15,11 @@
 #include "core/base/util.h"
 #include "analysis/log/hang_frame_read.h"
 #include "core/log/unfinished.h"
+#include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/job/log_calls.h"
 
-#define TOGETHER_NS  500000000 /* processes that end so close together were ended by one cause */
 #define HEARTBEAT_NS 100000000 /* how old the word on a GPU may be */
 
 #define OPEN_GROUP 0xf0000000u /* plus the thread: a group without a number yet */
@@ -339,9 +339,16 @@ static void find_frame(const struct capo_job_process *jp, struct frame *out)
         out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
 }
 
+static int exit_status_of(const struct capo_job_process *p)
+{
+        const char *text = capo_job_info(p, CAPO_INFO_EXIT);
+
+        return text ? atoi(text) : -1;
+}
+
 static void set_life(struct reader *rd, const uint8_t *known, uint64_t now_ns)
 {
-        bool alive = false;
+        bool alive = false, over = true;
         uint64_t last = 0;
 
         for (uint32_t i = 0; i < rd->out->n_processes; i++) {
@@ -355,23 +362,32 @@ static void set_life(struct reader *rd, const uint8_t *known, uint64_t now_ns)
                           : known[i] == CAPO_HANG_IS_STOPPED ? CAPO_HANG_STOPPED
                           : capo_process_ended(rd->job, jp)  ? CAPO_HANG_EXITED
                                                              : CAPO_HANG_KILLED;
-                p->clean = p->life == CAPO_HANG_EXITED;
+                p->ending = p->life == CAPO_HANG_EXITED   ? CAPO_HANG_BY_EXIT
+                            : p->life == CAPO_HANG_KILLED ? CAPO_HANG_BY_KILL
+                                                          : CAPO_HANG_RUNS;
+                p->exit_status = exit_status_of(jp);
+                if (p->stale)
+                        p->ending = CAPO_HANG_RUNS;
                 if (p->life <= CAPO_HANG_STOPPED) {
                         p->end_ns = now_ns;
                         alive = true;
                 }
                 if (rd->frames[i].at_ns) { /* on another node perhaps; nothing newer is known */
                         p->life = CAPO_HANG_ALIVE;
+                        p->ending = CAPO_HANG_RUNS;
                         p->end_ns = rd->frames[i].at_ns;
                 }
-                if (!is_stale(rd, i, known[i]) && p->end_ns > last)
+                over &= p->ending != CAPO_HANG_RUNS;
+                if (!p->stale && p->end_ns > last)
                         last = p->end_ns;
         }
+        rd->out->over = over && rd->out->n_processes;
+        rd->out->cut = !over && !alive;
         rd->out->now_ns = alive ? now_ns : last;
         for (uint32_t i = 0; i < rd->out->n_processes && !alive; i++) {
                 struct capo_hang_process *p = &rd->out->processes[i];
 
-                if (p->life >= CAPO_HANG_EXITED && p->end_ns + TOGETHER_NS >= last)
+                if (p->life >= CAPO_HANG_EXITED && p->end_ns + HANG_TOGETHER_NS >= last)
                         p->life = CAPO_HANG_ALIVE;
         }
 }

@@ -63,17 +63,25 @@ enum capo_hang_life {
         CAPO_HANG_KILLED,
 };
 
+/* How a process ended. */
+enum capo_hang_ending {
+        CAPO_HANG_RUNS, /* as far as known */
+        CAPO_HANG_BY_EXIT,
+        CAPO_HANG_BY_KILL, /* a signal, or _exit() */
+};
+
 struct capo_hang_process {
         int32_t rank; /* in the job; -1 not known */
         enum capo_hang_life life;
         uint64_t end_ns; /* last sign of life; of the living the moment they were looked at */
         struct capo_hang_call *calls; /* the last ones, by begin */
         uint32_t n_calls;
-        char *tuned;    /* digest of its rules, "none"; NULL not known. Owned */
-        char *settings; /* those by which NCCL chooses, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "" none,
-                           NULL not known. Owned */
-        bool gpu_timed; /* some of its calls were timed on the GPU */
-        bool clean;     /* it has ended by itself, if it has ended at all */
+        char *tuned;     /* digest of its rules, "none"; NULL not known. Owned */
+        char *settings;  /* those by which NCCL chooses, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "" none,
+                            NULL not known. Owned */
+        bool gpu_timed;  /* some of its calls were timed on the GPU */
+        uint8_t ending;  /* enum capo_hang_ending; `life` is that of the moment judged */
+        int exit_status; /* of exit(); -1 not known */
         bool stale; /* its log is not final and nothing else is known of it: as if it had none */
 };
 
@@ -90,6 +98,7 @@ struct capo_hang_member {
         uint32_t splits; /* communicators it has made out of this one */
         bool whole_p2p;  /* all its sends and receives here are among the process's calls */
         bool dead;       /* destroyed or aborted by it */
+        bool idle;       /* its GPU was asked: all calls of it here have ended */
         bool aborted;
 };
 
@@ -111,6 +120,8 @@ struct capo_hang_job {
                               sign of life */
         uint64_t after_ns; /* how long nothing must have moved where only time tells a hang from a
                               slow rank */
+        bool over;         /* all processes that are known have ended */
+        bool cut;     /* none is known to live, and a log is not final: its last part is missing */
         bool counted; /* all that is known are counts of calls, not the calls: nothing is certain */
         bool partial; /* and these not of all ranks */
         char **sites; /* of a source that is no log: what a call's .site is, less 1. Owned */
@@ -234,6 +245,9 @@ struct capo_hang_verdict {
         bool graphs_unknown; /* there are calls captured into graphs, whose launches nobody records
                               */
         bool gpu_unknown;    /* nothing says whether the GPUs have ended what was given to them */
+        uint32_t together;   /* of a job that has ended: so many ended so close together that the
+                                first is not known; 0: it is known */
+        uint32_t n_after;    /* of ENDED: processes that ended after the culprit */
 };
 
 /** capo_hang_judge() - Return: 0; -ENOMEM. capo_hang_verdict_finish() in any case. */

@@ -268,31 +268,6 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
         return r;
 }
 
-/* Does nothing say whether the GPUs have ended what they were given? */
-static bool gpus_unknown(const struct capo_hang_job *job)
-{
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                if (p->life <= CAPO_HANG_STOPPED && p->n_calls && !p->gpu_timed)
-                        return true;
-        }
-        return false;
-}
-
-static bool has_captured_calls(const struct capo_hang_job *job)
-{
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                for (uint32_t k = 0; k < p->n_calls; k++) {
-                        if (p->calls[k].captured)
-                                return true;
-                }
-        }
-        return false;
-}
-
 /* ---- the verdict ---- */
 
 static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
@@ -382,7 +357,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
 {
         struct capo_hang_verdict lenient;
         uint64_t active = 0;
-        bool alive = false, unknown, stands;
+        bool stands;
         int r = read_graph(job, false, v, &stands);
 
         if (r == 0 && stands) { /* else nothing stands where less waits, either */
@@ -396,7 +371,6 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 uint64_t t = capo_hang_active_ns(&job->processes[i]);
 
-                alive |= job->processes[i].life <= CAPO_HANG_STOPPED && !job->processes[i].clean;
                 active = t > active ? t : active;
                 if (v->accused[i] && t > v->since_ns)
                         v->since_ns = t;
@@ -404,15 +378,12 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         if (!v->since_ns)
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
-        v->gpu_unknown = gpus_unknown(job);
-        v->graphs_unknown = has_captured_calls(job);
-        unknown = v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns &&
-                  (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial);
-        if (unknown)
-                v->kind = CAPO_HANG_UNDECIDED;
-        else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
+        if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
                 v->kind = CAPO_HANG_SLOW;
-        if (v->kind == CAPO_HANG_RUNNING || unknown)
+        if (job->over || v->kind == CAPO_HANG_HEALTHY)
+                r = hang_judge_ended(job, v);
+        hang_prove_healthy(job, v);
+        if (r == 0 && !job->over && (v->kind == CAPO_HANG_RUNNING || v->gpu_unknown))
                 r = hang_judge_tuned(job, v);
         if (job->counted && v->sure == CAPO_HANG_CERTAIN)
                 v->sure = CAPO_HANG_LIKELY;

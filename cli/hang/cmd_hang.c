@@ -190,9 +190,10 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                 snprintf(text, 400,
                          "whether calls have ended: RAS counts those that were launched");
         else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "whether the GPUs have ended their calls: none was timed (CAPO_GPU_SAMPLE=1 times all)");
+                snprintf(text, 400, "whether the GPUs have ended the last calls of all ranks");
+        else if (v->together && i-- == 0)
+                snprintf(text, 400,
+                         "which rank ended first: look for the first error in the job's output");
         else
                 return NULL;
         return text;

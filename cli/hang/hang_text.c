@@ -29,8 +29,11 @@ static void print_job_line(const struct hang_page *p, FILE *out)
 
         fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
                 name ? name : "");
-        if (v->kind != CAPO_HANG_HEALTHY)
-                fprintf(out, "  stands still since %s (%s)",
+        if (p->hang.over)
+                fprintf(out, "  ended at %s", capo_text_when(p->hang.now_ns, "%H:%M:%S", at));
+        if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_ENDED && v->still_ns)
+                fprintf(out, "  %s since %s (%s)",
+                        p->hang.over ? "had made no progress" : "no progress",
                         capo_text_when(v->since_ns, "%H:%M:%S", at),
                         capo_text_time((double)v->still_ns, time));
         fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
@@ -95,12 +98,69 @@ static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char
         print_verdict_call(p, out);
 }
 
+/* "exit status 1". */
+static const char *describe_ending(const struct hang_page *p, uint32_t process, char text[96])
+{
+        const struct capo_hang_process *h = &p->hang.processes[process];
+
+        if (h->ending == CAPO_HANG_BY_KILL && capo_process_of_here(&p->job->processes[process]) &&
+            capo_hang_node_oom((int)p->job->processes[process].header.pid))
+                snprintf(text, 96, "killed by the kernel, which was out of memory");
+        else if (h->ending == CAPO_HANG_BY_KILL)
+                snprintf(text, 96, "killed by a signal, or ended by _exit()");
+        else if (h->exit_status >= 0)
+                snprintf(text, 96, "exit status %d", h->exit_status);
+        else
+                snprintf(text, 96, "exit(), status not known");
+        return text;
+}
+
+/* The job has ended, or a rank of it. */
+static void print_first_end(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        char how[96];
+
+        print_named_ranks(p, out);
+        fprintf(out, " ENDED FIRST: %s", describe_ending(p, v->culprits[0].process, how));
+        if (v->call || v->comm != CAPO_HANG_NONE) {
+                fprintf(out, "; %u rank%s waited in ", v->n_waiting, v->n_waiting == 1 ? "" : "s");
+                print_verdict_call(p, out);
+        }
+        if (!p->hang.over)
+                fprintf(out, "; %u rank%s still there", p->job->n_processes - 1 - v->n_after,
+                        p->job->n_processes - 1 - v->n_after == 1 ? " is" : "s are");
+}
+
+static void print_undecided(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+
+        fputs("NOT DECIDED: ", out);
+        if (v->together) {
+                fprintf(out, "the job did not end well; %u processes ended within half a second",
+                        v->together);
+                return;
+        }
+        if (v->still_ns < p->hang.after_ns || p->hang.over)
+                fputs("nothing is seen to hang, but not all ranks are known", out);
+        else if (v->call)
+                fputs("no progress in ", out), print_verdict_call(p, out);
+        else
+                fputs("no rank makes progress, and none is seen to wait for another", out);
+}
+
 static void print_headline(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
 
         switch (v->kind) {
-        case CAPO_HANG_HEALTHY: fputs("NOTHING HANGS: no rank waits for another", out); break;
+        case CAPO_HANG_HEALTHY:
+                fputs(p->hang.over ? "NOTHING HUNG: all ranks ended by exit()"
+                                   : "NOTHING HANGS: no rank waits for another",
+                      out);
+                break;
+        case CAPO_HANG_ENDED: print_first_end(p, out); break;
         case CAPO_HANG_SLOW:
                 print_named_ranks(p, out);
                 fprintf(out, " %s LATE, not hung (less than %g s)", n_named(v) > 1 ? "ARE" : "IS",
@@ -144,12 +204,7 @@ static void print_headline(const struct hang_page *p, FILE *out)
                 print_verdict_call(p, out);
                 fputs(", which all have entered", out);
                 break;
-        default:
-                fputs("NOT DECIDED: something stands still", out);
-                if (v->call) {
-                        fputs(", in ", out);
-                        print_verdict_call(p, out);
-                }
+        default: print_undecided(p, out);
         }
         if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
                 fprintf(out, "       %s", capo_hang_sure_name(v->sure));
@@ -161,15 +216,9 @@ static void print_call_site(const struct hang_page *p, uint32_t process,
                             const struct capo_hang_call *call, FILE *out)
 {
         _cleanup_free_ char *text = call ? hang_site(p, process, call) : NULL;
-        unsigned shown = 0;
+        const char *frames = text;
 
-        for (const char *line = text; line && *line && shown < 3;
-             line += strcspn(line, "\n"), line += *line == '\n') {
-                int n = (int)strcspn(line, "\n");
-
-                fprintf(out, "%s%.*s", shown++ ? " <- " : "    at ", n, line);
-        }
-        if (shown)
+        if (text && hang_text_frames(&frames, "    at ", 3, out))
                 fputc('\n', out);
 }
 
@@ -177,10 +226,10 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
 {
         const struct capo_hang_process *h = &p->hang.processes[c->process];
         int pid = (int)p->job->processes[c->process].header.pid;
-        char text[300], time[32], at[32];
+        char text[300], time[32], at[32], how[96];
 
-        switch (h->life) {
-        case CAPO_HANG_ALIVE:
+        switch (h->ending) {
+        case CAPO_HANG_RUNS:
                 if (p->known[c->process] != CAPO_HANG_IS_ALIVE)
                         break;
                 *text = 0;
@@ -188,17 +237,16 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
                         capo_hang_node_waits(pid, text, sizeof text);
                 fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "",
                         text, capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
-                        capo_text_time((double)(p->hang.now_ns - capo_hang_active_ns(h)), time));
+                        capo_text_time(h->end_ns > capo_hang_active_ns(h)
+                                               ? (double)(h->end_ns - capo_hang_active_ns(h))
+                                               : 0,
+                                       time));
                 break;
-        case CAPO_HANG_KILLED:
-                fprintf(out, "    last sign of life %s%s\n",
+        default:
+                fprintf(out, "    %s at %s: %s\n",
+                        h->ending == CAPO_HANG_BY_KILL ? "last sign of life" : "it ended",
                         capo_text_when(h->end_ns, "%H:%M:%S", at),
-                        capo_process_of_here(&p->job->processes[c->process]) &&
-                                        capo_hang_node_oom(pid)
-                                ? ": killed by the kernel for want of memory"
-                                : "");
-                break;
-        default: break;
+                        describe_ending(p, c->process, how));
         }
 }
 
@@ -318,7 +366,7 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out,
                         "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",
                         p->hang.comms[v->differed_comm].name, v->differed);
-        for (uint32_t i = 0; i < LATE && (late = hang_late(p, i)); i++)
+        for (uint32_t i = 0; !p->hang.over && i < LATE && (late = hang_late(p, i)); i++)
                 fprintf(out, "  late: %s\n", late->text);
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
                 fprintf(out, "  not known: %s\n", text);

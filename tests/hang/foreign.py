@@ -171,11 +171,11 @@ def strangers():
 
 def flight_pages():
     for name, lines in (
-            ("missing", ["capo hang  stands still since 18:57:43 (6 min 16 s)  4 ranks",
+            ("missing", ["capo hang  no progress since 18:57:43 (6 min 16 s)  4 ranks",
                          "RANK 2 IS MISSING from AllReduce #5 of default_pg (4 KiB): 3 of 4 ranks wait in it       certain",
                          "  rank 2: rank_2.json: in host code, in no call that capo records",
                          "    its last call: Recv from rank 1 of default_pg, returned 18:57:43"]),
-            ("kind", ["capo hang  stands still since 18:59:12 (4 min 48 s)  4 ranks",
+            ("kind", ["capo hang  no progress since 18:59:12 (4 min 48 s)  4 ranks",
                       "RANK 1 DIFFERS from the others in AllReduce #5 of default_pg (4 KiB)       certain",
                       "  rank 1: rank_1.json: its call is not that of the others",
                       "    its call: Broadcast #5 of default_pg, 4 KiB, float, none; another collective",

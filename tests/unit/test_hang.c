@@ -100,6 +100,14 @@ static void everybody(uint32_t comm, uint32_t at)
                 reduce(job.comms[comm].members[i].process, comm, at);
 }
 
+static void all_calls_ended(void)
+{
+        for (uint32_t i = 0; i < job.n_processes; i++) {
+                for (uint32_t k = 0; k < job.processes[i].n_calls; k++)
+                        job.processes[i].calls[k].gpu = CAPO_HANG_GPU_ENDED;
+        }
+}
+
 /* The verdict is of @kind, and accuses just the processes of @who ("0 3"), the first because of
  * @why. */
 static void says(enum capo_hang_kind kind, const char *who, enum capo_hang_why why)
@@ -127,8 +135,99 @@ Test(hang, nothing_to_say)
         says(CAPO_HANG_UNDECIDED, "", 0);
         cr_assert(v.gpu_unknown);
         for (uint32_t i = 0; i < 4; i++)
-                job.processes[i].gpu_timed = true;
+                job.processes[i].gpu_timed = true; /* others were timed, not these */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        all_calls_ended();
         says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+/* "Nothing hangs" wants every rank of every communicator. */
+Test(hang, ranks_that_nothing_is_known_of)
+{
+        ranks(3);
+        everybody(0, 995);
+        all_calls_ended();
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.n_ranks = job.comms[0].n_ranks = 4;
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert_eq(v.unseen, 1);
+        job.comms[0].n_ranks = 3; /* the launcher alone knows of it */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        job.n_ranks = 3;
+        job.processes[1].stale = true;
+        says(CAPO_HANG_UNDECIDED, "", 0);
+}
+
+/* @ends is in seconds; @status -1: killed. */
+static void ended(uint32_t process, double ends, int status)
+{
+        struct capo_hang_process *p = &job.processes[process];
+
+        job.over = true;
+        p->ending = status < 0 ? CAPO_HANG_BY_KILL : CAPO_HANG_BY_EXIT;
+        p->exit_status = status;
+        p->end_ns = (uint64_t)(ends * S);
+        if (p->end_ns + S / 2 < job.now_ns) /* as capo_hang_read() has it */
+                p->life = status < 0 ? CAPO_HANG_KILLED : CAPO_HANG_EXITED;
+}
+
+Test(hang, one_died_and_the_launcher_ended_the_others)
+{
+        ranks(3);
+        everybody(0, 990);
+        reduce(0, 0, 998); /* process 1 never comes */
+        reduce(2, 0, 998);
+        ended(0, 1000, -1);
+        ended(1, 999.95, -1);
+        ended(2, 1000, -1);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_GONE);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        cr_assert(v.call && v.n_waiting == 2 && v.n_after == 2);
+        ended(1, 996, -1); /* three seconds and more before the others */
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_GONE);
+        cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
+        ended(1, 1000, 1); /* by exit(1), and the others were killed */
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
+        ended(1, 1000, 0); /* by exit(0), and the others waited for it */
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
+}
+
+Test(hang, all_ended_together)
+{
+        ranks(3);
+        everybody(0, 999);
+        for (uint32_t i = 0; i < 3; i++)
+                ended(i, 1000, -1);
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert_eq(v.together, 3);
+        ended(1, 1000, 3); /* an error's status tells it apart */
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
+        cr_assert(!v.call && !v.n_waiting);
+        for (uint32_t i = 0; i < 3; i++)
+                ended(i, 1000, 0);
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.n_ranks = job.comms[0].n_ranks = 4; /* one left no log */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+}
+
+Test(hang, a_job_that_hung_and_was_then_ended)
+{
+        ranks(3);
+        everybody(0, 900);
+        reduce(0, 0, 950);
+        reduce(2, 0, 950);
+        for (uint32_t i = 0; i < 3; i++)
+                ended(i, 1000, -1);
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+}
+
+Test(hang, one_died_and_the_others_go_on)
+{
+        ranks(3);
+        everybody(0, 999);
+        ended(1, 999.5, 1);
+        job.over = false;
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
 }
 
 /* Each of two pairs waits for one of its own. */
@@ -369,9 +468,11 @@ Test(hang, halves_of_one_group_do_not_wait_for_each_other)
                 message(i, 0, CAPO_CALL_RECV, !i, 950)->group = 5;
                 job.processes[i].gpu_timed = true;
         }
+        job.now_ns = 955ull * S;
         says(CAPO_HANG_HEALTHY, "", 0);
         job.processes[0].calls[0].group = job.processes[0].calls[1].group = 0;
         says(CAPO_HANG_HEALTHY, "", 0); /* a send that meets a group with its receive */
+        job.now_ns = 1000ull * S;
         job.processes[1].calls[0].group = job.processes[1].calls[1].group = 0;
         says(CAPO_HANG_ORDER, "0 1",
              CAPO_HANG_WHY_WAITS); /* both send first, more than any buffer takes */
@@ -435,7 +536,6 @@ Test(hang, a_split_that_a_death_ended)
                 job.comms[0].members[i].dead = true;
                 job.processes[i].life = CAPO_HANG_EXITED;
                 job.processes[i].end_ns = 971ull * S;
-                job.processes[i].clean = true;
         }
         job.processes[3].life = CAPO_HANG_KILLED;
         job.processes[3].end_ns = 969ull * S;
@@ -513,8 +613,7 @@ Test(hang, older_than_the_last_calls)
         cr_assert_eq(v.seq, 4002);
         job.comms[0].members[2].issued = job.processes[2].calls[0].seq = 5001;
         job.processes[0].calls[0].seq = 4990; /* the newer ones are not among the last calls */
-        for (uint32_t i = 0; i < 3; i++)
-                job.processes[i].gpu_timed = true;
+        all_calls_ended();
         says(CAPO_HANG_HEALTHY, "", 0);
 }
 
@@ -587,9 +686,9 @@ Test(hang, killed_in_a_call_that_all_had_entered)
         job.processes[1].end_ns = 951ull * S;
         says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_GONE);
         cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
-        job.processes[0].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* it had ended before */
-        job.processes[0].gpu_timed = job.processes[2].gpu_timed = true;
-        says(CAPO_HANG_HEALTHY, "", 0);
+        all_calls_ended(); /* it had ended before, and nobody waits */
+        job.processes[1].ending = CAPO_HANG_BY_KILL;
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_GONE);
 }
 
 Test(hang, a_job_that_stood_and_was_then_killed_rank_by_rank)
@@ -682,7 +781,9 @@ Test(hang, an_end_by_itself_is_none)
 {
         ranks(2);
         everybody(0, 950);
-        job.processes[0].clean = job.processes[1].clean = true;
+        ended(0, 1000, -1);
+        ended(1, 1000, -1);
+        job.processes[0].ending = job.processes[1].ending = CAPO_HANG_BY_EXIT;
         says(CAPO_HANG_HEALTHY, "", 0);
 }
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rank ended first? One that exited says when. One that was killed left
+ * its last sign of life, which is at most some 50 ms older than its end, or more on a busy machine.
+ * So ends less than half a second apart are told apart by other evidence only: an exit status where
+ * the others were killed, or that the others had waited for that rank.
+ */
+#include "analysis/hang/hang_judge.h"
+#include "analysis/hang/wait_graph.h"
+
+#define SURE_NS   1000000000 /* ends so far apart are in that order for certain */
+#define WAITED_NS 1000000000 /* a wait so long is for a rank that does not come */
+
+static bool ended_badly(const struct capo_hang_process *p)
+{
+        return p->ending == CAPO_HANG_BY_KILL || p->exit_status > 0;
+}
+
+/* Of those that ended together with @first: the only one that exited with an error. NONE: no such
+ * process, or several. */
+static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first_ns)
+{
+        uint32_t found = CAPO_HANG_NONE, n = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if (p->ending == CAPO_HANG_BY_EXIT && p->exit_status > 0 &&
+                    p->end_ns <= first_ns + HANG_TOGETHER_NS) {
+                        found = i;
+                        n++;
+                }
+        }
+        return n == 1 ? found : CAPO_HANG_NONE;
+}
+
+/* Of those that ended together: the only one that others had waited for. */
+static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
+                             uint64_t first_ns)
+{
+        uint32_t found = CAPO_HANG_NONE, n = 0;
+
+        for (uint32_t i = 0; i < job->n_processes && v->still_ns >= WAITED_NS; i++) {
+                if (v->accused[i] && job->processes[i].end_ns <= first_ns + HANG_TOGETHER_NS) {
+                        found = i;
+                        n++;
+                }
+        }
+        return n == 1 ? found : CAPO_HANG_NONE;
+}
+
+/* The process that ended first, @*sure how sure that is; NONE: not known. */
+static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_verdict *v,
+                           enum capo_hang_sure *sure)
+{
+        uint32_t first = CAPO_HANG_NONE, found;
+        uint64_t next_ns = UINT64_MAX, first_ns;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if ((ended_badly(p) || (v->accused[i] && p->ending != CAPO_HANG_RUNS)) &&
+                    (first == CAPO_HANG_NONE || p->end_ns < job->processes[first].end_ns))
+                        first = i; /* one that ended well and that nobody waited for is no cause */
+        }
+        first_ns = job->processes[first].end_ns;
+        v->together = 0;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                uint64_t end_ns = job->processes[i].end_ns;
+
+                if (end_ns < first_ns)
+                        continue;
+                v->together += end_ns <= first_ns + HANG_TOGETHER_NS;
+                if (i != first && end_ns < next_ns)
+                        next_ns = end_ns;
+        }
+        *sure = next_ns >= first_ns + SURE_NS ? CAPO_HANG_CERTAIN : CAPO_HANG_LIKELY;
+        if (v->together == 1 && ended_badly(&job->processes[first]))
+                return first;
+        *sure = CAPO_HANG_LIKELY;
+        found = find_failed_exit(job, first_ns);
+        return found != CAPO_HANG_NONE ? found : find_awaited(job, v, first_ns);
+}
+
+/* What the others waited for it in stays, where that is the call of the verdict. */
+static void keep_call(struct capo_hang_verdict *v, uint32_t process)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                if (v->culprits[i].process == process && !v->culprits[i].elsewhere &&
+                    v->kind != CAPO_HANG_MISMATCH && v->kind != CAPO_HANG_ORDER)
+                        return;
+        }
+        v->call = NULL;
+        v->comm = CAPO_HANG_NONE;
+        v->seq = v->n_waiting = 0;
+}
+
+int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        const struct capo_hang_process *p;
+        const struct capo_hang_call *in;
+        enum capo_hang_sure sure;
+        uint32_t first, n_bad = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                n_bad += ended_badly(&job->processes[i]);
+        if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && v->still_ns >= job->after_ns)
+                return 0;
+        v->n_steps = 0;
+        if (!n_bad) {
+                hang_acquit(v);
+                if (job->over)
+                        v->kind = CAPO_HANG_HEALTHY;
+                return 0;
+        }
+        v->unseen = hang_count_unseen(job);
+        first = find_first(job, v, &sure);
+        if (first == CAPO_HANG_NONE || v->unseen) {
+                hang_acquit(v);
+                v->together = v->unseen ? 0 : v->together;
+                v->kind = CAPO_HANG_UNDECIDED;
+                v->sure = CAPO_HANG_UNSURE;
+                v->call = NULL;
+                v->comm = CAPO_HANG_NONE;
+                return 0;
+        }
+        keep_call(v, first);
+        hang_acquit(v);
+        p = &job->processes[first];
+        in = capo_hang_inside(p);
+        v->kind = CAPO_HANG_ENDED;
+        v->sure = sure;
+        v->together = 0;
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                v->n_after += i != first && job->processes[i].ending != CAPO_HANG_RUNS;
+        v->since_ns = p->end_ns;
+        v->still_ns = job->now_ns > p->end_ns ? job->now_ns - p->end_ns : 0;
+        return hang_accuse(v, first,
+                           p->ending == CAPO_HANG_BY_EXIT ? CAPO_HANG_WHY_EXITED
+                                                          : CAPO_HANG_WHY_GONE,
+                           in ? in : hang_last(p));
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * "Nothing hangs" is a claim about every rank of every communicator. It is made where each of them
+ * is known, and where the last call of each is known to have ended, or calls go on, or all ranks
+ * ended by exit(0). Elsewhere the verdict is undecided, and says what is missing.
+ */
+#include "analysis/hang/hang_judge.h"
+#include "analysis/hang/hang_play.h"
+
+uint32_t hang_count_unseen(const struct capo_hang_job *job)
+{
+        uint32_t most = job->n_processes, unseen = 0;
+
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_hang_comm *c = &job->comms[i];
+
+                most = c->n_members > most ? c->n_members : most;
+                if (c->uid && c->n_ranks > 0 && (uint32_t)c->n_ranks > c->n_members + unseen)
+                        unseen = (uint32_t)c->n_ranks - c->n_members;
+        }
+        if (job->n_ranks > 0 && (uint32_t)job->n_ranks > most + unseen)
+                unseen = (uint32_t)job->n_ranks - most;
+        return unseen;
+}
+
+/* Collectives or messages on communicator @comm, as far as known. */
+static bool has_calls(const struct capo_hang_process *p, const struct capo_hang_member *m,
+                      uint32_t comm)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (p->calls[i].comm == comm &&
+                    (is_collective(&p->calls[i]) || is_p2p(&p->calls[i])))
+                        return true;
+        }
+        return m->issued > 0;
+}
+
+/* Is the last call of @p on communicator @comm known to have ended on the GPU? One behind it on its
+ * stream says so, too. */
+static bool last_call_ended(const struct capo_hang_process *p, uint32_t comm)
+{
+        const struct capo_hang_call *last = NULL;
+
+        for (uint32_t i = p->n_calls; i-- > 0 && !last;) {
+                const struct capo_hang_call *c = &p->calls[i];
+
+                if (c->comm == comm && (is_collective(c) || is_p2p(c)) &&
+                    capo_hang_taken(c->result))
+                        last = c;
+        }
+        for (const struct capo_hang_call *c = last; c && c < p->calls + p->n_calls; c++) {
+                if (c->stream == last->stream && c->gpu == CAPO_HANG_GPU_ENDED)
+                        return true;
+        }
+        return last && last->captured; /* said of graphs */
+}
+
+static bool last_calls_unknown(const struct capo_hang_job *job)
+{
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_hang_comm *c = &job->comms[i];
+
+                for (uint32_t k = 0; k < c->n_members; k++) {
+                        const struct capo_hang_member *m = &c->members[k];
+                        const struct capo_hang_process *p = &job->processes[m->process];
+
+                        if (p->life <= CAPO_HANG_STOPPED && !m->dead && !m->idle &&
+                            has_calls(p, m, i) && !last_call_ended(p, i))
+                                return true;
+                }
+        }
+        return false;
+}
+
+static bool has_captured_calls(const struct capo_hang_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                for (uint32_t k = 0; k < p->n_calls; k++) {
+                        if (p->calls[k].captured)
+                                return true;
+                }
+        }
+        return false;
+}
+
+void hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        bool stale = false, unknown;
+
+        v->gpu_unknown = !job->over && last_calls_unknown(job);
+        v->graphs_unknown = !job->over && has_captured_calls(job);
+        if (v->kind == CAPO_HANG_SLOW && job->cut) { /* of no moment that is known */
+                v->kind = CAPO_HANG_UNDECIDED;
+                v->sure = CAPO_HANG_UNSURE;
+                hang_acquit(v);
+        }
+        if (v->kind != CAPO_HANG_HEALTHY)
+                return;
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                stale |= job->processes[i].stale;
+        v->unseen = hang_count_unseen(job);
+        unknown = v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial;
+        if (v->unseen || stale || !job->n_processes ||
+            (!job->over && v->still_ns >= job->after_ns && unknown))
+                v->kind = CAPO_HANG_UNDECIDED;
+}
