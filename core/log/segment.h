@@ -86,12 +86,20 @@ static_assert(sizeof(struct capo_ring) == 128, "layout");
 
 struct capo_seg_comm {
         struct capo_log_comm log; /* times in ticks */
-        char name[164];
-        uint32_t stamp;   /* changes with every change; 0 not yet whole */
-        uint32_t written; /* the drain's: the stamp last written to the log */
-        uint32_t reserved;
+        char name[156];
+        uint32_t stamp;                /* changes with every change; 0 not yet whole */
+        uint32_t written;              /* the drain's: the stamp last written to the log */
+        _Atomic uint32_t gpu;          /* enum capo_comm_gpu, by the drain thread */
+        uint32_t gpu_seq, gpu_p2p_seq; /* numbers of the last calls when the GPU was asked */
 };
 static_assert(sizeof(struct capo_seg_comm) == 256, "layout");
+
+/* What the GPU said of the stream of a communicator's last call (shim/gpu/stream_ask.c). */
+enum capo_comm_gpu {
+        CAPO_COMM_NOT_ASKED,
+        CAPO_COMM_BUSY, /* something on it had not ended */
+        CAPO_COMM_IDLE, /* all on it had ended */
+};
 
 #define CAPO_SITE_FRAMES 28
 struct capo_seg_site {

@@ -32,8 +32,8 @@ static size_t print_unfinished(char *line, size_t room, const char *format, ...)
 }
 
 /* The words of the log, by enum capo_unfinished_where. */
-static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host", "member",  "group",
-                                                           "ends", "running", "gpu"};
+static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host",    "member", "group", "ends",
+                                                           "running", "gpu",    "busy",  "idle"};
 
 static void add_line(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
@@ -131,6 +131,49 @@ CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_
                 pass_record(f, CAPO_UNFINISHED_GPU, &oldest);
 }
 
+/* The last call of communicator @comm among those that are kept; false: it is not there. */
+CAPO_UNSANITIZED static bool find_last_call(const struct capo_segment *seg, uint16_t comm,
+                                            struct capo_record *out)
+{
+        const struct capo_segment_header *h = seg->header;
+        uint64_t head = h->flight_head,
+                 first = head > h->flight_records ? head - h->flight_records : 0;
+
+        if (h->areas[CAPO_AREA_FLIGHT].committed < h->flight_records)
+                first = head > h->areas[CAPO_AREA_FLIGHT].committed ? head : 0;
+        for (uint64_t i = head; i-- > first;) {
+                *out = *(struct capo_record *)capo_area_at(seg, CAPO_AREA_FLIGHT,
+                                                           i & (h->flight_records - 1));
+                if (out->comm == comm && out->seq && out->call && out->call < CAPO_CALLS)
+                        return true;
+        }
+        return false;
+}
+
+/* What the GPU said of quiet communicators. */
+CAPO_UNSANITIZED static void of_comms(const struct finder *f, const struct capo_segment *seg)
+{
+        for (uint32_t i = 0; i < seg->header->areas[CAPO_AREA_COMMS].used; i++) {
+                const struct capo_seg_comm *c = capo_area_at(seg, CAPO_AREA_COMMS, i);
+                struct capo_record r;
+
+                if (c->log.t_death || c->log.id != i + 1)
+                        continue;
+                if (c->gpu == CAPO_COMM_BUSY && find_last_call(seg, c->log.id, &r)) {
+                        pass_record(f, CAPO_UNFINISHED_BUSY, &r);
+                } else if (c->gpu == CAPO_COMM_IDLE) {
+                        r = (struct capo_record){.t_begin = c->log.t_birth,
+                                                 .seq = c->gpu_seq,
+                                                 .peer = (int32_t)c->gpu_p2p_seq,
+                                                 .comm = c->log.id,
+                                                 .call = CAPO_CALL_GROUP,
+                                                 .type = 255,
+                                                 .op = 255};
+                        pass_record(f, CAPO_UNFINISHED_IDLE, &r);
+                }
+        }
+}
+
 void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg)
 {
         const struct finder f = {found, arg};
@@ -140,6 +183,7 @@ void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn fou
         for (uint32_t i = 0; i < rings; i++)
                 of_ring(&f, seg, capo_area_at(seg, CAPO_AREA_RINGS, i));
         of_slots(&f, seg);
+        of_comms(&f, seg);
 }
 
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room)

@@ -20,6 +20,10 @@ enum capo_unfinished_where {
         CAPO_UNFINISHED_RUNNING, /* the oldest of its communicator that the GPU was not seen to end
                                   */
         CAPO_UNFINISHED_GPU,     /* the oldest of those, once more */
+        CAPO_UNFINISHED_BUSY,    /* the last of a quiet communicator: its stream had not ended. Not
+                                    timed: work behind it on the stream may be what had not */
+        CAPO_UNFINISHED_IDLE,    /* of a quiet communicator: all on its stream had ended, up to
+                                    collective `seq` and message `peer` */
         CAPO_UNFINISHED_WHERES,
 };
 

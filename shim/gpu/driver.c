@@ -19,6 +19,7 @@ static const struct {
         }
         ROW(DriverGetVersion),
         ROW(StreamIsCapturing),
+        ROW(StreamQuery),
         ROW(StreamGetCtx),
         ROW(CtxGetCurrent),
         ROW(CtxGetDevice),

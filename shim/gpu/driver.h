@@ -24,6 +24,7 @@ enum { CU_EVENT_DEFAULT = 0 };
 struct capo_gpu_driver {
         cu_result (*DriverGetVersion)(int *version);
         cu_result (*StreamIsCapturing)(void *stream, int *status);
+        cu_result (*StreamQuery)(void *stream);
         cu_result (*StreamGetCtx)(void *stream, void **ctx);
         cu_result (*CtxGetCurrent)(void **ctx);
         cu_result (*CtxGetDevice)(int *device);
@@ -41,6 +42,9 @@ struct capo_gpu_driver {
         cu_result (*DeviceGetUuid)(void *uuid, int device),
                 (*DeviceGetUuid_v2)(void *uuid, int device);
 };
+
+/** capo_gpu_driver() - that of this process, while calls are timed; NULL: they are not. */
+const struct capo_gpu_driver *capo_gpu_driver(void);
 
 /** capo_driver_cuda() - what may be missing of libcuda.so.1, opened as @lib; the rest by
  * capo_driver_cuda_timing(). */

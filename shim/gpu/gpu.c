@@ -60,6 +60,11 @@ static uint32_t sample;
 static _Atomic uint32_t
         n_slots; /* made so far: the first ones of the area; the rest of it is kernel_stamps.c's */
 
+const struct capo_gpu_driver *capo_gpu_driver(void)
+{
+        return atomic_load(&capo_gpu_on) ? &cu : NULL;
+}
+
 static int how_many(struct dl_phdr_info *info, size_t size, void *adds)
 {
         *(unsigned long long *)adds = info->dlpi_adds;

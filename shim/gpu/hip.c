@@ -85,6 +85,7 @@ const char *capo_driver_hip_timing(void *lib, struct capo_gpu_driver *out)
         } functions[] = {
                 {&out->DriverGetVersion, "hipDriverGetVersion"},
                 {&out->StreamIsCapturing, "hipStreamIsCapturing"},
+                {&out->StreamQuery, "hipStreamQuery"},
                 {&out->CtxGetDevice, "hipGetDevice"},
                 {&out->EventCreate, "hipEventCreateWithFlags"},
                 {&out->EventRecord, "hipEventRecord"},

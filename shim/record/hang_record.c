@@ -29,13 +29,15 @@
 #define SECOND      UINT64_C(1000000000)
 
 enum {
-        MOST = 8,      /* frames of a process by its own watch, and as many for others' */
+        MOST = 16, /* frames of a process by its own watch, and as many for others' */
+        QUIET_SECONDS = 5,
         PYTHON = 8000, /* bytes of the text at most, 2000 of a thread */
         NATIVE = 7000,
 };
 
 static struct {
         struct capo_watch watch;
+        uint64_t quiet_calls, quiet_since_ns; /* so many calls, since then */
         unsigned told, asked;
         uint64_t period_ns, next_ns; /* of looks at the folder */
         uint64_t claim_ns, ask_ns;   /* CLOCK_MONOTONIC; 0 not */
@@ -201,6 +203,23 @@ static bool has_reported_hang(void)
         return hang.watch.n && hang.watch.stands[0].told;
 }
 
+/* Whoever makes no call while nothing of it stands: the one that others wait for, or a job that is
+ * idle. Once each time. */
+static bool has_gone_quiet(uint64_t now_ns)
+{
+        uint64_t calls = capo_seg.header->calls;
+
+        if (calls != hang.quiet_calls || hang.watch.n) {
+                hang.quiet_calls = calls;
+                hang.quiet_since_ns = now_ns;
+        }
+        if (!calls || !hang.quiet_since_ns || now_ns - hang.quiet_since_ns < hang.watch.early_ns ||
+            hang.asked >= MOST / 2)
+                return false;
+        hang.quiet_since_ns = 0; /* until the next call */
+        return true;
+}
+
 bool capo_hang_look(void)
 {
         uint64_t now_ns = capo_seg.header->clock.now_mono_ns;
@@ -209,9 +228,21 @@ bool capo_hang_look(void)
 
         if (!hang.watch.limit_ns)
                 return false;
+        if (now_ns >= hang.watch.next_ns)
+                capo_stream_look(now_ns, hang.watch.limit_ns / 2 < QUIET_SECONDS * SECOND
+                                                 ? hang.watch.limit_ns / 2
+                                                 : QUIET_SECONDS * SECOND);
         s = capo_watch_look(&hang.watch, &capo_seg, now_ns);
         if (s && hang.told < MOST) {
                 report_hang(s, now_ns);
+                frame = true;
+        } else if (hang.watch.early && hang.told < MOST) { /* in case nothing is left later on */
+                write_frame(++hang.told,
+                            capo_clock_ns(&capo_seg.header->clock, hang.watch.early->begin), NULL);
+                frame = true;
+        }
+        if (has_gone_quiet(now_ns)) {
+                write_frame(0, UINT64_MAX, NULL);
                 frame = true;
         }
         if (now_ns >= hang.next_ns && *hang.folder) {

@@ -52,6 +52,7 @@ struct capo_comm {
         uint32_t seq,
                 p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
+        void *stream;      /* of the last call; NULL: none, or a default stream */
         uint32_t gpu_wait; /* calls until the next one drawn to be timed on the GPU; 0 not drawn yet
                             */
         uint32_t gpu_turn; /* state of the generator of those distances */
@@ -400,6 +401,8 @@ static inline __attribute__((always_inline)) void capo_call_compose(
         struct capo_tls *t, struct capo_record *r, struct capo_comm *comm, void *stream,
         unsigned id, const struct capo_what *w, uint32_t site)
 {
+        if (!w->other)
+                __atomic_store_n(&comm->stream, stream, __ATOMIC_RELAXED);
         CAPO_RECORD_STORE(r, bytes, .bytes = capo_bytes(w, comm->n_ranks));
         CAPO_RECORD_STORE(r, seq, .stream = capo_fold(stream),
                           .seq = w->other ? 0

@@ -168,6 +168,7 @@ static void at_fork_child_of(int was)
         capo_comm_fork();
         capo_gpu_fork();
         capo_speed_fork();
+        capo_stream_fork();
         capo_kernel_fork();
         capo_site_fork();
         capo_nccl_fork();

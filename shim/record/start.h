@@ -80,6 +80,13 @@ void capo_gpu_look(void);
 void capo_gpu_describe(int device);
 /** capo_gpu_poll() - on the drain thread: times of calls that have ended. */
 void capo_gpu_poll(void);
+/**
+ * capo_stream_look() - ask the GPU about communicators that made no call for @quiet_ns, once, and
+ * again where it is busy; on the drain thread, once a second or so
+ * @now_ns: CLOCK_MONOTONIC
+ */
+void capo_stream_look(uint64_t now_ns, uint64_t quiet_ns);
+
 /** capo_gpu_stop() - no more driver calls; what is under way keeps its host time. */
 void capo_gpu_stop(void);
 
@@ -111,6 +118,7 @@ void capo_nccl_fork(void);
 void capo_kernel_fork(void);
 void capo_gpu_fork(void);
 void capo_speed_fork(void);
+void capo_stream_fork(void);
 void capo_site_fork(void);
 
 #endif

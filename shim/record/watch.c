@@ -4,11 +4,13 @@
 #include "shim/record/watch.h"
 
 enum { LOOKS = 16 }; /* per limit, so that one look at a bad moment says nothing */
+#define EARLY_NS     UINT64_C(30000000000)
 #define LOOK_MOST_NS 1000000000u
 
 void capo_watch_init(struct capo_watch *w, uint64_t limit_ns)
 {
-        *w = (struct capo_watch){.limit_ns = limit_ns};
+        *w = (struct capo_watch){.limit_ns = limit_ns,
+                                 .early_ns = limit_ns < EARLY_NS ? limit_ns : EARLY_NS};
 }
 
 static uint64_t compute_interval(const struct capo_watch *w)
@@ -44,12 +46,13 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
         /* of an open group the last member is said once more, and that one moves when there is
          * another; so is the GPU's oldest */
         if (where == CAPO_UNFINISHED_MEMBER || where == CAPO_UNFINISHED_GPU ||
-            l->n == CAPO_WATCH_STANDS)
+            where == CAPO_UNFINISHED_IDLE || l->n == CAPO_WATCH_STANDS)
                 return;
         for (uint32_t i = 0; i < l->before->n; i++) {
                 if (same_stand(&l->before->stands[i], &s)) {
                         s.since = l->before->stands[i].since;
                         s.told = l->before->stands[i].told;
+                        s.framed = l->before->stands[i].framed;
                 }
         }
         l->stands[l->n++] = s;
@@ -61,8 +64,9 @@ const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo
         uint64_t most = 2 * compute_interval(w), passed = now_ns - w->last_ns;
         struct look look = {.before = w};
         struct capo_stand *longest = NULL;
-        bool told = false;
+        bool told = false, framed = false;
 
+        w->early = NULL;
         if (!w->limit_ns || now_ns < w->next_ns)
                 return NULL;
         if (w->last_ns)
@@ -74,10 +78,17 @@ const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo
         w->n = look.n;
         for (uint32_t i = 0; i < w->n; i++) {
                 told |= w->stands[i].told;
+                framed |= w->stands[i].framed;
                 if (!longest || w->stands[i].since < longest->since)
                         longest = &w->stands[i];
         }
-        if (told || !longest || w->watched_ns - longest->since < w->limit_ns)
+        if (!longest || w->watched_ns - longest->since < w->early_ns)
+                return NULL;
+        if (!framed)
+                w->early = longest;
+        for (uint32_t i = 0; i < w->n; i++)
+                w->stands[i].framed = true;
+        if (told || w->watched_ns - longest->since < w->limit_ns)
                 return NULL;
         for (uint32_t i = 0; i < w->n; i++)
                 w->stands[i].told = true;

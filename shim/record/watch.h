@@ -13,8 +13,8 @@
         64 /* calls under way at once that are followed; of more, those found first */
 
 /* A call under way that a look found: the one a thread is in, the last one of a group that is open,
- * the oldest one of a communicator that the GPU has not ended. The same one as long as these stay
- * the same. */
+ * the oldest one of a communicator that the GPU has not ended, the last one of a quiet communicator
+ * whose stream the GPU has not ended. The same one as long as these stay the same. */
 struct capo_stand {
         uint64_t begin; /* ticks */
         uint64_t since; /* watched_ns when it was found first */
@@ -22,15 +22,19 @@ struct capo_stand {
         uint16_t comm, thread;
         uint8_t where, call; /* enum capo_unfinished_where, enum capo_call_id */
         bool told;           /* of a hang that was reported */
+        bool framed;         /* of one that has its first frame */
 };
 
 struct capo_watch {
         uint64_t limit_ns; /* 0: nobody watches */
+        uint64_t early_ns; /* when the first frame of a hang is written */
         uint64_t next_ns, last_ns;
         uint64_t watched_ns; /* in which looks were made: not while the process is stopped or the
                                 machine asleep */
         struct capo_stand stands[CAPO_WATCH_STANDS];
         uint32_t n;
+        const struct capo_stand *early; /* by the last look: what had just stood for early_ns, once
+                                           per hang; NULL */
 };
 
 /** capo_watch_init() - @limit_ns: how long nothing must move; 0: never a hang. */

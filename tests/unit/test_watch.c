@@ -179,3 +179,46 @@ Test(watch, more_calls_than_are_followed)
         in_time(looks(400));
         cr_assert_eq(watch.n, CAPO_WATCH_STANDS);
 }
+
+/* One frame at 30 s, in case the job does not live to the limit. */
+Test(watch, the_first_frame_comes_early)
+{
+        unsigned early = 0;
+
+        looks(10);
+        enter();
+        for (unsigned i = 0; i < 20 * 90; i++) {
+                now += SECOND / 20;
+                cr_assert_eq(capo_watch_look(&watch, &seg, now), NULL);
+                early += watch.early != NULL;
+                cr_assert(!watch.early || (i / 20 >= 30 && i / 20 <= 33), "%u", i / 20);
+        }
+        cr_assert_eq(early, 1);
+}
+
+/* None of its calls is timed: the GPU was asked about its stream. */
+Test(watch, a_quiet_communicator_on_a_busy_stream)
+{
+        struct capo_seg_comm *c;
+        struct capo_record *r;
+
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_COMMS, 2), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_FLIGHT, 64), 0);
+        seg.header->areas[CAPO_AREA_COMMS].used = 2;
+        c = capo_area_at(&seg, CAPO_AREA_COMMS, 1);
+        c->log.id = 2;
+        r = capo_area_at(&seg, CAPO_AREA_FLIGHT, 0);
+        *r = (struct capo_record){
+                .t_begin = 9, .t_end = 10, .seq = 4, .comm = 2, .call = CAPO_CALL_ALLGATHER};
+        seg.header->flight_head = 1;
+        cr_assert_eq(looks(300), -1);
+        atomic_store(&c->gpu, CAPO_COMM_IDLE);
+        cr_assert_eq(looks(300), -1);
+        atomic_store(&c->gpu, CAPO_COMM_BUSY);
+        in_time(looks(300));
+        cr_assert_eq(watch.stands[0].call, CAPO_CALL_ALLGATHER);
+        cr_assert_eq(watch.stands[0].where, CAPO_UNFINISHED_BUSY);
+        c->log.t_death = 11; /* destroyed */
+        looks(10);
+        cr_assert_eq(watch.n, 0);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Has the GPU ended the last call of a communicator? One call in eight has events; of the others
+ * nobody would know, and a job that is stuck makes no further call that could be timed. So where a
+ * communicator has been quiet for some seconds, the drain thread asks the stream of its last call,
+ * which needs no event: cuStreamQuery() waits for nothing.
+ *
+ * It is not asked
+ *   - of a default stream (handles 0 to 2): what that means depends on the thread and its context;
+ *   - of a stream that is being captured, and the answer of a capture's stream says nothing of the
+ *     graph's launches;
+ *   - of a communicator that was destroyed, or is not ready;
+ *   - again once it was idle, until the next call: the job may have destroyed the stream since.
+ *     While it is busy it is asked again, each time after twice as long.
+ * CAPO_HANG=0 and CAPO_GPU_SAMPLE=0 turn it off.
+ */
+#include <string.h>
+
+#include "shim/gpu/driver.h"
+#include "shim/record/comms.h"
+#include "shim/record/start.h"
+
+enum {
+        FOLLOWED = 1024
+}; /* communicators, by the last bits of their numbers: of more, one of a few */
+
+/* The drain thread's. */
+static struct {
+        uint32_t seq, p2p_seq;
+        uint64_t since_ns, next_ns; /* CLOCK_MONOTONIC: without a call; of the next question */
+        uint16_t id;
+} quiet[FOLLOWED];
+
+/* cuStreamQuery() wants the stream's context in older drivers. */
+static enum capo_comm_gpu ask_stream(const struct capo_gpu_driver *cu, void *stream)
+{
+        int capturing = 0, mode = CU_CAPTURE_MODE_RELAXED;
+        enum capo_comm_gpu said = CAPO_COMM_NOT_ASKED;
+        void *context = NULL, *popped;
+        cu_result r;
+
+        if ((uintptr_t)stream <= 2 || cu->ThreadExchangeStreamCaptureMode(&mode) != CU_OK)
+                return said;
+        if (cu->StreamIsCapturing(stream, &capturing) == CU_OK && !capturing &&
+            cu->StreamGetCtx(stream, &context) == CU_OK && context &&
+            cu->CtxPushCurrent(context) == CU_OK) {
+                r = cu->StreamQuery(stream);
+                said = r == CU_OK          ? CAPO_COMM_IDLE
+                       : r == CU_NOT_READY ? CAPO_COMM_BUSY
+                                           : CAPO_COMM_NOT_ASKED;
+                cu->CtxPopCurrent(&popped);
+        }
+        cu->ThreadExchangeStreamCaptureMode(&mode);
+        return said;
+}
+
+/* The job's threads count on meanwhile: a number that is one behind says "quiet" a look later. */
+CAPO_UNSANITIZED static void look_at_comm(const struct capo_gpu_driver *cu,
+                                          struct capo_seg_comm *entry, const struct capo_comm *comm,
+                                          uint64_t now_ns, uint64_t quiet_ns)
+{
+        uint32_t seq = __atomic_load_n(&comm->seq, __ATOMIC_RELAXED),
+                 p2p_seq = __atomic_load_n(&comm->p2p_seq, __ATOMIC_RELAXED);
+        __typeof__(quiet[0]) *q = &quiet[comm->id % FOLLOWED];
+
+        if (q->id != comm->id || q->seq != seq || q->p2p_seq != p2p_seq) {
+                *q = (__typeof__(*q)){seq, p2p_seq, now_ns, now_ns + quiet_ns, comm->id};
+                atomic_store_explicit(&entry->gpu, CAPO_COMM_NOT_ASKED, memory_order_relaxed);
+        }
+        if (now_ns < q->next_ns || !(seq | p2p_seq) || comm->pending ||
+            atomic_load_explicit(&entry->gpu, memory_order_relaxed) == CAPO_COMM_IDLE)
+                return;
+        q->next_ns = now_ns + (now_ns - q->since_ns);
+        entry->gpu_seq = seq;
+        entry->gpu_p2p_seq = p2p_seq;
+        atomic_store_explicit(&entry->gpu,
+                              ask_stream(cu, __atomic_load_n(&comm->stream, __ATOMIC_RELAXED)),
+                              memory_order_release);
+}
+
+void capo_stream_look(uint64_t now_ns, uint64_t quiet_ns)
+{
+        const struct capo_gpu_driver *cu = capo_gpu_driver();
+        uint32_t n = atomic_load_explicit(&capo_seg.header->areas[CAPO_AREA_COMMS].used,
+                                          memory_order_acquire);
+
+        for (uint32_t id = n > FOLLOWED ? n - FOLLOWED + 1 : 1; cu && id <= n; id++) {
+                struct capo_seg_comm *entry = capo_area_at(&capo_seg, CAPO_AREA_COMMS, id - 1);
+                const struct capo_comm *comm =
+                        entry->log.t_death ? NULL : capo_comm_numbered((uint16_t)id);
+
+                if (comm)
+                        look_at_comm(cu, entry, comm, now_ns, quiet_ns);
+        }
+}
+
+void capo_stream_fork(void)
+{
+        memset(quiet, 0, sizeof quiet);
+}
