@@ -35,11 +35,15 @@ const struct capo_hang_call *hang_last(const struct capo_hang_process *p)
 
 const struct capo_hang_call *hang_running(const struct capo_hang_process *p)
 {
+        const struct capo_hang_call *busy = NULL;
+
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 if (p->calls[i].gpu == CAPO_HANG_GPU_RUNNING)
                         return &p->calls[i];
+                if (p->calls[i].gpu == CAPO_HANG_GPU_BUSY)
+                        busy = busy ? busy : &p->calls[i];
         }
-        return NULL;
+        return busy;
 }
 
 /* Of communicator @comm: one was killed, and the others have made no call since that their GPU was
@@ -110,6 +114,7 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
                                 v->kind = host ? CAPO_HANG_INSIDE : CAPO_HANG_RUNNING;
                                 v->sure = CAPO_HANG_LIKELY;
                         }
+                        v->busy |= c->gpu == CAPO_HANG_GPU_BUSY;
                         v->n_waiting++;
                         r = hang_accuse(v, i,
                                         p->life == CAPO_HANG_STOPPED ? CAPO_HANG_WHY_STOPPED

@@ -10,6 +10,9 @@
 #define HANG_SHORT 10
 #define HANG_LONG  4
 
+/* Ranks are looked at one after the other: a wait that is shorter may be of two moments. */
+#define HANG_MOMENT_NS 1000000000
+
 #define HANG_TOGETHER_NS 500000000 /* ends so close together have one cause */
 
 /** hang_accuse() - one more culprit, if it is none yet; @v->accused has room for @process. Return:
@@ -20,8 +23,8 @@ int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_wh
 /** hang_acquit() - nobody is a culprit any more. */
 void hang_acquit(struct capo_hang_verdict *v);
 
-/** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in. NULL
- * none. */
+/** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in, or may be
+ * in. NULL none. */
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p);
 const struct capo_hang_call *hang_running(const struct capo_hang_process *p);
 

@@ -165,6 +165,47 @@ static void take_running(struct capo_hang_process *p, const struct capo_hang_cal
         p->gpu_timed = true;
 }
 
+static bool is_message(const struct capo_hang_call *c)
+{
+        enum capo_call_kind kind = capo_call_kind(c->call);
+
+        return kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA;
+}
+
+/* The GPU was asked whether the stream of a communicator's last call had ended. An answer from
+ * before its newest call says nothing. */
+static void take_stream(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
+{
+        struct capo_hang_process *p = &rd->out->processes[process];
+        const struct known_comm *k = comm_of(rd, process, u->record.comm);
+        const bool idle = u->where == CAPO_UNFINISHED_IDLE;
+        struct capo_hang_call *last = NULL;
+
+        for (uint32_t i = 0; k && i < p->n_calls; i++) {
+                struct capo_hang_call *c = &p->calls[i];
+
+                if (c->comm != k->comm || c->member != k->member || !c->seq)
+                        continue;
+                if (idle && c->seq > (is_message(c) ? (uint32_t)u->record.peer : u->record.seq))
+                        return;
+                if (!last || c->begin_ns >= last->begin_ns)
+                        last = c;
+        }
+        if (!k || (last && last->captured))
+                return;
+        if (!idle && last && last->gpu == CAPO_HANG_GPU_UNKNOWN && last->seq == u->record.seq &&
+            last->call == u->record.call)
+                last->gpu = CAPO_HANG_GPU_BUSY;
+        for (uint32_t i = 0; idle && i < p->n_calls; i++) {
+                struct capo_hang_call *c = &p->calls[i];
+
+                if (c->comm == k->comm && c->member == k->member && c->seq && !c->captured &&
+                    c->where == CAPO_HANG_RETURNED)
+                        c->gpu = CAPO_HANG_GPU_ENDED;
+        }
+        rd->out->comms[k->comm].members[k->member].idle |= idle;
+}
+
 static int take_one(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
@@ -181,6 +222,8 @@ static int take_one(struct reader *rd, uint32_t process, const struct capo_unfin
                         return -ENOMEM;
                 p->calls[p->n_calls++] = c;
         }
+        if (u->where == CAPO_UNFINISHED_BUSY || u->where == CAPO_UNFINISHED_IDLE)
+                take_stream(rd, process, u);
         for (uint32_t i = 0; u->where == CAPO_UNFINISHED_ENDS && i < p->n_calls; i++) {
                 if (p->calls[i].group == OPEN_GROUP + u->record.thread)
                         p->calls[i].where = CAPO_HANG_ENDING;

@@ -31,6 +31,8 @@ enum capo_hang_gpu {
         CAPO_HANG_GPU_UNKNOWN, /* not timed */
         CAPO_HANG_GPU_ENDED,
         CAPO_HANG_GPU_RUNNING, /* its events were looked at, and the end had not come */
+        CAPO_HANG_GPU_BUSY, /* its stream was asked: this call, or other work on it, had not ended
+                             */
 };
 
 /* ncclResult_t */
@@ -124,7 +126,9 @@ struct capo_hang_job {
         bool cut;     /* none is known to live, and a log is not final: its last part is missing */
         bool counted; /* all that is known are counts of calls, not the calls: nothing is certain */
         bool partial; /* and these not of all ranks */
-        char **sites; /* of a source that is no log: what a call's .site is, less 1. Owned */
+        bool any_kind;    /* and of all collectives together: which one a call is, is not known */
+        uint32_t n_nodes; /* of the job, where a source that is no log says so; 0 not known */
+        char **sites;     /* of a source that is no log: what a call's .site is, less 1. Owned */
         uint32_t n_sites;
 };
 
@@ -245,9 +249,12 @@ struct capo_hang_verdict {
         bool graphs_unknown; /* there are calls captured into graphs, whose launches nobody records
                               */
         bool gpu_unknown;    /* nothing says whether the GPUs have ended what was given to them */
-        uint32_t together;   /* of a job that has ended: so many ended so close together that the
-                                first is not known; 0: it is known */
-        uint32_t n_after;    /* of ENDED: processes that ended after the culprit */
+        uint32_t failed;     /* the process whose call failed first; CAPO_HANG_NONE: none */
+        const struct capo_hang_call *failure;
+        bool busy;         /* of RUNNING: it may be other work on the stream that does not end */
+        uint32_t together; /* of a job that has ended: so many ended so close together that the
+                              first is not known; 0: it is known */
+        uint32_t n_after;  /* of ENDED: processes that ended after the culprit */
 };
 
 /** capo_hang_judge() - Return: 0; -ENOMEM. capo_hang_verdict_finish() in any case. */

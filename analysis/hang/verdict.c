@@ -182,6 +182,7 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
 {
         _cleanup_free_ bool *seen = calloc(g->job->n_processes + 1, sizeof *seen);
         const struct hang_node *n, *main = NULL;
+        bool one_comm = true;
         uint32_t on;
         int r = seen ? 0 : -ENOMEM;
 
@@ -207,6 +208,10 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
         }
         if (r < 0 || !main)
                 return r;
+        for (uint32_t i = 0; i < v->n_steps; i++)
+                one_comm &= v->steps[i].comm == v->steps[0].comm;
+        for (uint32_t i = 0; i < v->n_culprits && one_comm; i++)
+                v->culprits[i].why = CAPO_HANG_WHY_RING;
         set_subject(v, g->job, main);
         v->kind = CAPO_HANG_ORDER;
         v->sure = CAPO_HANG_LIKELY;
@@ -240,11 +245,35 @@ static void waited_elsewhere(struct capo_hang_culprit *who, const struct hang_no
         who->n_waiting = n->n_in;
 }
 
+/* @n is a send or receive without its other half. Does another rank wait for just this from the
+ * rank that makes it? Then that one names the wrong peer. NULL: no. */
+static const struct hang_node *find_wrong_peer(const struct hang_graph *g,
+                                               const struct hang_node *n)
+{
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                const struct hang_node *o = &g->nodes[k];
+
+                if (n->kind == CAPO_HANG_P2P && o->kind == CAPO_HANG_P2P && n->n_in && n->n_on &&
+                    o->n_in && o->n_on && o->comm == n->comm && o->call->call != n->call->call &&
+                    o->call->bytes == n->call->bytes && o->on[0].process == n->in[0] &&
+                    o->in[0] != n->on[0].process && o->on[0].stand == CAPO_STAND_MISSING &&
+                    n->on[0].stand == CAPO_STAND_MISSING)
+                        return o;
+        }
+        return NULL;
+}
+
 static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
-        const struct hang_node *n = node_about(g);
+        const struct hang_node *n = node_about(g), *waits = find_wrong_peer(g, n);
         int r = 0;
 
+        if (waits) {
+                set_subject(v, g->job, waits);
+                v->kind = CAPO_HANG_P2P;
+                v->sure = CAPO_HANG_LIKELY;
+                return hang_accuse(v, n->in[0], CAPO_HANG_WHY_PEER, n->call);
+        }
         set_subject(v, g->job, n);
         v->kind = n->kind;
         v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
@@ -353,6 +382,27 @@ static void compare_readings(struct capo_hang_verdict *strict,
         strict->sure = CAPO_HANG_UNSURE;
 }
 
+/* The first call that failed since shortly before nothing moved: evidence, whoever waits for whom.
+ */
+static void find_first_failure(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        v->failed = CAPO_HANG_NONE;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                for (uint32_t k = 0; k < p->n_calls; k++) {
+                        const struct capo_hang_call *c = &p->calls[k];
+
+                        if (!capo_hang_taken(c->result) &&
+                            c->begin_ns + job->after_ns >= v->since_ns &&
+                            (!v->failure || c->begin_ns < v->failure->begin_ns)) {
+                                v->failed = i;
+                                v->failure = c;
+                        }
+                }
+        }
+}
+
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct capo_hang_verdict lenient;
@@ -379,13 +429,18 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
         if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
-                v->kind = CAPO_HANG_SLOW;
+                v->kind = v->still_ns >= HANG_MOMENT_NS || job->over ? CAPO_HANG_SLOW
+                                                                     : CAPO_HANG_HEALTHY;
+        if (v->kind == CAPO_HANG_HEALTHY)
+                hang_acquit(v);
         if (job->over || v->kind == CAPO_HANG_HEALTHY)
                 r = hang_judge_ended(job, v);
         hang_prove_healthy(job, v);
         if (r == 0 && !job->over && (v->kind == CAPO_HANG_RUNNING || v->gpu_unknown))
                 r = hang_judge_tuned(job, v);
-        if (job->counted && v->sure == CAPO_HANG_CERTAIN)
+        find_first_failure(job, v);
+        if ((job->counted || (v->failed != CAPO_HANG_NONE && !v->accused[v->failed])) &&
+            v->sure == CAPO_HANG_CERTAIN)
                 v->sure = CAPO_HANG_LIKELY;
         return r;
 }

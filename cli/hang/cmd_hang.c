@@ -52,8 +52,11 @@ char *hang_call(const struct hang_page *page, const struct capo_hang_call *call,
 {
         char seq[32];
 
-        snprintf(text, 256, "%s", capo_call_name(call->call));
-        if (call->seq)
+        snprintf(text, 256, "%s",
+                 page->hang.any_kind && call->seq ? "a collective" : capo_call_name(call->call));
+        if (call->seq && page->hang.counted) /* RAS's count of all kinds */
+                capo_append(text, 256, ", operation #%s", capo_text_count(call->seq, seq));
+        else if (call->seq)
                 capo_append(text, 256, " #%s", capo_text_count(call->seq, seq));
         if (call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P)
                 capo_append(text, 256, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from",

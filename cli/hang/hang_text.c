@@ -25,6 +25,10 @@ static void print_job_line(const struct hang_page *p, FILE *out)
         const char *name = p->job->n_processes
                                    ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME)
                                    : NULL;
+        /* ranks that RAS does not name may be on other nodes */
+        uint32_t n_nodes = p->hang.n_nodes   ? p->hang.n_nodes
+                           : p->hang.partial ? 0
+                                             : p->job->n_nodes;
         char at[32], time[32];
 
         fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
@@ -36,9 +40,10 @@ static void print_job_line(const struct hang_page *p, FILE *out)
                         p->hang.over ? "had made no progress" : "no progress",
                         capo_text_when(v->since_ns, "%H:%M:%S", at),
                         capo_text_time((double)v->still_ns, time));
-        fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
-        if (p->job->n_nodes)
-                fprintf(out, " on %u node%s", p->job->n_nodes, p->job->n_nodes == 1 ? "" : "s");
+        if (p->job->n_ranks)
+                fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
+        if (n_nodes)
+                fprintf(out, " on %u node%s", n_nodes, n_nodes == 1 ? "" : "s");
         fputc('\n', out);
 }
 
@@ -83,8 +88,8 @@ static void print_verdict_call(const struct hang_page *p, FILE *out)
         if (v->call)
                 fputs(hang_call(p, v->call, call), out);
         else if (v->comm != CAPO_HANG_NONE)
-                fprintf(out, "call #%s of %s", capo_text_count(v->seq, seq),
-                        p->hang.comms[v->comm].name);
+                fprintf(out, "%s #%s of %s", p->hang.counted ? "operation" : "call",
+                        capo_text_count(v->seq, seq), p->hang.comms[v->comm].name);
         if (v->call && v->call->bytes && capo_call_kind(v->call->call) != CAPO_KIND_OTHER)
                 fprintf(out, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
 }
@@ -140,6 +145,10 @@ static void print_undecided(const struct hang_page *p, FILE *out)
         if (v->together) {
                 fprintf(out, "the job did not end well; %u processes ended within half a second",
                         v->together);
+                return;
+        }
+        if (p->hang.counted && !v->call) {
+                fputs("RAS shows no rank behind the others, which is no proof", out);
                 return;
         }
         if (v->still_ns < p->hang.after_ns || p->hang.over)
@@ -202,7 +211,9 @@ static void print_headline(const struct hang_page *p, FILE *out)
                 print_named_ranks(p, out);
                 fputs(": ", out);
                 print_verdict_call(p, out);
-                fputs(", which all have entered", out);
+                fputs(v->busy ? ", which all have entered, or work around it on its stream"
+                              : ", which all have entered",
+                      out);
                 break;
         default: print_undecided(p, out);
         }
@@ -288,7 +299,10 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
         fprintf(out, "  %s: %s", hang_who(p, c->process, who), jp->host);
         if (jp->header.pid)
                 fprintf(out, " pid %u", jp->header.pid);
-        fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
+        fprintf(out, ": %s\n",
+                p->hang.counted && c->why == CAPO_HANG_WHY_HOST /* RAS does not know where it is */
+                        ? "it has not launched this operation"
+                        : capo_hang_why_meaning(c->why));
         if (c->elsewhere) {
                 fprintf(out, "    missing from %s",
                         c->missing ? capo_call_name(c->missing) : "a call");
@@ -306,7 +320,9 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                 print_nccl_choice(p, c, out);
         if (!c->call)
                 return;
-        if (c->why == CAPO_HANG_WHY_DIFFERS) {
+        if (c->why == CAPO_HANG_WHY_PEER) {
+                fprintf(out, "    its call: %s\n", hang_call(p, c->call, call));
+        } else if (c->why == CAPO_HANG_WHY_DIFFERS) {
                 fprintf(out, "    its call: %s, %s, %s, %s", hang_call(p, c->call, call),
                         capo_size_print(c->call->bytes, size, sizeof size),
                         capo_type_name(c->call->type), capo_op_name(c->call->op));
@@ -318,6 +334,10 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                         c->skipped
                                 ? "; the others make this one next: it seems to have left one out"
                                 : "");
+        } else if (p->hang.counted) {
+                fprintf(out,
+                        "    the last call that it has launched: %s; whether it returned is not known\n",
+                        hang_call(p, c->call, call));
         } else if (c->call->end_ns) {
                 fprintf(out, "    its last call: %s, returned %s\n", hang_call(p, c->call, call),
                         capo_text_when(c->call->end_ns, "%H:%M:%S", at));
@@ -347,12 +367,30 @@ static void print_wait_cycle(const struct hang_page *p, FILE *out)
         }
 }
 
+/* Where one of those that wait was called from. */
+static void print_one_waiting(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        char who[32], call[256];
+
+        for (uint32_t i = 0; v->call && v->n_culprits && i < p->hang.n_processes; i++) {
+                const struct capo_hang_process *h = &p->hang.processes[i];
+
+                if (!h->n_calls || v->call < h->calls || v->call >= h->calls + h->n_calls ||
+                    v->accused[i] || !v->call->site)
+                        continue;
+                fprintf(out, "  %s %s in %s\n", hang_who(p, i, who),
+                        p->hang.over ? "waited" : "waits", hang_call(p, v->call, call));
+                print_call_site(p, i, v->call, out);
+        }
+}
+
 int hang_text(const struct hang_page *p, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
         const struct capo_hang_verdict *v = &p->verdict;
         const struct capo_page_wait *late;
-        char text[400];
+        char text[400], call[256], who[32], at[32];
 
         print_job_line(p, out);
         print_headline(p, out);
@@ -361,7 +399,12 @@ int hang_text(const struct hang_page *p, FILE *to)
                 print_culprit(p, &v->culprits[i], out);
         if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
                 fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
+        print_one_waiting(p, out);
         hang_text_network(p, out);
+        if (v->failure && v->kind != CAPO_HANG_HEALTHY)
+                fprintf(out, "  the first call that failed: %s of %s at %s, ncclResult_t %d\n",
+                        hang_call(p, v->failure, call), hang_who(p, v->failed, who),
+                        capo_text_when(v->failure->begin_ns, "%H:%M:%S", at), v->failure->result);
         if (v->differed)
                 fprintf(out,
                         "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",

@@ -54,17 +54,11 @@ static void put_thread(const char *line, FILE *out)
                 fprintf(out, "thread %u:", nth);
 }
 
-/* A frame of the program's own Python, not of a package, the standard library or the interpreter.
- */
+/* A frame of the program's own Python: capo_py_say() names files of packages and of the standard
+ * library without their root, others whole. */
 static bool is_own_frame(const char *frame)
 {
-        static const char *const others[] = {"site-packages/", "dist-packages/", "/lib/python",
-                                             "<frozen "};
-        bool own = strstr(frame, ".py:") != NULL;
-
-        for (size_t i = 0; i < N_ELEMENTS(others); i++)
-                own = own && !strstr(frame, others[i]);
-        return own;
+        return *frame == '/' && strstr(frame, ".py:");
 }
 
 /* The next line of @*at. False: that was the last one, or a line of another thread comes. */

@@ -475,10 +475,10 @@ Test(hang, halves_of_one_group_do_not_wait_for_each_other)
         job.now_ns = 1000ull * S;
         job.processes[1].calls[0].group = job.processes[1].calls[1].group = 0;
         says(CAPO_HANG_ORDER, "0 1",
-             CAPO_HANG_WHY_WAITS); /* both send first, more than any buffer takes */
+             CAPO_HANG_WHY_RING); /* both send first, more than any buffer takes */
         for (uint32_t i = 0; i < 2; i++)
                 job.processes[i].calls[0].bytes = 4096;
-        says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_WAITS);
+        says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_RING);
         cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
 }
 
@@ -785,6 +785,60 @@ Test(hang, an_end_by_itself_is_none)
         ended(1, 1000, -1);
         job.processes[0].ending = job.processes[1].ending = CAPO_HANG_BY_EXIT;
         says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+/* 0 sends to 2 what 1 waits for: 2 owes nothing. */
+Test(hang, a_wrong_peer)
+{
+        ranks(3);
+        everybody(0, 900);
+        message(0, 0, CAPO_CALL_SEND, 2, 950);
+        message(1, 0, CAPO_CALL_RECV, 0, 950);
+        says(CAPO_HANG_P2P, "0", CAPO_HANG_WHY_PEER);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        cr_assert_eq(v.call->call, CAPO_CALL_RECV);
+        job.processes[1].calls[1].bytes = 77; /* other data */
+        says(CAPO_HANG_P2P, "2", CAPO_HANG_WHY_HOST);
+}
+
+/* No call was timed, but the GPUs were asked. */
+Test(hang, streams_that_were_asked)
+{
+        ranks(2);
+        everybody(0, 900);
+        job.processes[0].calls[0].gpu = job.processes[1].calls[0].gpu = CAPO_HANG_GPU_BUSY;
+        says(CAPO_HANG_RUNNING, "0 1", CAPO_HANG_WHY_GPU);
+        cr_assert(v.busy && v.sure == CAPO_HANG_LIKELY);
+        job.processes[0].calls[0].gpu = job.processes[1].calls[0].gpu = CAPO_HANG_GPU_UNKNOWN;
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        job.comms[0].members[0].idle = job.comms[0].members[1].idle = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+/* A failure elsewhere is another explanation. */
+Test(hang, the_first_call_that_failed)
+{
+        ranks(3);
+        everybody(0, 900);
+        reduce(0, 0, 950);
+        reduce(2, 0, 950);
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        cr_assert(v.sure == CAPO_HANG_CERTAIN && !v.failure);
+        made(2, 0, CAPO_CALL_SEND, 949)->result = 3;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        cr_assert(v.sure == CAPO_HANG_LIKELY && v.failed == 2 && v.failure->result == 3);
+}
+
+/* Ranks are looked at one after the other. */
+Test(hang, a_wait_of_a_moment_is_none)
+{
+        ranks(2);
+        everybody(0, 999);
+        job.now_ns = 999ull * S + S / 2;
+        reduce(0, 0, 999);
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.now_ns = 1001ull * S;
+        says(CAPO_HANG_SLOW, "1", CAPO_HANG_WHY_HOST);
 }
 
 Test(hang, words)
