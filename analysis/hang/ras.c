@@ -18,10 +18,15 @@ static const struct {
         const char *name;
         uint8_t call;
 } calls[RAS_CALLS] = {
-        {"AllReduce", CAPO_CALL_ALLREDUCE}, {"Broadcast", CAPO_CALL_BROADCAST},
-        {"Reduce", CAPO_CALL_REDUCE},       {"AllGather", CAPO_CALL_ALLGATHER},
-        {"AlltoAll", CAPO_CALL_ALLTOALL},   {"ReduceScatter", CAPO_CALL_REDUCESCATTER},
-        {"Gather", CAPO_CALL_GATHER},       {"Scatter", CAPO_CALL_SCATTER},
+        {"AllReduce", CAPO_CALL_ALLREDUCE},
+        {"Broadcast", CAPO_CALL_BROADCAST},
+        {"Reduce", CAPO_CALL_REDUCE},
+        {"AllGather", CAPO_CALL_ALLGATHER},
+        {"AlltoAll", CAPO_CALL_ALLTOALL},
+        {"ReduceScatter", CAPO_CALL_REDUCESCATTER},
+        {"Gather", CAPO_CALL_GATHER},
+        {"Scatter", CAPO_CALL_SCATTER},
+        [RAS_ANY] = {"collective", CAPO_CALL_ALLREDUCE}, /* which one, is not said: any_kind */
 };
 
 int ras_call_of(const char *name)
@@ -337,6 +342,17 @@ static int add_comms(struct capo_hang_foreign *f, struct capo_index *known,
         return 0;
 }
 
+static bool counts_any_kind(const struct ras_look *look)
+{
+        for (uint32_t i = 0; i < look->n_comms; i++) {
+                for (uint32_t k = 0; k < look->comms[i].n_ranks; k++) {
+                        if (look->comms[i].ranks[k].count[RAS_ANY])
+                                return true;
+                }
+        }
+        return false;
+}
+
 int ras_job(const struct ras_look *first, const struct ras_look *second, struct capo_job *job,
             struct capo_hang_job *out)
 {
@@ -347,7 +363,10 @@ int ras_job(const struct ras_look *first, const struct ras_look *second, struct 
         out->now_ns = second->at_ns;
         out->counted = true;
         out->partial = first->partial || second->partial;
+        out->any_kind = counts_any_kind(second);
         r = add_comms(&f, &known, first, second);
         capo_index_finish(&known);
-        return capo_hang_foreign_finish(&f, r);
+        r = capo_hang_foreign_finish(&f, r);
+        out->n_nodes = second->n_nodes; /* the text names few ranks, and their nodes */
+        return r;
 }

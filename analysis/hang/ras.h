@@ -14,7 +14,12 @@
 
 #include "analysis/hang/foreign.h"
 
-enum { RAS_CALLS = 8, RAS_PORT = 28028, RAS_UNKNOWN = -1 };
+enum {
+        RAS_ANY = 8 /* up to 2.25 all kinds are counted together */,
+        RAS_CALLS,
+        RAS_PORT = 28028,
+        RAS_UNKNOWN = -1
+};
 
 struct ras_rank {
         int32_t rank, device;
@@ -39,6 +44,7 @@ struct ras_look {
         struct ras_comm *comms; /* after ras_read() the largest first, of one size by id; their
                                    ranks by number */
         uint32_t n_comms;
+        uint32_t n_nodes; /* of the job, as the text's summary has it; 0 not known */
         bool partial; /* text: there are counts of which it is not told whose they are, or ranks of
                          which nothing is told */
 };

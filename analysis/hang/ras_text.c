@@ -35,7 +35,7 @@ enum said { NOTHING, COUNT, STATUS, ERROR, MISSING };
 struct reading {
         struct ras_look *look;
         struct ras_comm *comm;
-        bool in_table, all_dead,
+        bool in_summary, in_table, all_dead,
                 silent; /* a section of processes: DEAD; of those that gave no answer */
         int32_t size[GROUPS], n_ranks;
         /* of the section of the communicator */
@@ -173,7 +173,7 @@ static void take_line(struct reading *rd, const char *line)
                 end_counts(rd);
                 rd->call = ras_call_of(word);
                 if (rd->call < 0) /* up to 2.25 "collective": all together */
-                        rd->call = 0;
+                        rd->call = RAS_ANY;
         } else if (sscanf(line, "%lu ranks have launched up to operation %lu", &n, &rank) == 2 ||
                    (sscanf(line, "%lu ranks have not launched %n", &n, &at) == 1 && at)) {
                 end_line(rd);
@@ -217,8 +217,13 @@ static int parse_line(struct reading *rd, const char *line)
 
         if (*line == '#')
                 return begin_comm(rd, line);
+        if (!strncmp(line, "Job summary", 11))
+                rd->in_summary = true;
         if (strstr(line, "#  in group"))
                 rd->in_table = true;
+        else if (rd->in_summary && !rd->in_table &&
+                 sscanf(line, "%d %15s %d", &nodes, per_node, &size) == 3 && nodes > 0)
+                rd->look->n_nodes += (uint32_t)nodes;
         else if (rd->in_table &&
                  sscanf(line, "%d %d %d %15s %d", &group, &comms, &nodes, per_node, &size) == 5 &&
                  group >= 0 && group < GROUPS && size > 0 && size <= LARGEST)

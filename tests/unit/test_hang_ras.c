@@ -56,10 +56,10 @@ Test(hang_ras, who_is_not_named_has_the_count_that_names_nobody)
         cr_assert_eq(look.n_comms, 1);
         cr_assert_eq(look.comms[0].n_ranks, 32);
         cr_assert_eq(look.comms[0].hash, 0x27a079b828ff1a75);
-        cr_assert_eq(count(0, 0, "AllReduce"), 6649);
-        cr_assert_eq(count(0, 1, "AllReduce"), 6650);
-        cr_assert_eq(count(0, 30, "AllReduce"), 6649);
-        cr_assert_eq(count(0, 7, "AllReduce"), 0);
+        cr_assert_eq(count(0, 0, "collective"), 6649);
+        cr_assert_eq(count(0, 1, "collective"), 6650);
+        cr_assert_eq(count(0, 30, "collective"), 6649);
+        cr_assert_eq(count(0, 7, "collective"), 0);
         cr_assert_eq(look.comms[0].ranks[30].pid, 483074);
         cr_assert_eq(look.comms[0].ranks[30].device, 6);
         cr_assert_str_eq(look.comms[0].ranks[30].host, "172.16.64.213");
@@ -139,6 +139,39 @@ static void judge_text(const char *text, struct capo_job *names, struct capo_han
         cr_assert_eq(read_text(text), 0);
         cr_assert_eq(ras_job(&look, &look, names, job), 0);
         cr_assert_eq(capo_hang_judge(job, v), 0);
+}
+
+/* Nodes are those of the summary, not of the ranks that are named. */
+Test(hang_ras, what_counts_tell)
+{
+        _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new(), *none = capo_job_new();
+        struct capo_hang_job job = {0};
+        struct capo_hang_verdict v = {0};
+
+        judge_text(
+                "NCCL version 2.24.3 compiled with CUDA 12.6\n"
+                "Job summary\n===========\n\n"
+                "  Nodes  Processes         GPUs  Processes     GPUs\n"
+                "(total)   per node  per process    (total)  (total)\n"
+                "      4          1            1          4        4\n\n"
+                "    #  in group  per comm  per node  per comm  in group\n"
+                "    0         1         4         1         4         4   RUNNING  MISMATCH\n"
+                "#0-0 (a) MISMATCH\n"
+                "  Communicator ranks have different collective operation counts\n"
+                "  3 ranks have launched up to operation 7\n"
+                "  Rank 2 has launched up to operation 6 -- GPU 0 managed by process 5 on node b\n",
+                names, &job, &v);
+        cr_assert(job.any_kind && job.n_nodes == 4);
+        cr_assert(v.n_culprits == 1 && job.processes[v.culprits[0].process].rank == 2);
+        capo_hang_verdict_finish(&v);
+        capo_hang_job_finish(&job);
+        judge_text(HEAD
+                   "    0         1        32         8       256       256   RUNNING        OK\n",
+                   none, &job, &v);
+        cr_assert_eq(v.kind, CAPO_HANG_UNDECIDED); /* no rank is behind, which is no proof */
+        cr_assert(!job.any_kind);
+        capo_hang_verdict_finish(&v);
+        capo_hang_job_finish(&job);
 }
 
 /* All but one of a million ranks have not come: found in a second or so, not after half a million
