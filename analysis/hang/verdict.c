@@ -403,6 +403,21 @@ static void find_first_failure(const struct capo_hang_job *job, struct capo_hang
         }
 }
 
+/* A culprit "in host code" that has captured calls may wait in the launch of a graph. */
+static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                const struct capo_hang_process *p = &job->processes[v->culprits[i].process];
+
+                for (uint32_t k = 0; v->culprits[i].why == CAPO_HANG_WHY_HOST && k < p->n_calls;
+                     k++) {
+                        if (p->calls[k].captured)
+                                return true;
+                }
+        }
+        return false;
+}
+
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct capo_hang_verdict lenient;
@@ -439,7 +454,8 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         if (r == 0 && !job->over && (v->kind == CAPO_HANG_RUNNING || v->gpu_unknown))
                 r = hang_judge_tuned(job, v);
         find_first_failure(job, v);
-        if ((job->counted || (v->failed != CAPO_HANG_NONE && !v->accused[v->failed])) &&
+        if ((job->counted || (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) ||
+             may_be_in_graph(job, v)) &&
             v->sure == CAPO_HANG_CERTAIN)
                 v->sure = CAPO_HANG_LIKELY;
         return r;

@@ -815,6 +815,19 @@ Test(hang, streams_that_were_asked)
         says(CAPO_HANG_HEALTHY, "", 0);
 }
 
+/* What is in graphs nobody sees. */
+Test(hang, a_rank_that_may_be_in_a_graph)
+{
+        ranks(2);
+        everybody(0, 900);
+        reduce(0, 0, 950);
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
+        job.processes[1].calls[0].captured = true;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+}
+
 /* A failure elsewhere is another explanation. */
 Test(hang, the_first_call_that_failed)
 {
