@@ -15,10 +15,10 @@
 #include "core/base/util.h"
 #include "analysis/log/hang_frame_read.h"
 #include "core/log/unfinished.h"
-#include "analysis/hang/hang_judge.h"
+#include "analysis/hang/hang_life.h"
 #include "analysis/hang/hang_load.h"
-#include "analysis/report/job_judge.h"
 #include "analysis/job/log_calls.h"
+#include "analysis/report/job_judge.h"
 
 #define HEARTBEAT_NS 100000000 /* how old the word on a GPU may be */
 
@@ -37,12 +37,6 @@ struct cell {
         int8_t result;
 };
 
-/* The last HANG frame of a log that is not final, where the process recorded no call after it. */
-struct frame {
-        uint64_t at_ns; /* since 1970; 0: there is none */
-        uint64_t offset;
-};
-
 struct reader {
         const struct capo_job *job;
         struct capo_hang_job *out;
@@ -53,7 +47,7 @@ struct reader {
         uint64_t n_last;
         struct cell *cells;            /* by their number */
         struct capo_log_calls *shapes; /* one for all logs: each says its own before it uses them */
-        struct frame *frames;          /* by process */
+        struct hang_moment *frames;    /* by process */
         uint32_t n_cells;
 };
 
@@ -292,7 +286,7 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
 static int read_log(struct reader *rd, uint32_t process)
 {
         const struct capo_job_process *jp = &rd->job->processes[process];
-        const struct frame *framed = &rd->frames[process];
+        const struct hang_moment *framed = &rd->frames[process];
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
         struct capo_unfinished_call u;
         struct capo_log_frame f;
@@ -328,16 +322,6 @@ static int read_log(struct reader *rd, uint32_t process)
 
 /* ---- the job ---- */
 
-static bool is_final(const struct capo_job_process *p, uint8_t known)
-{
-        return known != CAPO_HANG_BY_LOG || (p->has_end && p->end.clean);
-}
-
-static bool is_stale(const struct reader *rd, uint32_t process, uint8_t known)
-{
-        return !is_final(&rd->job->processes[process], known) && !rd->frames[process].at_ns;
-}
-
 /* By what NCCL chooses there, but for profiles; always in the same order. */
 static char *settings_of(const struct capo_job_process *p)
 {
@@ -359,83 +343,7 @@ static char *settings_of(const struct capo_job_process *p)
         return strdup(text);
 }
 
-/* The moment that a log which is not final tells all of. */
-static void find_frame(const struct capo_job_process *jp, struct frame *out)
-{
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        struct capo_hang_text t = {0}, read;
-        struct capo_log_frame f;
-        struct capo_log_end end;
-        char why[512];
-
-        if (capo_log_open(jp->path, &log, why, sizeof why) < 0)
-                return;
-        while (capo_log_next(log, &f) > 0) {
-                if (f.type == CAPO_FRAME_HANG && capo_hang_text_read(&f, &read) == 0) {
-                        t = read;
-                        out->offset = f.offset;
-                } else if (f.type == CAPO_FRAME_END && t.at_ns && capo_log_end(&f, &end) == 0 &&
-                           end.calls != t.calls) {
-                        t.at_ns = 0; /* it went on */
-                }
-        }
-        out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
-}
-
-static int exit_status_of(const struct capo_job_process *p)
-{
-        const char *text = capo_job_info(p, CAPO_INFO_EXIT);
-
-        return text ? atoi(text) : -1;
-}
-
-static void set_life(struct reader *rd, const uint8_t *known, uint64_t now_ns)
-{
-        bool alive = false, over = true;
-        uint64_t last = 0;
-
-        for (uint32_t i = 0; i < rd->out->n_processes; i++) {
-                const struct capo_job_process *jp = &rd->job->processes[i];
-                struct capo_hang_process *p = &rd->out->processes[i];
-
-                p->rank = jp->rank;
-                p->stale = is_stale(rd, i, known[i]);
-                p->end_ns = jp->header.t0_real_ns + jp->last_ns;
-                p->life = known[i] == CAPO_HANG_IS_ALIVE     ? CAPO_HANG_ALIVE
-                          : known[i] == CAPO_HANG_IS_STOPPED ? CAPO_HANG_STOPPED
-                          : capo_process_ended(rd->job, jp)  ? CAPO_HANG_EXITED
-                                                             : CAPO_HANG_KILLED;
-                p->ending = p->life == CAPO_HANG_EXITED   ? CAPO_HANG_BY_EXIT
-                            : p->life == CAPO_HANG_KILLED ? CAPO_HANG_BY_KILL
-                                                          : CAPO_HANG_RUNS;
-                p->exit_status = exit_status_of(jp);
-                if (p->stale)
-                        p->ending = CAPO_HANG_RUNS;
-                if (p->life <= CAPO_HANG_STOPPED) {
-                        p->end_ns = now_ns;
-                        alive = true;
-                }
-                if (rd->frames[i].at_ns) { /* on another node perhaps; nothing newer is known */
-                        p->life = CAPO_HANG_ALIVE;
-                        p->ending = CAPO_HANG_RUNS;
-                        p->end_ns = rd->frames[i].at_ns;
-                }
-                over &= p->ending != CAPO_HANG_RUNS;
-                if (!p->stale && p->end_ns > last)
-                        last = p->end_ns;
-        }
-        rd->out->over = over && rd->out->n_processes;
-        rd->out->cut = !over && !alive;
-        rd->out->now_ns = alive ? now_ns : last;
-        for (uint32_t i = 0; i < rd->out->n_processes && !alive; i++) {
-                struct capo_hang_process *p = &rd->out->processes[i];
-
-                if (p->life >= CAPO_HANG_EXITED && p->end_ns + HANG_TOGETHER_NS >= last)
-                        p->life = CAPO_HANG_ALIVE;
-        }
-}
-
-static int make_comms(struct reader *rd, const uint8_t *known)
+static int make_comms(struct reader *rd)
 {
         rd->out->comms = calloc(rd->job->n_comms + 1, sizeof *rd->out->comms);
         if (!rd->out->comms)
@@ -450,7 +358,7 @@ static int make_comms(struct reader *rd, const uint8_t *known)
                 for (uint32_t k = 0; k < jc->n_members; k++) {
                         const struct capo_job_member *m = &jc->members[k];
 
-                        if (is_stale(rd, m->process, known[m->process]))
+                        if (rd->out->processes[m->process].stale)
                                 continue;
                         if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0 ||
                             capo_array_room(&rd->comms, rd->n_comms, sizeof *rd->comms) < 0)
@@ -519,11 +427,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         }
         out->n_processes = job->n_processes;
         out->n_ranks = job->n_ranks;
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (!is_final(&job->processes[i], known[i]))
-                        find_frame(&job->processes[i], &rd.frames[i]);
-        }
-        set_life(&rd, known, now_ns);
+        hang_tell_lives(job, known, now_ns, out, rd.frames);
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 char text[700], id[160];
 
@@ -531,9 +435,9 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                 out->processes[i].tuned = strdup(id);
                 out->processes[i].settings = settings_of(&job->processes[i]);
         }
-        r = make_comms(&rd, known);
+        r = make_comms(&rd);
         for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
-                if (!is_stale(&rd, i, known[i]))
+                if (!out->processes[i].stale)
                         r = read_log(&rd, i);
                 else if (n_stale)
                         ++*n_stale;
