@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPU time of a call: an event before it and one after it on its own stream. The driver (driver.h)
- * is taken as it is found in the process, so a job without one pays nothing.
+ * is taken as found in the process: a job without one pays nothing.
  *
  * What the pair measures: from "what was on the stream before is done" to "NCCL's kernel is done";
  * waiting for slow peers is in it. In a group the kernel goes to the stream of the first member, so
@@ -57,8 +57,7 @@ static struct anchored {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool looked_for_good; /* found, and what `cu` has it keeps */
 static uint32_t sample;
-static _Atomic uint32_t
-        n_slots; /* made so far: the first ones of the area; the rest of it is kernel_stamps.c's */
+static _Atomic uint32_t n_slots; /* made so far; behind them are kernel_stamps.c's */
 
 const struct capo_gpu_driver *capo_gpu_driver(void)
 {
@@ -364,6 +363,7 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
         } else if (cu.StreamGetCtx(stream, &context) != CU_OK || !context) {
                 goto out;
         }
+        __atomic_store_n(&comm->context, context, __ATOMIC_RELAXED);
         i = slot_take(context);
         asked = capo_clock_ticks();
         if (i < 0 || !slot_begins((uint32_t)i, context, stream)) {

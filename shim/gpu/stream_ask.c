@@ -6,10 +6,12 @@
  * which needs no event: cuStreamQuery() waits for nothing.
  *
  * It is not asked
- *   - of a default stream (handles 0 to 2): what that means depends on the thread and its context;
+ *   - of a thread's own default stream (handle 2): only that thread can ask about it. Of the legacy
+ *     one (0, 1) the context has to be known, which it is from the first call that was timed on;
  *   - of a stream that is being captured, and the answer of a capture's stream says nothing of the
  *     graph's launches;
- *   - of a communicator that was destroyed, or is not ready;
+ *   - of a communicator that was destroyed. Of a non-blocking one that was not seen to be ready
+ * only "busy" counts: its call may not be on the stream yet;
  *   - again once it was idle, until the next call: the job may have destroyed the stream since.
  *     While it is busy it is asked again, each time after twice as long.
  * CAPO_HANG=0 and CAPO_GPU_SAMPLE=0 turn it off.
@@ -32,19 +34,19 @@ static struct {
 } quiet[FOLLOWED];
 
 /* cuStreamQuery() wants the stream's context in older drivers. */
-static enum capo_comm_gpu ask_stream(const struct capo_gpu_driver *cu, void *stream)
+static enum capo_comm_gpu ask_stream(const struct capo_gpu_driver *cu, void *stream, void *context)
 {
         int capturing = 0, mode = CU_CAPTURE_MODE_RELAXED;
         enum capo_comm_gpu said = CAPO_COMM_NOT_ASKED;
-        void *context = NULL, *popped;
-        cu_result r;
+        void *popped;
 
-        if ((uintptr_t)stream <= 2 || cu->ThreadExchangeStreamCaptureMode(&mode) != CU_OK)
+        if ((uintptr_t)stream == 2 || cu->ThreadExchangeStreamCaptureMode(&mode) != CU_OK)
                 return said;
-        if (cu->StreamIsCapturing(stream, &capturing) == CU_OK && !capturing &&
-            cu->StreamGetCtx(stream, &context) == CU_OK && context &&
+        if (((uintptr_t)stream <= 1 || cu->StreamGetCtx(stream, &context) == CU_OK) && context &&
             cu->CtxPushCurrent(context) == CU_OK) {
-                r = cu->StreamQuery(stream);
+                cu_result r = cu->StreamIsCapturing(stream, &capturing);
+
+                r = r == CU_OK && !capturing ? cu->StreamQuery(stream) : CU_CAPTURE_IMPLICIT;
                 said = r == CU_OK          ? CAPO_COMM_IDLE
                        : r == CU_NOT_READY ? CAPO_COMM_BUSY
                                            : CAPO_COMM_NOT_ASKED;
@@ -62,20 +64,23 @@ CAPO_UNSANITIZED static void look_at_comm(const struct capo_gpu_driver *cu,
         uint32_t seq = __atomic_load_n(&comm->seq, __ATOMIC_RELAXED),
                  p2p_seq = __atomic_load_n(&comm->p2p_seq, __ATOMIC_RELAXED);
         __typeof__(quiet[0]) *q = &quiet[comm->id % FOLLOWED];
+        enum capo_comm_gpu said;
 
         if (q->id != comm->id || q->seq != seq || q->p2p_seq != p2p_seq) {
                 *q = (__typeof__(*q)){seq, p2p_seq, now_ns, now_ns + quiet_ns, comm->id};
                 atomic_store_explicit(&entry->gpu, CAPO_COMM_NOT_ASKED, memory_order_relaxed);
         }
-        if (now_ns < q->next_ns || !(seq | p2p_seq) || comm->pending ||
+        if (now_ns < q->next_ns || !(seq | p2p_seq) ||
             atomic_load_explicit(&entry->gpu, memory_order_relaxed) == CAPO_COMM_IDLE)
                 return;
         q->next_ns = now_ns + (now_ns - q->since_ns);
         entry->gpu_seq = seq;
         entry->gpu_p2p_seq = p2p_seq;
-        atomic_store_explicit(&entry->gpu,
-                              ask_stream(cu, __atomic_load_n(&comm->stream, __ATOMIC_RELAXED)),
-                              memory_order_release);
+        said = ask_stream(cu, __atomic_load_n(&comm->stream, __ATOMIC_RELAXED),
+                          __atomic_load_n(&comm->context, __ATOMIC_RELAXED));
+        if (comm->pending && said == CAPO_COMM_IDLE)
+                said = CAPO_COMM_NOT_ASKED;
+        atomic_store_explicit(&entry->gpu, said, memory_order_release);
 }
 
 void capo_stream_look(uint64_t now_ns, uint64_t quiet_ns)

@@ -52,7 +52,8 @@ struct capo_comm {
         uint32_t seq,
                 p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
-        void *stream;      /* of the last call; NULL: none, or a default stream */
+        void *stream;      /* of the last call; NULL: none, or the default stream ... */
+        void *context;     /* ... of this context; NULL not known */
         uint32_t gpu_wait; /* calls until the next one drawn to be timed on the GPU; 0 not drawn yet
                             */
         uint32_t gpu_turn; /* state of the generator of those distances */
