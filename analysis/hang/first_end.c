@@ -136,7 +136,8 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
         v->since_ns = p->end_ns;
         v->still_ns = job->now_ns > p->end_ns ? job->now_ns - p->end_ns : 0;
         return hang_accuse(v, first,
-                           p->ending == CAPO_HANG_BY_EXIT ? CAPO_HANG_WHY_EXITED
-                                                          : CAPO_HANG_WHY_GONE,
+                           p->exit_status > 0               ? CAPO_HANG_WHY_FAILED
+                           : p->ending == CAPO_HANG_BY_EXIT ? CAPO_HANG_WHY_EXITED
+                                                            : CAPO_HANG_WHY_GONE,
                            in ? in : hang_last(p));
 }

@@ -36,7 +36,9 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
                                     *error = find_refused_call(p, n->comm);
 
         if (p->life == CAPO_HANG_EXITED)
-                return hang_accuse(v, process, CAPO_HANG_WHY_EXITED, last);
+                return hang_accuse(v, process,
+                                   p->exit_status > 0 ? CAPO_HANG_WHY_FAILED : CAPO_HANG_WHY_EXITED,
+                                   last);
         if (p->life == CAPO_HANG_KILLED)
                 return hang_accuse(v, process, CAPO_HANG_WHY_GONE, in ? in : last);
         if (p->life == CAPO_HANG_STOPPED)
@@ -306,7 +308,8 @@ static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct ca
         for (uint32_t i = 0; i < v->n_culprits; i++) {
                 enum capo_hang_why why = v->culprits[i].why;
 
-                gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED;
+                gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED ||
+                        why == CAPO_HANG_WHY_FAILED;
                 told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL &&
                         why != CAPO_HANG_WHY_GPU;
         }

@@ -203,6 +203,14 @@ static json_t *missing_from(const struct hang_page *p, const struct capo_hang_cu
                          "communicator", comm_or_null(p, c->comm), "waiting", (int)c->n_waiting);
 }
 
+static json_t *exit_status_or_null(const struct hang_page *p, uint32_t process)
+{
+        const struct capo_hang_process *h = &p->hang.processes[process];
+
+        return h->ending == CAPO_HANG_BY_EXIT && h->exit_status >= 0 ? json_integer(h->exit_status)
+                                                                     : json_null();
+}
+
 static json_t *pack_culprits(const struct hang_page *p)
 {
         json_t *list = json_array();
@@ -219,15 +227,16 @@ static json_t *pack_culprits(const struct hang_page *p)
                 json_array_append_new(
                         list,
                         json_pack(
-                                "{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                                "{s:o, s:o, s:i, s:s, s:o, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                                 "rank", rank_or_null(p, c->process), "host",
                                 cli_json_text(jp->host), "pid", (int)jp->header.pid, "why",
-                                capo_hang_why_name(c->why), "differs", c->differs, "skipped",
-                                c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
-                                "no_threads", none, "python", frames, "python_at", at, "streams",
-                                pack_streams(p, c->process), "network", nics, "network_at", seen,
-                                "native", of_c, "native_at", native_at, "no_python", no_python,
-                                "missing_from", missing_from(p, c)));
+                                capo_hang_why_name(c->why), "exit_status",
+                                exit_status_or_null(p, c->process), "differs", c->differs,
+                                "skipped", c->skipped, "call", call_or_null(p, c->call), "threads",
+                                stacks, "no_threads", none, "python", frames, "python_at", at,
+                                "streams", pack_streams(p, c->process), "network", nics,
+                                "network_at", seen, "native", of_c, "native_at", native_at,
+                                "no_python", no_python, "missing_from", missing_from(p, c)));
         }
         return list;
 }

@@ -187,7 +187,7 @@ Test(hang, one_died_and_the_launcher_ended_the_others)
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_GONE);
         cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
         ended(1, 1000, 1); /* by exit(1), and the others were killed */
-        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
         ended(1, 1000, 0); /* by exit(0), and the others waited for it */
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
 }
@@ -201,7 +201,7 @@ Test(hang, all_ended_together)
         says(CAPO_HANG_UNDECIDED, "", 0);
         cr_assert_eq(v.together, 3);
         ended(1, 1000, 3); /* an error's status tells it apart */
-        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
         cr_assert(!v.call && !v.n_waiting);
         for (uint32_t i = 0; i < 3; i++)
                 ended(i, 1000, 0);
@@ -227,7 +227,7 @@ Test(hang, one_died_and_the_others_go_on)
         everybody(0, 999);
         ended(1, 999.5, 1);
         job.over = false;
-        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
 }
 
 /* Each of two pairs waits for one of its own. */
