@@ -42,8 +42,10 @@ void capo_doctor_bugs(struct capo_findings *f, int version)
                         b->fixed < CAPO_NCCL_LAST ? fixed : "", b->link);
         }
         if (n)
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "%u bug%s of NCCL %s known from public reports, %u of them hangs",
-                                 n, n == 1 ? "" : "s",
-                                 capo_nccl_text((uint32_t)version, release, sizeof release), hangs);
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "nccl",
+                        "%u bug%s of NCCL %s known from public reports, %u of them hangs: capo "
+                        "diagnose --bugs %s",
+                        n, n == 1 ? "" : "s",
+                        capo_nccl_text((uint32_t)version, release, sizeof release), hangs, release);
 }

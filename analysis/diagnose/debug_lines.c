@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What NCCL prints with NCCL_DEBUG=INFO, of many processes mixed:
+ *
+ *      host:pid:tid [0] NCCL INFO comm 0xa1 rank 0 nranks 2 cudaDev 0 ... commId 0x5 - Init START
+ *      host:pid:tid [0] NCCL INFO AllReduce: opCount 1a sendbuff .. recvbuff .. count 8 datatype 7
+ *      op 0 root 0 comm 0xa1 [nranks=2] stream 0x10
+ *
+ * A communicator has another address in every process. commId joins them; without these lines those
+ * that made the same calls are joined, where only one of each process did. Sends and receives are
+ * left out: which of them are of one group is not printed, nor is on which stream a call waits, so
+ * all calls of a process are taken to be one queue.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "analysis/diagnose/debug_lines.h"
+
+static bool hex_after(const char *line, size_t size, const char *word, uint64_t *out)
+{
+        const char *at = memmem(line, size, word, strlen(word));
+        char *end;
+
+        if (!at)
+                return false;
+        at += strlen(word);
+        *out = strtoull(at, &end, 16);
+        return end != at;
+}
+
+static bool integer_after(const char *line, size_t size, const char *word, int64_t *out)
+{
+        const char *at = memmem(line, size, word, strlen(word));
+        char *end;
+
+        if (!at)
+                return false;
+        at += strlen(word);
+        *out = strtoll(at, &end, 10);
+        return end != at;
+}
+
+/* "host:100:110 [0] NCCL INFO": @at is the blank before NCCL. */
+static uint32_t find_process(struct debug *d, const char *line, const char *at)
+{
+        const char *end = at, *begin, *colon;
+        char name[DEBUG_NAME];
+        size_t n;
+
+        if (end > line && end[-1] == ']') {
+                while (end > line && *end != '[')
+                        end--;
+        }
+        while (end > line && end[-1] == ' ')
+                end--;
+        for (begin = end; begin > line && !strchr(" \t>", begin[-1]);)
+                begin--;
+        colon = memchr(begin, ':', (size_t)(end - begin));
+        colon = colon ? memchr(colon + 1, ':', (size_t)(end - colon - 1)) : NULL;
+        n = colon ? (size_t)(colon - begin) : 0;
+        if (!n || n >= DEBUG_NAME)
+                return CAPO_HANG_NONE;
+        memcpy(name, begin, n);
+        name[n] = 0;
+        if (d->n_processes && !strcmp(d->processes[d->last].name, name))
+                return d->last;
+        for (uint32_t i = 0; i < d->n_processes; i++) {
+                if (!strcmp(d->processes[i].name, name))
+                        return d->last = i;
+        }
+        if (d->n_processes == DEBUG_MOST ||
+            capo_array_room(&d->processes, d->n_processes, sizeof *d->processes) < 0)
+                return CAPO_HANG_NONE;
+        d->processes[d->n_processes] = (struct debug_process){.rank = -1, .of = -1};
+        memcpy(d->processes[d->n_processes].name, name, n + 1);
+        return d->last = d->n_processes++;
+}
+
+/* The newest of that address. */
+static struct debug_comm *find_comm(struct debug *d, uint32_t process, uint64_t address, bool add)
+{
+        for (uint32_t i = d->n_comms; i-- > 0;) {
+                if (d->comms[i].process == process && d->comms[i].address == address && !add)
+                        return &d->comms[i];
+        }
+        if (d->n_comms == DEBUG_MOST ||
+            capo_array_room(&d->comms, d->n_comms, sizeof *d->comms) < 0)
+                return NULL;
+        d->comms[d->n_comms] = (struct debug_comm){.process = process,
+                                                   .number = CAPO_HANG_NONE,
+                                                   .address = address,
+                                                   .rank = -1,
+                                                   .n_ranks = -1,
+                                                   .rising = true};
+        return &d->comms[d->n_comms++];
+}
+
+static void take_init(struct debug *d, uint32_t process, const char *line, size_t size,
+                      struct capo_evidence_mark mark, bool ended)
+{
+        uint64_t address, id = 0, parent;
+        int64_t rank, n_ranks, split, color;
+        struct debug_comm *c;
+        char key[DEBUG_KEY] = "";
+
+        if (!hex_after(line, size, "comm 0x", &address) ||
+            !integer_after(line, size, " rank ", &rank) ||
+            !integer_after(line, size, " nranks ", &n_ranks) || rank < 0 || n_ranks < 1 ||
+            rank >= n_ranks || n_ranks > 1 << 20)
+                return;
+        if (hex_after(line, size, "commId 0x", &id))
+                snprintf(key, sizeof key, "%llx", (unsigned long long)id);
+        else if (hex_after(line, size, "parent 0x", &parent) &&
+                 integer_after(line, size, "splitCount ", &split) &&
+                 integer_after(line, size, "color ", &color) &&
+                 (c = find_comm(d, process, parent, false)) && *c->key)
+                snprintf(key, sizeof key, "%.40s/%lld/%lld", c->key, (long long)split,
+                         (long long)color);
+        c = find_comm(d, process, address, false);
+        if (c && (c->n_calls || (ended && c->ended) || (!ended && c->began)))
+                c = find_comm(d, process, address, true); /* of an address used again */
+        if (!c)
+                return;
+        memcpy(c->key, key, DEBUG_KEY);
+        c->rank = (int32_t)rank;
+        c->n_ranks = (int32_t)n_ranks;
+        c->began = true;
+        c->ended |= ended;
+        c->mark = mark;
+        if (n_ranks > d->processes[process].of) {
+                d->processes[process].of = (int32_t)n_ranks;
+                d->processes[process].rank = (int32_t)rank;
+        }
+        if (n_ranks > d->e->n_ranks)
+                d->e->n_ranks = (int32_t)n_ranks;
+}
+
+static void take_call(struct debug *d, uint32_t process, const char *said, size_t size,
+                      struct capo_evidence_mark mark)
+{
+        struct debug_call call = {.mark = mark};
+        uint64_t address;
+        int64_t count, type, op, root, n_ranks;
+        struct debug_comm *c;
+        char name[32];
+
+        if (sscanf(said, "%31[A-Za-z]: opCount", name) != 1 ||
+            !hex_after(said, size, "opCount ", &call.op_count) ||
+            !hex_after(said, size, " comm 0x", &address) ||
+            !integer_after(said, size, " count ", &count) ||
+            !integer_after(said, size, " datatype ", &type) ||
+            !integer_after(said, size, " op ", &op) || !integer_after(said, size, " root ", &root))
+                return;
+        call.call = (uint8_t)capo_call_find(name);
+        if (capo_call_kind(call.call) < CAPO_KIND_ALLREDUCE ||
+            capo_call_kind(call.call) > CAPO_KIND_SCATTER || d->n_calls == 1 << 20)
+                return;
+        c = find_comm(d, process, address, false);
+        if (!c)
+                return;
+        if (c->n_ranks < 0 && integer_after(said, size, "[nranks=", &n_ranks) && n_ranks > 0)
+                c->n_ranks = (int32_t)(n_ranks < 1 << 20 ? n_ranks : -1);
+        call.comm = (uint32_t)(c - d->comms);
+        call.count = (uint64_t)count;
+        call.type = (uint8_t)type;
+        call.op = (uint8_t)op;
+        call.root = (int32_t)root;
+        if (capo_array_room(&d->calls, d->n_calls, sizeof *d->calls) < 0)
+                return;
+        c->first_count = c->n_calls ? c->first_count : call.op_count;
+        c->rising &= !c->n_calls || call.op_count > c->last_count;
+        c->last_count = call.op_count;
+        call.nth = c->n_calls++;
+        c->hash = (c->hash ^ call.call ^ call.count * 0x9e3779b97f4a7c15u ^
+                   (uint64_t)call.type << 8 ^ (uint64_t)call.root << 16) *
+                  0x100000001b3u;
+        d->calls[d->n_calls++] = call;
+}
+
+static int take_line(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct debug *d = arg;
+        const char *said = at + strlen(" NCCL INFO ");
+        size_t size = strcspn(said, "\n");
+        struct capo_evidence_mark mark = {d->text, number};
+        bool began = memmem(said, size, "Init START", 10),
+             ended = memmem(said, size, "Init COMPLETE", 13),
+             call = memmem(said, size, ": opCount ", 10);
+        uint32_t process;
+
+        if (!began && !ended && !call)
+                return 0;
+        process = find_process(d, line, at);
+        if (process == CAPO_HANG_NONE)
+                return 0;
+        if (call)
+                take_call(d, process, said, size, mark);
+        else
+                take_init(d, process, said, size, mark, ended);
+        return 0;
+}
+
+/* ---- which communicators are one ---- */
+
+static bool is_alike(const struct debug_comm *a, const struct debug_comm *b)
+{
+        if (*a->key || *b->key)
+                return !strcmp(a->key, b->key) && a->n_ranks == b->n_ranks;
+        return a->n_calls && a->n_calls == b->n_calls && a->hash == b->hash &&
+               a->n_ranks == b->n_ranks;
+}
+
+/* Without an id only where each process has one such, and all of its ranks are there. */
+static bool is_whole(const struct debug *d, uint32_t first)
+{
+        const struct debug_comm *a = &d->comms[first];
+        int32_t n = 0;
+
+        if (*a->key)
+                return true;
+        for (uint32_t i = 0; i < d->n_comms; i++) {
+                if (!is_alike(a, &d->comms[i]))
+                        continue;
+                n++;
+                for (uint32_t k = 0; k < i; k++) {
+                        if (is_alike(a, &d->comms[k]) && d->comms[k].process == d->comms[i].process)
+                                return false;
+                }
+        }
+        return n == a->n_ranks;
+}
+
+static bool is_counted(const struct debug_comm *c)
+{
+        return c->rising || c->first_count == 0;
+}
+
+static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *member)
+{
+        for (uint32_t i = 0; i < d->n_comms; i++) {
+                struct debug_comm *c = &d->comms[i];
+                int64_t comm = -1, m;
+                char name[32];
+                uint32_t n = 0;
+
+                if (c->number != CAPO_HANG_NONE || !is_whole(d, i))
+                        continue;
+                snprintf(name, sizeof name, "communicator 0x%llx", (unsigned long long)c->address);
+                comm = capo_hang_foreign_comm(to, name, 0, c->n_ranks);
+                for (uint32_t k = i; k < d->n_comms && comm >= 0; k++) {
+                        if (k != i && !is_alike(c, &d->comms[k]))
+                                continue;
+                        m = capo_hang_foreign_member(to, (uint32_t)comm, d->comms[k].process,
+                                                     d->comms[k].rank >= 0 ? d->comms[k].rank
+                                                                           : (int32_t)n);
+                        if (m < 0)
+                                return -ENOMEM;
+                        n++;
+                        d->comms[k].number = (uint32_t)comm;
+                        member[k] = (uint32_t)m;
+                }
+                if (comm < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint32_t *member)
+{
+        for (uint32_t i = 0; i < d->n_calls; i++) {
+                const struct debug_call *call = &d->calls[i];
+                const struct debug_comm *c = &d->comms[call->comm];
+                enum capo_call_kind kind = capo_call_kind(call->call);
+                bool rooted = kind == CAPO_KIND_BROADCAST || kind == CAPO_KIND_REDUCE;
+                uint64_t seq = c->rising ? call->op_count + 1 : call->nth + 1;
+                struct capo_hang_call new = {.begin_ns = i + 1,
+                                             .end_ns = i + 1,
+                                             .call = call->call,
+                                             .bytes = call->count * capo_type_size(call->type),
+                                             .type = call->type,
+                                             .op = call->op,
+                                             .peer = rooted ? call->root : -1,
+                                             .comm = c->number,
+                                             .member = member[call->comm]};
+
+                if (c->number == CAPO_HANG_NONE || !is_counted(c) || seq >= UINT32_MAX)
+                        continue;
+                new.seq = (uint32_t)seq;
+                to->hang->comms[c->number].members[new.member].issued = new.seq;
+                if (!capo_hang_foreign_call(to, c->process, &new))
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int capo_debug_job(struct debug *d, struct capo_hang_foreign *to)
+{
+        uint32_t *member = calloc(d->n_comms + 1, sizeof *member);
+        int r = member ? 0 : -ENOMEM;
+
+        for (uint32_t i = 0; i < d->n_processes && r == 0; i++) {
+                if (capo_hang_foreign_process(to, d->processes[i].rank, d->processes[i].name, 0) <
+                    0)
+                        r = -ENOMEM;
+        }
+        r = r ?: join_comms(d, to, member);
+        r = r ?: give_calls(d, to, member);
+        free(member);
+        return r;
+}
+
+int capo_debug_read(struct capo_evidence *e)
+{
+        struct debug d = {.e = e};
+        int r;
+
+        for (d.text = 0; d.text < e->n_texts; d.text++) {
+                if (e->texts[d.text].text)
+                        capo_evidence_each(e, d.text, " NCCL INFO ", take_line, &d);
+        }
+        r = capo_debug_judge(&d);
+        free(d.processes);
+        free(d.comms);
+        free(d.calls);
+        return r;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of NCCL_DEBUG as they were read: debug_lines.c reads, debug_judge.c judges. Private to
+ * these two. */
+#ifndef CAPO_DEBUG_LINES_H
+#define CAPO_DEBUG_LINES_H
+
+#include "analysis/diagnose/evidence.h"
+#include "analysis/hang/foreign.h"
+
+enum { DEBUG_NAME = 96, DEBUG_KEY = 96, DEBUG_MOST = 4096 };
+
+struct debug_process {
+        char name[DEBUG_NAME]; /* "host:pid" */
+        int32_t rank, of;      /* in the largest communicator; -1 */
+};
+
+/* A communicator as one process has it. */
+struct debug_comm {
+        uint32_t process, number; /* number: of the communicator of all; CAPO_HANG_NONE */
+        uint64_t address;
+        int32_t rank, n_ranks;
+        char key[DEBUG_KEY]; /* alike on all ranks; "" not known */
+        bool began, ended;
+        struct capo_evidence_mark mark;
+        uint64_t hash, last_count;
+        uint32_t n_calls;
+        bool rising; /* opCount grew with each call */
+        uint64_t first_count;
+};
+
+struct debug_call {
+        uint32_t comm; /* as the process has it */
+        uint64_t count, op_count;
+        uint32_t nth;
+        uint8_t call, type, op;
+        int32_t root;
+        struct capo_evidence_mark mark;
+};
+
+struct debug {
+        struct capo_evidence *e;
+        uint32_t text;
+        struct debug_process *processes;
+        struct debug_comm *comms;
+        struct debug_call *calls;
+        uint32_t n_processes, n_comms, n_calls;
+        uint32_t last; /* process of the line before */
+};
+
+/** capo_debug_job() - what the lines say, as the engine of capo hang asks for it. Return: 0;
+ * -ENOMEM.
+ */
+int capo_debug_job(struct debug *d, struct capo_hang_foreign *to);
+
+/** capo_debug_judge() - the findings. Return: 0; -ENOMEM. */
+int capo_debug_judge(struct debug *d);
+
+#endif

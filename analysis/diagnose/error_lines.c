@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines that say what went wrong: the rows of error_lines.def. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "analysis/diagnose/evidence.h"
+
+#define CAUSE CAPO_RANK_CAUSE
+#define ERROR CAPO_RANK_ERROR
+static const struct error_row {
+        const char *word;
+        enum capo_evidence_kind of;
+        enum capo_finding_rank rank;
+        const char *kind, *sure, *headline, *next;
+} rows[] = {
+#define ERROR_LINE(word, of, rank, kind, sure, headline, next) \
+        {word, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
+#include "analysis/diagnose/error_lines.def"
+};
+#undef CAUSE
+#undef ERROR
+
+struct search {
+        struct capo_evidence *e;
+        const struct error_row *row;
+        struct capo_diagnose_finding *f; /* of this row; NULL: none so far */
+        uint32_t text, timeout;          /* line of the text's first timeout; 0 none */
+};
+
+static bool line_has(const char *line, const char *word)
+{
+        return memmem(line, strcspn(line, "\n"), word, strlen(word));
+}
+
+/* An instance of the row, and not a word that happens to look like it. */
+static bool is_instance(const struct error_row *row, const char *line)
+{
+        if (row->of == CAPO_EVIDENCE_DEBUG)
+                return line_has(line, "NCCL WARN");
+        return strncmp(row->word, "): ", 3) != 0 || line_has(line, "NVRM: Xid");
+}
+
+static int take_error(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct search *s = arg;
+        bool after = s->timeout && number > s->timeout && s->row->of == CAPO_EVIDENCE_EXIT;
+
+        if (!is_instance(s->row, line))
+                return 0;
+        s->e->texts[s->text].n[s->row->of]++;
+        if (!s->f)
+                s->f = capo_evidence_finding(s->e);
+        if (!s->f)
+                return -1;
+        if (!s->f->n_marks) {
+                s->f->rank = after ? CAPO_RANK_NOTE : s->row->rank;
+                s->f->kind = s->row->kind;
+                s->f->sure = s->row->sure;
+                snprintf(s->f->headline, sizeof s->f->headline, "%s", s->row->headline);
+                snprintf(s->f->detail, sizeof s->f->detail, "%.*s",
+                         (int)(strcspn(line, "\r\n") < 160 ? strcspn(line, "\r\n") : 160), line);
+                snprintf(s->f->next, sizeof s->f->next, "%s", s->row->next);
+        }
+        if (!line_has(line, "local_rank")) /* numbers of a node, not of the job */
+                capo_finding_rank_add(s->f, capo_line_rank(line));
+        capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
+        return 0;
+}
+
+static int take_first(const char *at, const char *line, uint32_t number, void *arg)
+{
+        uint32_t *first = arg;
+
+        *first = *first ? *first : number;
+        return 0;
+}
+
+int capo_errors_read(struct capo_evidence *e)
+{
+        struct search s = {.e = e};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                s.f = NULL;
+                s.row = &rows[i];
+                for (s.text = 0; s.text < e->n_texts; s.text++) {
+                        s.timeout = 0;
+                        if (!e->texts[s.text].text || !strstr(e->texts[s.text].text, s.row->word))
+                                continue;
+                        capo_evidence_each(e, s.text,
+                                           "Watchdog caught collective operation timeout",
+                                           take_first, &s.timeout);
+                        if (capo_evidence_each(e, s.text, s.row->word, take_error, &s) < 0)
+                                return -1;
+                }
+        }
+        return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What people have after a failure, and what it proves.
+ *
+ *      texts -> evidence.c: what each one is -> watchdog.c, debug_lines.c, error_lines.c: findings
+ *            -> evidence.c: the strongest finding is the verdict
+ *
+ * Texts are searched as a whole: a launcher may put anything before a line, and a terminal may
+ * break it. Dumps of the flight recorder and answers of RAS go to analysis/hang; what it finds is
+ * one more finding here.
+ */
+#ifndef CAPO_EVIDENCE_H
+#define CAPO_EVIDENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum capo_evidence_kind {
+#define EVIDENCE(id, name, words) CAPO_EVIDENCE_##id,
+#include "analysis/diagnose/evidence_kinds.def"
+        CAPO_EVIDENCE_KINDS,
+};
+
+/* A place in an input: 1 is its first line, 0 the whole of it. */
+struct capo_evidence_mark {
+        uint32_t text, line;
+};
+
+struct capo_evidence_text {
+        char *name;                      /* as it was given */
+        char *text;                      /* zero-terminated; NULL: a binary, or handed on */
+        uint32_t n[CAPO_EVIDENCE_KINDS]; /* lines, or things, of each kind */
+};
+
+/* How strong a finding is; of two the stronger is the verdict, of equals the first. */
+enum capo_finding_rank {
+        CAPO_RANK_NOTE,      /* no verdict */
+        CAPO_RANK_HEALTHY,   /* it worked */
+        CAPO_RANK_UNDECIDED, /* somebody waits, and it is not known for whom */
+        CAPO_RANK_ERROR,     /* an error, which may be a consequence */
+        CAPO_RANK_HANG,      /* who is the cause of a hang */
+        CAPO_RANK_CAUSE,     /* what happened before all of it: killed, a broken GPU */
+};
+
+enum { CAPO_DIAGNOSE_MARKS = 12, CAPO_DIAGNOSE_RANKS = 16 };
+
+struct capo_diagnose_finding {
+        enum capo_finding_rank rank;
+        const char *kind; /* for programs: "missing", "killed", ...; as in docs/diagnose.md */
+        const char *sure; /* "certain", "likely", "unsure" */
+        char headline[448];
+        char detail[768];  /* lines; "" none */
+        char missing[256]; /* what would make it surer; "" nothing */
+        char next[384];
+        int32_t ranks[CAPO_DIAGNOSE_RANKS];
+        uint32_t n_ranks;
+        struct capo_evidence_mark marks[CAPO_DIAGNOSE_MARKS];
+        uint32_t n_marks;
+};
+
+struct capo_evidence {
+        struct capo_evidence_text *texts;
+        uint32_t n_texts;
+        struct capo_diagnose_finding *findings;
+        uint32_t n_findings;
+        int nccl, ofi, torch; /* releases; 0 not known */
+        int32_t n_ranks;      /* of the job; 0 not known */
+        bool *seen;           /* by rank: there are lines of it */
+        uint32_t n_seen;      /* room of seen */
+        bool timed_out;       /* a watchdog said so */
+};
+
+/** capo_evidence_add() - one more text; @text is taken over, @name copied. Return: its number;
+ * -ENOMEM. */
+int capo_evidence_add(struct capo_evidence *e, const char *name, char *text);
+
+/** capo_evidence_judge() - read all texts, after the last one was added. Return: 0; -ENOMEM. */
+int capo_evidence_judge(struct capo_evidence *e);
+
+/** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
+const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
+
+/** capo_evidence_has() - is @text somewhere in the texts? For capo_bug_match(). */
+bool capo_evidence_has(const char *text, void *evidence);
+
+void capo_evidence_finish(struct capo_evidence *e);
+
+/** capo_evidence_name() - "watchdog"; capo_evidence_words() - "PyTorch watchdog lines". */
+const char *capo_evidence_name(enum capo_evidence_kind kind);
+const char *capo_evidence_words(enum capo_evidence_kind kind);
+
+/** capo_evidence_each() - all places of @text that have @word: @found gets where, and its line.
+ * Return: how many; -ENOMEM from @found. */
+int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char *word,
+                       int (*found)(const char *at, const char *line, uint32_t number, void *arg),
+                       void *arg);
+
+/** capo_evidence_finding() - one more, empty. Return: it, until the next; NULL no memory. */
+struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e);
+void capo_finding_mark(struct capo_diagnose_finding *f, struct capo_evidence_mark at);
+void capo_finding_rank_add(struct capo_diagnose_finding *f, int32_t rank);
+
+/** capo_rank_list() - "rank 3", "ranks 0-2, 5 and 7". @text: 128 bytes. */
+char *capo_rank_list(const int32_t *ranks, uint32_t n, char *text);
+
+/** capo_rank_shout() - "rank 3 and" becomes "RANK 3 and". Return: @text. */
+char *capo_rank_shout(char *text);
+
+/** capo_line_rank() - of "[rank3]:", "[Rank 3]", "[1,3]<stderr>", "3: " of srun; -1. */
+int32_t capo_line_rank(const char *line);
+
+/** capo_rank_seen() - there is a line of it. Return: 0; -ENOMEM. */
+int capo_rank_seen(struct capo_evidence *e, int32_t rank);
+
+/* The readers: each adds its findings. Return: 0; -ENOMEM. */
+int capo_watchdog_read(struct capo_evidence *e);
+int capo_debug_read(struct capo_evidence *e);
+int capo_errors_read(struct capo_evidence *e);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of PyTorch's watchdog as they were read: watchdog.c reads, watchdog_judge.c judges. Private
+ * to these two. */
+#ifndef CAPO_WATCHDOG_H
+#define CAPO_WATCHDOG_H
+
+#include "analysis/diagnose/evidence.h"
+
+enum { WATCH_GROUP = 64, WATCH_WORD = 40 };
+
+/* What is known of one rank in one process group. -1: not known. */
+struct watch {
+        int32_t rank;
+        char group[WATCH_GROUP]; /* "67", "0(default_pg)"; "" not known */
+        int64_t stuck;           /* the call that timed out */
+        char op[WATCH_WORD];
+        int64_t in, out;
+        int64_t enqueued, completed;
+        struct capo_evidence_mark mark;
+};
+
+struct watches {
+        struct capo_evidence *e;
+        uint32_t text;
+        struct watch *v;
+        uint32_t n;
+};
+
+/** capo_watch_group() - the finding on one group, if one of its ranks waits. Return: 0; -ENOMEM. */
+int capo_watch_group(const struct watches *w, const char *group);
+
+/** capo_watch_told() - a finding where ranks were told to dump, and none says what it waits in.
+ * Return: 0; -ENOMEM. */
+int capo_watch_told(struct watches *w);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo diagnose: yesterday's failure, from whatever people have. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_screen.h"
+#include "cli/diagnose/cmd_diagnose.h"
+#include "core/base/nccl_release.h"
+
+enum { UNDECIDED_EXIT = 3 };
+
+struct options {
+        bool json;
+        const char *bugs;
+};
+
+int diagnose_exit(const struct diagnose_inputs *in)
+{
+        const struct capo_diagnose_finding *verdict = capo_evidence_verdict(&in->evidence);
+
+        if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED)
+                return UNDECIDED_EXIT;
+        return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+/* Only logs of capo: capo hang knows more of them. */
+static int hand_to_hang(const struct diagnose_inputs *in, bool json)
+{
+        const char *argv[CLI_OPTIONS_MAX + 3] = {"hang"};
+        int argc = 1;
+
+        if (json)
+                argv[argc++] = "--json";
+        for (size_t i = 0; i < in->logs.n && argc < CLI_OPTIONS_MAX; i++)
+                argv[argc++] = in->logs.v[i];
+        return cli_run(cli_verb_find("hang", NULL), argc, (char **)(uintptr_t)argv);
+}
+
+static int run_diagnose(void *options, int n, char **words)
+{
+        const struct options *o = options;
+        struct diagnose_inputs in = {0};
+        int release = 0, r, status;
+
+        if (o->bugs) {
+                release = capo_nccl_named(o->bugs);
+                if (!release && strcmp(o->bugs, "all") != 0) {
+                        capo_error("--bugs: expected a release such as 2.28.9, or all; found %s",
+                                   o->bugs);
+                        return CAPO_EXIT_USAGE;
+                }
+                return diagnose_bugs(release, o->json,
+                                     o->json ? stdout : cli_screen_begin(stdout)) < 0
+                               ? CAPO_EXIT_FAIL
+                               : CAPO_EXIT_OK;
+        }
+        if (!n) {
+                capo_error("which files? Logs, dumps, folders of them, or - for standard input");
+                return CAPO_EXIT_USAGE;
+        }
+        r = diagnose_read(&in, n, words);
+        r = r ?: capo_evidence_judge(&in.evidence);
+        r = r ?: diagnose_flight(&in);
+        if (r == -ENOMEM)
+                capo_error("no memory");
+        status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);
+        if (r == 0 && in.logs.n && in.logs.n == in.n_files)
+                status = hand_to_hang(&in, o->json);
+        else if (r == 0)
+                r = (o->json ? diagnose_json : diagnose_text)(&in, stdout);
+        diagnose_finish(&in);
+        return r < 0 ? UNDECIDED_EXIT : status;
+}
+
+static const struct cli_option options[] = {
+        {"bugs", CLI_TEXT(struct options, bugs, "RELEASE"),
+         "the known bugs of that NCCL release, or all; takes no operands", .example = "2.28.9"},
+        {"json", CLI_FLAG(struct options, json), "for programs"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command diagnose_command = {
+        .usage = "[OPTION...] FILE|DIR|-... | --bugs RELEASE",
+        .about =
+                "Says what went wrong from what is left of a failed job: no run under capo is needed. Files are "
+                "recognised by their content: PyTorch watchdog lines, NCCL_DEBUG lines of one or many ranks with any "
+                "launcher's prefixes, answers of NCCL's RAS, flight recorder dumps (JSON or the pickle), kernel log "
+                "lines, lines of torchrun, Slurm and Kubernetes, output of nccl-tests, stacks, topologies, capo logs. "
+                "Give all that you have: together they say more.\n"
+                "The page has what was recognised, the verdict with the lines it is from, how sure it is, known bugs "
+                "that fit, and what to do next. A rank whose lines are missing is never accused for that alone.",
+        .options = options,
+        .after = "  capo diagnose job.log\n"
+                 "  capo diagnose job.log ras.txt /tmp/nccl_trace_rank_*\n"
+                 "  dmesg | capo diagnose -\n"
+                 "  capo diagnose --bugs 2.28.9",
+        .status =
+                "0 it is proved that nothing failed; 1 a fault was found, 2 wrong command line, 3 not enough to say.",
+        .operand = "FILE",
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .run = run_diagnose,
+};

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One page: what was read, the verdict, known bugs that fit, what is missing, what to do. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/base/cli_json.h"
+#include "cli/base/cli_screen.h"
+#include "cli/diagnose/cmd_diagnose.h"
+#include "core/base/nccl_release.h"
+#include "core/base/plain_text.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/diagnose/known_bugs.h"
+
+enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, FILES_SHOWN = 12 };
+
+static int release_of(const struct capo_evidence *e, enum capo_bug_of of)
+{
+        return of == CAPO_BUG_NCCL    ? e->nccl
+               : of == CAPO_BUG_OFI   ? e->ofi
+               : of == CAPO_BUG_TORCH ? e->torch
+                                      : 0;
+}
+
+/* Which bugs are worth a line: a symptom always, else those that do what happened. */
+static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
+{
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+        bool hangs = v && (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG),
+             crashed = v && !strcmp(v->kind, "crash");
+        enum capo_bug_match m;
+
+        if (v && v->rank == CAPO_RANK_HEALTHY)
+                return CAPO_BUG_NO;
+        m = capo_bug_match(bug, release_of(e, bug->of), capo_evidence_has, e);
+        if (m == CAPO_BUG_MAYBE && !(hangs && bug->effect == CAPO_BUG_HANG) &&
+            !(crashed && bug->effect == CAPO_BUG_CRASH))
+                return CAPO_BUG_NO;
+        return m;
+}
+
+static char *fixed_in(const struct capo_known_bug *bug, char text[32])
+{
+        char release[16];
+
+        snprintf(text, 32, bug->of == CAPO_BUG_MACHINE ? "a setting" : "no fix known");
+        if (bug->fixed < CAPO_NCCL_LAST)
+                snprintf(text, 32, "fixed in %s",
+                         capo_nccl_text((uint32_t)bug->fixed, release, sizeof release));
+        return text;
+}
+
+/* "job.log:1,3,5 ras.txt" */
+static void print_marks(const struct capo_evidence *e, const struct capo_diagnose_finding *f,
+                        FILE *out)
+{
+        if (f->n_marks > 3 && !f->marks[0].line) { /* whole files */
+                fprintf(out, "%s and %u more\n", e->texts[f->marks[0].text].name, f->n_marks - 1);
+                return;
+        }
+        for (uint32_t i = 0; i < f->n_marks; i++) {
+                bool same = i && f->marks[i].text == f->marks[i - 1].text;
+
+                if (!same)
+                        fprintf(out, "%s%s", i ? " " : "", e->texts[f->marks[i].text].name);
+                if (f->marks[i].line)
+                        fprintf(out, "%c%u", same ? ',' : ':', f->marks[i].line);
+        }
+        fputs(f->n_marks == CAPO_DIAGNOSE_MARKS ? " ...\n" : "\n", out);
+}
+
+/* Text of others goes to a terminal: nothing in it may steer that. */
+static void print_plain(const char *text, const char *before, FILE *out)
+{
+        _cleanup_free_ char *copy = strdup(text);
+
+        if (!copy)
+                return;
+        capo_plain(copy, strlen(copy), false, true);
+        for (char *line = copy, *end; *line; line = end) {
+                end = line + strcspn(line, "\n");
+                fprintf(out, "%s%.*s\n", before, (int)(end - line), line);
+                end += *end == '\n';
+        }
+}
+
+static void print_read(const struct capo_evidence *e, FILE *out)
+{
+        uint32_t shown = 0;
+        char release[16];
+
+        for (uint32_t i = 0; i < e->n_texts && shown < FILES_SHOWN; i++, shown++) {
+                const struct capo_evidence_text *t = &e->texts[i];
+                bool first = true;
+
+                fprintf(out, "%s%s   ", i ? "       " : "read   ", t->name);
+                for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
+                        if (!t->n[k])
+                                continue;
+                        fprintf(out, "%s%s", first ? "" : ", ", capo_evidence_words(k));
+                        first = false;
+                }
+                fputc('\n', out);
+        }
+        if (e->n_texts > shown)
+                fprintf(out, "       and %u more\n", e->n_texts - shown);
+        if (e->nccl)
+                fprintf(out, "       NCCL %s",
+                        capo_nccl_text((uint32_t)e->nccl, release, sizeof release));
+        if (e->ofi)
+                fprintf(out, "%saws-ofi-nccl %s", e->nccl ? ", " : "       ",
+                        capo_nccl_text((uint32_t)e->ofi, release, sizeof release));
+        if (e->nccl || e->ofi)
+                fputc('\n', out);
+}
+
+static void print_bugs(struct capo_evidence *e, FILE *out)
+{
+        unsigned n = 0;
+        char fixed[32];
+
+        for (int fits = CAPO_BUG_FITS; fits >= CAPO_BUG_MAYBE; fits--) {
+                for (size_t i = 0; i < capo_n_known_bugs && n < BUGS_SHOWN; i++) {
+                        const struct capo_known_bug *b = &capo_known_bugs[i];
+
+                        if ((int)match_bug(e, b) != fits)
+                                continue;
+                        fprintf(out, "%s  %s %s: %s\n",
+                                fits == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
+                                capo_bug_software(b->of), capo_bug_does(b->effect), b->when);
+                        fprintf(out, "  %s (%s)\n  %s\n", b->advice, fixed_in(b, fixed), b->link);
+                        n++;
+                }
+        }
+}
+
+/* Nothing that was read says what failed. */
+static void print_nothing(const struct capo_evidence *e, FILE *out)
+{
+        bool any = false;
+
+        for (uint32_t i = 0; i < e->n_texts; i++)
+                any |= !e->texts[i].n[CAPO_EVIDENCE_UNKNOWN];
+        fputs(any ? "NO FAULT FOUND: nothing in these inputs says that something failed\n"
+                  : "NOTHING RECOGNISED in these inputs\n",
+              out);
+        fputs("MISSING  the output of all ranks from before the failure on; the watchdog's lines; "
+              "NCCL_DEBUG=INFO\n"
+              "  flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+              "TORCH_NCCL_DUMP_ON_TIMEOUT=1)\n"
+              "  dmesg of the nodes, the end of the launcher's output\n"
+              "NEXT  run the job under capo run: its logs say which rank each other rank waited for\n",
+              out);
+}
+
+int diagnose_text(struct diagnose_inputs *in, FILE *to)
+{
+        FILE *out = cli_screen_begin(to);
+        struct capo_evidence *e = &in->evidence;
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+        unsigned others = 0;
+
+        print_read(e, out);
+        fputc('\n', out);
+        if (!v) {
+                print_nothing(e, out);
+        } else {
+                fprintf(out, "%s       %s\n", v->headline, v->sure);
+                print_plain(v->detail, "  ", out);
+                fputs("  from ", out);
+                print_marks(e, v, out);
+        }
+        for (uint32_t i = 0; i < e->n_findings && others < OTHERS_SHOWN; i++) {
+                const struct capo_diagnose_finding *f = &e->findings[i];
+
+                if (f == v || (v && v->rank == CAPO_RANK_HANG && f->rank <= CAPO_RANK_HEALTHY))
+                        continue;
+                fprintf(out, "%s %s   ", others++ ? "    " : "ALSO", f->headline);
+                print_marks(e, f, out);
+        }
+        print_bugs(e, out);
+        if (v && *v->missing)
+                fprintf(out, "MISSING  %s\n", v->missing);
+        if (v && *v->next)
+                fprintf(out, "NEXT  %s\n", v->next);
+        if (in->logs.n)
+                fprintf(out, "NEXT  capo hang %s%s: these are logs of capo\n", in->logs.v[0],
+                        in->logs.n > 1 ? " ..." : "");
+        return fflush(out) || ferror(out) ? -EIO : 0;
+}
+
+/* ---- JSON ---- */
+
+static json_t *finding_json(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
+{
+        json_t *ranks = json_array(), *from = json_array();
+
+        for (uint32_t i = 0; i < f->n_ranks; i++)
+                json_array_append_new(ranks, json_integer(f->ranks[i]));
+        for (uint32_t i = 0; i < f->n_marks; i++)
+                json_array_append_new(from,
+                                      json_pack("{s:o, s:i}", "file",
+                                                cli_json_text(e->texts[f->marks[i].text].name),
+                                                "line", (int)f->marks[i].line));
+        return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "kind", f->kind, "sure",
+                         f->sure, "text", cli_json_text(f->headline), "detail",
+                         cli_json_text(f->detail), "ranks", ranks, "from", from, "missing",
+                         cli_json_text(f->missing), "next", cli_json_text(f->next));
+}
+
+static json_t *bug_json(const struct capo_known_bug *b, const char *match)
+{
+        char first[16], fixed[16];
+
+        capo_nccl_text((uint32_t)b->first, first, sizeof first);
+        capo_nccl_text((uint32_t)b->fixed, fixed, sizeof fixed);
+        return json_pack("{s:s, s:s, s:s?, s:s?, s:s, s:s, s:s, s:s?}", "of",
+                         capo_bug_software(b->of), "does", capo_bug_does(b->effect), "first",
+                         b->first ? first : NULL, "fixed", b->fixed < CAPO_NCCL_LAST ? fixed : NULL,
+                         "when", b->when, "advice", b->advice, "link", b->link, "match", match);
+}
+
+int diagnose_json(struct diagnose_inputs *in, FILE *out)
+{
+        struct capo_evidence *e = &in->evidence;
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+        json_t *read = json_array(), *also = json_array(), *bugs = json_array(),
+               *ranks = json_array(), *page;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                json_t *kinds = json_object();
+
+                for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
+                        if (e->texts[i].n[k])
+                                json_object_set_new(kinds, capo_evidence_name(k),
+                                                    json_integer(e->texts[i].n[k]));
+                }
+                json_array_append_new(read,
+                                      json_pack("{s:o, s:o}", "file",
+                                                cli_json_text(e->texts[i].name), "kinds", kinds));
+        }
+        for (uint32_t i = 0; i < e->n_findings; i++) {
+                if (&e->findings[i] != v)
+                        json_array_append_new(also, finding_json(e, &e->findings[i]));
+        }
+        for (uint32_t i = 0; i < e->n_seen; i++) {
+                if (e->seen[i])
+                        json_array_append_new(ranks, json_integer(i));
+        }
+        for (size_t i = 0; i < capo_n_known_bugs; i++) {
+                enum capo_bug_match m = match_bug(e, &capo_known_bugs[i]);
+
+                if (m != CAPO_BUG_NO)
+                        json_array_append_new(bugs,
+                                              bug_json(&capo_known_bugs[i],
+                                                       m == CAPO_BUG_FITS ? "fits" : "maybe"));
+        }
+        page = json_pack("{s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:i}", "capo_diagnose", 1, "read",
+                         read, "ranks", ranks, "nccl", e->nccl, "verdict",
+                         v ? finding_json(e, v) : json_null(), "also", also, "known_bugs", bugs,
+                         "status", diagnose_exit(in));
+        return cli_json_print(out, page, JSON_INDENT(2)) < 0 || ferror(out) ? -EIO : 0;
+}
+
+int diagnose_bugs(int release, bool json, FILE *out)
+{
+        json_t *rows = json ? json_array() : NULL;
+        char first[16], fixed[32];
+
+        for (size_t i = 0; i < capo_n_known_bugs; i++) {
+                const struct capo_known_bug *b = &capo_known_bugs[i];
+
+                if (release && (b->of != CAPO_BUG_NCCL || !capo_bug_in(b, release)))
+                        continue;
+                if (json) {
+                        json_array_append_new(rows, bug_json(b, NULL));
+                        continue;
+                }
+                fprintf(out, "%-12s %-10s %s\n", capo_bug_software(b->of), capo_bug_does(b->effect),
+                        b->when);
+                if (b->first)
+                        fprintf(out, "  since %s, ",
+                                capo_nccl_text((uint32_t)b->first, first, sizeof first));
+                else
+                        fputs("  ", out);
+                fprintf(out, "%s: %s\n  %s\n", fixed_in(b, fixed), b->advice, b->link);
+        }
+        if (json)
+                return cli_json_print(out,
+                                      json_pack("{s:i, s:o}", "capo_known_bugs", 1, "bugs", rows),
+                                      JSON_INDENT(2)) < 0
+                               ? -EIO
+                               : 0;
+        return fflush(out) || ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Inputs of capo diagnose: folders, compressed files, pickles, a dump that is missing, standard input, logs of capo.
+set -u
+capo=$(realpath "$1")
+root=$(realpath "$2")
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+bad=0
+# expect STATUS PATTERN -- arguments
+expect() {
+        want=$1 pattern=$2
+        shift 3
+        out=$("$capo" diagnose "$@" 2>&1)
+        got=$?
+        [ $got = "$want" ] || { echo "capo diagnose $*: exit status $got, expected $want: $out"; bad=1; }
+        echo "$out" | grep -q "$pattern" || { echo "capo diagnose $*: no line like \"$pattern\": $out"; bad=1; }
+}
+reports=$root/tests/diagnose/reports
+expect 2 'which files' --
+expect 2 'expected a release' -- --bugs x
+expect 3 'nothing could be read' -- nothing-here
+expect 0 'fixed in 2.29.3' -- --bugs 2.28.9
+echo hello >plain.txt
+expect 3 'NOTHING RECOGNISED' -- plain.txt
+expect 1 'RANK 3 IS ONE CALL BEHIND' -- - <"$reports/vllm-23448.log"
+gzip -c "$reports/vllm-23448.log" >job.log.gz
+expect 1 'from job.log.gz:1,3,5' -- job.log.gz
+
+flight=$root/tests/hang/flight/missing
+expect 1 'RANK 2 HAS NOT MADE AllReduce #5' -- "$flight"
+mkdir dumps pickles
+cp "$flight"/rank_[0-3].json dumps
+for i in 0 1 2 3; do
+        python3 -c 'import json, pickle, sys; pickle.dump(json.load(open(sys.argv[1])), open(sys.argv[2], "wb"), 2)' dumps/rank_$i.json pickles/nccl_trace_rank_$i || exit 1
+done
+expect 1 'RANK 2 HAS NOT MADE AllReduce #5' -- pickles
+[ -z "$(find /tmp -maxdepth 1 -name 'capo-diagnose-*' -newer job.log.gz)" ] || { echo "a folder is left in /tmp"; bad=1; }
+rm pickles/nccl_trace_rank_2 # the one who is missing from the call left no dump, either
+expect 1 'RANK 2 LEFT NO DUMP' -- pickles
+python3 -c 'import os, pickle, sys; pickle.dump(os.getcwd, open(sys.argv[1], "wb"))' evil
+expect 3 'nothing of it is run' -- evil
+exit $bad

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What capo diagnose says of public reports: reports.py CAPO FOLDER. README.md there has the columns of reports.tsv."""
+import collections
+import json
+import os
+import subprocess
+import sys
+
+
+def score(capo, folder, row):
+    name, link, which, right, ranks = row
+    path = os.path.join(folder, "reports", name)
+    run = subprocess.run([capo, "diagnose", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    page = json.loads(run.stdout)
+    verdict = page["verdict"]
+    kind = verdict["kind"] if verdict else "undecided"
+    parsed = all("unknown" not in r["kinds"] for r in page["read"])
+    if run.returncode != page["status"]:
+        return "wrong", parsed, f"exit status {run.returncode}, status {page['status']}"
+    if kind in ("undecided", "birth") and right in ("undecided", "birth"):
+        return "right", parsed, kind
+    if kind == "undecided":
+        return "undecided", parsed, kind
+    if kind != right or (ranks != "-" and ranks != ",".join(map(str, verdict["ranks"]))):
+        return "wrong", parsed, f"{kind} of {verdict['ranks']}, expected {right} of {ranks}"
+    return "right", parsed, kind
+
+
+def main():
+    capo, folder = sys.argv[1:3]
+    with open(os.path.join(folder, "reports.tsv")) as table:
+        rows = [line.rstrip("\n").split("\t") for line in table if line.strip() and not line.startswith("#")]
+    sums, bad = collections.Counter(), 0
+    for row in rows:
+        result, parsed, said = score(capo, folder, row)
+        sums[row[2], "all"] += 1
+        sums[row[2], result] += 1
+        sums[row[2], "parsed"] += parsed
+        bad += result == "wrong"
+        print(f"{result:10} {row[0]:28} {said}")
+    for which in sorted({row[2] for row in rows}):
+        print(which, *(f"{word} {sums[which, word]}" for word in ("all", "parsed", "right", "undecided", "wrong")))
+    listed = {row[0] for row in rows}
+    for name in sorted(set(os.listdir(os.path.join(folder, "reports"))) - listed):
+        print(f"{name} has no row in reports.tsv")
+        bad += 1
+    return 1 if bad else 0
+
+
+sys.exit(main())

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What capo diagnose makes of lines; tests/diagnose has those of public reports. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "analysis/diagnose/evidence.h"
+
+static struct capo_evidence judged(const char *text)
+{
+        struct capo_evidence e = {0};
+
+        cr_assert_geq(capo_evidence_add(&e, "job.log", strdup(text)), 0);
+        cr_assert_eq(capo_evidence_judge(&e), 0);
+        return e;
+}
+
+static void expect(const char *text, const char *kind, int32_t rank, const char *headline)
+{
+        _cleanup_(capo_evidence_finish) struct capo_evidence e = judged(text);
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(&e);
+
+        cr_assert(v || !*kind, "no verdict on:\n%s", text);
+        if (!v)
+                return;
+        cr_expect_str_eq(v->kind, kind, "%s: %s", v->headline, text);
+        cr_expect(strstr(v->headline, headline), "%s", v->headline);
+        if (rank >= 0)
+                cr_expect(v->n_ranks == 1 && v->ranks[0] == rank, "%s", v->headline);
+}
+
+#define WATCH(rank, seq, op, n)                                                                \
+        "[rank" #rank "]:[E ProcessGroupNCCL.cpp:632] [Rank " #rank                            \
+        "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" #seq ", OpType=" op \
+        ", NumelIn=" #n ", NumelOut=" #n ", Timeout(ms)=600000) ran for 600009 milliseconds\n"
+#define STATUS(rank, group, seq, enqueued, completed)                             \
+        "[rank" #rank "]:[E ProcessGroupNCCL.cpp:2271] [PG " group " Rank " #rank \
+        "]  failure detected by watchdog at work sequence id: " #seq              \
+        " PG status: last enqueued work: " #enqueued ", last completed work: " #completed "\n"
+#define DUMP(rank, group, enqueued, completed)                                                \
+        "[rank" #rank "]:[E ProcessGroupNCCL.cpp:1743] [PG " group " Rank " #rank             \
+        "] Received a dump signal due to a collective timeout from  rank 0 and we will try. " \
+        "Last enqueued NCCL work: " #enqueued ", last completed NCCL work: " #completed ".\n"
+#define G "ID 4 PG GUID 67"
+
+Test(diagnose, a_rank_that_is_behind)
+{
+        expect(WATCH(0, 10, "BROADCAST", 8) STATUS(0, G, 10, 20, 9) WATCH(1, 9, "BROADCAST", 8)
+                       STATUS(1, G, 9, 20, 8),
+               "behind", 1, "RANK 1 IS ONE CALL BEHIND in process group 67 (BROADCAST)");
+}
+
+Test(diagnose, a_rank_that_has_not_made_the_call)
+{
+        expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, G, 10, 10, 9) DUMP(1, G, 9, 9), "missing", 1,
+               "RANK 1 HAS NOT MADE ALLREDUCE number 10");
+}
+
+Test(diagnose, calls_that_differ)
+{
+        expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, G, 10, 10, 9) WATCH(1, 10, "BROADCAST", 8)
+                       STATUS(1, G, 10, 10, 9),
+               "mismatch", -1, "MADE DIFFERENT CALLS as number 10");
+        expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, G, 10, 10, 9) WATCH(1, 10, "ALLREDUCE", 9)
+                       STATUS(1, G, 10, 10, 9),
+               "mismatch", -1, "MADE DIFFERENT CALLS as number 10");
+}
+
+/* A rank without lines, groups that are not known to be one, and numbers of sends prove nothing. */
+Test(diagnose, what_is_not_decided)
+{
+        expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, G, 10, 10, 9), "undecided", -1,
+               "rank 0 waits");
+        expect(WATCH(0, 10, "ALLREDUCE", 8) WATCH(1, 9, "ALLREDUCE", 8), "undecided", -1, "");
+        expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, "1", 10, 10, 9) WATCH(1, 9, "ALLREDUCE", 8)
+                       STATUS(1, "1", 9, 9, 8),
+               "undecided", -1, "");
+        expect(WATCH(0, 10, "COALESCED", 0) STATUS(0, G, 10, 10, 9) WATCH(1, 9, "COALESCED", 0)
+                       STATUS(1, G, 9, 9, 8),
+               "undecided", -1, "");
+        expect(WATCH(0, 1, "ALLREDUCE", 8) STATUS(0, G, 1, 1, 93459313471793), "undecided", -1, "");
+        expect("step 1\nstep 2\n", "", -1, "");
+}
+
+#define LINE(host, pid, said) host ":" #pid ":" #pid " [0] NCCL INFO " said "\n"
+#define COLL(host, pid, call, nth, n, comm)                                \
+        LINE(host, pid,                                                    \
+             call ": opCount " #nth " sendbuff 0x1 recvbuff 0x2 count " #n \
+                  " datatype 7 op 0 root 0 comm " comm " [nranks=2] stream 0x1")
+#define INIT(host, pid, comm, rank, id, what)                                               \
+        LINE(host, pid,                                                                     \
+             "comm " comm " rank " #rank " nranks 2 cudaDev 0 nvmlDev 0 busId 1 commId " id \
+             " - Init " what)
+
+Test(diagnose, two_communicators_in_opposite_order)
+{
+        expect(COLL("a", 1, "AllReduce", 0, 3, "0xa2") COLL("a", 1, "AllReduce", 0, 2, "0xa3")
+                       COLL("b", 2, "AllReduce", 0, 2, "0xb3")
+                               COLL("b", 2, "AllReduce", 0, 3, "0xb2"),
+               "order", -1, "IN OPPOSITE ORDER");
+        expect(COLL("a", 1, "AllReduce", 0, 3, "0xa2") COLL("a", 1, "AllReduce", 0, 2, "0xa3")
+                       COLL("b", 2, "AllReduce", 0, 3, "0xb2")
+                               COLL("b", 2, "AllReduce", 0, 2, "0xb3"),
+               "", -1, "");
+}
+
+Test(diagnose, calls_of_a_communicator_that_init_lines_join)
+{
+#define BOTH                                      \
+        INIT("a", 1, "0xa", 0, "0x5", "COMPLETE") \
+        INIT("b", 2, "0xb", 1, "0x5", "COMPLETE")
+        expect(BOTH COLL("a", 1, "AllReduce", 0, 8, "0xa") COLL("b", 2, "AllReduce", 0, 9, "0xb"),
+               "mismatch", -1, "ANOTHER CALL");
+        /* it may be on its way */
+        expect(BOTH COLL("a", 1, "AllReduce", 0, 8, "0xa") COLL("b", 2, "AllReduce", 0, 8, "0xb")
+                       COLL("a", 1, "AllReduce", 1, 8, "0xa"),
+               "undecided", 1, "IF THE JOB HANGS: rank 1 HAS NOT MADE AllReduce #2");
+}
+
+Test(diagnose, a_communicator_that_is_not_created)
+{
+        expect(INIT("a", 1, "0xa", 0, "0x5", "START"), "birth", -1, "2 RANKS WAS NOT CREATED");
+        expect(INIT("a", 1, "0xa", 0, "0x5", "START") INIT("a", 1, "0xa", 0, "0x5", "COMPLETE"), "",
+               -1, "");
+}
+
+Test(diagnose, what_happened_first)
+{
+        expect("[1.0] Out of memory: Killed process 77 (python3)\n", "killed", -1,
+               "ran out of memory");
+        expect("[1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n", "gpu",
+               -1, "FALLEN OFF THE BUS");
+        expect("table (a): 48, 49\n", "", -1, "");
+        expect("Connection refused\n", "", -1, "");
+        expect("a:1:1 [0] x.cc:1 NCCL WARN connect failed : Connection refused\n", "network", -1,
+               "CANNOT CONNECT");
+        expect("[rank5]: torch.OutOfMemoryError: CUDA out of memory.\n" WATCH(0, 10, "ALLREDUCE",
+                                                                              8),
+               "memory", 5, "RAN OUT OF MEMORY");
+        expect(WATCH(0, 10, "ALLREDUCE", 8) "[rank5]: CUDA out of memory.\n", "undecided", -1, "");
+}
+
+Test(diagnose, nccl_tests)
+{
+        expect("# nThread 1 nGpus 2\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 9\n",
+               "healthy", -1, "WITHOUT AN ERROR");
+        expect("# nThread 1 nGpus 2\n# Out of bounds values : 8 FAILED\n# Avg bus bandwidth : 9\n",
+               "wrong-results", -1, "WRONG RESULTS");
+        expect("# nThread 1 nGpus 2\n", "undecided", -1, "DID NOT COME TO ITS END");
+}
+
+Test(diagnose, ranks_and_releases_of_lines)
+{
+        _cleanup_(capo_evidence_finish) struct capo_evidence e =
+                judged("NCCL version 2.28.9+cuda13.0\nnvidia-nccl-cu13==2.27.3\n[rank7]: x\n");
+        char text[128];
+
+        cr_expect_eq(e.nccl, 22809);
+        cr_expect(e.n_seen == 8 && e.seen[7] && !e.seen[6]);
+        cr_expect_eq(capo_line_rank("(W[rank=97] pid=1) [rank97]: [Rank 6] x"), 97);
+        cr_expect_eq(capo_line_rank("[Rank 3] x\n[rank4]"), 3);
+        cr_expect_eq(capo_line_rank("nothing"), -1);
+        cr_expect_str_eq(capo_rank_list((int32_t[]){3}, 1, text), "rank 3");
+        cr_expect_str_eq(capo_rank_list((int32_t[]){0, 1, 2, 5, 7}, 5, text), "ranks 0-2, 5, 7");
+}
