@@ -6,8 +6,9 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
 
-#define CAUSE CAPO_RANK_CAUSE
-#define ERROR CAPO_RANK_ERROR
+#define CAUSE  CAPO_RANK_CAUSE
+#define ERROR  CAPO_RANK_ERROR
+#define OTHERS CAPO_RANK_UNDECIDED
 static const struct error_row {
         const char *word;
         enum capo_evidence_kind of;
@@ -20,6 +21,7 @@ static const struct error_row {
 };
 #undef CAUSE
 #undef ERROR
+#undef OTHERS
 
 struct search {
         struct capo_evidence *e;

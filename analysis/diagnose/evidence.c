@@ -238,6 +238,7 @@ static const struct {
 } signs[] = {
         {CAPO_EVIDENCE_DEBUG, " NCCL INFO "},
         {CAPO_EVIDENCE_DEBUG, " NCCL WARN "},
+        {CAPO_EVIDENCE_DEBUG, "NCCL version "},
         {CAPO_EVIDENCE_COLL, ": opCount "},
         {CAPO_EVIDENCE_INIT, "Init START"},
         {CAPO_EVIDENCE_INIT, "Init COMPLETE"},
@@ -253,6 +254,10 @@ static const struct {
         {CAPO_EVIDENCE_TOPOLOGY, "<graphs version"},
         {CAPO_EVIDENCE_KERNEL, "NVRM: "},
         {CAPO_EVIDENCE_KERNEL, "oom-kill:"},
+        {CAPO_EVIDENCE_KERNEL, "pcieport "},
+        {CAPO_EVIDENCE_EXIT, "Worker exit type: "},
+        {CAPO_EVIDENCE_EXIT, "CUDA error: "},
+        {CAPO_EVIDENCE_EXIT, "DistBackendError"},
         {CAPO_EVIDENCE_EXIT, "srun: error"},
         {CAPO_EVIDENCE_EXIT, "slurmstepd: error"},
         {CAPO_EVIDENCE_EXIT, "(exitcode: "},

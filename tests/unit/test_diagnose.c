@@ -132,6 +132,12 @@ Test(diagnose, what_happened_first)
         expect("[1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n", "gpu",
                -1, "FALLEN OFF THE BUS");
         expect("table (a): 48, 49\n", "", -1, "");
+        expect("NVRM: Xid (PCI:0000:1a:00): 145, RLW_RXPIPE Nonfatal\n", "nvlink", -1, "NVLINK");
+        expect("a:1:1 [0] x.cc:1 NCCL WARN Connection closed by remote peer b<1>\n"
+               "a:2:2 [1] y.cc:1 NCCL WARN Cuda failure 'out of memory'\n",
+               "memory", -1, "RAN OUT OF MEMORY");
+        expect("a:1:1 [0] x.cc:1 NCCL WARN Connection closed by remote peer b<1>\n", "undecided",
+               -1, "another rank closed its connection");
         expect("Connection refused\n", "", -1, "");
         expect("a:1:1 [0] x.cc:1 NCCL WARN connect failed : Connection refused\n", "network", -1,
                "CANNOT CONNECT");
