@@ -37,6 +37,7 @@ static const char *take_algo(void *label, const char *v)
 
         l->algo = (uint8_t)capo_algo_find(v);
         l->default_choice = !strcmp(v, "auto");
+        l->nothing_forced = false;
         return l->algo || clears_label(v) ? NULL : one_of(capo_algo_words);
 }
 
@@ -45,6 +46,7 @@ static const char *take_proto(void *label, const char *v)
         struct capo_label *l = label;
 
         l->proto = (uint8_t)capo_proto_find(v);
+        l->nothing_forced = false;
         return l->proto || clears_label(v) ? NULL : one_of(capo_proto_words);
 }
 
@@ -120,6 +122,8 @@ const struct cli_option cli_label_options[] = {
         {"algo", CLI_WHOLE("A", take_algo),
          "what was forced: tree, ring, nvls, ...; auto: NCCL chose", .example = "auto"},
         {"proto", CLI_WHOLE("P", take_proto), "ll, ll128, simple; auto", .example = "auto"},
+        {"default", CLI_FLAG(struct capo_label, nothing_forced),
+         "nothing was forced: NCCL's own choice"},
         {"channels", CLI_WHOLE("N", take_channels), "channels that were forced", .example = "8"},
         {NULL, CLI_KIND_TABLE, 0, {.table = cli_place_options}},
         {0}};
@@ -128,7 +132,14 @@ int cli_inputs_add(struct cli_inputs *inputs, const char *path)
 {
         if (capo_array_room(&inputs->v, inputs->n, sizeof *inputs->v) < 0)
                 return capo_fail(-ENOMEM, "out of memory");
-        inputs->v[inputs->n++] = (struct cli_input){path, inputs->label};
+        inputs->v[inputs->n] = (struct cli_input){path, inputs->label};
+        if (inputs->label.nothing_forced) {
+                struct capo_label *l = &inputs->v[inputs->n].label;
+
+                l->algo = l->proto = l->channels = 0;
+                l->default_choice = true;
+        }
+        inputs->n++;
         return 0;
 }
 

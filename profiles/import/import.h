@@ -106,6 +106,7 @@ struct capo_samples {
  * nothing. */
 struct capo_label {
         uint8_t call, algo, proto, channels;
+        bool nothing_forced; /* --default: the same, and takes the others back */
         bool default_choice; /* --algo auto: NCCL chose by itself, whatever ran */
         int n_ranks, n_nodes;
         uint32_t nccl;

@@ -281,10 +281,39 @@ static size_t next_document(const struct capo_input *in, size_t at)
         return in->size;
 }
 
+/* What a document of somebody else is, and why its times are of no use; NULL: unknown. */
+static const char *name_foreign(const json_t *o)
+{
+        const char *key;
+        json_t *v;
+
+        if (json_object_get(o, "traceEvents"))
+                return "a trace of PyTorch's profiler (kineto): its times are of kernels, in which "
+                       "waiting for other ranks counts";
+        if (json_object_get(o, "ph") && json_object_get(o, "name"))
+                return "a Horovod timeline or another Chrome trace: its times are of phases of a "
+                       "step, not of one collective";
+        json_object_foreach((json_t *)o, key, v)
+        {
+                if (strstr(key, "nccl-bw") || strstr(key, "rccl-bw"))
+                        return "a result of SuperBench: it has bandwidths without what was forced; "
+                               "its log has nccl-tests' output, which is read";
+        }
+        if (json_object_get(o, "pg_config") || json_object_get(o, "entries"))
+                return "a dump of PyTorch's flight recorder: capo diagnose reads it";
+        if (json_object_get(o, "capo_profile"))
+                return "a profile, which capo fit writes: it has no measurements";
+        return NULL;
+}
+
 /* One document, nccl-tests' or Inspector's. Return: 0; -EINVAL, said; -ENOMEM. */
 static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o,
                           unsigned line)
 {
+        const char *foreign = name_foreign(o);
+
+        if (foreign)
+                return capo_input_error(in, line, "this is %s", foreign);
         if (json_object_get(o, "results") || json_object_get(o, "config") ||
             json_object_get(o, "args"))
                 return nccl_tests(in, o, line);

@@ -127,6 +127,7 @@ struct capo_nccl_log {
         char tuner[32];              /* a tuner plugin it loaded, "" none */
         char driver[32];             /* as in struct capo_trial */
         struct capo_settings settings;
+        bool env_said;    /* it says which variables it obeys */
         bool env_several; /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */
         uint8_t columns[3]; /* algorithms of the table part being read */

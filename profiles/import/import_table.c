@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two CSV tables: the input of NVIDIA's optimize_config.py (one row per measured candidate, what
- * ran in its own columns) and vidur's profiling tables (all-reduce by placement, times in
- * milliseconds, NCCL's own choice). Neither quotes its fields; columns are found by name, so their
- * order may differ.
+ * Three CSV tables: rccl-tests' own, the input of NVIDIA's optimize_config.py (one row per measured
+ * candidate, what ran in its own columns) and vidur's profiling tables (all-reduce by placement,
+ * times in milliseconds, NCCL's own choice). Neither quotes its fields; columns are found by name,
+ * so their order may differ.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -361,4 +361,93 @@ int capo_import_vidur_csv(struct capo_input *in)
                         "expected columns size, num_workers, devices_per_node, collective and "
                         "time_stats.*.median");
         return read_rows(&t, next ? next + 1 : NULL, vidur_row);
+}
+
+/* rccl-tests -Z csv: a row for each cycle, size and place. Older ones have collective and gpus,
+ * newer ones name, nodes and ranks. Nothing in it says what was forced. */
+bool capo_import_is_rccl_csv(const char *text, size_t n)
+{
+        return !strncasecmp(text + strspn(text, " \t\r\n\""), "numCycle", 8);
+}
+
+enum { R_COLL, R_RANKS, R_SIZE, R_PLACE, R_US, R_WRONG, R_NODES };
+
+static char *strip_quotes(char *field)
+{
+        size_t n;
+
+        field += strspn(field, " \"");
+        for (n = strlen(field); n && (field[n - 1] == '"' || field[n - 1] == ' ');)
+                field[--n] = 0;
+        return field;
+}
+
+static int rccl_row(struct table *t, char **f, unsigned n)
+{
+        const struct capo_label *user = t->in->label;
+        struct capo_trial run = {.source = (char *)t->in->path, .iterations = 20};
+        struct capo_sample s = {.order = n, .make = CAPO_MAKE_LOOP, .type = 255, .op = 255};
+        long ranks, nodes = 0, place, wrong = 0;
+
+        for (unsigned i = 0; i < t->n_heads; i++)
+                f[i] = strip_quotes(f[i]);
+        s.call = (uint8_t)capo_call_find(f[t->at[R_COLL]]);
+        if (!s.call)
+                return capo_input_error(t->in, n, "expected a collective, found \"%s\"",
+                                        f[t->at[R_COLL]]);
+        if (capo_size_parse(f[t->at[R_SIZE]], &s.bytes) < 0)
+                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"",
+                                        f[t->at[R_SIZE]]);
+        if (!parse_integer(f[t->at[R_RANKS]], 2, 1000000, &ranks) ||
+            !parse_integer(f[t->at[R_PLACE]], 0, 1, &place) ||
+            (t->at[R_NODES] >= 0 && !parse_integer(f[t->at[R_NODES]], 1, 100000, &nodes)))
+                return capo_input_error(t->in, n,
+                                        "expected at least 2 ranks and 0 or 1 for in-place, found "
+                                        "\"%s\" and \"%s\"",
+                                        f[t->at[R_RANKS]], f[t->at[R_PLACE]]);
+        if (!capo_input_number(f[t->at[R_US]], &s.us) || s.us <= 0)
+                return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"",
+                                        f[t->at[R_US]]);
+        if (parse_integer(f[t->at[R_WRONG]], 0, 1000000000, &wrong) && wrong > 0)
+                return capo_input_error(t->in, n, "%ld wrong values", wrong);
+        if (s.bytes == 0) {
+                t->in->set->n_empty++;
+                return 0;
+        }
+        s.place = place ? CAPO_PLACE_IN : CAPO_PLACE_OUT;
+        run.n_ranks = (int)ranks;
+        run.n_nodes = (int)nodes;
+        even_layout(&run, true);
+        if (user)
+                s.want = CAPO_ALGO_PROTO(user->algo, user->proto);
+        if (user && user->channels)
+                s.want_channels = user->channels;
+        run.left_out = !s.want && !(user && user->default_choice);
+        snprintf(run.why, sizeof run.why, "%s",
+                 run.left_out ? "nothing says whether something was forced; --default, if not"
+                              : "the command line");
+        return add_row(t, &run, &s);
+}
+
+int capo_import_rccl_csv(struct capo_input *in)
+{
+        static const char *const names[][2] = {{"collective", "name"}, {"gpus", "ranks"},
+                                               {"size", "size"},       {"inplace", "inPlace"},
+                                               {"time", "time"},       {"#wrong", "wrong"},
+                                               {"nodes", "nodes"}};
+        char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
+        struct table t = {
+                .in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
+
+        for (unsigned i = 0; i < t.n_heads && i < MAX_FIELDS; i++)
+                f[i] = strip_quotes(f[i]);
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                t.at[i] = find_column(f, t.n_heads, names[i][0]);
+                if (t.at[i] < 0)
+                        t.at[i] = find_column(f, t.n_heads, names[i][1]);
+                if (t.at[i] < 0 && i != R_NODES)
+                        return capo_input_error(in, 1, "expected a column \"%s\", found none",
+                                                names[i][0]);
+        }
+        return read_rows(&t, next ? next + 1 : NULL, rccl_row);
 }

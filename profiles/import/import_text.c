@@ -387,6 +387,9 @@ static int read_line(struct reader *r, char *line, unsigned n)
         if (cr && !cr[1])
                 *cr = 0;
         line = capo_text_untag(line, &r->task);
+        line = capo_text_join(r, line, &n);
+        if (!line)
+                return 0;
         replace_commas(line);
         mark = nccl_mark(line, &said);
         if (mark) {

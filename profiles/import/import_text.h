@@ -25,8 +25,9 @@ struct block {
         uint8_t call, algo, proto, channels; /* said by headers and label lines */
         bool auto_said;                      /* ALGO=auto or PROTO=auto: NCCL chose */
         bool command;         /* its command line is there: what that does not set is not set */
-        unsigned unsure_line; /* a line that names NCCL_ALGO or NCCL_PROTO and is no label by the
+        unsigned unsure_line; /* a line that says something of what was forced, and not in the
                                  grammar */
+        bool inline_label;    /* its label stands in its command line, and ends with it */
         struct capo_settings settings; /* other NCCL_* of its labels and command line */
         bool has_root;                 /* by the header */
         bool several; /* NCCL_ALGO or NCCL_PROTO is a list: does not say what ran */
@@ -53,7 +54,30 @@ struct reader {
         unsigned n_words, row_line;
         unsigned task;          /* of capo_text_untag() */
         unsigned labelled_line; /* of the last run that a label names a candidate for; 0 none */
+        unsigned standing_line; /* the same, where the label may hold for more than its run: an
+                                   export, a heading */
+        char joined[16384];     /* lines that end with a backslash, put together */
+        size_t n_joined;
+        unsigned joined_line;
 };
+
+/* @line with those before it that ended with a backslash; NULL: it ends with one, and the command
+ * goes on. @n: its number, or that of the first (text_command.c). */
+char *capo_text_join(struct reader *r, char *line, unsigned *n);
+
+/* How often @text names a setting that decides what runs (NCCL_ALGO, NCCL_TUNER_PLUGIN, MSCCL,
+ * ...): each must be understood, or the run is unknown. */
+unsigned capo_text_mentions(const char *text);
+
+/* Is it one of them? */
+bool capo_text_forces(const char *key);
+
+/* "-genv NCCL_ALGO Ring", "--env NCCL_ALGO Ring", "setenv NCCL_ALGO Ring", "NCCL_ALGO = Ring",
+ * "NCCL_ALGO: Ring" become "NCCL_ALGO=Ring", and values lose their quotes. In place. */
+void capo_text_normalise(char *text);
+
+/* Another table begins under the headers of this run: nobody says what ran in it. */
+int capo_text_next_table(struct reader *r, unsigned line);
 
 /* This run is left out, and why; the first reason stays. */
 void capo_text_reject(struct block *b, const char *format, ...)

@@ -184,12 +184,15 @@ static void parse_environment(struct capo_nccl_log *log, const char *text)
 
         if (sscanf(text, "%47[A-Z0-9_] set by environment to %63[^.\n\r]", name, value) != 2)
                 return;
+        log->env_said = true;
         if (!strcmp(name, "NCCL_ALGO")) {
                 found = capo_algo_find(value);
                 log->env_algo = (uint8_t)found;
         } else if (!strcmp(name, "NCCL_PROTO")) {
                 found = capo_proto_find(value);
                 log->env_proto = (uint8_t)found;
+        } else if (strstr(name, "_THRESHOLD")) { /* of Tree, LL, LL128: until NCCL 2.5 */
+                found = 0;
         } else {
                 capo_settings_add(&log->settings, name, value);
                 return;
@@ -199,19 +202,23 @@ static void parse_environment(struct capo_nccl_log *log, const char *text)
 }
 
 /* A plugin that decides in NCCL's place: "TUNER/Plugin: Using AWS OFI (v4)", "Using tuner plugin
- * nccl_ofi_tuner". */
+ * nccl_ofi_tuner", in NCCL 2.20 "Using tuner plugin: 'nccl_ofi_tuner'"; or MSCCL's own table. */
 static void parse_plugin(struct capo_nccl_log *log, const char *text)
 {
-        static const char *const marks[] = {"TUNER/Plugin: Using ", "Using tuner plugin "};
+        static const char *const marks[] = {"TUNER/Plugin: Using ", "Using tuner plugin",
+                                            "loaded tuner plugin"};
 
+        if (strstr(text, "MSCCL") && !*log->tuner)
+                strcpy(log->tuner, "MSCCL");
         for (size_t i = 0; i < N_ELEMENTS(marks); i++) {
                 const char *p = strstr(text, marks[i]);
 
                 p = p ? p + strlen(marks[i]) : NULL;
-                if (p && !strncmp(p, "tuner plugin ", 13))
-                        p += 13;
+                if (p && !strncmp(p, "tuner plugin", 12))
+                        p += 12;
+                p = p ? p + strspn(p, " :'\"") : NULL;
                 if (p && strncasecmp(p, "internal", 8) && strncasecmp(p, "capo", 4) &&
-                    sscanf(p, "%31[^(\n\r]", log->tuner) == 1) {
+                    sscanf(p, "%31[^('\"\n\r]", log->tuner) == 1) {
                         for (size_t n = strlen(log->tuner); n > 0 && log->tuner[n - 1] == ' ';)
                                 log->tuner[--n] = 0;
                         return;

@@ -105,8 +105,12 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                 b->run.nccl = (uint32_t)capo_nccl_named(value);
         } else if (!strcasecmp(key, "COLL") || !strcasecmp(key, "COLLECTIVE")) {
                 b->call = (uint8_t)capo_call_find(value);
-        } else if (!strcasecmp(key, "TREE_THRESHOLD") || !strcasecmp(key, "SIZE") ||
-                   !strcasecmp(key, "REP")) {
+        } else if (!strcmp(key, "NCCL_TUNER_PLUGIN")) {
+                if (strcasecmp(value, "none") && !strcasestr(value, "capo"))
+                        snprintf(b->log.tuner, sizeof b->log.tuner, "%.31s", value);
+        } else if (capo_text_forces(key) || !strcasecmp(key, "TREE_THRESHOLD")) {
+                b->several = true; /* NCCL did not choose freely, and it does not say what ran */
+        } else if (!strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
                 ; /* known, says nothing about what ran */
         } else if (!strncmp(key, "NCCL_", 5)) {
                 capo_settings_add(&b->settings, key, value);
@@ -144,9 +148,10 @@ static bool is_label_or_command(const char *text)
 {
         static const char *const said[] = {"rep",       "repeat", "run",  "trial",
                                            "iteration", "round",  "size", "test"};
-        static const char *const launchers[] = {"$",    "+",        "mpirun", "mpiexec",
-                                                "srun", "torchrun", "env",    "export"};
-        char copy[1024], *save = NULL;
+        static const char *const launchers[] = {
+                "$",    "+",        "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun",
+                "srun", "torchrun", "env",    "export",  "setenv",        "sudo",    "time"};
+        char copy[sizeof((struct reader *)0)->joined], *save = NULL;
         bool first = true;
 
         if (strlen(text) >= sizeof copy || strchr(text, '|'))
@@ -162,7 +167,7 @@ static bool is_label_or_command(const char *text)
                         (isdigit((unsigned char)*w) && !w[strspn(w, "0123456789./:xKMGB")]);
 
                 for (size_t i = 0; i < N_ELEMENTS(launchers) && first; i++) {
-                        if (!strcmp(w, launchers[i]))
+                        if (!strcmp(capo_base_name(w), launchers[i]))
                                 return true;
                 }
                 for (size_t i = 0; i < N_ELEMENTS(said); i++)
@@ -217,18 +222,24 @@ static bool is_block_used(const struct block *b)
 int capo_text_labels(struct reader *r, char *text, unsigned line)
 {
         bool mark = *text == '#' || *text == '=', runs;
-        unsigned call;
+        unsigned call, mentions;
         int e;
 
-        if (!strchr(text, '=') && !strstr(text, "_perf")) /* as most lines */
+        if (!strncmp(text, "source ", 7) || !strncmp(text, ". ", 2)) /* what it sets is not here */
+                r->standing_line = line;
+        if (!strchr(text, '=') && !strstr(text, "_perf") &&
+            !strstr(text, "CCL")) /* as most lines */
                 return 0;
+        mentions = capo_text_mentions(text);
+        if (mentions)
+                capo_text_normalise(text);
         runs = is_test_command(text);
         call = call_of_program(text);
-        if (!has_label(text) && !runs && !(call && !is_block_used(&r->block)))
+        if (!has_label(text) && !runs && !mentions && !(call && !is_block_used(&r->block)))
                 return 0;
         /* A label line after rows, or one that repeats what is already said (its run printed
          * nothing), opens a run. */
-        if ((has_label(text) || runs) &&
+        if ((has_label(text) || runs || mentions) &&
             (is_block_used(&r->block) ||
              (mark && r->block.label_line && r->block.n_devices == 0))) {
                 e = capo_text_run_end(r);
@@ -237,7 +248,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
         r->block.command |= runs;
-        if (has_label(text) && !runs && !is_label_or_command(text)) {
+        if ((has_label(text) || mentions) && !runs && !is_label_or_command(text)) {
                 r->block.unsure_line = line;
                 return 0;
         }
@@ -255,8 +266,13 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                         e = apply_label(r, word, eq + 1, line);
                         if (e < 0)
                                 return e;
+                        mentions -= mentions && capo_text_forces(word);
                 }
         }
+        if (mentions) /* one that was not understood: "-x NCCL_ALGO" */
+                r->block.unsure_line = line;
+        if (r->block.label_line == line)
+                r->block.inline_label = runs;
         if (call)
                 r->block.call = (uint8_t)call;
         return 0;
@@ -341,6 +357,12 @@ static int column_line(struct reader *r, const char *line, unsigned n)
         const char *p = line;
 
         if (strstr(line, " size ") && strstr(line, "algbw")) {
+                if (is_block_used(b)) {
+                        int e = capo_text_next_table(r, n);
+
+                        if (e < 0)
+                                return e;
+                }
                 b->groups = 0;
                 while ((p = strstr(p, "algbw"))) {
                         b->groups++;

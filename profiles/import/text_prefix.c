@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util.h"
 #include "profiles/import/import_text.h"
 
 /* Colours: ESC [ ... letter. In place. */
@@ -71,13 +72,53 @@ static int measure_prefix(const char *line)
         return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
 }
 
+/* Is it what nccl-tests or NCCL print at the beginning of a line? */
+static bool begins_output(const char *text)
+{
+        unsigned pid, tid;
+        int n = 0;
+
+        if (*text == '#')
+                return true;
+        sscanf(text, "%*[A-Za-z0-9_.-]:%u:%u [%*u] NCCL %n", &pid, &tid, &n);
+        return n > 0 || capo_text_begins_row(text);
+}
+
+/* The same for prefixes that look like other text: only before output. "host: " (pdsh, clush), "[0]
+ * " (Hydra -l), "worker-1  | " (docker compose), "Nov 20 10:00:00 host tag[1]: " (syslog), "Thu Jul
+ * 18 15:41:05 2024<stdout>:" (Open MPI 4 --timestamp-output). 0: none. */
+static int measure_loose_prefix(const char *line)
+{
+        static const char *const forms[] = {
+                "%*3[A-Za-z] %*3[A-Za-z] %*u %*u:%*u:%*u %*u<std%*[a-z]>:%n",
+                "%*3[A-Za-z] %*u %*u:%*u:%*u %*[^ :] %*[^ :]: %n",
+                "[%*u] %n",
+                "%*[A-Za-z0-9_.-] | %n",
+                "%*[A-Za-z0-9_.-]: %n",
+        };
+
+        if (!isalpha((unsigned char)*line) && *line != '[')
+                return 0;
+        for (size_t i = 0; i < N_ELEMENTS(forms); i++) {
+                int n = 0;
+
+                if (sscanf(line, forms[i], &n) < 0 || !n)
+                        continue;
+                if (i == 0) /* its text follows at once, and pieces of rows have it too */
+                        return n;
+                if (begins_output(line + n + strspn(line + n, " ")))
+                        return n;
+        }
+        return 0;
+}
+
 char *capo_text_untag(char *line, unsigned *task)
 {
         unsigned a, b, number;
         int n;
 
         strip_colours(line);
-        while ((n = measure_prefix(line)) > 0)
+        while ((n = measure_prefix(line)) > 0 || (n = measure_loose_prefix(line)) > 0)
                 line += n;
         for (char *p = line; (p = strchr(p, '[')); p++) {
                 n = 0;

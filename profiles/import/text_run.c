@@ -93,6 +93,30 @@ static int ranks_by_bandwidth(const struct block *b, unsigned call, double *fact
         return *hi < 1e6 && ceil(*lo) == floor(*hi) && *hi >= 2 ? (int)floor(*hi) : 0;
 }
 
+/* --layout against the devices that are listed. Lines of them may be lost: then the bandwidths must
+ * be those of --layout (@told: their ranks; 0 they do not tell). */
+static int check_layout(struct reader *r, int told)
+{
+        const struct capo_label *user = r->in->label;
+        const struct block *b = &r->block;
+
+        if (!user || !user->n_ranks || !b->n_devices)
+                return 0;
+        if (b->n_devices > user->n_ranks ||
+            (b->n_devices < user->n_ranks && told && told != user->n_ranks))
+                return capo_input_error(
+                        r->in, b->run.line,
+                        "contradicting labels: --layout has %d ranks, but %d devices are listed",
+                        user->n_ranks, b->n_devices);
+        if (b->n_devices == user->n_ranks && user->layout[0] && b->run.layout[0] &&
+            strcmp(user->layout, b->run.layout) && !b->log.n_nodes)
+                return capo_input_error(
+                        r->in, b->run.line,
+                        "contradicting labels: --layout %s, but the devices listed are %s",
+                        user->layout, b->run.layout);
+        return 0;
+}
+
 static int settle_ranks(struct reader *r)
 {
         struct block *b = &r->block;
@@ -126,10 +150,12 @@ static int settle_ranks(struct reader *r)
                 if (capo_input_layout(text, run) < 0)
                         run->layout[0] = 0;
         }
-        e = capo_input_label(r->in, run);
+        told = ranks_by_bandwidth(b, b->call, &factor, &lo, &hi);
+        e = check_layout(r, told);
+        if (e == 0)
+                e = capo_input_label(r->in, run);
         if (e < 0)
                 return e;
-        told = ranks_by_bandwidth(b, b->call, &factor, &lo, &hi);
         if (!run->n_ranks)
                 run->n_ranks = told;
         if (!run->n_ranks && !told && isfinite(hi) && floor(hi) > ceil(lo))
@@ -248,27 +274,36 @@ static int settle_choice(struct reader *r, uint8_t *want)
                         algo ? who_algo : who_proto,
                         algo ? capo_algo_name(algo) : capo_proto_name(proto));
         *want = CAPO_ALGO_PROTO(algo, proto);
-        if (algo || proto)
-                snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
-        else if (user && user->default_choice)
+        if (user && (user->default_choice || user->algo || user->proto))
                 snprintf(b->run.why, sizeof b->run.why, "the command line");
+        else if (b->unsure_line > b->label_line || (b->unsure_line && !algo && !proto))
+                leave_out_run(b, "line %u may say what was forced, or not", b->unsure_line);
+        else if (algo || proto)
+                snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
+        else if (is_choice_restricted(b))
+                ; /* below: what ran may be known */
         else if (b->auto_said)
                 snprintf(b->run.why, sizeof b->run.why, "its header");
         else if (b->call == CAPO_CALL_ALLREDUCE && b->log.have_table)
                 snprintf(b->run.why, sizeof b->run.why, "NCCL's tuning table: %s",
                          several ? "some are excluded" : "nothing is excluded");
+        else if (b->log.env_said)
+                snprintf(b->run.why, sizeof b->run.why, "NCCL's lines about its environment");
+        else if (r->standing_line)
+                leave_out_run(b, "line %u may hold for it too", r->standing_line);
         else if (b->command)
                 snprintf(b->run.why, sizeof b->run.why, "its command line forces nothing");
-        else if (b->unsure_line)
-                leave_out_run(b, "line %u may be a label or not", b->unsure_line);
         else if (r->labelled_line)
                 leave_out_run(b, "no label, and line %u labels another run", r->labelled_line);
         else
-                snprintf(b->run.why, sizeof b->run.why, "nothing says that anything was forced");
+                leave_out_run(b, "nothing says whether something was forced; --default, if not");
         if (!*want && *b->log.tuner)
                 leave_out_run(b, "another tuner plugin decided: %s", b->log.tuner);
-        if (b->algo || b->proto || b->several)
+        if (b->algo || b->proto || b->several) {
                 r->labelled_line = b->label_line;
+                if (!b->inline_label)
+                        r->standing_line = b->label_line;
+        }
         if (is_choice_restricted(b) && !(algo && proto) && !(user && (user->algo || user->proto)) &&
             b->log.n_decisions == 0)
                 leave_out_run(b,
@@ -371,6 +406,35 @@ static int take_rows(struct reader *r, uint8_t want)
                 }
         }
         return 0;
+}
+
+int capo_text_next_table(struct reader *r, unsigned line)
+{
+        struct block *b = &r->block;
+        struct block next = {.run = b->run,
+                             .call = b->call,
+                             .has_root = b->has_root,
+                             .make = b->make,
+                             .unsure_line = line,
+                             .n_hosts = b->n_hosts,
+                             .n_devices = b->n_devices};
+        _cleanup_free_ int *on_host = malloc(((size_t)r->n_hosts + 1) * sizeof *on_host);
+        int e;
+
+        if (!on_host)
+                return -ENOMEM;
+        memcpy(on_host, r->on_host, (size_t)r->n_hosts * sizeof *on_host);
+        next.run.line = line;
+        next.run.left_out = false;
+        next.run.why[0] = 0;
+        next.run.nccl = b->log.version ? b->log.version : b->run.nccl;
+        next.log.n_nodes = b->log.n_nodes;
+        if (!b->label_line)
+                b->unsure_line = line; /* which of the two did the command line make? */
+        e = capo_text_run_end(r);
+        r->block = next;
+        memcpy(r->on_host, on_host, (size_t)r->n_hosts * sizeof *on_host);
+        return e;
 }
 
 int capo_text_run_end(struct reader *r)
