@@ -5,6 +5,7 @@
 #include "analysis/hang/hang_life.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/report/job_judge.h"
+#include "core/base/util.h"
 
 static bool is_final(const struct capo_job_process *p, uint8_t known)
 {

@@ -4,19 +4,12 @@
 #ifndef CAPO_HANG_READ_H
 #define CAPO_HANG_READ_H
 
+#include "analysis/hang/hang_life.h"
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
 
 /* How many last calls of a process are looked at. */
 #define CAPO_HANG_CALLS 256u
-
-/* What is known of a process beside its log. */
-enum capo_hang_known {
-        CAPO_HANG_BY_LOG,   /* nothing */
-        CAPO_HANG_IS_ALIVE, /* and its log is as old as this moment */
-        CAPO_HANG_IS_STOPPED,
-        CAPO_HANG_IS_DEAD, /* its log says how and when */
-};
 
 /**
  * capo_hang_read() - processes and communicators of @job in its order

@@ -17,8 +17,7 @@
  *     that is on the communicator's device.
  *   - nothing ever waits. cuEventQuery is called on the drain thread alone, in relaxed capture
  *     mode: in the default modes it would invalidate a capture another thread is making.
- *   - a non-blocking communicator launches later, on another thread: an event now would come too
- *     early; not timed.
+ *   - a non-blocking communicator launches later, on another thread: not timed.
  *   - events are never destroyed: at exit the driver may be gone before us.
  */
 #include <ctype.h>
