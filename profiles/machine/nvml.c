@@ -173,9 +173,9 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
                 *(void **)functions[i].where = dlsym(library, functions[i].name);
                 if (!*(void **)functions[i].where && functions[i].group == NEEDED) {
-                        snprintf(why, room, "libnvidia-ml.so.1 has no %s", functions[i].name);
                         dlclose(library);
-                        return -ENOENT;
+                        return capo_why(-ENOENT, why, room, "libnvidia-ml.so.1 has no %s",
+                                        functions[i].name);
                 }
                 there[functions[i].group] &= *(void **)functions[i].where != NULL;
         }

@@ -143,10 +143,10 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
         if (!b.parser)
                 return capo_why(-ENOMEM, why, room, "%s: out of memory", name);
         if (size > SIZE_MAX_BYTES) {
-                snprintf(why, room, "%s: %zu bytes is more than a topology can have (64 MiB)", name,
-                         size);
                 XML_ParserFree(b.parser);
-                return -E2BIG;
+                return capo_why(-E2BIG, why, room,
+                                "%s: %zu bytes is more than a topology can have (64 MiB)", name,
+                                size);
         }
         /* Blank lines before <?xml are a fault in XML, but occur in dumps: turn them into spaces of
          * the prolog. */

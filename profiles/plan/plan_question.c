@@ -109,13 +109,13 @@ long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *w
                 snprintf(shown, sizeof shown, "%s", term);
                 got = one_term(term, out + n, room - (size_t)n);
                 if (got == -E2BIG)
-                        snprintf(why, why_room, "more than %zu sizes in \"%s\"", room, text);
-                else if (got < 0)
-                        snprintf(why, why_room,
-                                 "expected sizes as 1K..1G*2, 64K..1M+64K or 4K,1M, found \"%s\"",
-                                 shown);
+                        return capo_why(-E2BIG, why, why_room, "more than %zu sizes in \"%s\"",
+                                        room, text);
                 if (got < 0)
-                        return got;
+                        return capo_why(
+                                (int)got, why, why_room,
+                                "expected sizes as 1K..1G*2, 64K..1M+64K or 4K,1M, found \"%s\"",
+                                shown);
                 n += got;
         }
         if (!n)

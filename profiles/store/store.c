@@ -169,9 +169,9 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 return -ENOENT;
         }
         if (!write && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0) {
-                snprintf(why, room, "%s: is empty, not a store; capo store add makes one", path);
                 free(s);
-                return -EBADMSG;
+                return capo_why(-EBADMSG, why, room,
+                                "%s: is empty, not a store; capo store add makes one", path);
         }
         rc = sqlite3_open_v2(
                 path, &s->db,
