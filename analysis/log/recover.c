@@ -46,6 +46,25 @@ static void *copy_in(int fd, size_t size)
         return p;
 }
 
+/* The rings in use lie in the file, each with the records that it says it has. */
+static bool rings_fit(const struct capo_segment_header *h, size_t size)
+{
+        const struct capo_area *a = &h->areas[CAPO_AREA_RINGS];
+
+        for (uint32_t i = 0; i < a->used; i++) {
+                uint64_t at = a->offset + i * a->item;
+                const struct capo_ring *ring = (const struct capo_ring *)((const char *)h + at);
+
+                if (at + sizeof *ring > size)
+                        return false;
+                /* all zeros: it was the process's alone */
+                if (ring->size && (!capo_ring_records(h, ring) ||
+                                   at + sizeof *ring + ring->size * sizeof *ring->records > size))
+                        return false;
+        }
+        return true;
+}
+
 /* Map a process's file privately, every number in it checked. @copy: also where it is written
  * meanwhile. */
 static int attach_segment(int fd, struct capo_segment *seg, bool copy)
@@ -75,7 +94,7 @@ static int attach_segment(int fd, struct capo_segment *seg, bool copy)
                     : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
         if (h == MAP_FAILED)
                 return -errno;
-        *seg = (struct capo_segment){.header = h, .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+        *seg = (struct capo_segment){.header = h, .fd = -1};
         if (memcmp(h->magic, CAPO_SEGMENT_MAGIC, 8) || h->version != CAPO_SEGMENT_VERSION ||
             h->header_size != sizeof *h || !h->born || !h->ring_records ||
             (h->ring_records & (h->ring_records - 1)) || !h->flight_records ||
@@ -92,7 +111,8 @@ static int attach_segment(int fd, struct capo_segment *seg, bool copy)
 
                 if (a->offset != p->offset || a->item != p->item || a->capacity != p->capacity ||
                     a->committed > a->capacity ||
-                    (a->committed && a->offset + a->committed * a->item > size))
+                    (a->committed && i != CAPO_AREA_RINGS &&
+                     a->offset + a->committed * a->item > size))
                         goto bad;
                 if (a->used > a->committed)
                         a->used = a->committed;
@@ -104,13 +124,17 @@ static int attach_segment(int fd, struct capo_segment *seg, bool copy)
                 goto bad;
         flight = &h->areas[CAPO_AREA_FLIGHT];
         if ((h->flight_head > flight->committed && flight->committed < flight->capacity) ||
-            (h->text_head &&
+            (h->text_head > h->areas[CAPO_AREA_TEXT].committed &&
              h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||
             h->commit[h->commit_now].text_tail > h->text_head ||
             h->text_head - h->commit[h->commit_now].text_tail > h->areas[CAPO_AREA_TEXT].capacity ||
-            h->commit[h->commit_now].flight_tail > h->flight_head)
+            h->commit[h->commit_now].flight_tail > h->flight_head || !rings_fit(h, size))
                 goto bad;
         h->size = size;
+        if (capo_segment_whole(seg, h, size) < 0) {
+                munmap(h, size);
+                return -ENOMEM;
+        }
         return 0;
 bad:
         munmap(h, size);
@@ -201,7 +225,7 @@ static uint64_t count_left(const struct capo_segment *seg)
         for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++) {
                 const struct capo_ring *ring = capo_area_at(seg, CAPO_AREA_RINGS, i);
 
-                if (ring->head - ring->tail <= h->ring_records) /* else damaged */
+                if (ring->head - ring->tail <= capo_ring_records(h, ring)) /* else damaged */
                         n += ring->head - ring->tail;
         }
         for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++)
@@ -295,7 +319,7 @@ static int find_segments(const char *shm_dir, const char *log_dir, bool living,
                         } else {
                                 r = -EAGAIN;
                         }
-                        munmap(seg.header, seg.header->size);
+                        capo_segment_unmap(&seg);
                 } else {
                         remove_leftover(fd, path);
                 }
@@ -351,7 +375,7 @@ int capo_segment_peek(const struct capo_segment_info *info, const char *log)
         seg.header->commit[seg.header->commit_now].log_bytes = 0; /* a log from the beginning */
         if (r == 0)
                 r = drain_all(&seg, info->alive ? 0 : 2);
-        munmap(seg.header, seg.header->size);
+        capo_segment_unmap(&seg);
         return r;
 }
 
@@ -395,7 +419,7 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
         if (r == 0 && out)
                 *out = info;
 out:
-        munmap(seg.header, seg.header->size);
+        capo_segment_unmap(&seg);
         return r;
 }
 
@@ -421,6 +445,6 @@ int capo_segment_drop(const char *path)
                 r = -EEXIST;
         if (r == 0 && unlink(path))
                 r = -errno;
-        munmap(seg.header, seg.header->size);
+        capo_segment_unmap(&seg);
         return r;
 }

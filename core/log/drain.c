@@ -127,15 +127,16 @@ static unsigned ring_take(struct capo_drain *d, struct capo_ring *ring)
         uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
         uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
         uint32_t left = CAPO_RING_LEFT;
-        double full = (double)(head - tail) / d->h->ring_records;
+        const uint32_t records = capo_ring_records(d->h, ring);
+        double full = records ? (double)(head - tail) / records : 0;
         unsigned n = (unsigned)(head - tail);
 
-        if (head - tail > d->h->ring_records) /* a stranger's file, damaged */
+        if (head - tail > records) /* a stranger's file, damaged */
                 return 0;
         if (full > d->fullest)
                 d->fullest = full;
         for (; tail < head; tail++) {
-                count_record(d, &ring->records[tail & (d->h->ring_records - 1)]);
+                count_record(d, &ring->records[tail & (records - 1)]);
                 atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
                 blocks_when_full(d);
         }

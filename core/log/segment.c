@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -17,7 +18,10 @@
 #include "core/log/alive.h"
 #include "core/log/segment.h"
 
-#define PAGE 4096u
+#define PIECE       65536u /* of the file, mapped at once; the largest page there is */
+#define RING_LEAST  64u    /* records */
+#define RING_SCARCE 512u   /* below this many a folder with little room is left alone */
+#define STEP        16384u /* taken at once, where pages are not larger */
 /* Of one process number and time of birth: what an image before exec() has left, and processes 1 of
  * containers that share /dev/shm and one /proc, or were born in one hundredth of a second. */
 #define NAMES 1000
@@ -25,6 +29,19 @@
 static uint64_t round_up(uint64_t v, uint64_t to)
 {
         return (v + to - 1) / to * to;
+}
+
+static uint64_t ring_bytes(uint64_t records)
+{
+        return sizeof(struct capo_ring) + records * sizeof(struct capo_record);
+}
+
+/* What memory comes in: whole pages, some ahead. */
+static uint64_t step_bytes(void)
+{
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+        return page > STEP ? page : STEP;
 }
 
 static uint32_t power_of_two(uint64_t v, uint32_t least, uint32_t most)
@@ -50,7 +67,7 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
                 [CAPO_AREA_TEXT] = {1, 256 << 10},
                 [CAPO_AREA_KEPT] = {1, 2 * CAPO_KEPT_HALF},
         };
-        uint64_t offset = round_up(sizeof *h, PAGE);
+        uint64_t offset = round_up(sizeof *h, PIECE);
 
         h->trace_all = config->trace_all;
         h->ring_records =
@@ -69,13 +86,11 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
                         a->item = sizeof(struct capo_record);
                         a->capacity = h->flight_records;
                 } else if (i == CAPO_AREA_RINGS) {
-                        a->item = round_up(sizeof(struct capo_ring) +
-                                                   h->ring_records * sizeof(struct capo_record),
-                                           PAGE);
+                        a->item = round_up(ring_bytes(h->ring_records), PIECE);
                         a->capacity = CAPO_SEGMENT_RINGS;
                 }
                 a->offset = offset;
-                offset = round_up(offset + a->item * a->capacity, PAGE);
+                offset = round_up(offset + a->item * a->capacity, PIECE);
         }
         h->size = offset;
 }
@@ -97,15 +112,141 @@ static int allocate_range(int fd, uint64_t begin, uint64_t size)
         return -r;
 }
 
-/* The file, mapped; or -errno. */
-static int create_file(struct capo_segment *seg, const char *dir, uint64_t size, void **out)
+/* ---- pieces ---- */
+
+/* Text and what replaces itself are not arrays of items: one piece each. Of a long flight recorder
+ * the pieces are larger, so that their number stays small. */
+static uint32_t piece_shift(const struct capo_segment_header *h, int id)
+{
+        const struct capo_area *a = &h->areas[id];
+        uint32_t shift = 0;
+
+        if (id == CAPO_AREA_RINGS)
+                return 0;
+        while (a->item << (shift + 1) <= PIECE ||
+               ((id == CAPO_AREA_TEXT || id == CAPO_AREA_KEPT || id == CAPO_AREA_FLIGHT) &&
+                a->capacity >> shift > (id == CAPO_AREA_FLIGHT ? 256 : 1)))
+                shift++;
+        return shift;
+}
+
+static size_t count_pieces(const struct capo_segment_header *h, int id)
+{
+        uint32_t shift = piece_shift(h, id);
+
+        return ((uint64_t)h->areas[id].capacity + (UINT64_C(1) << shift) - 1) >> shift;
+}
+
+static size_t table_bytes(const struct capo_segment_header *h)
+{
+        size_t n = 0;
+
+        for (int i = 0; i < CAPO_AREAS; i++)
+                n += count_pieces(h, i) * sizeof(char *);
+        return n;
+}
+
+static void *map_own(size_t size)
+{
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        return p == MAP_FAILED ? NULL : p;
+}
+
+/* Nothing is mapped yet. */
+static int lay_pieces(struct capo_segment *seg, const struct capo_segment_header *h)
+{
+        char **table = map_own(table_bytes(h));
+
+        if (!table)
+                return -ENOMEM;
+        for (int i = 0; i < CAPO_AREAS; i++) {
+                seg->pieces[i] = (struct capo_pieces){
+                        .at = table, .item = h->areas[i].item, .shift = piece_shift(h, i)};
+                table += count_pieces(h, i);
+        }
+        return 0;
+}
+
+/* Bytes of the file that piece @nth has. */
+static size_t piece_bytes(const struct capo_segment *seg, int id, size_t nth)
+{
+        const struct capo_area *a = &seg->header->areas[id];
+        uint64_t all = round_up(a->item * a->capacity, PIECE),
+                 size = a->item << seg->pieces[id].shift;
+
+        if (id == CAPO_AREA_RINGS)
+                return a->item;
+        return size < all - nth * size ? size : all - nth * size;
+}
+
+int capo_segment_whole(struct capo_segment *seg, struct capo_segment_header *header, size_t size)
+{
+        *seg = (struct capo_segment){
+                .header = header, .fd = -1, .whole = size, .lock = PTHREAD_MUTEX_INITIALIZER};
+        if (lay_pieces(seg, header) < 0)
+                return -ENOMEM;
+        for (int i = 0; i < CAPO_AREAS; i++) {
+                uint64_t bytes = header->areas[i].item << seg->pieces[i].shift;
+
+                for (size_t k = 0; k < count_pieces(header, i); k++)
+                        seg->pieces[i].at[k] = (char *)header + header->areas[i].offset + k * bytes;
+        }
+        return 0;
+}
+
+static size_t ring_map_bytes(const struct capo_ring *ring)
+{
+        return round_up(ring_bytes(ring->size), (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+void capo_segment_unmap(struct capo_segment *seg)
+{
+        struct capo_segment_header *h = seg->header;
+        size_t table = h ? table_bytes(h) : 0;
+        char **first = seg->pieces[0].at;
+
+        if (!h)
+                return;
+        for (int i = 0; i < CAPO_AREAS && first && !seg->whole; i++) {
+                for (size_t k = 0; k < count_pieces(h, i); k++) {
+                        char *p = seg->pieces[i].at[k];
+
+                        if (p)
+                                munmap(p, i == CAPO_AREA_RINGS
+                                                  ? ring_map_bytes((struct capo_ring *)p)
+                                                  : piece_bytes(seg, i, k));
+                }
+        }
+        munmap(h, seg->whole ? seg->whole : round_up(sizeof *h, step_bytes()));
+        if (first)
+                munmap(first, table);
+        seg->header = NULL;
+        memset(seg->pieces, 0, sizeof seg->pieces);
+}
+
+/* ---- the file ---- */
+
+/* What the folder has free. Of one that does not say it (hugetlbfs, some network) all is taken. */
+static uint64_t free_bytes(const char *dir)
+{
+        struct statvfs s;
+
+        return statvfs(dir, &s) || !s.f_blocks ? UINT64_MAX : s.f_bavail * (uint64_t)s.f_frsize;
+}
+
+/* The file, and its header mapped; or -errno. */
+static int create_file(struct capo_segment *seg, const char *dir, void **out)
 {
         CAPO_NO_WRITE_SIGNALS;
-        const uint64_t since = capo_alive_since(getpid());
+        const uint64_t since = capo_alive_since(getpid()),
+                       header = round_up(sizeof(struct capo_segment_header), step_bytes());
         struct stat st;
         int r, fd = -1;
         void *p;
 
+        seg->budget = free_bytes(dir) / 4;
         for (int n = 0; n < NAMES && fd < 0; n++) {
                 char suffix[8] = "";
 
@@ -124,11 +265,11 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
         fd = capo_file_high(&fd);
         r = capo_alive_lock(fd);
         if (r == 0)
-                r = allocate_range(fd, 0, round_up(sizeof(struct capo_segment_header), PAGE));
+                r = header > seg->budget ? -ENOSPC : allocate_range(fd, 0, header);
         if (r == 0 && fstat(fd, &st))
                 r = -errno;
         if (r == 0) {
-                p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+                p = mmap(NULL, header, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
                 if (p == MAP_FAILED)
                         r = -errno;
         }
@@ -137,6 +278,7 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
                 close(fd);
                 return r;
         }
+        seg->budget -= header;
         seg->fd = fd;
         seg->dev = st.st_dev;
         seg->ino = st.st_ino;
@@ -148,27 +290,25 @@ int capo_segment_create(struct capo_segment *seg, const char *dir,
                         const struct capo_segment_config *config)
 {
         struct capo_segment_header plan = {0};
-        const struct capo_area *rings;
         void *p = NULL;
         int r;
 
         *seg = (struct capo_segment){.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
         capo_segment_lay_out(&plan, config);
-        r = create_file(seg, dir, plan.size, &p);
+        if (lay_pieces(seg, &plan) < 0)
+                return -ENOMEM;
+        r = create_file(seg, dir, &p);
         if (r < 0) {
                 seg->path[0] = 0;
                 capo_warn("no recording memory in %s: %s; a kill will lose the last calls", dir,
                           strerror(-r));
-                p = mmap(NULL, plan.size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-                if (p == MAP_FAILED)
+                p = map_own(round_up(sizeof plan, step_bytes()));
+                if (!p) {
+                        munmap(seg->pieces[0].at, table_bytes(&plan));
                         return -ENOMEM;
+                }
         }
-        madvise(p, plan.size, MADV_DONTDUMP);
-        /* rings to come are not to be touched: behind the file's end each word would be a fault of
-         * its own for who reads all memory, as a leak checker or a conservative collector does */
-        rings = &plan.areas[CAPO_AREA_RINGS];
-        mprotect((char *)p + rings->offset, rings->item * rings->capacity, PROT_NONE);
+        madvise(p, sizeof plan, MADV_DONTDUMP);
         seg->header = p;
         memcpy(p, &plan, sizeof plan);
         memcpy(seg->header->magic, CAPO_SEGMENT_MAGIC, 8);
@@ -210,75 +350,176 @@ static bool have_file(struct capo_segment *seg)
         return true;
 }
 
-/*
- * The folder is full, or the file gone: this stretch becomes memory of the process alone. Nothing
- * is lost but by a kill, and a reader of the file finds zeros there. A page that is half in use
- * keeps its memory.
- */
-static bool go_private(struct capo_segment *seg, uint64_t begin, uint64_t end, bool file)
+/* This memory is the process's alone. Nothing is lost but by a kill, and a reader of the file finds
+ * zeros there. */
+static void note_private(struct capo_segment *seg, bool file)
 {
-        char *at = (char *)seg->header + round_up(begin, PAGE);
-        uint64_t size = end - round_up(begin, PAGE);
-        struct stat st;
-
-        if (size &&
-            mmap(at, size, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
-                return false;
-        if (size)
-                madvise(at, size, MADV_DONTDUMP);
-        if (file && fstat(seg->fd, &st) == 0 && (uint64_t)st.st_size < end &&
-            ftruncate(seg->fd, (off_t)end)) {
-                /* a hole takes no memory, but files may be limited: then who reads this one thinks
-                 * of zeros behind it */
-        }
         if (!atomic_exchange(&seg->header->went_private, 1))
                 capo_warn("%s: %s; going on without it: a kill will lose calls", seg->path,
                           file ? "no room for more recording memory"
                                : "the recording memory's file is gone");
+}
+
+/* @size bytes of the file from @offset on, if it may take them. */
+static bool take_range(struct capo_segment *seg, uint64_t offset, uint64_t size)
+{
+        struct statvfs now;
+
+        if (size > seg->budget ||
+            (fstatvfs(seg->fd, &now) == 0 && now.f_blocks &&
+             size > now.f_bavail * (uint64_t)now.f_frsize / 4) ||
+            allocate_range(seg->fd, offset, size) < 0)
+                return false;
+        seg->budget -= size;
         return true;
+}
+
+/* A stretch of the file, or of our own; NULL: there are no addresses. */
+static char *map_range(const struct capo_segment *seg, bool file, uint64_t offset, uint64_t size)
+{
+        char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_NORESERVE | (file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS),
+                       file ? seg->fd : -1, file ? (off_t)offset : 0);
+
+        if (p == MAP_FAILED)
+                return NULL;
+        madvise(p, size, MADV_DONTDUMP);
+        return p;
+}
+
+/* The pieces in which bytes [@from, @to) of the area lie. */
+static bool map_pieces(struct capo_segment *seg, enum capo_area_id id, uint64_t from, uint64_t to,
+                       bool file)
+{
+        const struct capo_area *a = &seg->header->areas[id];
+        uint64_t size = a->item << seg->pieces[id].shift;
+
+        for (uint64_t k = from / size; k <= (to - 1) / size; k++) {
+                char **at = &seg->pieces[id].at[k];
+
+                if (!*at)
+                        *at = map_range(seg, file, a->offset + k * size,
+                                        piece_bytes(seg, (int)id, k));
+                if (!*at)
+                        return false;
+        }
+        return true;
+}
+
+/* Bytes [@from, @to) of the area, which are mapped, become memory of our own. */
+static bool go_private(struct capo_segment *seg, enum capo_area_id id, uint64_t from, uint64_t to)
+{
+        uint64_t size = seg->header->areas[id].item << seg->pieces[id].shift;
+
+        while (from < to) {
+                uint64_t k = from / size, end = to < (k + 1) * size ? to : (k + 1) * size;
+                char *p = seg->pieces[id].at[k] + from % size;
+
+                if (mmap(p, end - from, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                         0) == MAP_FAILED)
+                        return false;
+                madvise(p, end - from, MADV_DONTDUMP);
+                from = end;
+        }
+        return true;
+}
+
+/* Bytes [@from, @to) of the area: mapped, and the file's if it may take them, else our own. */
+static bool take_memory(struct capo_segment *seg, enum capo_area_id id, uint64_t from, uint64_t to)
+{
+        bool file = seg->fd >= 0 && have_file(seg);
+
+        if (!map_pieces(seg, id, from, to, file))
+                return false;
+        if (seg->fd < 0 ||
+            (file && take_range(seg, seg->header->areas[id].offset + from, to - from)))
+                return true;
+        note_private(seg, file);
+        return go_private(seg, id, from, to);
+}
+
+/* Page faults now rather than in a job's call. */
+static void touch_pages(char *p, uint64_t size)
+{
+#ifdef MADV_POPULATE_WRITE
+        madvise(p, size, MADV_POPULATE_WRITE);
+#endif
 }
 
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
 {
         struct capo_area *a = &seg->header->areas[id];
         uint32_t have = atomic_load_explicit(&a->committed, memory_order_relaxed), want;
+        uint64_t from, to;
         CAPO_NO_WRITE_SIGNALS;
-        uint64_t begin, end;
         int saved = errno;
-        bool file;
 
         if (n <= have)
                 return 0;
         if (n > a->capacity)
                 return -ENOSPC;
-        want = (uint32_t)(round_up(n * a->item, a->item >= PAGE ? PAGE : 16 * PAGE) /
-                          a->item); /* whole pages, some ahead */
-        if (want > a->capacity || want < n)
-                want = id == CAPO_AREA_RINGS ? n : a->capacity;
-        begin = a->offset + have * a->item / PAGE * PAGE;
-        end = round_up(a->offset + want * a->item, PAGE);
-        if (end > round_up(seg->header->size,
-                           PAGE)) /* of a dead process's file only what is there is mapped */
-                return -ENOSPC;
-        file = seg->fd >= 0 && have_file(seg);
-        if (seg->fd >= 0 && (!file || allocate_range(seg->fd, begin, end - begin) < 0) &&
-            !go_private(seg, a->offset + have * a->item, end, file)) {
+        if (id == CAPO_AREA_RINGS && !seg->whole) {
+                while (have < n && capo_ring_commit(seg, have) == 0)
+                        have++;
+                return have < n ? -ENOSPC : 0;
+        }
+        to = round_up(n * a->item, step_bytes());
+        want = to / a->item < a->capacity ? (uint32_t)(to / a->item) : a->capacity;
+        from = round_up(have * a->item, step_bytes());
+        if (a->offset + want * a->item > round_up(seg->header->size, PIECE))
+                return -ENOSPC; /* of a dead process's file only what is there is mapped */
+        if (!seg->whole && from < to && !take_memory(seg, id, from, to)) {
                 errno = saved;
                 return -ENOSPC;
         }
-        if (id == CAPO_AREA_RINGS &&
-            mprotect((char *)seg->header + begin, end - begin, PROT_READ | PROT_WRITE)) {
-                errno = saved;
-                return -ENOSPC;
-        }
-#ifdef MADV_POPULATE_WRITE
-        if (id == CAPO_AREA_RINGS ||
-            id == CAPO_AREA_FLIGHT) /* page faults now rather than in a job's call */
-                madvise((char *)seg->header + begin, end - begin, MADV_POPULATE_WRITE);
-#endif
+        if (!seg->whole && from < to && id == CAPO_AREA_FLIGHT)
+                touch_pages(capo_area_at(seg, id, have), to - from);
         errno = saved;
         atomic_store_explicit(&a->committed, want, memory_order_release);
+        return 0;
+}
+
+/* Records of a ring: fewer for those that come later, and where the folder has little room. Where
+ * it has none the memory is our own, of which there is enough. */
+static uint32_t choose_ring(const struct capo_segment *seg, uint32_t nth)
+{
+        uint32_t all = seg->header->ring_records >> (nth < 2 ? 0 : nth < 8 ? 1 : 2), n;
+
+        all = all > RING_LEAST ? all : RING_LEAST;
+        n = all;
+        while (n > RING_SCARCE && seg->fd >= 0 && ring_bytes(n) > seg->budget / 8)
+                n /= 2;
+        return ring_bytes(n) <= seg->budget ? n : all;
+}
+
+int capo_ring_commit(struct capo_segment *seg, uint32_t nth)
+{
+        struct capo_area *a = &seg->header->areas[CAPO_AREA_RINGS];
+        uint32_t records = choose_ring(seg, nth);
+        uint64_t size = round_up(ring_bytes(records), (uint64_t)sysconf(_SC_PAGESIZE)),
+                 offset = a->offset + nth * a->item;
+        CAPO_NO_WRITE_SIGNALS;
+        int saved = errno;
+        struct capo_ring *ring;
+        bool file;
+
+        if (nth >= a->capacity || seg->whole)
+                return -ENOSPC;
+        file = seg->fd >= 0 && have_file(seg);
+        if (seg->fd >= 0 && !(file && take_range(seg, offset, size))) {
+                note_private(seg, file);
+                file = false;
+        }
+        ring = (struct capo_ring *)map_range(seg, file, offset, size);
+        if (ring)
+                touch_pages((char *)ring, size);
+        errno = saved;
+        if (!ring)
+                return -ENOSPC;
+        ring->size = records;
+        seg->pieces[CAPO_AREA_RINGS].at[nth] = (char *)ring;
+        atomic_store_explicit(&a->committed, nth + 1, memory_order_release);
         return 0;
 }
 

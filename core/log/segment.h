@@ -11,9 +11,10 @@
  *
  * Each area is an array of equal items with room for many more than are used; only its first
  * `committed` items are backed by memory (posix_fallocate, so a full tmpfs is an error code and not
- * SIGBUS: then the process goes on in memory of its own). Nothing in here is a pointer: the drain
- * (core/log/drain.c) runs the same in the living process and in a stranger that maps the file
- * afterwards.
+ * SIGBUS: then the process goes on in memory of its own). The living process maps an area piece by
+ * piece, as it grows: a job that locks its memory (mlockall) gets no more of it than is in use.
+ * Nothing in here is a pointer: the drain (core/log/drain.c) runs the same in the living process
+ * and in a stranger that maps the file afterwards.
  *
  * Who writes what, in the living process:
  *   ring records, ring.head    the thread that owns the ring; head is stored with release once a
@@ -77,10 +78,11 @@ struct capo_ring {
         _Atomic uint32_t thread;  /* number of the thread in this process, 1 .. */
         _Atomic uint64_t closing; /* ticks: since when its thread is in the ncclGroupEnd() of a
                                      group; 0 not */
-        char pad1[64 - 32];
+        uint32_t size;            /* of records, a power of two; not above header.ring_records */
+        char pad1[64 - 36];
         _Atomic uint64_t tail; /* records taken out */
         char pad2[64 - 8];
-        struct capo_record records[]; /* header.ring_records, a power of two */
+        struct capo_record records[];
 };
 static_assert(sizeof(struct capo_ring) == 128, "layout");
 
@@ -178,7 +180,7 @@ struct capo_segment_header {
         char log_path[1024];         /* absolute; "" when there is nowhere to write */
         _Atomic uint32_t born;       /* everything above and the areas are valid */
         uint32_t trace_all;          /* every call goes to the log */
-        uint32_t ring_records;       /* a power of two */
+        uint32_t ring_records;       /* a power of two: the most that a ring has */
         uint32_t flight_records;     /* a power of two */
         uint32_t flight_keep;        /* of them, the last to keep: CAPO_FLIGHT */
         _Atomic uint32_t commit_now; /* which of the two is true */
@@ -206,9 +208,19 @@ struct capo_segment_header {
         struct capo_area areas[CAPO_AREAS];
 };
 
+/* Where an area is mapped. */
+struct capo_pieces {
+        char **at;      /* by number of the piece; NULL: not yet */
+        uint64_t item;  /* as in the header */
+        uint32_t shift; /* a piece has 1 << shift items */
+};
+
 /* A mapped segment. */
 struct capo_segment {
         struct capo_segment_header *header;
+        struct capo_pieces pieces[CAPO_AREAS];
+        size_t whole;         /* bytes that are mapped as one; 0: piece by piece */
+        uint64_t budget;      /* bytes that the file may still take */
         pthread_mutex_t lock; /* comms, sites, text, committing areas */
         int fd;               /* -1: anonymous memory, nothing to recover */
         dev_t dev;
@@ -222,11 +234,20 @@ struct capo_segment_config {
         bool trace_all;
 };
 
+/** capo_ring_records() - records of @ring, 0 when it is damaged. */
+static inline uint32_t capo_ring_records(const struct capo_segment_header *h,
+                                         const struct capo_ring *ring)
+{
+        uint32_t n = ring->size;
+
+        return n && n <= h->ring_records && !(n & (n - 1)) ? n : 0;
+}
+
 static inline void *capo_area_at(const struct capo_segment *seg, enum capo_area_id id, uint64_t i)
 {
-        const struct capo_area *area = &seg->header->areas[id];
+        const struct capo_pieces *p = &seg->pieces[id];
 
-        return (char *)seg->header + area->offset + i * area->item;
+        return p->at[i >> p->shift] + (i & ((UINT64_C(1) << p->shift) - 1)) * p->item;
 }
 
 /** capo_segment_step() - whoever drains gets on. */
@@ -239,13 +260,22 @@ static inline void capo_segment_step(struct capo_segment_header *h)
  * the counts of records of @h. */
 void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segment_config *config);
 
+/** capo_segment_whole() - @seg is the layout of @header, mapped as one, of @size bytes. Return: 0;
+ * -ENOMEM. */
+int capo_segment_whole(struct capo_segment *seg, struct capo_segment_header *header, size_t size);
+
+/** capo_segment_unmap() - what is mapped of @seg; the file stays as it is. */
+void capo_segment_unmap(struct capo_segment *seg);
+
 /**
  * capo_segment_create() - the segment of this process
  * @dir: CAPO_SEGMENT_DIR; tests give another
  *
  * Falls back to anonymous memory, with one line, when the file cannot be had: then a kill loses
  * what is not in the log. Holds a POSIX record lock on the file for the life of the process: that
- * is how others know it is alive.
+ * is how others know it is alive. The file takes at most a quarter of what its folder has free, at
+ * the start and at any time later: NCCL and data loaders need it, too. What goes beyond is memory
+ * of the process alone.
  *
  * Return: 0; -ENOMEM when there is no memory at all.
  */
@@ -259,6 +289,15 @@ int capo_segment_create(struct capo_segment *seg, const char *dir,
  * -ENOSPC when the capacity is used up, or all memory (nothing changed).
  */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
+
+/**
+ * capo_ring_commit() - make ring @nth usable, the first that is not; caller holds the lock
+ *
+ * The first two have all the records that were asked for, the next ones half, from the ninth on a
+ * quarter: of a process with many threads few make most calls. Where there is little memory they
+ * have fewer. Return: as capo_area_commit().
+ */
+int capo_ring_commit(struct capo_segment *seg, uint32_t nth);
 
 /** capo_segment_hold() - others see by a lock that the process lives, which goes when a program
  * closes descriptors that are not its own: taken again. Now and then, any thread. */

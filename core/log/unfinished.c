@@ -70,13 +70,13 @@ static void pass_record(const struct finder *f, enum capo_unfinished_where where
 CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_segment *seg,
                                      const struct capo_ring *ring)
 {
-        const uint32_t mask = seg->header->ring_records - 1;
+        const uint32_t records = capo_ring_records(seg->header, ring), mask = records - 1;
         const uint64_t head = ring->head, since = ring->closing;
         struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255},
                            group = {0};
-        uint64_t before = head ? ring->records[(head - 1) & mask].t_begin : 0;
+        uint64_t before = head && records ? ring->records[(head - 1) & mask].t_begin : 0;
 
-        for (uint32_t i = 0; i <= mask; i++) {
+        for (uint32_t i = 0; i < records; i++) {
                 const struct capo_record r = ring->records[(head + i) & mask];
 
                 if (r.call == CAPO_CALL_NONE || r.call >= CAPO_CALLS || r.t_begin <= before)

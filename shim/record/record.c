@@ -98,7 +98,7 @@ bool capo_thread_start(struct capo_tls *t)
         }
         if (ring_take(t)) {
                 t->head = atomic_load_explicit(&t->ring->head, memory_order_relaxed);
-                t->mask = capo_seg.header->ring_records - 1;
+                t->mask = t->ring->size - 1;
                 t->comm = capo_comm_none();
                 t->limit = t->head;
                 t->ready = 1;

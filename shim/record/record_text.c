@@ -23,10 +23,13 @@ static bool piece_put(unsigned type, const char *text, uint32_t size)
         struct capo_segment_header *h = capo_seg.header;
         struct capo_area *area = &h->areas[CAPO_AREA_TEXT];
         uint32_t head[2] = {type, size};
+        uint64_t end;
         bool room;
 
         capo_lock(&capo_seg.lock);
-        room = capo_area_commit(&capo_seg, CAPO_AREA_TEXT, area->capacity) == 0 &&
+        end = h->text_head + sizeof head + ((size + 7) & ~7u);
+        room = capo_area_commit(&capo_seg, CAPO_AREA_TEXT,
+                                end < area->capacity ? (uint32_t)end : area->capacity) == 0 &&
                h->text_head + 8 + size + 8 -
                                atomic_load_explicit(&h->text_tail, memory_order_acquire) <=
                        area->capacity;

@@ -155,8 +155,7 @@ static void at_fork_child_of(int was)
         bool lived = was == CAPO_SHIM_ON && capo_seg.header;
 
         if (lived)
-                munmap(capo_seg.header,
-                       capo_seg.header->size); /* the parent's; only this thread lives here */
+                capo_segment_unmap(&capo_seg); /* the parent's; only this thread lives here */
         capo_loader_child();
         capo_rounds_fork(lived);
         capo_info_fork();

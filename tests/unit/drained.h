@@ -72,7 +72,7 @@ static inline struct capo_record call_at(uint64_t at, uint64_t host_ns)
 
 static inline void put(struct capo_record r)
 {
-        ring->records[ring->head & (seg.header->ring_records - 1)] = r;
+        ring->records[ring->head & (ring->size - 1)] = r;
         ring->head++;
 }
 

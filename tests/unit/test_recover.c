@@ -280,12 +280,13 @@ static struct capo_ring *ring_of(struct capo_segment *seg)
 /* A round of the drain, then as if it had been killed while it took the last call out. */
 static void half_taken(struct capo_segment *seg, bool counted)
 {
-        struct capo_seg_cell *cell = capo_area_at(seg, CAPO_AREA_CELLS, (CALLS - 1) % 5);
+        struct capo_seg_cell *cell;
         struct capo_drain *drain;
 
         if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain) ||
             capo_drain_round(drain) != CALLS)
                 _exit(1);
+        cell = capo_area_at(seg, CAPO_AREA_CELLS, (CALLS - 1) % 5);
         ring_of(seg)->tail--;
         if (!counted) {
                 seg->header->calls--;

@@ -297,7 +297,7 @@ Test(take_over, numbers_that_no_segment_of_ours_has)
         REFUSED(h->born = 0);
         REFUSED(h->ring_records = 0);
         REFUSED(h->ring_records = 255);
-        REFUSED(h->ring_records = 512);
+        REFUSED(h->ring_records = 4096);
         REFUSED(h->flight_records = 0);
         REFUSED(h->flight_records = 63);
         REFUSED(h->flight_records = 32);
@@ -310,12 +310,12 @@ Test(take_over, numbers_that_no_segment_of_ours_has)
                 REFUSED(h->areas[i].capacity--);
                 REFUSED(h->areas[i].committed = h->areas[i].capacity + 1);
         }
-        REFUSED(AREA(RINGS).committed = 2); /* the file is shorter */
+        REFUSED(AREA(RINGS).committed = AREA(RINGS).used = 2); /* the file is shorter */
         REFUSED(h->kept_now = 3);
         REFUSED(h->kept_now = 1; h->kept_size[0] = CAPO_KEPT_HALF + 1);
         REFUSED(h->kept_now = 2; h->kept_size[1] = CAPO_KEPT_HALF; AREA(KEPT).committed--);
         REFUSED(AREA(FLIGHT).committed = 32; h->flight_head = 33);
-        REFUSED(AREA(TEXT).committed--; h->text_head = 8);
+        REFUSED(AREA(TEXT).committed = 7; h->text_head = 8);
         REFUSED(h->text_head = 8; h->commit[h->commit_now].text_tail = 16);
         REFUSED(h->text_head = AREA(TEXT).capacity + 1ul);
         REFUSED(h->commit[h->commit_now].flight_tail = 1);
