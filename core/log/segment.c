@@ -18,82 +18,12 @@
 #include "core/log/alive.h"
 #include "core/log/segment.h"
 
-#define PIECE       65536u /* of the file, mapped at once; the largest page there is */
-#define RING_LEAST  64u    /* records */
-#define RING_SCARCE 512u   /* below this many a folder with little room is left alone */
-#define STEP        16384u /* taken at once, where pages are not larger */
+#define RING_LEAST  64u  /* records */
+#define RING_SCARCE 512u /* below this many a folder with little room is left alone */
+
 /* Of one process number and time of birth: what an image before exec() has left, and processes 1 of
  * containers that share /dev/shm and one /proc, or were born in one hundredth of a second. */
 #define NAMES 1000
-
-static uint64_t round_up(uint64_t v, uint64_t to)
-{
-        return (v + to - 1) / to * to;
-}
-
-static uint64_t ring_bytes(uint64_t records)
-{
-        return sizeof(struct capo_ring) + records * sizeof(struct capo_record);
-}
-
-/* What memory comes in: whole pages, some ahead. */
-static uint64_t step_bytes(void)
-{
-        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-        return page > STEP ? page : STEP;
-}
-
-static uint32_t power_of_two(uint64_t v, uint32_t least, uint32_t most)
-{
-        uint32_t p = least;
-
-        while (p < v && p < most)
-                p *= 2;
-        return p;
-}
-
-void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segment_config *config)
-{
-        static const struct {
-                uint32_t item, capacity;
-        } fixed[CAPO_AREAS] = {
-                [CAPO_AREA_COMMS] = {sizeof(struct capo_seg_comm), 65535},
-                [CAPO_AREA_SITES] = {sizeof(struct capo_seg_site), 16384},
-                [CAPO_AREA_CELLS] = {sizeof(struct capo_seg_cell), 65535},
-                [CAPO_AREA_HISTS] = {sizeof(struct capo_seg_hist), 8192},
-                [CAPO_AREA_SLOTS] = {sizeof(struct capo_slot),
-                                     2048}, /* 1024 for events, 1024 for kernel stamps */
-                [CAPO_AREA_TEXT] = {1, 256 << 10},
-                [CAPO_AREA_KEPT] = {1, 2 * CAPO_KEPT_HALF},
-        };
-        uint64_t offset = round_up(sizeof *h, PIECE);
-
-        h->trace_all = config->trace_all;
-        h->ring_records =
-                power_of_two(config->ring_bytes / sizeof(struct capo_record), 64, 1 << 20);
-        h->flight_records =
-                power_of_two(config->flight_records, config->trace_all ? 16384 : 64, 1 << 22);
-        h->flight_keep = h->flight_records;
-        if (!config->trace_all && config->flight_records < h->flight_keep)
-                h->flight_keep = (uint32_t)config->flight_records;
-        for (int i = 0; i < CAPO_AREAS; i++) {
-                struct capo_area *a = &h->areas[i];
-
-                a->item = fixed[i].item;
-                a->capacity = fixed[i].capacity;
-                if (i == CAPO_AREA_FLIGHT) {
-                        a->item = sizeof(struct capo_record);
-                        a->capacity = h->flight_records;
-                } else if (i == CAPO_AREA_RINGS) {
-                        a->item = round_up(ring_bytes(h->ring_records), PIECE);
-                        a->capacity = CAPO_SEGMENT_RINGS;
-                }
-                a->offset = offset;
-                offset = round_up(offset + a->item * a->capacity, PIECE);
-        }
-        h->size = offset;
-}
 
 /*
  * posix_fallocate() with signals held back: up to Linux 6.8 a tmpfs gives up, with EINTR, as soon
@@ -112,120 +42,6 @@ static int allocate_range(int fd, uint64_t begin, uint64_t size)
         return -r;
 }
 
-/* ---- pieces ---- */
-
-/* Text and what replaces itself are not arrays of items: one piece each. Of a long flight recorder
- * the pieces are larger, so that their number stays small. */
-static uint32_t piece_shift(const struct capo_segment_header *h, int id)
-{
-        const struct capo_area *a = &h->areas[id];
-        uint32_t shift = 0;
-
-        if (id == CAPO_AREA_RINGS)
-                return 0;
-        while (a->item << (shift + 1) <= PIECE ||
-               ((id == CAPO_AREA_TEXT || id == CAPO_AREA_KEPT || id == CAPO_AREA_FLIGHT) &&
-                a->capacity >> shift > (id == CAPO_AREA_FLIGHT ? 256 : 1)))
-                shift++;
-        return shift;
-}
-
-static size_t count_pieces(const struct capo_segment_header *h, int id)
-{
-        uint32_t shift = piece_shift(h, id);
-
-        return ((uint64_t)h->areas[id].capacity + (UINT64_C(1) << shift) - 1) >> shift;
-}
-
-static size_t table_bytes(const struct capo_segment_header *h)
-{
-        size_t n = 0;
-
-        for (int i = 0; i < CAPO_AREAS; i++)
-                n += count_pieces(h, i) * sizeof(char *);
-        return n;
-}
-
-static void *map_own(size_t size)
-{
-        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-        return p == MAP_FAILED ? NULL : p;
-}
-
-/* Nothing is mapped yet. */
-static int lay_pieces(struct capo_segment *seg, const struct capo_segment_header *h)
-{
-        char **table = map_own(table_bytes(h));
-
-        if (!table)
-                return -ENOMEM;
-        for (int i = 0; i < CAPO_AREAS; i++) {
-                seg->pieces[i] = (struct capo_pieces){
-                        .at = table, .item = h->areas[i].item, .shift = piece_shift(h, i)};
-                table += count_pieces(h, i);
-        }
-        return 0;
-}
-
-/* Bytes of the file that piece @nth has. */
-static size_t piece_bytes(const struct capo_segment *seg, int id, size_t nth)
-{
-        const struct capo_area *a = &seg->header->areas[id];
-        uint64_t all = round_up(a->item * a->capacity, PIECE),
-                 size = a->item << seg->pieces[id].shift;
-
-        if (id == CAPO_AREA_RINGS)
-                return a->item;
-        return size < all - nth * size ? size : all - nth * size;
-}
-
-int capo_segment_whole(struct capo_segment *seg, struct capo_segment_header *header, size_t size)
-{
-        *seg = (struct capo_segment){
-                .header = header, .fd = -1, .whole = size, .lock = PTHREAD_MUTEX_INITIALIZER};
-        if (lay_pieces(seg, header) < 0)
-                return -ENOMEM;
-        for (int i = 0; i < CAPO_AREAS; i++) {
-                uint64_t bytes = header->areas[i].item << seg->pieces[i].shift;
-
-                for (size_t k = 0; k < count_pieces(header, i); k++)
-                        seg->pieces[i].at[k] = (char *)header + header->areas[i].offset + k * bytes;
-        }
-        return 0;
-}
-
-static size_t ring_map_bytes(const struct capo_ring *ring)
-{
-        return round_up(ring_bytes(ring->size), (uint64_t)sysconf(_SC_PAGESIZE));
-}
-
-void capo_segment_unmap(struct capo_segment *seg)
-{
-        struct capo_segment_header *h = seg->header;
-        size_t table = h ? table_bytes(h) : 0;
-        char **first = seg->pieces[0].at;
-
-        if (!h)
-                return;
-        for (int i = 0; i < CAPO_AREAS && first && !seg->whole; i++) {
-                for (size_t k = 0; k < count_pieces(h, i); k++) {
-                        char *p = seg->pieces[i].at[k];
-
-                        if (p)
-                                munmap(p, i == CAPO_AREA_RINGS
-                                                  ? ring_map_bytes((struct capo_ring *)p)
-                                                  : piece_bytes(seg, i, k));
-                }
-        }
-        munmap(h, seg->whole ? seg->whole : round_up(sizeof *h, step_bytes()));
-        if (first)
-                munmap(first, table);
-        seg->header = NULL;
-        memset(seg->pieces, 0, sizeof seg->pieces);
-}
-
 /* ---- the file ---- */
 
 /* What the folder has free. Of one that does not say it (hugetlbfs, some network) all is taken. */
@@ -241,7 +57,8 @@ static int create_file(struct capo_segment *seg, const char *dir, void **out)
 {
         CAPO_NO_WRITE_SIGNALS;
         const uint64_t since = capo_alive_since(getpid()),
-                       header = round_up(sizeof(struct capo_segment_header), step_bytes());
+                       header =
+                               capo_round_up(sizeof(struct capo_segment_header), capo_step_bytes());
         struct stat st;
         int r, fd = -1;
         void *p;
@@ -295,16 +112,16 @@ int capo_segment_create(struct capo_segment *seg, const char *dir,
 
         *seg = (struct capo_segment){.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
         capo_segment_lay_out(&plan, config);
-        if (lay_pieces(seg, &plan) < 0)
+        if (capo_pieces_lay(seg, &plan) < 0)
                 return -ENOMEM;
         r = create_file(seg, dir, &p);
         if (r < 0) {
                 seg->path[0] = 0;
                 capo_warn("no recording memory in %s: %s; a kill will lose the last calls", dir,
                           strerror(-r));
-                p = map_own(round_up(sizeof plan, step_bytes()));
+                p = capo_map_own(capo_round_up(sizeof plan, capo_step_bytes()));
                 if (!p) {
-                        munmap(seg->pieces[0].at, table_bytes(&plan));
+                        munmap(seg->pieces[0].at, capo_pieces_table(&plan));
                         return -ENOMEM;
                 }
         }
@@ -399,7 +216,7 @@ static bool map_pieces(struct capo_segment *seg, enum capo_area_id id, uint64_t 
 
                 if (!*at)
                         *at = map_range(seg, file, a->offset + k * size,
-                                        piece_bytes(seg, (int)id, k));
+                                        capo_piece_bytes(seg, (int)id, k));
                 if (!*at)
                         return false;
         }
@@ -464,10 +281,10 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
                         have++;
                 return have < n ? -ENOSPC : 0;
         }
-        to = round_up(n * a->item, step_bytes());
+        to = capo_round_up(n * a->item, capo_step_bytes());
         want = to / a->item < a->capacity ? (uint32_t)(to / a->item) : a->capacity;
-        from = round_up(have * a->item, step_bytes());
-        if (a->offset + want * a->item > round_up(seg->header->size, PIECE))
+        from = capo_round_up(have * a->item, capo_step_bytes());
+        if (a->offset + want * a->item > capo_round_up(seg->header->size, CAPO_PIECE))
                 return -ENOSPC; /* of a dead process's file only what is there is mapped */
         if (!seg->whole && from < to && !take_memory(seg, id, from, to)) {
                 errno = saved;
@@ -488,16 +305,16 @@ static uint32_t choose_ring(const struct capo_segment *seg, uint32_t nth)
 
         all = all > RING_LEAST ? all : RING_LEAST;
         n = all;
-        while (n > RING_SCARCE && seg->fd >= 0 && ring_bytes(n) > seg->budget / 8)
+        while (n > RING_SCARCE && seg->fd >= 0 && capo_ring_bytes(n) > seg->budget / 8)
                 n /= 2;
-        return ring_bytes(n) <= seg->budget ? n : all;
+        return capo_ring_bytes(n) <= seg->budget ? n : all;
 }
 
 int capo_ring_commit(struct capo_segment *seg, uint32_t nth)
 {
         struct capo_area *a = &seg->header->areas[CAPO_AREA_RINGS];
         uint32_t records = choose_ring(seg, nth);
-        uint64_t size = round_up(ring_bytes(records), (uint64_t)sysconf(_SC_PAGESIZE)),
+        uint64_t size = capo_round_up(capo_ring_bytes(records), (uint64_t)sysconf(_SC_PAGESIZE)),
                  offset = a->offset + nth * a->item;
         CAPO_NO_WRITE_SIGNALS;
         int saved = errno;

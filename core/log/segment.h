@@ -310,4 +310,29 @@ void capo_segment_remove(struct capo_segment *seg);
 /** capo_segment_forget() - in a fork's child: let go of the parent's file without touching it. */
 void capo_segment_forget(struct capo_segment *seg);
 
+/* ---- between segment.c and segment_layout.c ---- */
+
+#define CAPO_PIECE 65536u /* of the file, mapped at once; the largest page there is */
+
+uint64_t capo_round_up(uint64_t v, uint64_t to);
+
+/** capo_ring_bytes() - of a ring with so many records. */
+uint64_t capo_ring_bytes(uint64_t records);
+
+/** capo_step_bytes() - what memory comes in: whole pages, some ahead. */
+uint64_t capo_step_bytes(void);
+
+/** capo_map_own() - memory of the process alone; NULL: there are no addresses. */
+void *capo_map_own(size_t size);
+
+/** capo_pieces_lay() - the pieces of @seg's areas, of which none is mapped yet. Return: 0; -ENOMEM.
+ */
+int capo_pieces_lay(struct capo_segment *seg, const struct capo_segment_header *h);
+
+/** capo_pieces_table() - bytes of the table that it makes, at seg->pieces[0].at. */
+size_t capo_pieces_table(const struct capo_segment_header *h);
+
+/** capo_piece_bytes() - bytes of the file that piece @nth of an area has. */
+size_t capo_piece_bytes(const struct capo_segment *seg, int id, size_t nth);
+
 #endif
