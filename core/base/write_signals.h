@@ -29,6 +29,34 @@ static inline int capo_signal_mask(int how, const sigset_t *set, sigset_t *befor
         return (int)syscall(SYS_rt_sigprocmask, how, set, before, KERNEL_BYTES);
 }
 
+/* But for those that the thread's own instructions raise. */
+static inline sigset_t capo_signals_hold(void)
+{
+        static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+        sigset_t most, before;
+
+        sigfillset(&most);
+        for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
+                sigdelset(&most, own[i]);
+        sigemptyset(&before);
+        capo_signal_mask(SIG_BLOCK, &most, &before);
+        return before;
+}
+
+static inline void capo_signals_release(sigset_t *before)
+{
+        int saved = errno;
+
+        capo_signal_mask(SIG_SETMASK, before, NULL);
+        errno = saved;
+}
+
+/* To the end of the block no handler of the job runs on this thread: a siglongjmp() out of it would
+ * leave a lock of the loader's held. */
+#define CAPO_NO_SIGNALS                                                            \
+        __attribute__((cleanup(capo_signals_release), unused)) sigset_t signals_ = \
+                capo_signals_hold()
+
 struct capo_write_signals {
         sigset_t ours,
                 before; /* signals that are of our own writing when they come; what was blocked */

@@ -56,6 +56,18 @@ bool capo_object_of(const void *address, struct capo_object *out)
         struct search s = {(uintptr_t)address, out};
 
         *out = (struct capo_object){0};
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* as below: no lock */
+        struct dl_find_object o = {0};
+
+        if (_dl_find_object((void *)(uintptr_t)address, &o) == 0 && o.dlfo_link_map) {
+                out->base = o.dlfo_link_map->l_addr;
+                out->begin = (uintptr_t)o.dlfo_map_start;
+                out->size = (uintptr_t)o.dlfo_map_end - out->begin;
+                snprintf(out->path, sizeof out->path, "%s",
+                         o.dlfo_link_map->l_name ? o.dlfo_link_map->l_name : "");
+                return true;
+        }
+#endif
         return dl_iterate_phdr(match_address, &s) == 1;
 }
 

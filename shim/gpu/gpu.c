@@ -29,6 +29,7 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/write_signals.h"
 #include "shim/gpu/anchor.h"
 #include "shim/gpu/driver.h"
 #include "shim/record/recorder.h"
@@ -91,6 +92,7 @@ void capo_gpu_look(void)
 
         if (looked_for_good)
                 return;
+        CAPO_NO_SIGNALS;
         capo_lock(&lock);
         if (looked_for_good || !something_new())
                 goto out;

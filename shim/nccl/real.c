@@ -34,6 +34,7 @@
 #include "core/base/lock.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/base/write_signals.h"
 #include "shim/find/loader.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
@@ -275,6 +276,7 @@ static __thread struct capo_nccl *in_making __attribute__((tls_model("initial-ex
 static struct capo_nccl *make_copy(const struct scope *s)
 {
         struct capo_nccl *new = capo_shim_alloc(sizeof *new), *copy = NULL;
+        CAPO_NO_SIGNALS;
 
         if (!new)
                 return NULL;
@@ -407,18 +409,25 @@ bool capo_nccl_file(const char *path)
                !strncmp(file, "librccl", strlen("librccl"));
 }
 
-/* As the linker would have bound @caller without us. */
+/* As the linker would have bound @caller without us. False: there is no NCCL. */
+static bool find_loaded(struct scope *s, const void *caller)
+{
+        CAPO_NO_SIGNALS;
+        struct capo_object o;
+        bool whole = add_handle(s, RTLD_NEXT, "next");
+
+        if (!whole && capo_object_of(caller, &o) && *o.path)
+                whole = add_handle(s, dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD), "caller");
+        for (size_t i = 0; !whole && i < N_ELEMENTS(names); i++)
+                whole = add_handle(s, dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD), "noload");
+        return whole || add_any_object(s) || find_function(s, "ncclCommInitRank");
+}
+
 static struct capo_nccl *look_up(const void *caller)
 {
         struct scope s = {.n = 0};
-        struct capo_object o;
-        bool whole = add_handle(&s, RTLD_NEXT, "next");
+        bool whole = find_loaded(&s, caller);
 
-        if (!whole && capo_object_of(caller, &o) && *o.path)
-                whole = add_handle(&s, dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD), "caller");
-        for (size_t i = 0; !whole && i < N_ELEMENTS(names); i++)
-                whole = add_handle(&s, dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD), "noload");
-        whole = whole || add_any_object(&s) || find_function(&s, "ncclCommInitRank");
         for (size_t i = 0; !whole && i < N_ELEMENTS(names); i++)
                 whole = add_handle(&s, dlopen(names[i], RTLD_LAZY), "dlopen");
         return whole ? make_copy(&s) : NULL;

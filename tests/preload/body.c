@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -482,6 +483,41 @@ static void fork_loader(int n)
         }
 }
 
+extern atomic_int jump_now __attribute__((weak));
+static sigjmp_buf out_of_call;
+
+static void jump_out(int sig)
+{
+        siglongjmp(out_of_call, 1);
+}
+
+static void *looks_too(void *done)
+{
+        dl_iterate_phdr(any_object, NULL);
+        sem_post(done);
+        return NULL;
+}
+
+/* A handler jumps out of a call in which the recorder asks the loader: other threads still can. */
+static void jump_loader(int arg)
+{
+        struct sigaction act = {.sa_handler = jump_out};
+        static sem_t done;
+        pthread_t t;
+
+        comm_new(2, 0);
+        MUST(sigaction(SIGUSR1, &act, NULL) == 0 && sem_init(&done, 0, 0) == 0);
+        if (sigsetjmp(out_of_call, 1) == 0) {
+                if (&jump_now)
+                        jump_now = 1;
+                comm_new(2, 0);
+        }
+        alarm(20);
+        MUST(pthread_create(&t, NULL, looks_too, &done) == 0);
+        MUST(sem_wait(&done) == 0);
+        pthread_join(t, NULL);
+}
+
 /* The environment changes: before NCCL has been told to make a communicator (as NCCL's own files of
  * settings do it), and afterwards. */
 static void environment(int arg)
@@ -785,6 +821,7 @@ void body(const char *what, int arg)
                 {"keys", all_keys},
                 {"fork-handler", fork_handler},
                 {"fork-loader", fork_loader},
+                {"jump-loader", jump_loader},
                 {"environment", environment},
                 {"cancelled", cancelled},
                 {"clone-exit", clone_exit},

@@ -2,11 +2,18 @@
 /* A process with very many libraries: preloaded beside the recorder, a look of its thread at them
  * takes 30 ms more, with the loader's lock. */
 #include <link.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <dlfcn.h>
+
+/* In the first such walk by the program's first thread, SIGUSR1 comes. */
+extern __attribute__((visibility("default"))) atomic_int jump_now;
+atomic_int jump_now;
 
 struct look {
         int (*each)(struct dl_phdr_info *info, size_t size, void *arg);
@@ -19,6 +26,10 @@ static int slowly(struct dl_phdr_info *info, size_t size, void *arg)
         struct look *l = arg;
         char name[16] = "";
 
+        if (jump_now && gettid() == getpid()) {
+                jump_now = 0;
+                raise(SIGUSR1);
+        }
         if (!l->waited++ && !prctl(PR_GET_NAME, name) && !strcmp(name, "capo-drain"))
                 nanosleep(&(struct timespec){0, 30000000}, NULL);
         return l->each(info, size, l->arg);

@@ -609,6 +609,10 @@ fork-loader) # fork() while the recorder's thread has the loader's lock: the chi
         quiet
         gone
         ;;
+jump-loader) # siglongjmp() out of a call, while the recorder asks the loader: its lock is not held afterwards
+        LD_PRELOAD="$lib $bin/liblong_look.so" timeout 30 "$bin/app" jump-loader >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/out")"
+        grep -q '^done jump-loader' "$tmp/out" || fail "$(cat "$tmp/out")"
+        ;;
 environment) # it is read while the job is in a call of its own, so not while the job changes it
         RANK=3 both "$bin/app" environment
         want 0 '^info rank 9$'
