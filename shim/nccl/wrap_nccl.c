@@ -356,15 +356,17 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                 ncclResult_t rc;                                                          \
                 uint64_t begin;                                                           \
                                                                                           \
-                if (!comm || !(c = capo_comm_known(comm)))                                \
+                if (!comm)                                                                \
                         return capo_lib_within(t, which, caller)->name(comm);             \
                 if (capo_call_passes(t, which, caller, frame, &into))                     \
                         return into->name(comm);                                          \
-                begin = enter_nccl(t, c->lib, c, id);                                     \
-                rc = c->lib->name(comm);                                                  \
+                c = capo_comm_find(t, comm, which, caller);                               \
+                into = c->lib ? c->lib : capo_lib(t, which, caller);                      \
+                begin = enter_nccl(t, into, c, id);                                       \
+                rc = into->name(comm);                                                    \
                 leave_nccl(t);                                                            \
                 put_record(t, id, c, begin, rc, caller, frame);                           \
-                if ((dies) && (rc == ncclSuccess || rc == ncclInProgress))                \
+                if ((dies) && c->lib && (rc == ncclSuccess || rc == ncclInProgress))      \
                         capo_comm_died(c, aborted);                                       \
                 return finish_call(t, rc);                                                \
         }

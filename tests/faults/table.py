@@ -136,6 +136,7 @@ happens("dlclose", title="an NCCL that is loaded and closed, five times")
 happens("traps", cells=["Python"], title="floating-point exceptions that trap", note="Python's own arithmetic is inexact")
 own("thread-exit", "threads", title="threads that end by `pthread_exit()`", note="of threads")
 own("exit-calls", "threads", title="`exit()` while other threads go on calling", note="of threads; `capo recover`, or the next report, adds the calls made meanwhile")
+own("many-threads", "threads", drops=True, title="1,040 threads that call at once", note="1,024 have a ring; the calls of the others are counted as dropped")
 own("stack", "threads", title="a thread with a stack of 16 KB", note="of threads")
 happens("priority", title="a real-time thread on one processor", note="root only; elsewhere the policy is refused")
 

@@ -245,6 +245,31 @@ static void exits(int n)
         }
 }
 
+/* More threads than there are rings. */
+static void *thread_at_once(void *arg)
+{
+        ncclComm_t comm = comm_new();
+
+        all_reduce(comm, 3);
+        pthread_barrier_wait(&all_there);
+        comm_end(comm);
+        return NULL;
+}
+
+static void many_threads(int n)
+{
+        enum { THREADS = 1040 };
+        static pthread_t t[THREADS];
+        pthread_attr_t attr;
+
+        MUST(pthread_barrier_init(&all_there, NULL, THREADS) == 0 &&
+             pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, 65536) == 0);
+        for (int i = 0; i < THREADS; i++)
+                MUST(pthread_create(&t[i], &attr, thread_at_once, NULL) == 0);
+        for (int i = 0; i < THREADS; i++)
+                pthread_join(t[i], NULL);
+}
+
 static void *calls_to_the_end(void *called)
 {
         ncclComm_t comm = comm_new();
@@ -288,6 +313,7 @@ int main(int argc, char **argv)
                 {"stack", small_stack},
                 {"thread-exit", exits},
                 {"exit-calls", exit_calls},
+                {"many-threads", many_threads},
         };
         static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce,
                                          ncclCommDestroy};
