@@ -7,6 +7,17 @@
 
 enum { REFUSED = 0, UNDECIDED = 9 };
 
+/* Letters that turn the direction of writing: they show a text in another order than it has. */
+static bool is_direction(const unsigned char *p, size_t size)
+{
+        unsigned letter = size == 2   ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
+                          : size == 3 ? (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu)
+                                      : 0;
+
+        return letter == 0x61c || letter == 0x200e || letter == 0x200f ||
+               (letter >= 0x202a && letter <= 0x202e) || (letter >= 0x2066 && letter <= 0x2069);
+}
+
 /* Bytes of the letter at @p; REFUSED; UNDECIDED: so far it is one. */
 static size_t check_letter(const unsigned char *p, size_t n)
 {
@@ -32,6 +43,8 @@ static size_t check_letter(const unsigned char *p, size_t n)
                 least = 0x80;
                 most = 0xbf;
         }
+        if (is_direction(p, size))
+                return REFUSED;
         return size;
 }
 

@@ -12,7 +12,8 @@
 
 /**
  * capo_plain() - in place, with '?' for every byte of: controls but newline and tab (C0, DEL; C1
- * also as UTF-8), and whatever is not UTF-8 (RFC 3629: no surrogates, nothing overlong)
+ * also as UTF-8), of letters that turn the direction of writing (U+202E, U+2066, ...), and whatever
+ * is not UTF-8 (RFC 3629: no surrogates, nothing overlong)
  * @styles: the three sequences that capo's own pages use for bold, yellow and normal
  * (CAPO_STYLE_...) stay
  * @last:   nothing follows @text; else what may be the beginning of a letter at its end is left for

@@ -30,9 +30,13 @@ static bool says_secret(const char *name, size_t n)
 {
         static const char *const words[] = {"token",       "secret",    "password",   "passwd",
                                             "passphrase",  "apikey",    "bearer",     "credential",
-                                            "credentials", "accesskey", "privatekey", "pwd"},
-                                 *const before_key[] = {"api",  "access", "private",
-                                                        "auth", "secret", "account"};
+                                            "credentials", "accesskey", "privatekey", "pwd",
+                                            "pass",        "jwt",       "sig",        "signature",
+                                            "licensekey"},
+                                 *const before_key[] = {"api",     "access",  "private",
+                                                        "auth",    "secret",  "account",
+                                                        "license", "signing", "encryption",
+                                                        "shared",  "master"};
         const char *last = NULL;
         size_t n_last = 0;
 
@@ -123,6 +127,36 @@ static bool url_password(const char *text, size_t n, size_t *begin, size_t *size
         return colon && *size;
 }
 
+/*
+ * A name with its value inside of an argument, at @text: of JSON ("token": "x"), of a URL
+ * (?sig=x&), of a header (X-Api-Key: x). Where the value begins and its size; false when it is not
+ * secret.
+ */
+static bool named_value(const char *text, size_t n, size_t *begin, size_t *size)
+{
+        size_t name = key_bytes(text, n), at = name;
+        const char *ends;
+
+        if (!name || !says_secret(text, name))
+                return false;
+        if (at < n && strchr("\"'", text[at]))
+                at++;
+        if (at == n || !strchr(":=", text[at]))
+                return false;
+        ends = text[at++] == '=' ? " \"',;&}" : "\"',;}";
+        while (at < n && text[at] == ' ')
+                at++;
+        if (at < n && strchr("\"'", text[at])) {
+                ends = text[at] == '"' ? "\"" : "'";
+                at++;
+        }
+        *begin = at;
+        while (at < n && !strchr(ends, text[at]))
+                at++;
+        *size = at - *begin;
+        return *size > 0;
+}
+
 /* One argument, of which nothing says that it is secret. */
 static void put_masked(struct line *l, const char *text, size_t n)
 {
@@ -133,6 +167,10 @@ static void put_masked(struct line *l, const char *text, size_t n)
                 if (size) {
                         append_bytes(l, "***", 3);
                         at += size;
+                } else if (begins && named_value(text + at, n - at, &begin, &size)) {
+                        append_bytes(l, text + at, begin);
+                        append_bytes(l, "***", 3);
+                        at += begin + size;
                 } else if (n - at > 3 && !memcmp(text + at, "://", 3) &&
                            url_password(text + at, n - at, &begin, &size)) {
                         append_bytes(l, text + at, begin);

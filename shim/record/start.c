@@ -92,7 +92,7 @@ static int make_folder(const char *dir)
         for (char *p = path + 1; *p; p++) {
                 if (*p == '/') {
                         *p = 0;
-                        mkdir(path, 0777);
+                        mkdir(path, 0700);
                         *p = '/';
                 }
         }

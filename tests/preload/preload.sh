@@ -83,6 +83,9 @@ linked)
         want 1 '^site 2 3 (all_reduce\+0x[0-9a-f]+ [^;]*;)?basic\+0x[0-9a-f]+ .*;body\+.*;main\+' # a compiler may inline the first, or not
         modes=$(stat -c %a "$CAPO_DIR" "$CAPO_DIR"/*.capo | tr '\n' ' ')
         [ "$modes" = "700 600 " ] || fail "modes $modes"
+        (umask 0 && CAPO_DIR=$tmp/a/b/c LD_PRELOAD=$lib "$bin/app" basic >/dev/null 2>&1)
+        modes=$(stat -c %a "$tmp/a" "$tmp/a/b" "$tmp/a/b/c" | tr '\n' ' ')
+        [ "$modes" = "700 700 700 " ] || fail "modes of folders $modes"
         ;;
 old) # sends that come back through our group functions
         both "$bin/app_old" basic
