@@ -255,6 +255,7 @@ static void describe_segment(const struct capo_segment *seg, const char *path,
         *info = (struct capo_segment_info){.pid = h->pid,
                                            .here = is_here(h),
                                            .homeless = is_homeless(h),
+                                           .trace_all = h->trace_all,
                                            .records = count_left(seg)};
         snprintf(info->path, sizeof info->path, "%s", path);
         memcpy(info->host, h->host, sizeof info->host);

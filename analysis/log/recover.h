@@ -15,6 +15,7 @@ struct capo_segment_info {
         bool alive;
         bool here; /* pid is its number here, too: it is in no pid namespace but ours, and of this
                       start of the machine */
+        bool trace_all; /* every call goes to its log */
         char host[72];
         char log_path[1024];
         bool homeless;    /* the folder of the log is not there any more */

@@ -18,6 +18,8 @@
 #include "cli/report/cmd_report.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
+#include "analysis/log/live_jobs.h"
+#include "analysis/log/live_logs.h"
 #include "analysis/log/log_find.h"
 #include "analysis/log/recover.h"
 #include "core/base/util.h"
@@ -168,7 +170,7 @@ static int make_page(struct capo_page *r, const struct report_options *o,
         r->job = capo_job_new();
         if (!r->job)
                 return -ENOMEM;
-        r->what = paths->n_folders == 1 ? paths->folder[0] : paths->n ? paths->path[0] : o->args[0];
+        r->what = paths->n_folders == 1 ? paths->folder[0] : o->args[0];
         r->all = o->all;
         r->exact = o->all || formats[o->format].exact;
         r->only_comm = o->comm;
@@ -194,6 +196,30 @@ static int make_page(struct capo_page *r, const struct report_options *o,
         if (report_ceilings(r, o) < 0)
                 return -EINVAL;
         return capo_judge(r);
+}
+
+/* Several operands may be the nodes of one job; of two jobs there is no one page. */
+static int refuse_several_jobs(const struct capo_log_paths *paths)
+{
+        _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
+        _cleanup_free_ struct capo_log_job *jobs = NULL;
+        size_t first = paths->n, other = paths->n;
+        int n = job ? capo_log_jobs(paths->path, paths->n, job, &jobs) : -ENOMEM;
+
+        if (n < 0)
+                return capo_fail(n, "report: %s", strerror(-n));
+        for (size_t i = 0; i < paths->n; i++) {
+                if (job[i] == CAPO_LOG_NO_JOB)
+                        continue;
+                first = first == paths->n ? i : first;
+                other = other == paths->n && job[i] != job[first] ? i : other;
+        }
+        if (other == paths->n)
+                return 0;
+        return capo_fail(-EINVAL,
+                         "report: expected the logs of 1 job, found those of %d: %s and %s are of "
+                         "different jobs; try: capo diff, or a report of each",
+                         n, paths->path[first], paths->path[other]);
 }
 
 static int write_beside(const struct report_view *view, const char *path,
@@ -227,6 +253,7 @@ static int find_logs(const struct report_options *o, struct capo_log_paths *path
 static int report_run(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
+        _cleanup_(capo_live_logs_finish) struct capo_live_logs live = {.lock = -1};
         _cleanup_(capo_page_finish) struct capo_page r = {0};
         struct report_options *o = options;
         struct report_view view = {.page = &r, .bytes = o->bytes, .notes = o->notes};
@@ -241,6 +268,11 @@ static int report_run(void *options, int n, char **words)
                 if (find_logs(o, &paths) < 0)
                         return CAPO_EXIT_FAIL;
         }
+        if (o->n_args > 1 && refuse_several_jobs(&paths) < 0)
+                return CAPO_EXIT_FAIL;
+        e = capo_live_logs_take(&paths, &live);
+        if (e < 0)
+                capo_warn("the memory of living processes cannot be read: %s", strerror(-e));
         if (make_page(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
         e = formats[o->format].write(&view, stdout);

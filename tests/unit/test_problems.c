@@ -383,7 +383,8 @@ Test(problems, a_process_that_still_runs)
 
         p->header.pid = (uint32_t)getpid();
         p->header.t0_mono_ns = capo_clock_mono();
-        only(CAPO_PROBLEM_RUNNING, "rank 3 still runs: this is what has been written so far");
+        only(CAPO_PROBLEM_RUNNING,
+             "rank 3 still runs: this page is live, and of what has been done so far");
 }
 
 /* The log began before the process of that number, or before the machine began anew, or with no
