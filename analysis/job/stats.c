@@ -123,11 +123,15 @@ static int add_frame(struct reading *rd, const struct capo_log_frame *f)
         }
 }
 
+/* HOST.PID.capo; a host's name may have dots. */
 static char *host_from_path(const char *path)
 {
         const char *name = capo_base_name(path);
+        size_t n = strlen(name), end = strcspn(name, ".");
 
-        return job_text_copy(name, strcspn(name, "."));
+        for (unsigned parts = 0; n > end && parts < 2; parts += name[n] == '.')
+                n--;
+        return job_text_copy(name, n);
 }
 
 /* A killed process that kept every call: the log has calls that its last checkpoint had not

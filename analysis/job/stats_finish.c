@@ -66,47 +66,72 @@ static int find_node(struct capo_job *job, const struct place *at, uint32_t *nod
         return 0;
 }
 
+/* A log that was cut says no more than its host's name: it is of the place of that name. */
+static bool is_same_place(const struct place *a, const struct place *b)
+{
+        return same_place(a, b) || (!b->boot && !b->id && same_string(a->host, b->host));
+}
+
+/* Processes of other places: their numbers. */
+struct places {
+        struct place *of; /* by process */
+        uint32_t *first, n;
+};
+
+static int place_process(struct capo_job *job, struct places *places, uint32_t i)
+{
+        struct capo_job_process *p = &job->processes[i];
+        const struct place *at = &places->of[i];
+        uint32_t k = places->n;
+
+        while (k > 0 && !is_same_place(&places->of[places->first[k - 1]], at))
+                k--;
+        if (k) {
+                p->node = job->processes[places->first[k - 1]].node;
+                p->clock = job->processes[places->first[k - 1]].clock;
+                job->nodes[p->node].n_processes++;
+                return 0;
+        }
+        if (find_node(job, at, &p->node) < 0)
+                return -ENOMEM;
+        job->nodes[p->node].n_processes++;
+        p->clock = job->n_clocks;
+        for (k = 0; k < places->n; k++) {
+                const struct place *other = &places->of[places->first[k]];
+
+                if (at->boot && other->boot ? same_string(at->boot, other->boot)
+                                            : same_string(at->host, other->host)) {
+                        p->clock = job->processes[places->first[k]].clock;
+                        break;
+                }
+        }
+        job->n_clocks += p->clock == job->n_clocks;
+        places->first[places->n++] = i;
+        return 0;
+}
+
 /* Nodes as NCCL sees them, and clocks: one per booted kernel. Logs of one place mostly come one
- * after the other. */
+ * after the other; those that were cut come last. */
 static int place_processes(struct capo_job *job)
 {
-        _cleanup_free_ struct place *places = calloc(job->n_processes + 1, sizeof *places);
-        _cleanup_free_ uint32_t *first =
-                calloc(job->n_processes + 1, sizeof *first); /* processes of other places */
-        uint32_t n = 0, k;
+        _cleanup_free_ struct place *of = calloc(job->n_processes + 1, sizeof *of);
+        _cleanup_free_ uint32_t *first = calloc(job->n_processes + 1, sizeof *first);
+        struct places places = {of, first, 0};
 
-        if (!places || !first)
+        if (!of || !first)
                 return -ENOMEM;
         for (uint32_t i = 0; i < job->n_processes; i++) {
-                struct capo_job_process *p = &job->processes[i];
-                const char *rank = capo_job_info(p, CAPO_INFO_RANK);
+                const char *rank = capo_job_info(&job->processes[i], CAPO_INFO_RANK);
 
                 if (rank)
-                        p->rank = atoi(rank);
-                places[i] = place_of(p);
-                for (k = n; k > 0 && !same_place(&places[first[k - 1]], &places[i]);)
-                        k--;
-                if (k) {
-                        p->node = job->processes[first[k - 1]].node;
-                        p->clock = job->processes[first[k - 1]].clock;
-                        job->nodes[p->node].n_processes++;
-                        continue;
+                        job->processes[i].rank = atoi(rank);
+                of[i] = place_of(&job->processes[i]);
+        }
+        for (int cut = 0; cut < 2; cut++) {
+                for (uint32_t i = 0; i < job->n_processes; i++) {
+                        if ((!of[i].boot && !of[i].id) == cut && place_process(job, &places, i) < 0)
+                                return -ENOMEM;
                 }
-                if (find_node(job, &places[i], &p->node) < 0)
-                        return -ENOMEM;
-                job->nodes[p->node].n_processes++;
-                p->clock = job->n_clocks;
-                for (k = 0; k < n; k++) {
-                        const struct place *other = &places[first[k]];
-
-                        if (places[i].boot && other->boot ? same_string(places[i].boot, other->boot)
-                                                          : same_string(p->host, other->host)) {
-                                p->clock = job->processes[first[k]].clock;
-                                break;
-                        }
-                }
-                job->n_clocks += p->clock == job->n_clocks;
-                first[n++] = i;
         }
         return 0;
 }

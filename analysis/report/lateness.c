@@ -124,6 +124,8 @@ static int by_calls(const void *a, const void *b, void *job)
 /* Communicators on which ranks may well have waited, and nothing can be said about it. */
 static int judge_unknown(struct capo_page *r)
 {
+        static const char why_all[] =
+                "the logs kept all calls, and what is left of them has none that all its ranks are in";
         static const char *const why[] = {
                 [CAPO_SKEW_ONE_LOG] = "one of its ranks left a log, the others none",
                 [CAPO_SKEW_NO_CALLS] =
@@ -134,6 +136,9 @@ static int judge_unknown(struct capo_page *r)
                         "it has too many ranks to be compared, or the others of the job have",
         };
 
+        const char *trace = capo_page_info(r, CAPO_INFO_TRACE);
+        bool all = trace && !strcmp(trace, "all");
+
         r->unknown = calloc(r->job->n_comms + 1, sizeof *r->unknown);
         if (!r->unknown)
                 return -ENOMEM;
@@ -141,8 +146,12 @@ static int judge_unknown(struct capo_page *r)
                 const struct capo_job_comm *c = &r->job->comms[i];
 
                 if (c->n_ranks > 1 && c->n_calls && c->no_skew != CAPO_SKEW_COMPARED)
-                        r->unknown[r->n_unknown++] =
-                                (struct capo_page_unknown){.comm = i, .why = why[c->no_skew]};
+                        r->unknown[r->n_unknown++] = (struct capo_page_unknown){
+                                .comm = i,
+                                .why = all && (c->no_skew == CAPO_SKEW_NO_CALLS ||
+                                               c->no_skew == CAPO_SKEW_NO_COMMON)
+                                               ? why_all
+                                               : why[c->no_skew]};
         }
         qsort_r(r->unknown, r->n_unknown, sizeof *r->unknown, by_calls, r->job);
         return 0;

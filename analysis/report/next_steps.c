@@ -283,7 +283,10 @@ static void suggest_events_short(struct capo_page *r)
 
 static void suggest_no_calls_kept(struct capo_page *r)
 {
-        if (!r->job->n_records && r->collectives && r->job->n_ranks > 1)
+        const char *trace = capo_page_info(r, CAPO_INFO_TRACE);
+
+        if (!r->job->n_records && r->collectives && r->job->n_ranks > 1 &&
+            !(trace && !strcmp(trace, "all")))
                 ADD(r, no_calls_kept);
 }
 

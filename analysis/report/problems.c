@@ -298,6 +298,24 @@ static void report_slices(struct capo_page *r)
                 PROBLEM(r, SLICES, ranks, job->n_processes);
 }
 
+/* Calls into a graph that is being captured move nothing yet; what its replays move nobody tells.
+ */
+static void captured_calls(struct capo_page *r)
+{
+        uint64_t calls = 0;
+        char n[32];
+
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (row->flags & CAPO_RECORD_CAPTURED && !(row->flags & CAPO_RECORD_GROUP) &&
+                    capo_call_kind(row->call) != CAPO_KIND_OTHER)
+                        calls += row->calls;
+        }
+        if (calls)
+                PROBLEM(r, CAPTURED, capo_text_count(calls, n), calls == 1 ? " was" : "s were");
+}
+
 void capo_problem_rank(struct capo_page *r, int rank)
 {
         struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
@@ -419,6 +437,7 @@ int capo_judge_problems(struct capo_page *r)
         chunks_dead(r);
         report_slices(r);
         clocks_apart(r);
+        captured_calls(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;
 

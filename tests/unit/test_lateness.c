@@ -181,4 +181,10 @@ Test(lateness, what_cannot_be_said_is_named)
         cr_assert(page.unknown[0].comm == 1 && page.unknown[1].comm == 0, "most calls first");
         cr_assert_str_eq(page.unknown[0].why, "one of its ranks left a log, the others none");
         cr_assert(strstr(page.unknown[1].why, "no single call is in the logs of all its ranks"));
+        free(page.waits);
+        free(page.unknown);
+        page.n_unknown = 0;
+        made_info(&job->processes[0], CAPO_INFO_TRACE, "all");
+        cr_assert_eq(capo_judge_waits(&page), 0);
+        cr_assert(!strstr(page.unknown[1].why, "--trace all"), "%s", page.unknown[1].why);
 }

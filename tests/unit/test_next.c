@@ -295,6 +295,15 @@ Test(next, no_single_calls_in_the_logs)
         cr_assert_not_null(judged(CAPO_NEXT_no_calls_kept));
 }
 
+/* It cannot be asked for again: what is left of the logs has none. */
+Test(next, logs_that_kept_all_calls_and_were_cut)
+{
+        page.job->n_records = 0;
+        made_info(&page.job->processes[0], CAPO_INFO_TRACE, "all");
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 100);
+        cr_assert_null(judged(CAPO_NEXT_no_calls_kept));
+}
+
 Test(next, one_rank_waits_for_nobody)
 {
         page.job->n_records = 0;

@@ -377,6 +377,15 @@ Test(problems, a_killed_process_of_a_rank_too_many)
                   page.problems[1].runs->first == 0);
 }
 
+Test(problems, calls_captured_into_graphs)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 2, CAPO_CLOCK_HOST, 0)->flags =
+                CAPO_RECORD_CAPTURED;
+        only(CAPO_PROBLEM_CAPTURED,
+             "8 calls were captured into CUDA graphs: replays of a graph are not seen, so they are "
+             "neither counted nor timed");
+}
+
 Test(problems, a_process_that_still_runs)
 {
         struct capo_job_process *p = unfinished_here(3);
