@@ -27,7 +27,7 @@
 #include "profiles/import/import_private.h"
 #include "profiles/import/log_labels.h"
 
-enum { QUANTILES = 25, MAX_HOSTS = 1024, MAX_RANKS = 65536 };
+enum { QUANTILES = 25, MAX_RANKS = 65536 };
 
 struct call {
         uint64_t bytes;
@@ -42,8 +42,9 @@ struct job_comm {
         uint64_t uid;
         uint32_t run;
         int n_ranks;
-        uint32_t *ranks_on; /* ranks seen, by host */
-        uint8_t *ranks;     /* seen, a bit each; NULL: too many to tell */
+        uint32_t *ranks_on; /* ranks seen, by host; of n_hosts_ hosts */
+        uint32_t n_hosts_;
+        uint8_t *ranks; /* seen, a bit each; NULL: too many to tell */
 };
 
 struct job {
@@ -52,9 +53,8 @@ struct job {
         size_t n;
         struct job_comm *comms; /* by uid */
         size_t n_comms;
-        char hosts[MAX_HOSTS]
-                  [64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
-        unsigned n_hosts;
+        char (*hosts)[64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
+        uint32_t n_hosts;
         uint64_t skipped_host, skipped_group; /* of the input being read */
         struct job_empty {
                 const char *named;
@@ -71,29 +71,52 @@ static int by_match(const void *a, const void *b)
                CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->ns, y->ns);
 }
 
-static unsigned host_of(struct job *j, const char *name)
+/* Logs of one host mostly come one after the other. UINT32_MAX: no memory. */
+static uint32_t host_of(struct job *j, const char *name)
 {
-        unsigned h = 0;
+        uint32_t h = j->n_hosts;
 
-        while (h < j->n_hosts && strcmp(j->hosts[h], name))
-                h++;
-        if (h == j->n_hosts && h < MAX_HOSTS)
-                snprintf(j->hosts[j->n_hosts++], sizeof j->hosts[0], "%s", name);
-        return h < MAX_HOSTS ? h : MAX_HOSTS - 1;
+        while (h > 0 && strcmp(j->hosts[h - 1], name))
+                h--;
+        if (h)
+                return h - 1;
+        if (capo_array_room(&j->hosts, j->n_hosts, sizeof *j->hosts) < 0)
+                return UINT32_MAX;
+        snprintf(j->hosts[j->n_hosts], sizeof *j->hosts, "%s", name);
+        return j->n_hosts++;
+}
+
+static int count_on_host(struct job_comm *k, uint32_t host)
+{
+        uint32_t *more;
+
+        if (host >= k->n_hosts_) {
+                more = reallocarray(k->ranks_on, 2 * (size_t)host + 8, sizeof *more);
+                if (!more)
+                        return -ENOMEM;
+                memset(more + k->n_hosts_, 0, (2 * (size_t)host + 8 - k->n_hosts_) * sizeof *more);
+                k->ranks_on = more;
+                k->n_hosts_ = 2 * host + 8;
+        }
+        k->ranks_on[host]++;
+        return 0;
 }
 
 /* Where nobody told how many nodes there are, the hosts of the logs do, once every rank has left
  * one. */
-static void settle_layouts(struct job *j)
+static int settle_layouts(struct job *j)
 {
+        _cleanup_free_ const char **names = calloc(j->n_hosts + 1, sizeof *names);
+
+        if (!names)
+                return -ENOMEM;
         for (size_t i = 0; i < j->n_comms; i++) {
                 struct capo_trial *t = &j->in->set->runs[j->comms[i].run];
                 struct capo_layout layout = {0};
                 char text[CAPO_LAYOUT_TEXT];
-                const char *names[MAX_HOSTS];
                 size_t n = 0;
 
-                for (unsigned h = 0; h < j->n_hosts; h++) {
+                for (uint32_t h = 0; h < j->n_hosts && h < j->comms[i].n_hosts_; h++) {
                         if (j->comms[i].ranks_on[h]) {
                                 capo_layout_add(&layout, j->comms[i].ranks_on[h], 1);
                                 names[n++] = j->hosts[h];
@@ -108,6 +131,7 @@ static void settle_layouts(struct job *j)
                 if (strlen(text) < sizeof t->layout)
                         strcpy(t->layout, text);
         }
+        return 0;
 }
 
 /* Has another log this rank of @k? Then @c is of another job, though its communicator has the same
@@ -119,13 +143,17 @@ static bool has_rank(const struct job_comm *k, const struct capo_log_comm *c)
 }
 
 /* Rank @c of @k has a log too, of the host that @f names. */
-static void mark_rank(struct job *j, struct job_comm *k, struct log_said *f,
-                      const struct capo_log_comm *c)
+static int mark_rank(struct job *j, struct job_comm *k, struct log_said *f,
+                     const struct capo_log_comm *c)
 {
-        k->ranks_on[host_of(j, f->host)]++;
+        uint32_t host = host_of(j, f->host);
+
+        if (host == UINT32_MAX || count_on_host(k, host) < 0)
+                return -ENOMEM;
         if (k->ranks && c->rank >= 0 && c->rank < k->n_ranks)
                 k->ranks[c->rank / 8] |= (uint8_t)(1 << c->rank % 8);
         f->comm_run[c->id] = k->run + 1;
+        return 0;
 }
 
 /* A run for @c, the first of its communicator that is met. UINT32_MAX: no memory, or what in->error
@@ -159,13 +187,11 @@ static uint32_t new_run(struct job *j, struct log_said *f, const struct capo_log
                 return UINT32_MAX;
         if (capo_array_room(&j->comms, j->n_comms, sizeof *j->comms) < 0)
                 return UINT32_MAX;
-        k.ranks_on = calloc(MAX_HOSTS, sizeof *k.ranks_on);
         k.ranks = c->uid && c->n_ranks > 0 && c->n_ranks <= MAX_RANKS
                           ? calloc((size_t)c->n_ranks / 8 + 1, 1)
                           : NULL;
-        k.run = k.ranks_on ? capo_samples_run(j->in->set, &run) : UINT32_MAX;
+        k.run = capo_samples_run(j->in->set, &run);
         if (k.run == UINT32_MAX) {
-                free(k.ranks_on);
                 free(k.ranks);
                 return UINT32_MAX;
         }
@@ -184,7 +210,8 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
                 i++;
         if (i == j->n_comms && new_run(j, f, c) == UINT32_MAX)
                 return UINT32_MAX;
-        mark_rank(j, &j->comms[i], f, c);
+        if (mark_rank(j, &j->comms[i], f, c) < 0)
+                return UINT32_MAX;
         return j->comms[i].run;
 }
 
@@ -485,7 +512,8 @@ int capo_import_logs(struct capo_input *in, const struct capo_late_log *logs, si
                         j.skipped_host = j.skipped_group = 0;
                 }
         }
-        settle_layouts(&j);
+        if (e == 0)
+                e = settle_layouts(&j);
         if (e == 0)
                 e = make_samples(&j);
         if (e == 0)
@@ -501,6 +529,7 @@ int capo_import_logs(struct capo_input *in, const struct capo_late_log *logs, si
                 free(j.comms[i].ranks);
         }
         free(j.calls);
+        free(j.hosts);
         free(j.comms);
         free(j.empty);
         return e;

@@ -11,7 +11,7 @@
 #include "tests/golden/gen_log.h"
 
 static struct capo_samples set;
-static char error[512], paths[8][32];
+static char error[512], paths[1250][32];
 static size_t n_paths;
 
 /* One rank of two on one node, two all-reduces of 4 KiB in 10 us; @ran of the second. */
@@ -45,7 +45,9 @@ static int import(const char *info, unsigned ran)
         return r;
 }
 
-/* Rank @rank of two, one all-reduce that took it @ns, as an input of its own. */
+static int n_ranks = 2, n_nodes = 2; /* of the job */
+
+/* Rank @rank, one all-reduce that took it @ns, as an input of its own. */
 static void more(int rank, uint32_t ns)
 {
         static const uint32_t begin[] = {0}, seq[] = {1};
@@ -59,7 +61,8 @@ static void more(int rank, uint32_t ns)
         gen_log_text(&g, CAPO_FRAME_INFO, host);
         gen_log_comm(
                 &g,
-                (struct capo_log_comm){.id = 1, .uid = 5, .rank = rank, .n_ranks = 2, .n_nodes = 2},
+                (struct capo_log_comm){
+                        .id = 1, .uid = 5, .rank = rank, .n_ranks = n_ranks, .n_nodes = n_nodes},
                 "");
         gen_log_shapes(&g,
                        &(struct capo_log_shape){.id = 1,
@@ -216,4 +219,17 @@ Test(import_log, a_rank_that_is_there_twice_is_of_another_run)
         cr_assert_eq(set.n_runs, 2, "%zu runs", set.n_runs);
         cr_assert_eq(set.n, 2);
         cr_expect(set.v[0].us == 10 && set.v[1].us == 8);
+}
+
+/* A job of any number of nodes: of 1,250 the last 227 counted as one. */
+Test(import_log, more_than_a_thousand_hosts)
+{
+        n_ranks = 1250;
+        n_nodes = -1;
+        for (int rank = 0; rank < n_ranks; rank++)
+                more(rank, 10000);
+        end();
+        cr_assert_eq(set.n_runs, 1);
+        cr_expect_str_eq(set.runs[0].layout, "1250x1");
+        cr_expect_eq(set.runs[0].n_nodes, 1250);
 }
