@@ -9,6 +9,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_job.h"
+#include "analysis/job/figures.h"
 #include "analysis/log/log_find.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
@@ -76,8 +77,7 @@ static const char *change_text(const struct capo_diff_row *r, char text[64])
 static void print_diff(const char *before, const char *after, const struct capo_diff *d,
                        size_t most)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t =
-                capo_table_new("l16/g,.l13,.r10,.r10/d,.r13/f,.r13/c,.r28,.r9/e,l~/b");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l/d,lrr/b,rrrr/c,l~/a");
         size_t slower = 0;
 
         if (!t)
@@ -86,7 +86,7 @@ static void print_diff(const char *before, const char *after, const struct capo_
         printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n",
                before, after, (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched,
                d->seconds_a, d->seconds_b);
-        printf("%zu run%s before, %zu after; noise is %s\n", d->runs_a, d->runs_a == 1 ? "" : "s",
+        printf("%s before, %zu after; noise is %s\n", capo_text_plural(d->runs_a, "run", NULL),
                d->runs_b,
                d->between_runs ? "the variation between them"
                                : "that within the runs; how much runs differ is not known");
@@ -95,19 +95,21 @@ static void print_diff(const char *before, const char *after, const struct capo_
                 "comm\tcall\tsize\tcalls\tbefore p50\tafter p50\tchange (95 %%)\tseconds\twhat ran");
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
-                char size[16], change[64], ran[64], seconds[32] = ".", rule[300] = "";
+                char size[16], change[64], ran[64], seconds[32] = "-", rule[300] = "";
+                char before_p50[32], after_p50[32];
                 bool judged = r->verdict == CAPO_DIFF_FASTER || r->verdict == CAPO_DIFF_SLOWER;
 
                 if (r->rule_b)
                         capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
                 if (judged)
                         snprintf(seconds, sizeof seconds, "%+.3f", r->seconds);
-                capo_table_row(t, "%.16s\t%s\t%s\t%llu\t%.1f us\t%.1f us\t%s\t%s\t%s%s%s", r->comm,
-                               capo_call_name(r->call),
-                               capo_size_print(r->bytes, size, sizeof size),
-                               (unsigned long long)r->count_b, r->p50_a_us, r->p50_b_us,
-                               change_text(r, change), seconds, what_ran(r, ran, sizeof ran),
-                               *rule ? "  " : "", rule);
+                capo_table_row(
+                        t, "%.16s\t%s\t%s\t%llu\t%s\t%s\t%s\t%s\t%s%s%s", r->comm,
+                        capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
+                        (unsigned long long)r->count_b,
+                        capo_text_duration(1e3 * r->p50_a_us, before_p50),
+                        capo_text_duration(1e3 * r->p50_b_us, after_p50), change_text(r, change),
+                        seconds, what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
         }
         capo_table_print(t, stdout, 1, "", "");
         if (d->n_rows > most)

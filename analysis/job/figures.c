@@ -19,6 +19,17 @@ char *capo_text_count(uint64_t n, char *text)
         return text;
 }
 
+const char *capo_text_plural(uint64_t n, const char *one, const char *many)
+{
+        static char places[4][96];
+        static unsigned next;
+        char *text = places[next++ % 4], count[32];
+
+        snprintf(text, sizeof places[0], "%s %s%s", capo_text_count(n, count),
+                 n != 1 && many ? many : one, n != 1 && !many ? "s" : "");
+        return text;
+}
+
 /* Three digits that count, thousands separated. */
 static char *three_digits(double v, char *text)
 {

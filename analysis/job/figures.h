@@ -3,12 +3,21 @@
 #ifndef CAPO_FIGURES_H
 #define CAPO_FIGURES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "analysis/job/interval.h"
 
 /** capo_text_count() - 1204816 as "1,204,816". */
 char *capo_text_count(uint64_t n, char *text);
+
+/**
+ * capo_text_plural() - "1 rule", "2 rules", "1,200 rules"
+ * @many: the plural where it is not @one and an s; NULL
+ *
+ * Return: static text; of the last four calls.
+ */
+const char *capo_text_plural(uint64_t n, const char *one, const char *many);
 
 /** capo_text_us() - ns as microseconds with three digits that count: "1,311", "12.3", "0.04". */
 char *capo_text_us(double ns, char *text);

@@ -6,10 +6,11 @@
 #include "core/base/markup.h"
 #include "core/base/size.h"
 
-enum { MAX_TICKS = 24, BAR_STEP = 24, BAR_LEFT = 300, BAR_WIDE = 560, BAR_RIGHT = 260 };
+enum { MAX_TICKS = 24 };
 
-#define LETTER 6.2 /* mean width of a letter of 12 px sans-serif, rather too wide than too narrow \
-                    */
+#define LETTER                                                                             \
+        6.2 /* mean width of a letter of 12 px sans-serif, rather too wide than too narrow \
+             */
 
 static bool is_log(const struct capo_svg_axis *a)
 {
@@ -251,40 +252,4 @@ void capo_svg_error(FILE *out, const struct capo_svg_frame *f, double x, double 
                 return;
         fprintf(out, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", class, capo_svg_x(f, x),
                 capo_svg_y(f, low), capo_svg_y(f, high));
-}
-
-void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars, size_t n,
-                   double most, char *(*tick)(double value, char *text))
-{
-        struct capo_svg_frame f = {
-                .left = BAR_LEFT, .top = 0, .width = BAR_WIDE, .height = (double)n * BAR_STEP + 4};
-        double at[MAX_TICKS];
-        unsigned n_ticks;
-        char text[64];
-
-        f.x.to = most;
-        for (size_t i = 0; i < n && most <= 0; i++)
-                capo_svg_widen(&f.x, bars[i].value);
-        if (!(f.x.to > 0))
-                f.x.to = 1;
-        n_ticks = place_ticks(&f.x, at);
-        capo_svg_begin(out, BAR_LEFT + BAR_WIDE + BAR_RIGHT, f.height + 24, title, false);
-        for (unsigned i = 0; i < n_ticks; i++) {
-                fprintf(out, "<path class=\"grid\" d=\"M%.1f 0V%.1f\"/>", capo_svg_x(&f, at[i]),
-                        f.height);
-                capo_svg_text(out, capo_svg_x(&f, at[i]), f.height + 16, 'm', 0, "t",
-                              tick(at[i], text));
-        }
-        for (size_t i = 0; i < n; i++) {
-                double y = (double)i * BAR_STEP + 4,
-                       end = isnan(bars[i].value) ? f.left : capo_svg_x(&f, bars[i].value);
-
-                capo_svg_text(out, f.left - 8, y + 13, 'e', BAR_LEFT - 8, NULL, bars[i].label);
-                fprintf(out,
-                        "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"16\" rx=\"2\"/>",
-                        bars[i].class, f.left, y, end - f.left);
-                capo_svg_text(out, end + 6, y + 13, 's', BAR_LEFT + BAR_WIDE + BAR_RIGHT - end - 6,
-                              NULL, bars[i].figure);
-        }
-        capo_svg_end(out);
 }

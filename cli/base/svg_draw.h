@@ -79,18 +79,4 @@ void capo_svg_error(FILE *out, const struct capo_svg_frame *f, double x, double 
 /** capo_svg_series() - class of the nth series. */
 const char *capo_svg_series(unsigned nth);
 
-struct capo_svg_bar {
-        const char *label, *figure; /* left of the bar, right of it */
-        const char *class;
-        double value; /* NAN: none, only the texts */
-};
-
-/**
- * capo_svg_bars() - a picture of its own of horizontal bars, one below the other, with ticks
- * beneath
- * @tick: a value as text (at least 32 bytes); @most: end of the axis, 0: the largest value
- */
-void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars, size_t n,
-                   double most, char *(*tick)(double value, char *text));
-
 #endif

@@ -2,12 +2,48 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "analysis/job/figures.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
 #include "cli/base/install_paths.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 
 static const char *const level_names[] = {"ok", "note", "warn", "FAIL"};
+
+static void add_count(char text[128], unsigned n, const char *what)
+{
+        if (n)
+                capo_append(text, 128, "%s%s", *text ? ", " : "", capo_text_plural(n, what, NULL));
+}
+
+/* A finding a line, then the verdict. */
+static void print_text(const struct capo_findings *f)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll.l~");
+        unsigned n[N_ELEMENTS(level_names)] = {0};
+        FILE *out = cli_screen_begin(stdout);
+        char counts[128] = "";
+
+        if (!t)
+                return;
+        for (size_t i = 0; i < f->n; i++) {
+                const struct capo_finding *row = &f->rows[i];
+
+                n[row->level]++;
+                capo_table_row(t, "%-4s\t%-10s\t%s", level_names[row->level], row->topic,
+                               row->text);
+        }
+        capo_table_print(t, out, 0, "", "");
+        add_count(counts, n[CAPO_FINDING_FAIL], "failure");
+        capo_append(counts, sizeof counts, "%s%u ok", *counts ? ", " : "", n[CAPO_FINDING_OK]);
+        add_count(counts, n[CAPO_FINDING_WARN], "warning");
+        add_count(counts, n[CAPO_FINDING_NOTE], "note");
+        fprintf(out, "%s: %s\n", n[CAPO_FINDING_FAIL] ? "NOT READY" : "READY", counts);
+}
 
 static void print_json(const struct capo_findings *f, const struct capo_reach *reach)
 {
@@ -49,23 +85,21 @@ static int run_doctor(void *options, int n, char **words)
         if (o->json) {
                 print_json(&f, &reach);
         } else {
-                for (size_t i = 0; i < f.n; i++)
-                        printf("%-5s %-10s %s\n", level_names[f.rows[i].level], f.rows[i].topic,
-                               f.rows[i].text);
+                print_text(&f);
         }
         capo_findings_finish(&f);
         return fail ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
 static const struct cli_option options[] = {
-        {"json", CLI_FLAG(struct options, json), "for programs"}, {0}};
+        {"json", CLI_FLAG(struct options, json), "for programs"}, CLI_WIDE, {0}};
 
 const struct cli_command doctor_command = {
-        .usage = "[--json] [-- COMMAND [ARG...]]",
+        .usage = "[OPTIONS] [-- COMMAND [ARG...]]",
         .about =
                 "Says before a job what would go wrong: will capo see this program's NCCL (linked, opened at run time, "
                 "linked in statically), which tuner, profiler and net plugin NCCL would load and what capo does beside "
-                "them, which settings are dead, contradictory or dangerous for this NCCL release, which fast network "
+                "them, which settings have no effect, are contradictory or dangerous for this NCCL release, which fast network "
                 "stays unused, and whether there is room to record. COMMAND is looked at, not run; a Python interpreter "
                 "is asked for its search path.\n"
                 "\n"

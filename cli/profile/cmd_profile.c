@@ -11,7 +11,10 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "analysis/job/figures.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
 #include "cli/profile/profile_show.h"
 #include "cli/base/install_paths.h"
 #include "core/base/layout.h"
@@ -70,10 +73,12 @@ static int check_page(struct capo_profile *p)
 
         if (errors < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-errors));
-        printf("%s: %u rule%s, %u row%s, digest %s: ", p->file, p->n_rules,
-               p->n_rules == 1 ? "" : "s", p->n_rows, p->n_rows == 1 ? "" : "s", p->digest);
+        printf("%s: %s, %s, digest %s: ", p->file, capo_text_plural(p->n_rules, "rule", NULL),
+               capo_text_plural(p->n_rows, "row", NULL), p->digest);
         if (said.n[0] + said.n[1] + said.n[2])
-                printf("%d errors, %d warnings, %d notes\n", said.n[0], said.n[1], said.n[2]);
+                printf("%s, %s, %s\n", capo_text_plural((unsigned)said.n[0], "error", NULL),
+                       capo_text_plural((unsigned)said.n[1], "warning", NULL),
+                       capo_text_plural((unsigned)said.n[2], "note", NULL));
         else
                 puts("good");
         return errors ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
@@ -97,33 +102,39 @@ static int list_profiles(void *options, int n_words, char **words)
 {
         char folder[PATH_MAX], path[PATH_MAX + 256];
         const char *what, *wanted = getenv(CAPO_ENV_profile);
+        FILE *out = cli_screen_begin(stdout);
 
         if (wanted && *wanted)
-                printf("CAPO_PROFILE=%s\n", wanted);
+                fprintf(out, "CAPO_PROFILE=%s\n", wanted);
         for (unsigned i = 0;
              capo_profile_folder(i, find_shipped_folder(), folder, sizeof folder, &what); i++) {
                 struct dirent **entries = NULL;
                 int n = *folder ? scandir(folder, &entries, profiles_only, by_name) : -1;
 
-                printf("%-8s %s%s\n", what, *folder ? folder : "(no HOME)",
-                       n < 0 ? "  (not there)"
-                       : n   ? ""
-                             : "  (empty)");
-                for (int k = 0; k < n; k++) {
+                _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("  lrrl~");
+
+                fprintf(out, "%-8s %s%s\n", what, *folder ? folder : "(no HOME)",
+                        n < 0 ? "  (not there)"
+                        : n   ? ""
+                              : "  (empty)");
+                for (int k = 0; t && k < n; k++) {
                         struct capo_profile *p = NULL;
                         struct capo_fault fault;
 
                         snprintf(path, sizeof path, "%s/%s", folder, entries[k]->d_name);
                         if (capo_profile_load(path, &p, &fault) < 0)
-                                printf("         %-36s cannot be read: %s\n", entries[k]->d_name,
-                                       fault.text);
+                                capo_table_row(t, "%s\tcannot be read: %s", entries[k]->d_name,
+                                               fault.text);
                         else
-                                printf("         %-36s %3u rules %4u rows  %s\n",
-                                       entries[k]->d_name, p->n_rules, p->n_rows, p->name);
+                                capo_table_row(t, "%s\t%s\t%s\t%s", entries[k]->d_name,
+                                               capo_text_plural(p->n_rules, "rule", NULL),
+                                               capo_text_plural(p->n_rows, "row", NULL), p->name);
                         capo_profile_free(p);
                         free(entries[k]);
                 }
                 free(entries);
+                if (t && n > 0)
+                        capo_table_print(t, out, 0, "", "");
         }
         return CAPO_EXIT_OK;
 }

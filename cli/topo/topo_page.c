@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One allocation, for people and for programs. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/base/cli_json.h"
@@ -175,6 +178,35 @@ static void links_page(FILE *out, const struct capo_topology *t, const struct ca
         fputc('\n', out);
 }
 
+/* "0,1,2,3,7" as "0-3,7", of each list in @text, in place. */
+static void shorten_lists(char *text)
+{
+        char *to = text;
+
+        for (const char *at = text; *at;) {
+                char *end;
+                long first = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : -1, last = first;
+                const char *behind = first < 0 ? at : end;
+
+                if (first < 0) {
+                        *to++ = *at++;
+                        continue;
+                }
+                while (*behind == ',' && isdigit((unsigned char)behind[1]) &&
+                       strtol(behind + 1, &end, 10) == last + 1) {
+                        last++;
+                        behind = end;
+                }
+                at = behind; /* the range is never longer than the list was */
+                to += sprintf(to,
+                              last - first > 1 ? "%ld-%ld"
+                              : last > first   ? "%ld,%ld"
+                                               : "%ld",
+                              first, last);
+        }
+        *to = 0;
+}
+
 void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
                const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
@@ -188,6 +220,7 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
         out = cli_screen_begin(out);
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
+        shorten_lists(alloc);
         fprintf(out, "capo topo  %s   allocation %s   class %s\n", capo_base_name(t->name), alloc,
                 class);
         fprintf(out, "%d GPUs on %d machine%s, %s over %s", n, a->n_nodes,

@@ -104,6 +104,10 @@ with tempfile.TemporaryDirectory() as work:
         pictures = [e for e in page.iter() if tag(e) == "svg"]
         for svg in pictures:
             look("%s: %s" % (name, svg.get("aria-label")), svg, 3)
+        bars = [e for e in page.iter() if (e.get("class") or "").split()[:1] == ["bar"]]
+        wide = [e.get("style") for e in bars if not re.fullmatch(r"width:(100|\d?\d)\.\d%", e.get("style"))]
+        if len(bars) < 3 or wide:
+            bad.append("%s: %d bars, of which these are outside: %s" % (name, len(bars), wide))
         if not pictures or not any(tag(e) == "table" for e in page.iter()) or any(tag(e) == "pre" for e in page.iter()):
             bad.append("%s: expected pictures and tables, and no preformatted text" % name)
         titles = ["".join(e.itertext()) for e in page.iter() if tag(e) in ("h1", "h2")]

@@ -58,7 +58,7 @@ def check(words):
         if not text.strip():
             bad.append("%s: nothing on a terminal of %d columns" % (" ".join(words), columns))
     wide = terminal([*words, "--wide"], 80)
-    if words[0] != "report" and wide.replace("\u00b1", "+-") != page.replace("\u00b1", "+-"):
+    if words[0] not in ("report", "env") and wide.replace("\u00b1", "+-") != page.replace("\u00b1", "+-"):
         bad.append("%s: --wide is not what a pipe gets" % " ".join(words))
     print("tried", " ".join(words))
 
@@ -80,6 +80,9 @@ with tempfile.TemporaryDirectory() as work:
         ["report", "slow"],
         ["report", "--all", "mixed"],
         ["diff", "fast", "slow"],
+        ["doctor"],
+        ["profile", "list"],
+        ["env"],
         ["store", "list", "s.db"],
         ["profile", "show", "p.json"],
         ["fit", "--all", *inputs],
@@ -98,6 +101,9 @@ with tempfile.TemporaryDirectory() as work:
     fit = terminal(["report", "mixed"], 80)
     if "--wide shows all columns" not in fit.replace("\n    ", " "):
         bad.append("report: 80 columns: does not say what is left out")
+    both = terminal(["diff", "fast", "slow"], 80)
+    if "before p50" not in both or "after p50" not in both:
+        bad.append("diff: 80 columns: not both sides: %r" % both.split("\n")[2])
     told = pipe(["help", "--options"])[0]
     verbs = sorted({line.split("\t")[0] for line in told.splitlines()})
     for verb in verbs:

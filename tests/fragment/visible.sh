@@ -73,7 +73,7 @@ try 1 none -1 'leaves no GPU of this machine'
 try 1 none 0,0 'names a device twice'
 try 1 none MIG-11111111-aaaa-0000-0000-000000000001 'MIG slices of this machine are not known here'
 # with one: what is open counts, and the driver knows slices
-try 0 all unset 'allocation {0,1,2,3}' '16 GPUs are on the PCI bus, 4 of them are open to this process' \
+try 0 all unset 'allocation {0-3}' '16 GPUs are on the PCI bus, 4 of them are open to this process' \
         '2 of 4 devices are MIG slices'
 try 0 all GPU-22344fb7 'allocation {3}'
 try 1 all GPU-22344fb 'beginning of several UUIDs' 'leaves no GPU'

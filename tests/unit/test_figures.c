@@ -90,3 +90,28 @@ Test(figures, percent)
         cr_assert_str_eq(capo_text_percent(0, text), "0.0 %");
         cr_assert_str_eq(capo_text_percent(-0.1, text), "-");
 }
+
+Test(figures, durations_have_three_digits_and_a_unit)
+{
+        static const struct {
+                double ns;
+                const char *text;
+        } table[] = {
+                {0, "0 ns"},           {611.4, "611 ns"},   {999.4, "999 ns"},
+                {999.6, "1.00 us"},    {5517e3, "5.52 ms"}, {43013e3, "43.0 ms"},
+                {9.996e6, "10.0 ms"},  {999.6e6, "1.00 s"}, {119.4e9, "119 s"},
+                {120e9, "2 min 00 s"}, {-1, "-"},           {NAN, "-"},
+        };
+
+        for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+                cr_assert_str_eq(capo_text_duration(table[i].ns, text), table[i].text, "%g: %s",
+                                 table[i].ns, text);
+}
+
+Test(figures, plural)
+{
+        cr_assert_str_eq(capo_text_plural(0, "rule", NULL), "0 rules");
+        cr_assert_str_eq(capo_text_plural(1, "rule", NULL), "1 rule");
+        cr_assert_str_eq(capo_text_plural(1200, "rule", NULL), "1,200 rules");
+        cr_assert_str_eq(capo_text_plural(2, "process", "processes"), "2 processes");
+}

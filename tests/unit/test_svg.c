@@ -163,42 +163,6 @@ Test(svg, texts_keep_to_their_room)
         cr_assert(strstr(page, ">012345...</text>"), "no half letter: %s", page);
 }
 
-static char *percent(double v, char *text)
-{
-        snprintf(text, 32, "%g %%", v);
-        return text;
-}
-
-Test(svg, bars)
-{
-        const struct capo_svg_bar bars[] = {{"one", "50 of 100", "g", 50},
-                                            {"two", "not known", "h", NAN},
-                                            {"three", "!", "w", 500}};
-
-        capo_svg_bars(out, "bars", bars, 3, 100, percent);
-        done();
-        cr_assert(strstr(page, "<rect class=\"g\" x=\"300.0\" y=\"4\" width=\"280.0\""));
-        cr_assert(strstr(page, "<rect class=\"h\" x=\"300.0\" y=\"28\" width=\"0.0\""));
-        cr_assert(strstr(page, "<rect class=\"w\" x=\"300.0\" y=\"52\" width=\"560.0\""),
-                  "never wider than its room");
-        cr_assert(strstr(page, ">0 %<") && strstr(page, ">20 %<") && strstr(page, ">100 %<"),
-                  "ticks");
-        cr_assert(strstr(page, "viewBox=\"0 0 1120 100\""));
-}
-
-Test(svg, bars_without_an_end_end_at_the_largest)
-{
-        const struct capo_svg_bar bars[] = {{"one", "", "g", 5}, {"two", "", "g", 10}},
-                                  none = {"none", "", "g", 0};
-
-        capo_svg_bars(out, "bars", bars, 2, 0, percent);
-        capo_svg_bars(out, "bars", &none, 1, 0, percent);
-        done();
-        cr_assert(strstr(page, "y=\"4\" width=\"280.0\"") &&
-                  strstr(page, "y=\"28\" width=\"560.0\""));
-        cr_assert(strstr(page, "y=\"4\" width=\"0.0\""));
-}
-
 Test(svg, a_picture_alone_brings_its_colours)
 {
         capo_svg_begin(out, 10, 20, "a & b", true);
