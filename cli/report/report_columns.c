@@ -151,7 +151,7 @@ char *report_percent(double share, char *text)
 {
         if (share < 0.0995)
                 return capo_text_percent(share, text);
-        snprintf(text, 32, "%.0f %%", 100 * share);
+        snprintf(text, 32, share < 1 && share >= 0.995 ? "%.1f %%" : "%.0f %%", 100 * share);
         return text;
 }
 
