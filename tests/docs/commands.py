@@ -59,12 +59,12 @@ BY_MODEL = r"^capo (topo|plan|graph|explain|profile|fit --model)\b"
 # COMMANDS_SHOW=1 shows all output, and when each command of a block had ended
 COMMAND = re.compile(r"(capo [a-z]|for |mkdir |\./dev|meson |tests/|([A-Z_]+=\S+ )+[a-z.])")
 PAGE_OF = re.compile(r"capo \w+  ")  # the first line of a page: "capo report  job 48213"
-TITLE = re.compile(r"([A-Z][A-Z ]+[A-Z])(?:$| {5}| \()")
+TITLE = re.compile(r"([A-Z][A-Z ]+[A-Z])(?: \[\d\])*(?:$| {3}| \()")
 MARK = "-- end of command"
 
 work = tempfile.mkdtemp(prefix="capo-docs-")
 env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_", "SLURM_"))}
-env.update(PATH=f"{work}/bin:{build}/cli:{build}/tests/jobs:{env['PATH']}", LD_LIBRARY_PATH=f"{build}/tuner", LC_ALL="C.UTF-8",
+env.update(PATH=f"{work}/bin:{build}/cli:{build}/tests/jobs:{env['PATH']}", LD_LIBRARY_PATH=f"{build}/tuner", LC_ALL="C.UTF-8", COLUMNS="200",
            BUILD=build, SOURCE=source, PYTHON=sys.executable, TMPDIR=work, XDG_CACHE_HOME=f"{work}/cache")
 bad, ran, skipped, unused = 0, 0, [], dict(NOT_RUN)
 
@@ -149,8 +149,8 @@ def compare(where, command, shown, output, pages):
             at = actual.index(line, at) + 1
         return
     has = heads((output + pages).split("\n"))  # which sections there are depends on what was measured
-    for head in heads(shown):
-        if head not in has:
+    for head in heads(shown):  # a page leaves out columns that have no room
+        if head not in has and not any(set(head) <= set(h) for h in has if not isinstance(h, str) and not isinstance(head, str)):
             fail(where, f"{command or 'capo report'} prints no such {'title' if isinstance(head, str) else 'columns'}: {head}\n{output}")
 
 
