@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "capo/env.h"
+#include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_options.h"
 #include "core/base/util.h"
@@ -186,8 +187,8 @@ void cli_help(FILE *out, const struct cli_verb *verb, bool all)
                 visit_rows(c->options, print_option, &p);
         }
         if (p.left_out)
-                fprintf(out, "\n%u more option%s: capo %s --help=all\n", p.left_out,
-                        p.left_out == 1 ? "" : "s", verb->name);
+                fprintf(out, "\n%s: capo %s --help=all\n",
+                        capo_text_plural(p.left_out, "more option", NULL), verb->name);
         if (c->after) {
                 fputc('\n', out);
                 wrap_text(out, c->after, 0, 0);

@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "analysis/job/figures.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_screen.h"

@@ -170,7 +170,7 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
 
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrllr/cr/drr/bl/al~");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrlr/cr/drr/bl/al~");
         char text[1024];
         bool unknown = false;
         char topo[4096];
@@ -179,24 +179,25 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
         printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size,
                e->log);
         if (t)
-                capo_table_row(
-                        t,
-                        "comm\tbytes\talgo\tproto\tch\tcount\tp50 us\tp95 us\tclock\tdecided by");
+                capo_table_row(t, "comm\tbytes\tran\tch\tcalls\tp50\tp95\tclock\tdecided by");
         for (uint32_t i = 0; t && i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
                 enum capo_clock clock = capo_job_row_clock(row);
                 struct capo_sampled s = capo_job_row_sampled(row);
+                char p50[32], p95[32];
 
                 if (!matches_query(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
-                capo_table_row(
-                        t, "%s\t%llu\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
-                        (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
-                        capo_ran_proto(row->algo_proto), row->channels,
-                        (unsigned long long)row->count, capo_sampled_quantile(&s, 0.5) / 1e3,
-                        capo_sampled_quantile(&s, 0.95) / 1e3, capo_clock_name(clock),
-                        row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
+                capo_table_row(t, "%s\t%llu\t%s %s\t%u\t%llu\t%s\t%s\t%s\t%s", comm_of(job, row),
+                               (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
+                               capo_ran_proto(row->algo_proto), row->channels,
+                               (unsigned long long)row->count,
+                               capo_text_duration(capo_sampled_quantile(&s, 0.5), p50),
+                               capo_text_duration(capo_sampled_quantile(&s, 0.95), p95),
+                               capo_clock_name(clock),
+                               row->rule ? rule_text(rules, row->rule, text, sizeof text)
+                                         : "NCCL itself");
         }
         capo_table_print(t, stdout, 1, "", "");
         if (unknown)

@@ -357,10 +357,9 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
                 return;
         }
         cli_screen_begin(stdout);
-        printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n",
-               capo_call_name(e->call), e->size,
-               capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes),
-               d.shape.n_ranks, d.shape.n_nodes, d.shape.n_nodes == 1 ? "" : "s",
+        printf("capo explain  %s %s on %s: %d ranks, NCCL counts %s%s%s\n", capo_call_name(e->call),
+               e->size, capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes),
+               d.shape.n_ranks, capo_text_plural((unsigned)d.shape.n_nodes, "node", NULL),
                d.shape.layout ? ", layout " : "", d.shape.layout ? d.shape.layout : "");
         printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n",
                capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));

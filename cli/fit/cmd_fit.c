@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
 #include "cli/fit/cmd_fit.h"
 #include "cli/base/cli_inputs.h"
@@ -136,15 +137,17 @@ static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_
         if (j->json)
                 return CAPO_EXIT_OK;
         if (j->out)
-                printf("\nwrote %s: %d rule%s, %d row%s%s", j->out, n_rules,
-                       n_rules == 1 ? "" : "s", n_rows, n_rows == 1 ? "" : "s",
+                printf("\nwrote %s: %s, %s%s", j->out,
+                       capo_text_plural((unsigned)n_rules, "rule", NULL),
+                       capo_text_plural((unsigned)n_rows, "row", NULL),
                        n_rules ? ""
                        : nothing_faster(fit)
                                ? " (nothing measured is faster than NCCL's own choice)"
                                : " (why, is in the last column)");
         else
-                printf("\n%d rule%s, %d row%s; -o FILE writes them", n_rules,
-                       n_rules == 1 ? "" : "s", n_rows, n_rows == 1 ? "" : "s");
+                printf("\n%s, %s; -o FILE writes them",
+                       capo_text_plural((unsigned)n_rules, "rule", NULL),
+                       capo_text_plural((unsigned)n_rows, "row", NULL));
         printf(j->svg ? "      picture: %s\n" : "\n", j->svg);
         return CAPO_EXIT_OK;
 }
@@ -217,19 +220,19 @@ static int model_alone(struct job *j)
                 if (write_file(j->out, write_profile, profile) < 0) {
                         status = CAPO_EXIT_FAIL;
                 } else if (!j->json) {
-                        printf("\nwrote %s: %d rule%s, marked modelled; capo run --allow-modelled and capo plan "
+                        printf("\nwrote %s: %s, marked modelled; capo run --allow-modelled and capo plan "
                                "--allow-modelled use %s\n",
-                               j->out, n_rules, n_rules == 1 ? "" : "s",
+                               j->out, capo_text_plural((unsigned)n_rules, "rule", NULL),
                                n_rules == 1 ? "it" : "them");
                 }
         } else if (status == CAPO_EXIT_OK && !j->json) {
-                printf(n_rules  ? "\n%d rule%s; -o FILE writes them\n"
-                       : j->out ? "\n%d rules: %s not written\n"
-                                : "\n%d rules%.0s\n",
-                       n_rules,
-                       n_rules  ? n_rules == 1 ? "" : "s"
-                       : j->out ? j->out
-                                : "");
+                printf("\n%s", capo_text_plural((unsigned)n_rules, "rule", NULL));
+                if (n_rules)
+                        puts("; -o FILE writes them");
+                else if (j->out)
+                        printf(": %s not written\n", j->out);
+                else
+                        putchar('\n');
         }
         capo_profile_free(profile);
         return status;

@@ -278,9 +278,10 @@ void fit_models_page(const struct fit_models_shown *s)
         }
         if (*s->f->layout)
                 snprintf(when, sizeof when, " of layout %.40s", s->f->layout);
-        printf("\n  rule for %d ranks on %d node%s%s%s%s: %d row%s\n", s->a->n_ranks, m->n_nodes,
-               m->n_nodes == 1 ? "" : "s", when, s->f->by_class ? " and class " : "",
-               s->f->by_class ? s->f->class : "", s->f->n_rows, s->f->n_rows == 1 ? "" : "s");
+        printf("\n  rule for %d ranks on %s%s%s%s: %s\n", s->a->n_ranks,
+               capo_text_plural((unsigned)m->n_nodes, "node", NULL), when,
+               s->f->by_class ? " and class " : "", s->f->by_class ? s->f->class : "",
+               capo_text_plural((unsigned)s->f->n_rows, "row", NULL));
         if (s->f->by_class)
                 puts("  the class is what capo run exports when it is told the GPUs: capo run --platform NAME --gpus "
                      "...");

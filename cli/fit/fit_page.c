@@ -172,9 +172,9 @@ static void print_next_measurement(const struct capo_fit_series *s, int rank,
         case CAPO_FIT_NEXT_CANDIDATE:
                 capo_size_print(s->points[n->first].bytes, a, sizeof a);
                 capo_size_print(s->points[n->last].bytes, b, sizeof b);
-                printf("%s%s%s, %d more run%s of %s%s%s (expected gain %.1f %%)\n", a,
-                       n->first == n->last ? "" : " - ", n->first == n->last ? "" : b, n->times,
-                       n->times == 1 ? "" : "s",
+                printf("%s%s%s, %s of %s%s%s (expected gain %.1f %%)\n", a,
+                       n->first == n->last ? "" : " - ", n->first == n->last ? "" : b,
+                       capo_text_plural((unsigned)n->times, "more run", NULL),
                        n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN ? "NCCL's own choice and " : "",
                        capo_fit_candidate_text(c, name, sizeof name),
                        capo_fit_writable(c) ? ""
@@ -220,17 +220,16 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
 
 static void print_fit_heading(const struct capo_samples *set, const struct capo_fit *fit)
 {
-        printf("capo fit  %zu input%s, %llu samples", set->n_files, set->n_files == 1 ? "" : "s",
+        printf("capo fit  %s, %llu samples", capo_text_plural(set->n_files, "input", NULL),
                (unsigned long long)fit->n_samples);
         if (fit->n_warmup)
                 printf(", %.1f %% warm-up dropped",
                        100.0 * (double)fit->n_warmup / (double)fit->n_samples);
         if (fit->n_stalls)
-                printf(", %llu stall%s of up to %.1f ms set aside",
-                       (unsigned long long)fit->n_stalls, fit->n_stalls == 1 ? "" : "s",
-                       fit->worst_stall_us / 1e3);
+                printf(", %s of up to %.1f ms set aside",
+                       capo_text_plural(fit->n_stalls, "stall", NULL), fit->worst_stall_us / 1e3);
         if (set->n_rejected)
-                printf(", %zu run%s rejected", set->n_rejected, set->n_rejected == 1 ? "" : "s");
+                printf(", %s rejected", capo_text_plural(set->n_rejected, "run", NULL));
         if (set->n_empty)
                 printf(", %zu rows of size 0", set->n_empty);
         if (fit->n_other_clock)

@@ -272,8 +272,9 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                "measured\n",
                capo_nccl_text((uint32_t)plain->version, version, sizeof version));
         printf("asked       %s\n", o->q.libnccl);
-        printf("%-11s %zu rank%s on %u node%s: %s", capo_base_name(o->q.topo[0]), o->q.n_ranks,
-               o->q.n_ranks == 1 ? "" : "s", n_nodes, n_nodes == 1 ? "" : "s",
+        printf("%-11s %s on %s: %s", capo_base_name(o->q.topo[0]),
+               capo_text_plural(o->q.n_ranks, "rank", NULL),
+               capo_text_plural(n_nodes, "node", NULL),
                capo_plan_gpus_print(o->q.ranks, o->q.n_ranks, nodes, sizeof nodes));
         graph_line(stdout, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, -1, 0));
         graph_line(stdout, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, -1, 1));
@@ -293,13 +294,13 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                 printf("note        no rule of %s can hold here: %s\n",
                        capo_base_name(o->q.profile), c->no_match);
         if (c->n_chunks)
-                printf("\nnote        %u row%s say%s a chunk: %s\n", c->n_chunks,
-                       c->n_chunks == 1 ? "" : "s", c->n_chunks == 1 ? "s" : "",
+                printf("\nnote        %s a chunk: %s\n",
+                       capo_text_plural(c->n_chunks, "row says", "rows say"),
                        c->chunks_dead ? "nothing comes of it, NCCL before 2.30 asks no tuner for it"
                                       : "NCCL asks for it; --spy shows what it is answered");
         if (c->n_turned)
-                printf("\nnote        %u row%s turn%s calls (kernel, ctas, cluster, cta_policy): %s\n",
-                       c->n_turned, c->n_turned == 1 ? "" : "s", c->n_turned == 1 ? "s" : "",
+                printf("\nnote        %s calls (kernel, ctas, cluster, cta_policy): %s\n",
+                       capo_text_plural(c->n_turned, "row turns", "rows turn"),
                        c->turned_dead
                                ? "nothing comes of it, NCCL before 2.31 has no calls that take them"
                                : "the preload library does that (capo run), and was not asked here");

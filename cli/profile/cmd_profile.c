@@ -11,7 +11,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "analysis/job/figures.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"

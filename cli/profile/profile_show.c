@@ -172,8 +172,8 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 
         capo_shape_fill(&ask->shape, ask->layout, layout, sizeof layout, NULL);
         cli_screen_begin(stdout);
-        printf("%d rank%s on %d node%s%s%s", ask->shape.n_ranks, ask->shape.n_ranks == 1 ? "" : "s",
-               ask->shape.n_nodes, ask->shape.n_nodes == 1 ? "" : "s",
+        printf("%s on %s%s%s", capo_text_plural((unsigned)ask->shape.n_ranks, "rank", NULL),
+               capo_text_plural((unsigned)ask->shape.n_nodes, "node", NULL),
                ask->shape.layout ? ", layout " : "", ask->shape.layout ? ask->shape.layout : "");
         if (ask->shape.nccl)
                 printf(", NCCL %s",

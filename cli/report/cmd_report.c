@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "capo/msg.h"
+#include "analysis/job/figures.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
@@ -67,9 +68,9 @@ static bool recover_logs(const struct capo_log_paths *paths)
                         capo_segment_find_dead(NULL, absolute, recover_one, &sum);
         }
         if (sum.processes)
-                capo_info("took up %llu calls that %u killed process%s had not yet written",
-                          (unsigned long long)sum.records, sum.processes,
-                          sum.processes > 1 ? "es" : "");
+                capo_info("recovered %s that %s had not yet written",
+                          capo_text_plural(sum.records, "call", NULL),
+                          capo_text_plural(sum.processes, "killed process", "killed processes"));
         return sum.processes > 0;
 }
 
@@ -185,8 +186,8 @@ static int make_page(struct capo_page *r, const struct report_options *o,
                                 "not reach it (setuid, container, ssh); try: capo doctor -- COMMAND",
                                 o->args[0]);
                 else
-                        capo_error("none of %zu file%s is a log that can be read", paths->n,
-                                   paths->n > 1 ? "s" : "");
+                        capo_error("none of %s is a log that can be read",
+                                   capo_text_plural(paths->n, "file", NULL));
                 return -ENOENT;
         }
         if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0)

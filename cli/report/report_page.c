@@ -30,9 +30,10 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
                 snprintf(layout, sizeof layout, " (%s%.*s)", c->layout,
                          c->n_members < (uint32_t)c->n_ranks ? 16 : 0, " with a log");
         cli_page_title(page, "capo report%s%s", *title ? "   " : "", title);
-        cli_page_under(page, "%d rank%s on %u node%s%s   %s   %s", job->n_ranks,
-                       job->n_ranks == 1 ? "" : "s", job->n_nodes, job->n_nodes == 1 ? "" : "s",
-                       layout, capo_text_duration((double)capo_job_duration_ns(job), text), when);
+        cli_page_under(page, "%s on %s%s   %s   %s",
+                       capo_text_plural((unsigned)job->n_ranks, "rank", NULL),
+                       capo_text_plural(job->n_nodes, "node", NULL), layout,
+                       capo_text_duration((double)capo_job_duration_ns(job), text), when);
 }
 
 /* How the program reached NCCL, in words; INFO nccl.how has the recorder's (shim/nccl/real.c). */
@@ -176,8 +177,7 @@ static void add_places(const struct capo_page *r, struct cli_page *page)
                 char text[32];
 
                 cli_section_cell(s, "%s", report_percent(r->places[i].share, text));
-                cli_section_cell(s, "%s call%s", capo_text_count(r->places[i].calls, text),
-                                 r->places[i].calls == 1 ? "" : "s");
+                cli_section_cell(s, "%s", capo_text_plural(r->places[i].calls, "call", NULL));
                 cli_section_cell(s, "%s", r->places[i].line);
         }
         if (shown < r->n_places)

@@ -178,31 +178,32 @@ static void links_page(FILE *out, const struct capo_topology *t, const struct ca
         fputc('\n', out);
 }
 
-/* "0,1,2,3,7" as "0-3,7", of each list in @text, in place. */
+/* "0,1,2,3,7" as "0-3,7", of each list in @text, in place: a range is no longer than its list. */
 static void shorten_lists(char *text)
 {
         char *to = text;
 
         for (const char *at = text; *at;) {
-                char *end;
-                long first = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : -1, last = first;
-                const char *behind = first < 0 ? at : end;
+                char *end, range[48];
+                long first, last;
+                int n;
 
-                if (first < 0) {
+                if (!isdigit((unsigned char)*at)) {
                         *to++ = *at++;
                         continue;
                 }
-                while (*behind == ',' && isdigit((unsigned char)behind[1]) &&
-                       strtol(behind + 1, &end, 10) == last + 1) {
+                last = first = strtol(at, &end, 10);
+                for (at = end; *at == ',' && isdigit((unsigned char)at[1]) &&
+                               strtol(at + 1, &end, 10) == last + 1;
+                     at = end)
                         last++;
-                        behind = end;
-                }
-                at = behind; /* the range is never longer than the list was */
-                to += sprintf(to,
-                              last - first > 1 ? "%ld-%ld"
-                              : last > first   ? "%ld,%ld"
-                                               : "%ld",
-                              first, last);
+                n = snprintf(range, sizeof range,
+                             last - first > 1 ? "%ld-%ld"
+                             : last > first   ? "%ld,%ld"
+                                              : "%ld",
+                             first, last);
+                memcpy(to, range, (size_t)n);
+                to += n;
         }
         *to = 0;
 }
@@ -223,8 +224,8 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
         shorten_lists(alloc);
         fprintf(out, "capo topo  %s   allocation %s   class %s\n", capo_base_name(t->name), alloc,
                 class);
-        fprintf(out, "%d GPUs on %d machine%s, %s over %s", n, a->n_nodes,
-                a->n_nodes > 1 ? "s" : "",
+        fprintf(out, "%s on %s, %s over %s", capo_text_plural((unsigned)n, "GPU", NULL),
+                capo_text_plural((unsigned)a->n_nodes, "machine", NULL),
                 n < 2          ? "nothing to join"
                 : c->connected ? "connected"
                                : "not connected",
@@ -233,9 +234,9 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
                 if (!s->ring)
                         fprintf(out, ", no ring");
                 else if (s->rings >= 0)
-                        fprintf(out, ", %s%d ring%s without a shared link",
-                                s->rings_exact ? "" : "at least ", s->rings,
-                                s->rings == 1 ? "" : "s");
+                        fprintf(out, ", %s%s", s->rings_exact ? "" : "at least ",
+                                capo_text_plural((unsigned)s->rings, "ring without a shared link",
+                                                 "rings without a shared link"));
                 else
                         fprintf(out, ", a ring exists");
         }
@@ -279,11 +280,11 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
                 link_word(t));
         if (asked)
                 fprintf(out,
-                        "  NCCL %s at 1 GiB: ring %s, tree %s, %d node%s as it counts; decisions are its own, "
+                        "  NCCL %s at 1 GiB: ring %s, tree %s, %s as it counts; decisions are its own, "
                         "times its model\n",
                         capo_nccl_text((uint32_t)nccl->version, version, sizeof version),
                         *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none",
-                        nccl->nodes, nccl->nodes == 1 ? "" : "s");
+                        capo_text_plural((unsigned)nccl->nodes, "node", NULL));
         if (*nccl->why_not)
                 fprintf(out, "  NCCL was not asked: %s\n", nccl->why_not);
 }
