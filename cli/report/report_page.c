@@ -78,9 +78,16 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
         cli_page_under(page, "%s", text);
 }
 
+/* One end of an interval, in percent: it is less sure than its digits. */
+static char *bound_text(double share, char text[32])
+{
+        snprintf(text, 32, share < 0.01 ? "%.2g" : share < 0.1 ? "%.1f" : "%.0f", 100 * share);
+        return text;
+}
+
 static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 {
-        char text[32], range[80] = "", all[32];
+        char text[32], range[80] = "", all[32], a[32], b[32];
 
         if (r->gpu_share < 0 && r->gpu_sum >= 0)
                 cli_page_fact(page, "NCCL busy on GPU",
@@ -90,8 +97,8 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
         if (r->gpu_share < 0)
                 return;
         if (r->gpu_range.high > r->gpu_range.low)
-                snprintf(range, sizeof range, " (%.3g-%.3g)", 100 * r->gpu_range.low,
-                         100 * r->gpu_range.high);
+                snprintf(range, sizeof range, " (%s-%s)", bound_text(r->gpu_range.low, a),
+                         bound_text(r->gpu_range.high, b));
         cli_page_fact(page, "NCCL busy on GPU", "%s of the job%s%s",
                       capo_text_percent(r->gpu_share, text), range,
                       r->overlapping ? ", overlapping calls once" : "");

@@ -120,8 +120,10 @@ struct cli_section *report_rows(const struct report_view *view, struct cli_page 
         if (!r->rows.n)
                 cli_section_line(s, "no collective was called");
         else if (strcmp(from[0]->head, "comm"))
-                cli_section_of(s, "%s",
+                cli_section_of(s, "%s, bandwidth in GB/s",
                                capo_page_comm_label(r, r->rows.row[0].row.comm, text, sizeof text));
+        else
+                cli_section_of(s, "bandwidth in GB/s");
         for (uint32_t i = 0; i < shown; i++) {
                 struct report_cell cell = make_cell(view, &r->rows.row[i]);
 

@@ -54,6 +54,8 @@ expect slow.txt "$capo" report slow
 expect slow.csv "$capo" report --csv slow
 expect mixed.txt "$capo" report mixed
 expect mixed-all.txt "$capo" report --all mixed
+expect mixed-notes.txt "$capo" report --notes --bytes --wide mixed
+expect mixed.md "$capo" report --markdown mixed
 expect mixed.json "$capo" report --json mixed
 expect mixed.csv "$capo" report --csv --sort call mixed
 "$capo" report --html page.html mixed >/dev/null

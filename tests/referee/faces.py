@@ -132,7 +132,7 @@ def heading(job):
             assert agrees(facts[word], job.json[key]), f"{word}: {facts[word]} in the text, {job.json[key]} in JSON"
     sure = re.search(r"of the job \(([\d.]+)-([\d.]+)\)", last)
     low, pm = max(job.json["gpu_share"] - job.json["gpu_share_pm"], 0) if sure else 0, job.json["gpu_share_pm"]
-    assert abs(float(sure[1]) / 100 - low) < 1e-3 + 0.01 * low if sure else not pm, last
+    assert abs(float(sure[1]) / 100 - low) < 6e-3 if sure else not pm, last
     assert re.search(rf"^{job.json['ranks']} ranks? on {job.json['nodes']} nodes?\b", first), first
     for fact in re.split(r"   +", last):
         label, value = re.fullmatch(r"(.*?) ([<\d].*|at least .*)", fact).groups()
