@@ -24,13 +24,15 @@ struct parser {
         unsigned n;
 };
 
-static unsigned add_table(const struct cli_option *rows, size_t base, struct cli_found *found,
-                          unsigned n)
+/* @old: also earlier names of options. */
+static unsigned add_table(const struct cli_option *rows, size_t base, bool old,
+                          struct cli_found *found, unsigned n)
 {
         for (; rows && rows->kind != CLI_KIND_END; rows++) {
                 if (rows->kind == CLI_KIND_TABLE)
-                        n = add_table(rows->table, base + rows->at, found, n);
-                else if (rows->kind != CLI_KIND_HEADING && n < CLI_OPTIONS_MAX)
+                        n = add_table(rows->table, base + rows->at, old, found, n);
+                else if (rows->kind != CLI_KIND_HEADING && (rows->help || old) &&
+                         n < CLI_OPTIONS_MAX)
                         found[n++] = (struct cli_found){rows, base};
         }
         return n;
@@ -40,7 +42,7 @@ const struct cli_option cli_wide_options[] = {CLI_WIDE, {0}};
 
 unsigned cli_options(const struct cli_command *command, struct cli_found found[CLI_OPTIONS_MAX])
 {
-        return add_table(command->options, 0, found, 0);
+        return add_table(command->options, 0, false, found, 0);
 }
 
 /* ---- values: each returns NULL, or what was expected ---- */
@@ -302,7 +304,7 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: out of memory", verb->name);
         if (command->defaults)
                 memcpy(options, command->defaults, command->size);
-        p.n = cli_options(command, p.found);
+        p.n = add_table(command->options, 0, true, p.found, 0);
         r = parse_argv(&p, &w, argc, argv);
         if (r > 0)
                 cli_help(stdout, verb, r > 1);

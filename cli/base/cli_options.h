@@ -64,7 +64,8 @@ struct cli_option {
                 const struct cli_option *table;
         };
         const char *word;    /* what stands for the value in --help: "FILE" */
-        const char *help;    /* a sentence or some; it is broken into lines where it is printed */
+        const char *help;    /* a sentence or some; it is broken into lines where it is printed.
+                                NULL: an earlier name of an option, taken and shown nowhere */
         char letter;         /* also -x; 0 none */
         bool rare;           /* few need it: in --help=all only */
         const char *example; /* a value that is taken, for tests; NULL: what the kind suggests */

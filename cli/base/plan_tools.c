@@ -38,7 +38,7 @@ static int libnccl_find(const char *named, char *path, size_t room, char *why, s
                         return 0;
                 return capo_why(
                         -ENOENT, why, why_room,
-                        "no libnccl.so.2 found on this machine; --nccl FILE or CAPO_NCCL names one (pip install "
+                        "no libnccl.so.2 found on this machine; --libnccl FILE or CAPO_NCCL names one (pip install "
                         "nvidia-nccl-cu13 has one)");
         }
         named = named ? named : setting;

@@ -88,6 +88,17 @@ static const char *take_release(void *nccl, const char *value)
                        : NULL;
 }
 
+/* Was the library to ask, which is still taken. */
+static const char *take_nccl(void *explain, const char *value)
+{
+        struct explain *e = explain;
+
+        if (!strchr(value, '/') && strncmp(value, "lib", 3))
+                return take_release(&e->shape.nccl, value);
+        e->plan.nccl = value;
+        return NULL;
+}
+
 static const struct cli_option options[] = {
         {CLI_HEADING, "first form:"},
         {"topo", CLI_LIST(struct explain, plan.topo, plan.n_topo, "FILE,..."),
@@ -96,7 +107,7 @@ static const struct cli_option options[] = {
         {"alloc", CLI_TEXT(struct explain, plan.alloc, "3+5"),
          "the first GPUs of its nodes, as in capo plan"},
         {"gpus", CLI_TEXT(struct explain, plan.gpus, "LIST"), "or these: 0:1,2,3;1:0-4"},
-        {"nccl", CLI_FILE(struct explain, plan.nccl, "FILE"), "the libnccl.so.2 to ask"},
+        {"libnccl", CLI_FILE(struct explain, plan.nccl, "FILE"), "the libnccl.so.2 to ask"},
         {"profile", CLI_FILE(struct explain, profile_name, "P"),
          "by this profile: a file, or a stored profile's name"},
         {"allow-modelled", CLI_FLAG(struct explain, plan.allow_modelled),
@@ -108,8 +119,8 @@ static const struct cli_option options[] = {
         {CLI_HEADING, "second form:"},
         {"ranks", CLI_COUNT(struct explain, shape.n_ranks, "N", 1, 1 << 24), "the job's ranks"},
         {"nodes", CLI_COUNT(struct explain, shape.n_nodes, "M", 1, 1 << 24), "on so many nodes"},
-        {"nccl-version", CLI_TAKE(struct explain, shape.nccl, "2.28.9", take_release),
-         "NCCL's release", .example = "2.28.9"},
+        {"nccl", CLI_WHOLE("2.28.9", take_nccl), "NCCL's release", .example = "2.28.9"},
+        {"nccl-version", CLI_TAKE(struct explain, shape.nccl, "2.28.9", take_release), NULL},
         {CLI_HEADING, "third form:"},
         {"log", CLI_FILE(struct explain, log, "DIR"), "logs of the job"},
         {"comm", CLI_TEXT(struct explain, comm, "NAME"),
@@ -121,8 +132,8 @@ static const struct cli_option options[] = {
 
 const struct cli_command explain_command = {
         .usage =
-                "CALL SIZE --platform NAME|--topo FILE [--alloc 3+5|--gpus ...] [--profile P] [--nccl FILE]\n"
-                "CALL SIZE --ranks N --nodes M [--layout 3+5] [--nccl-version 2.28.9] --profile P\n"
+                "CALL SIZE --platform NAME|--topo FILE [--alloc 3+5|--gpus ...] [--profile P] [--libnccl FILE]\n"
+                "CALL SIZE --ranks N --nodes M [--layout 3+5] [--nccl 2.28.9] --profile P\n"
                 "CALL SIZE --log DIR [--comm NAME]",
         .about =
                 "Says for one call why it runs as it does: every candidate with NCCL's predicted cost, the rule of the "

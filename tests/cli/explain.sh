@@ -34,6 +34,7 @@ expect 'would answer: left to NCCL' allreduce 64M $shape --layout 3+5
 expect 'no rule of it decides' broadcast 1M $shape
 expect '"line": 4' allreduce 1M $shape --layout 3+5 --json
 expect 'expected a release' allreduce 1M $shape --nccl-version x
+expect 'expected a release' allreduce 1M $shape --nccl x
 expect 'not a call NCCL asks' alltoall 1M $shape
 
 # a recording is asked by the sizes that its page shows: 8,320 bytes are 8.1 KiB there

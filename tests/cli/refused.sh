@@ -23,6 +23,7 @@ refused() {
 }
 for words in "plan --platform dgx1v --sizes 1M" "explain allreduce 1M --platform dgx1v"; do
         refused "$words --nccl $dir/libnccl.so.2" "$dir/libnccl.so.2: .*No such file or directory"
+        refused "$words --libnccl $dir/libnccl.so.2" "$dir/libnccl.so.2: .*No such file or directory"
         CAPO_NCCL=$dir/nccl refused "$words" "CAPO_NCCL=$dir/nccl: .*No such file or directory"
 done
 if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
