@@ -159,6 +159,9 @@ static int find_parts(struct cli_question *q, const char *verb)
 
         if (cli_parts_find(q->nccl, q->tools, q->libnccl, sizeof q->tools, why, sizeof why) < 0)
                 return capo_fail(-ENOENT, "%s: %s", verb, why);
+        if (q->nccl_2 &&
+            cli_parts_find(q->nccl_2, q->tools, q->libnccl_2, sizeof q->tools, why, sizeof why) < 0)
+                return capo_fail(-ENOENT, "%s: %s", verb, why);
         if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0)
                 return capo_fail(-ENOENT,
                                  "%s: capo's tuner plugin is missing from this installation", verb);
@@ -284,17 +287,22 @@ static int keep_answer(size_t i, int rc, struct capo_plan_answer *answer, const 
 int cli_question_ask(const struct cli_question *q, const char *verb, bool graph,
                      struct capo_plan_answer answers[2])
 {
-        bool compare = q->profile || q->tuner;
+        bool compare = q->profile || q->tuner || q->nccl_2;
         struct capo_plan_question asked[2] = {cli_question_make(q, false),
-                                              cli_question_make(q, true)};
+                                              cli_question_make(q, !q->nccl_2)};
         struct pair pair = {.answers = answers, .rc = {-ENOMEM, compare ? -ENOMEM : 0}};
         int r;
 
         asked[0].graph = asked[1].graph = graph;
+        if (q->nccl_2)
+                asked[1].libnccl = q->libnccl_2;
         r = capo_plan_ask_all(asked, compare ? 2 : 1, q->jobs, keep_answer, &pair);
         for (int i = 0; i < 2; i++) {
                 if (r == 0 && pair.rc[i] < 0) {
-                        capo_error("%s%s: %s", verb, i ? " with the tuner" : "",
+                        capo_error("%s%s: %s", verb,
+                                   !i          ? ""
+                                   : q->nccl_2 ? " with the second NCCL"
+                                               : " with the tuner",
                                    pair.why[i][0] ? pair.why[i] : strerror(-pair.rc[i]));
                         r = pair.rc[i];
                 }

@@ -13,12 +13,13 @@ struct cli_question {
         const char *topo[16]; /* as given; the stored file of a platform when only that was named */
         size_t n_topo;
         const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
+        const char *nccl_2; /* ask this release too, in place of a tuner */
         unsigned timeout_ms, jobs;
         bool spy, log, allow_modelled, windows;
 
         /* worked out */
-        char tools[PATH_MAX], libnccl[PATH_MAX], stored[PATH_MAX], plugin[PATH_MAX],
-                profile_path[PATH_MAX];
+        char tools[PATH_MAX], libnccl[PATH_MAX], libnccl_2[PATH_MAX], stored[PATH_MAX],
+                plugin[PATH_MAX], profile_path[PATH_MAX];
         struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];
         size_t n_ranks;
         uint16_t devs[CAPO_PLAN_GPUS_MAX]; /* of the first topology */

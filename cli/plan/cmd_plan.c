@@ -28,6 +28,8 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
         by.profile = profile;
         if (capo_plan_compare(own, with, &by, &c) < 0)
                 return CAPO_EXIT_FAIL;
+        for (size_t i = 0; o->q.nccl_2 && i < with->n_rows; i++) /* by that release's own model */
+                c.rows[i].with = with->rows[i];
         if (c.modelled_left)
                 capo_info(
                         "modelled rules of the profile that are not used: %u; --allow-modelled uses them",
@@ -47,8 +49,8 @@ static int answer_question(struct plan_options *o)
         int status = cli_question_ask(&o->q, "plan", true, answers);
 
         if (status == CAPO_EXIT_OK)
-                status =
-                        print_plan(o, &answers[0], o->q.profile || o->q.tuner ? &answers[1] : NULL);
+                status = print_plan(o, &answers[0],
+                                    o->q.profile || o->q.tuner || o->q.nccl_2 ? &answers[1] : NULL);
         capo_plan_answer_finish(&answers[0]);
         capo_plan_answer_finish(&answers[1]);
         return status;
@@ -63,6 +65,10 @@ static int plan_run(void *options, int n, char **words)
                 return capo_fail(
                         CAPO_EXIT_USAGE,
                         "plan: --every shows what NCCL does by itself; ask one allocation with --profile or --tuner");
+        if (o->q.nccl_2 && (o->every || o->q.profile || o->q.tuner))
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "plan: two --nccl compare releases by themselves, without --every, --profile and --tuner");
         if (o->q.alloc && o->q.gpus)
                 return capo_fail(CAPO_EXIT_USAGE,
                                  "plan: --alloc and --gpus say the same thing; give one");
@@ -117,6 +123,16 @@ static const char *take_every(void *options, const char *value)
         return NULL;
 }
 
+static const char *take_nccl(void *options, const char *value)
+{
+        struct plan_options *o = options;
+
+        if (o->q.nccl_2)
+                return "two files at most";
+        *(o->q.nccl ? &o->q.nccl_2 : &o->q.nccl) = value;
+        return NULL;
+}
+
 static const struct cli_option options[] = {
         {CLI_HEADING, "The machine"},
         {"topo", CLI_LIST(struct plan_options, q.topo, q.n_topo, "FILE,..."),
@@ -134,9 +150,10 @@ static const struct cli_option options[] = {
          "allreduce, broadcast, reduce, allgather, reducescatter, with commas between, or all; default allreduce"},
         {"sizes", CLI_TEXT(struct plan_options, q.sizes, "1K..1G*2"),
          "from..to times step (or +step), or a list; default 1K..1G*4"},
-        {"nccl", CLI_FILE(struct plan_options, q.nccl, "FILE"), NULL},
-        {"libnccl", CLI_FILE(struct plan_options, q.nccl, "FILE"),
-         "the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine"},
+        {"nccl", CLI_WHOLE("FILE", take_nccl), NULL},
+        {"libnccl", CLI_WHOLE("FILE", take_nccl),
+         "the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine. Given twice, both are asked and "
+         "compared, such as the releases before and after an upgrade"},
         {"windows", CLI_FLAG(struct plan_options, q.windows),
          "the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister): symmetric kernels may run"},
         {CLI_HEADING, "With a tuner"},

@@ -86,7 +86,8 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
                                         (json_int_t)r->bytes, "default", choice_json(r));
 
                 if (c->rows) {
-                        json_object_set_new(row, "profile", choice_json(&c->rows[i].with));
+                        json_object_set_new(row, o->q.nccl_2 ? "second" : "profile",
+                                            choice_json(&c->rows[i].with));
                         json_object_set_new(row, "same", json_boolean(c->rows[i].same));
                         if (o->by_rules)
                                 json_object_set_new(row, "rule", json_string(c->rows[i].rule));
@@ -123,6 +124,12 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
                          "profiler_abi", plain->profiler_abi, "rows", rows);
         json_object_set_new(root, "wall_ms",
                             json_real(plain->wall_ms + (tuned ? tuned->wall_ms : 0)));
+        if (o->q.nccl_2) {
+                json_object_set_new(root, "nccl_2",
+                                    json_string(capo_nccl_text((uint32_t)tuned->version, version,
+                                                               sizeof version)));
+                json_object_set_new(root, "libnccl_2", json_string(o->q.libnccl_2));
+        }
         if (c->no_match)
                 json_object_set_new(root, "no_rule_holds", json_string(c->no_match));
         if (o->graph)

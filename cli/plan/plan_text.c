@@ -221,7 +221,7 @@ static void coll_rows(const struct plan_options *o, const struct capo_plan_answe
         for (size_t i = first; i < end; i++) {
                 const struct capo_plan_row *r = &own->rows[i];
                 const struct capo_plan_difference *d = c->rows ? &c->rows[i] : NULL;
-                bool same = d && d->same;
+                bool same = d && d->same && !o->q.nccl_2; /* its time may differ */
                 char size[24], said[400];
 
                 capo_table_cell(t, "%s", capo_size_print(r->bytes, size, sizeof size));
@@ -241,17 +241,25 @@ static void coll_rows(const struct plan_options *o, const struct capo_plan_answe
 }
 
 static void print_rows(const struct plan_options *o, const struct capo_plan_answer *own,
-                       const struct capo_plan_comparison *c)
+                       const struct capo_plan_answer *other, const struct capo_plan_comparison *c)
 {
+        char release[16], name[32] = "by itself", second[32];
         const char *with = o->q.profile ? capo_base_name(o->q.profile)
                            : o->q.tuner ? capo_base_name(o->q.tuner)
-                                        : "";
+                                        : second;
+
+        if (o->q.nccl_2) {
+                snprintf(name, sizeof name, "%s",
+                         capo_nccl_text((uint32_t)own->version, release, sizeof release));
+                snprintf(second, sizeof second, "NCCL %s",
+                         capo_nccl_text((uint32_t)other->version, release, sizeof release));
+        }
 
         for (size_t i = 0, end; i < own->n_rows; i = end) {
                 for (end = i + 1; end < own->n_rows && own->rows[end].coll == own->rows[i].coll;
                      end++)
                         ;
-                printf("\n%-13s  NCCL by itself", capo_coll_word(own->rows[i].coll));
+                printf("\n%-13s  NCCL %s", capo_coll_word(own->rows[i].coll), name);
                 if (c->rows && cli_screen_columns(stdout))
                         printf(", and with %s", with);
                 else if (c->rows)
@@ -272,6 +280,8 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                "measured\n",
                capo_nccl_text((uint32_t)plain->version, version, sizeof version));
         printf("asked       %s\n", o->q.libnccl);
+        if (o->q.nccl_2)
+                printf("and         %s\n", o->q.libnccl_2);
         printf("%-11s %s on %s: %s", capo_base_name(o->q.topo[0]),
                capo_text_plural(o->q.n_ranks, "rank", NULL),
                capo_text_plural(n_nodes, "node", NULL),
@@ -285,8 +295,11 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
         settings_line(stdout);
         if (o->q.n_ranks == 1)
                 puts("note        one rank has nothing to choose: NCCL copies");
-        print_rows(o, plain, c);
-        if (tuned)
+        print_rows(o, plain, tuned, c);
+        if (o->q.nccl_2)
+                printf("\n%zu of %zu choices differ. Times are each release's own model: compare choices, measure times\n",
+                       c->n_differ, plain->n_rows);
+        else if (tuned)
                 printf("\n. = the same; %zu of %zu differ. Times on the right are NCCL's model for that choice, not "
                        "what the profile measured\n",
                        c->n_differ, plain->n_rows);

@@ -39,6 +39,20 @@ python3 -c "assert $with > 1.5 * $own" || fail "with the file: $with instead of 
 NCCL_GRAPH_FILE=$file "$capo" plan --topo dgx1v.xml --gpus 4,5 --sizes 1M >"$tmp/other" 2>&1 &&
         fail "NCCL took a graph of other GPUs: $(cat "$tmp/other")"
 
+# two releases side by side: one is what is here, so the same answers twice
+nccl=$("$capo" plan --topo dgx1v.xml --gpus 0,1 --sizes 1M --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["libnccl"])')
+"$capo" plan --topo dgx1v.xml --alloc 3+5 --sizes 1M,64M --nccl "$nccl" --nccl "$nccl" >"$tmp/two" 2>&1 || fail "two releases: $(cat "$tmp/two")"
+grep -q '0 of 2 choices differ' "$tmp/two" || fail "two releases: $(cat "$tmp/two")"
+grep -q 'NCCL 2[0-9.]* .*with NCCL 2' "$tmp/two" || fail "two releases are not named: $(cat "$tmp/two")"
+"$capo" plan --topo dgx1v.xml --alloc 3+5 --sizes 1M --nccl "$nccl" --nccl "$nccl" --json | python3 -c '
+import json, sys
+page = json.load(sys.stdin)
+assert page["nccl_2"] == page["nccl"] and page["libnccl_2"] == page["libnccl"], page
+assert page["rows"][0]["second"] == page["rows"][0]["default"] and page["rows"][0]["same"], page' || fail "JSON of two releases"
+"$capo" plan --topo dgx1v.xml --nccl "$nccl" --nccl /nosuch >"$tmp/two" 2>&1 && fail "a second NCCL that is not there"
+"$capo" plan --topo dgx1v.xml --nccl "$nccl" --nccl "$nccl" --every 3 >"$tmp/two" 2>&1
+[ $? = 2 ] && grep -q 'compare releases by themselves' "$tmp/two" || fail "two releases and --every: $(cat "$tmp/two")"
+
 # capo run: class and layout of the allocation reach the command
 "$capo" run --quiet --dir "$tmp/logs" --topo dgx1v.xml --gpus 0,2,3 -- sh -c 'echo "$CAPO_CLASS $CAPO_LAYOUT"' \
         >"$tmp/run" 2>&1 || fail "run: $(cat "$tmp/run")"
