@@ -170,6 +170,38 @@ static int find_parts(struct cli_question *q, const char *verb)
         return find_tuner(q);
 }
 
+/* nvidia-smi's text, which NCCL does not read, is written as XML into a folder of its own, which
+ * cli_question_finish() removes. */
+static int take_smi_text(struct cli_question *q, const char *verb)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        char folder[] = "/tmp/capo-smi-XXXXXX", why[512], taken[128] = "";
+        FILE *f = fopen(q->topo[0], "re");
+        int first = ' ', r;
+
+        while (f && (first == ' ' || first == '\t' || first == '\n' || first == '\r'))
+                first = getc(f);
+        if (f)
+                fclose(f);
+        if (!f || first == '<' || first == EOF || q->n_topo != 1)
+                return 0; /* XML, or for whoever reads it to refuse */
+        if (capo_topology_read(q->topo[0], 0, 0, &t, why, sizeof why) < 0)
+                return capo_fail(-EINVAL, "%s: %s", verb, why);
+        if (!mkdtemp(folder) || snprintf(q->written, sizeof q->written, "%s/%.255s.xml", folder,
+                                         capo_base_name(q->topo[0])) >= (int)sizeof q->written)
+                return capo_fail(-EIO, "%s: no temporary folder: %s", verb, strerror(errno));
+        f = fopen(q->written, "we");
+        r = f ? capo_topology_write_nccl(t, f, taken, sizeof taken) : -errno;
+        if (f && fclose(f) && !r)
+                r = -errno;
+        if (r < 0)
+                return capo_fail(r, "%s: %s: %s", verb, q->written, strerror(-r));
+        capo_info("%s has no speeds; taken: %s. A file of capo topo capture has them", q->topo[0],
+                  taken);
+        q->topo[0] = q->written;
+        return 0;
+}
+
 static int find_machine(struct cli_question *q, const char *verb)
 {
         char why[512];
@@ -187,6 +219,8 @@ static int find_machine(struct cli_question *q, const char *verb)
                 return capo_fail(-EINVAL,
                                  "%s: name a machine with --topo or --platform; capo plan --help",
                                  verb);
+        if (take_smi_text(q, verb) < 0)
+                return -EINVAL;
         n = capo_plan_machine_gpus(q->topo[0], q->platform, q->devs, why, sizeof why);
         if (n < 0)
                 return capo_fail(n, "%s", why);
@@ -263,6 +297,12 @@ void cli_question_finish(struct cli_question *q)
         free(q->asks);
         q->asks = NULL;
         q->n_asks = 0;
+        if (*q->written) {
+                unlink(q->written);
+                *strrchr(q->written, '/') = 0;
+                rmdir(q->written);
+                *q->written = 0;
+        }
 }
 
 /* Both questions at once: they are separate processes. */

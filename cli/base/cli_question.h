@@ -19,7 +19,7 @@ struct cli_question {
 
         /* worked out */
         char tools[PATH_MAX], libnccl[PATH_MAX], libnccl_2[PATH_MAX], stored[PATH_MAX],
-                plugin[PATH_MAX], profile_path[PATH_MAX];
+                written[PATH_MAX], plugin[PATH_MAX], profile_path[PATH_MAX];
         struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];
         size_t n_ranks;
         uint16_t devs[CAPO_PLAN_GPUS_MAX]; /* of the first topology */

@@ -136,7 +136,7 @@ static const char *take_nccl(void *options, const char *value)
 static const struct cli_option options[] = {
         {CLI_HEADING, "The machine"},
         {"topo", CLI_LIST(struct plan_options, q.topo, q.n_topo, "FILE,..."),
-         "NCCL topology XML (NCCL_TOPO_DUMP_FILE of a job, a provider's file, capo topo capture); with several, one per "
+         "NCCL topology XML (NCCL_TOPO_DUMP_FILE of a job, a provider's file, capo topo capture), or the text of nvidia-smi topo -m; with several, one per "
          "node, the last for all further nodes"},
         {"platform", CLI_TEXT(struct plan_options, q.platform, "NAME"),
          "completes a file that leaves NVLinks to the driver; alone it supplies the machine"},

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "profiles/machine/xml.h"
 
@@ -161,6 +162,14 @@ int capo_topology_made(const char *name, double brick_gbs, struct capo_topology 
 /** capo_topology_read_nccl() - NCCL's (and RCCL's) format only. */
 int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
                             struct capo_topology **out, char *why, size_t room);
+
+/**
+ * capo_topology_write_nccl() - a description that has no PCI tree (nvidia-smi's text) as NCCL's XML
+ * @taken: what was assumed, because the description does not say it
+ *
+ * Return: 0; -E2BIG more than 32 GPUs or 64 NICs; -EIO; -ENOMEM.
+ */
+int capo_topology_write_nccl(const struct capo_topology *t, FILE *f, char *taken, size_t room);
 
 void capo_topology_free(struct capo_topology *t);
 void capo_topology_freep(struct capo_topology **t);

@@ -53,6 +53,16 @@ assert page["rows"][0]["second"] == page["rows"][0]["default"] and page["rows"][
 "$capo" plan --topo dgx1v.xml --nccl "$nccl" --nccl "$nccl" --every 3 >"$tmp/two" 2>&1
 [ $? = 2 ] && grep -q 'compare releases by themselves' "$tmp/two" || fail "two releases and --every: $(cat "$tmp/two")"
 
+# nvidia-smi's text: the decisions of the same machine by its name, what was assumed is printed, nothing is left behind
+for alloc in 8 3+5; do
+        "$capo" plan --topo hgx-h100-smi.txt --alloc $alloc --sizes 1K..1G*32 >"$tmp/smi" 2>"$tmp/err" || fail "nvidia-smi's text: $(cat "$tmp/err")"
+        grep -q 'has no speeds; taken: PCIe 5 x16, NICs of 400 Gb/s' "$tmp/err" || fail "not said what is assumed: $(cat "$tmp/err")"
+        "$capo" plan --platform hgxh100 --alloc $alloc --sizes 1K..1G*32 | tail -5 >"$tmp/named"
+        tail -5 "$tmp/smi" | cmp - "$tmp/named" || fail "$alloc of nvidia-smi's text: $(cat "$tmp/smi")"
+done
+TMPDIR=$tmp "$capo" plan --topo SOURCES.md >"$tmp/smi" 2>&1 && fail "a text that is none of nvidia-smi's"
+grep -q 'expected the matrix of nvidia-smi topo -m' "$tmp/smi" || fail "a text that is none: $(cat "$tmp/smi")"
+
 # capo run: class and layout of the allocation reach the command
 "$capo" run --quiet --dir "$tmp/logs" --topo dgx1v.xml --gpus 0,2,3 -- sh -c 'echo "$CAPO_CLASS $CAPO_LAYOUT"' \
         >"$tmp/run" 2>&1 || fail "run: $(cat "$tmp/run")"

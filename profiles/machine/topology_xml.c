@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A description without a PCI tree, such as the text of `nvidia-smi topo -m`, as NCCL's XML. Words
+ * between devices say which share a PCI switch (PIX, PXB) and which a CPU (PHB, NODE). The text has
+ * no speeds: PCIe's is that of the GPU's generation, the NICs' that of the machine by this shape.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/util.h"
+#include "profiles/machine/platform.h"
+
+/* By generation: what the first servers with such GPUs had. */
+static const struct {
+        int sm;
+        const char *speed; /* of a lane, as sysfs has it */
+        const char *name;
+        int nic_mbs;
+} generations[] = {{90, "32.0 GT/s PCIe", "PCIe 5 x16", 400000},
+                   {80, "16.0 GT/s PCIe", "PCIe 4 x16", 200000},
+                   {0, "8.0 GT/s PCIe", "PCIe 3 x16", 100000}};
+
+struct writing {
+        const struct capo_topology *t;
+        FILE *f;
+        const char *speed;
+        int nic_mbs;
+        int *group[2]; /* by device, GPUs first: the lowest device of its CPU, of its PCI switch */
+};
+
+enum { OF_CPU, OF_SWITCH };
+
+static enum capo_path path_between(const struct capo_topology *t, size_t i, size_t j)
+{
+        size_t n = t->n_gpus;
+
+        if (i < n && j < n)
+                return t->gpu_path[i * n + j];
+        if (i >= n && j >= n)
+                return CAPO_PATH_UNKNOWN;
+        return i < n ? t->nic_path[i * t->n_nics + j - n] : t->nic_path[j * t->n_nics + i - n];
+}
+
+/* Devices that are at most @far from one another, directly or by others, get one number. */
+static void group_devices(const struct capo_topology *t, enum capo_path far, int *group)
+{
+        size_t n = t->n_gpus + t->n_nics;
+        bool changed = true;
+
+        for (size_t i = 0; i < n; i++)
+                group[i] = t->n_nics || far < CAPO_PATH_NODE ? (int)i : 0;
+        while (changed) {
+                changed = false;
+                for (size_t i = 0; i < n; i++) {
+                        for (size_t j = 0; j < n; j++) {
+                                if (path_between(t, i, j) <= far && group[j] < group[i]) {
+                                        group[i] = group[j];
+                                        changed = true;
+                                }
+                        }
+                }
+        }
+}
+
+static void put_gpu(const struct writing *w, int gpu)
+{
+        const struct capo_topology *t = w->t;
+
+        fprintf(w->f,
+                "<pci busid=\"0000:%02x:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x0\" link_speed=\"%s\" "
+                "link_width=\"16\"><gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">\n",
+                0x10 + gpu, w->speed, t->gpus[gpu].dev, t->gpus[gpu].sm);
+        for (size_t i = 0; i < t->n_links; i++) {
+                const struct capo_topology_link *l = &t->links[i];
+                int other = l->from == gpu ? l->to : l->from;
+
+                if (l->end == CAPO_END_SWITCH && l->from == gpu)
+                        fprintf(w->f,
+                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"0x068000\"/>\n",
+                                0xf0 + l->to, l->count);
+                else if (l->end == CAPO_END_GPU && (l->from == gpu || l->to == gpu))
+                        fprintf(w->f,
+                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"0x030200\"/>\n",
+                                0x10 + other, l->count);
+        }
+        fputs("</gpu></pci>\n", w->f);
+}
+
+static void put_nic(const struct writing *w, size_t nic)
+{
+        fprintf(w->f,
+                "<pci busid=\"0000:%02x:00.0\" class=\"0x020700\" vendor=\"0x15b3\" device=\"0x0\" link_speed=\"%s\" "
+                "link_width=\"16\"><nic><net name=\"%s\" dev=\"%zu\" speed=\"%d\" port=\"1\" latency=\"0\" "
+                "guid=\"0x%zx\" maxconn=\"131072\" gdr=\"1\"/></nic></pci>\n",
+                0x40 + (unsigned)nic, w->speed, w->t->nics[nic].name, nic, w->nic_mbs, nic + 1);
+}
+
+static void put_switch(const struct writing *w, int first)
+{
+        size_t n = w->t->n_gpus + w->t->n_nics, members = 0;
+
+        for (size_t i = 0; i < n; i++)
+                members += w->group[OF_SWITCH][i] == first;
+        if (members > 1)
+                fprintf(w->f,
+                        "<pci busid=\"0000:%02x:00.0\" class=\"0x060400\" vendor=\"0x0\" device=\"0x0\" link_speed=\"%s\" "
+                        "link_width=\"16\">\n",
+                        0x80 + first, w->speed);
+        for (size_t i = 0; i < n; i++) {
+                if (w->group[OF_SWITCH][i] != first)
+                        continue;
+                if (i < w->t->n_gpus)
+                        put_gpu(w, (int)i);
+                else
+                        put_nic(w, i - w->t->n_gpus);
+        }
+        if (members > 1)
+                fputs("</pci>\n", w->f);
+}
+
+static void put_system(const struct writing *w)
+{
+        int n = (int)(w->t->n_gpus + w->t->n_nics), cpus = 0;
+
+        fputs("<system version=\"1\">\n", w->f);
+        for (int c = 0; c < n; c++) {
+                if (w->group[OF_CPU][c] != c)
+                        continue;
+                fprintf(w->f,
+                        "<cpu numaid=\"%d\" affinity=\"ffff\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
+                        "modelid=\"143\">\n",
+                        cpus++);
+                for (int s = 0; s < n; s++) {
+                        if (w->group[OF_SWITCH][s] == s && w->group[OF_CPU][s] == c)
+                                put_switch(w, s);
+                }
+                fputs("</cpu>\n", w->f);
+        }
+        fputs("</system>\n", w->f);
+}
+
+int capo_topology_write_nccl(const struct capo_topology *t, FILE *f, char *taken, size_t room)
+{
+        size_t n = t->n_gpus + t->n_nics, g = 0;
+        const struct capo_platform *p = capo_platform_find(t->platform);
+        _cleanup_free_ int *of_cpu = calloc(n + 1, sizeof *of_cpu);
+        _cleanup_free_ int *of_switch = calloc(n + 1, sizeof *of_switch);
+        struct writing w = {.t = t, .f = f, .group = {of_cpu, of_switch}};
+
+        if (!of_cpu || !of_switch)
+                return -ENOMEM;
+        if (t->n_gpus > 32 || t->n_nics > 64)
+                return -E2BIG;
+        while (t->gpus[0].sm < generations[g].sm)
+                g++;
+        w.speed = generations[g].speed;
+        w.nic_mbs = p && p->nic_speed ? p->nic_speed : generations[g].nic_mbs;
+        group_devices(t, CAPO_PATH_NODE, of_cpu);
+        group_devices(t, CAPO_PATH_PXB, of_switch);
+        put_system(&w);
+        snprintf(taken, room, "%s, NICs of %d Gb/s, Intel CPUs", generations[g].name,
+                 w.nic_mbs / 1000);
+        return ferror(f) ? -EIO : 0;
+}
