@@ -18,6 +18,7 @@
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"
+#include "profiles/machine/platform.h"
 
 const char *cli_question_layout(const struct cli_question *q, char *text, size_t room)
 {
@@ -208,6 +209,14 @@ static int find_machine(struct cli_question *q, const char *verb)
         int n;
 
         if (!q->n_topo && q->platform) {
+                const struct capo_platform *p = capo_platform_find(q->platform);
+
+                if (p && p->from == CAPO_PLATFORM_RACK)
+                        return capo_fail(
+                                -EINVAL,
+                                "--platform %s: virtual GPUs have no NVLink between trays (MNNVL); --platform gb200 asks "
+                                "about trays that talk over their NICs, capo topo --platform %s knows the rack's links",
+                                q->platform, q->platform);
                 if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
                         return capo_fail(
                                 -EINVAL,
