@@ -79,6 +79,23 @@ static json_t *next_json(const struct capo_next *n)
                          "share", n->share >= 0 ? cli_json_number(n->share) : json_null());
 }
 
+static json_t *allocation_json(const struct capo_page *r)
+{
+        const struct capo_page_allocation *a = &r->allocation;
+        json_t *others = json_array();
+
+        if (!*a->layout) {
+                json_decref(others);
+                return json_null();
+        }
+        for (unsigned i = 0; i < a->n_others; i++)
+                json_array_append_new(others, json_pack("{s:s, s:f}", "layout", a->others[i].layout,
+                                                        "best_busbw_gbs", a->others[i].best));
+        return json_pack("{s:s, s:s, s:b, s:b, s:o, s:o}", "layout", a->layout, "class", a->class,
+                         "uneven", a->uneven, "reduced", a->reduced, "best_busbw_gbs",
+                         cli_json_known(a->best > 0 ? a->best : -1), "instead", others);
+}
+
 void report_json_judged(json_t *to, const struct capo_page *r)
 {
         json_t *problems = json_array(), *waits = json_array(), *next = json_array(),
@@ -110,6 +127,7 @@ void report_json_judged(json_t *to, const struct capo_page *r)
         json_object_set_new(to, "waits", waits);
         json_object_set_new(to, "waits_unknown", unknown);
         json_object_set_new(to, "next", next);
+        json_object_set_new(to, "allocation", allocation_json(r));
         json_object_set_new(to, "places", places);
         json_object_set_new(to, "rules", rules);
 }

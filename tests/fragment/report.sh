@@ -83,6 +83,12 @@ cp "$topo" "$work/nics/topology-one.xml"
 "$capo" report --wide "$work/nics" >"$work/page" || fail "no page of 1+3"
 grep -q '^ALLOCATION .*uneven, part of the machine' "$work/page" || fail "1+3 is not uneven: $(cat "$work/page")"
 grep -q '^this job  *1+3  *0\.[0-9]' "$work/page" || fail "1+3: $(grep -A4 '^ALLOCATION' "$work/page")"
+"$capo" report --json "$work/nics" | python3 -c '
+import json, sys
+a = json.load(sys.stdin)["allocation"]
+assert (a["layout"], a["uneven"], a["reduced"]) == ("1+3", True, True), a
+assert [o["layout"] for o in a["instead"]] == ["2+2", "4"] or [o["layout"] for o in a["instead"]] == ["4"], a
+assert a["instead"][-1]["best_busbw_gbs"] == 90, a' || fail "JSON of 1+3"
 grep -q '^instead  *4  *90\.0' "$work/page" || fail "not compared with 4 on one machine: $(grep -A4 '^ALLOCATION' "$work/page")"
 rm "$work/nics/topology-one.xml"
 # A file that says less than the network carries, 8 Mb/s between the nodes: more than 100 % is explained. Of a made-up job, whose calls
