@@ -173,7 +173,7 @@ static void take_call(struct debug *d, uint32_t process, const char *said, size_
         if (capo_array_room(&d->calls, d->n_calls, sizeof *d->calls) < 0)
                 return;
         c->first_count = c->n_calls ? c->first_count : call.op_count;
-        c->rising &= !c->n_calls || call.op_count > c->last_count;
+        c->rising &= !c->n_calls || call.op_count == c->last_count + 1;
         c->last_count = call.op_count;
         call.nth = c->n_calls++;
         c->hash = (c->hash ^ call.call ^ call.count * 0x9e3779b97f4a7c15u ^
@@ -235,8 +235,16 @@ static bool is_whole(const struct debug *d, uint32_t first)
         return n == a->n_ranks;
 }
 
-static bool is_counted(const struct debug_comm *c)
+/* Are its calls numbered alike on all ranks? Not where the lines of one begin later, or where
+ * communicators that share resources share their counter. */
+static bool is_counted(const struct debug *d, const struct debug_comm *c)
 {
+        for (uint32_t i = 0; i < d->n_comms; i++) {
+                const struct debug_comm *o = &d->comms[i];
+
+                if (o->number == c->number && o->n_calls && o->first_count != c->first_count)
+                        return false;
+        }
         return c->rising || c->first_count == 0;
 }
 
@@ -272,6 +280,8 @@ static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *m
 
 static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint32_t *member)
 {
+        for (uint32_t i = 0; i < d->n_comms; i++)
+                d->comms[i].counted = is_counted(d, &d->comms[i]);
         for (uint32_t i = 0; i < d->n_calls; i++) {
                 const struct debug_call *call = &d->calls[i];
                 const struct debug_comm *c = &d->comms[call->comm];
@@ -288,7 +298,7 @@ static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint3
                                              .comm = c->number,
                                              .member = member[call->comm]};
 
-                if (c->number == CAPO_HANG_NONE || !is_counted(c) || seq >= UINT32_MAX)
+                if (c->number == CAPO_HANG_NONE || !c->counted || seq >= UINT32_MAX)
                         continue;
                 new.seq = (uint32_t)seq;
                 to->hang->comms[c->number].members[new.member].issued = new.seq;

@@ -24,7 +24,8 @@ struct debug_comm {
         struct capo_evidence_mark mark;
         uint64_t hash, last_count;
         uint32_t n_calls;
-        bool rising; /* opCount grew with each call */
+        bool rising;  /* opCount grew by 1 with each call */
+        bool counted; /* so its numbers are those of all ranks */
         uint64_t first_count;
 };
 

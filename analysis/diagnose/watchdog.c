@@ -47,8 +47,9 @@ static bool number_after(const char *line, const char *word, int64_t *out)
 
 /*
  * The last mark of its kind before @at. "[PG ID 4 PG GUID 67 Rank 3]": 67, which is one group on
- * all ranks. "[PG 1 Rank 3]" of older releases: each process counts its own, so ranks with the same
- * number may be in different groups, except in 0, the default one: "PG 1". Return: the mark; NULL.
+ * all ranks. "[PG 1 Rank 3]" of older releases: each process counts its own groups, and in them
+ * sends like collectives, so numbers of different ranks cannot be compared: "PG 1". Return: the
+ * mark; NULL.
  */
 static const char *find_group(const char *from, const char *at, char *group)
 {
@@ -64,8 +65,7 @@ static const char *find_group(const char *from, const char *at, char *group)
         guid = memmem(mark, (size_t)(end - mark), "GUID ", 5);
         mark = guid ? guid + 5 : mark;
         snprintf(word, sizeof word, "%.*s", (int)(end - mark), mark);
-        snprintf(group, WATCH_GROUP, "%s%s",
-                 guid || !strcmp(word, "0") || strstr(word, "default_pg") ? "" : "PG ", word);
+        snprintf(group, WATCH_GROUP, "%s%s", guid || strstr(word, "default_pg") ? "" : "PG ", word);
         return found;
 }
 

@@ -26,15 +26,18 @@ int diagnose_exit(const struct diagnose_inputs *in)
         return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
-/* Only logs of capo: capo hang knows more of them. */
-static int hand_to_hang(const struct diagnose_inputs *in, bool json)
+/* Logs of capo and nothing else that says something: capo hang knows more of them. A single word
+ * may be their folder. */
+static int hand_to_hang(const struct diagnose_inputs *in, int n, char **words, bool json)
 {
         const char *argv[CLI_OPTIONS_MAX + 3] = {"hang"};
         int argc = 1;
 
         if (json)
                 argv[argc++] = "--json";
-        for (size_t i = 0; i < in->logs.n && argc < CLI_OPTIONS_MAX; i++)
+        if (n == 1)
+                argv[argc++] = words[0];
+        for (size_t i = 0; n > 1 && i < in->logs.n && argc < CLI_OPTIONS_MAX; i++)
                 argv[argc++] = in->logs.v[i];
         return cli_run(cli_verb_find("hang", NULL), argc, (char **)(uintptr_t)argv);
 }
@@ -67,8 +70,8 @@ static int run_diagnose(void *options, int n, char **words)
         if (r == -ENOMEM)
                 capo_error("no memory");
         status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);
-        if (r == 0 && in.logs.n && in.logs.n == in.n_files)
-                status = hand_to_hang(&in, o->json);
+        if (r == 0 && in.logs.n && !capo_evidence_verdict(&in.evidence))
+                status = hand_to_hang(&in, n, words, o->json);
         else if (r == 0)
                 r = (o->json ? diagnose_json : diagnose_text)(&in, stdout);
         diagnose_finish(&in);

@@ -41,4 +41,10 @@ rm pickles/nccl_trace_rank_2 # the one who is missing from the call left no dump
 expect 1 'RANK 2 LEFT NO DUMP' -- pickles
 python3 -c 'import os, pickle, sys; pickle.dump(os.getcwd, open(sys.argv[1], "wb"))' evil
 expect 3 'nothing of it is run' -- evil
+
+# logs of capo alone are those of capo hang
+"$capo" hang "$root/tests/golden/sample-v1" >hang.txt 2>&1
+status=$?
+"$capo" diagnose "$root/tests/golden/sample-v1" >diagnose.txt 2>&1
+[ $? = $status ] && cmp -s hang.txt diagnose.txt || { echo "logs of capo: not what capo hang says:"; cat diagnose.txt; bad=1; }
 exit $bad

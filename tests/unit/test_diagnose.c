@@ -76,6 +76,9 @@ Test(diagnose, what_is_not_decided)
         expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, "1", 10, 10, 9) WATCH(1, 9, "ALLREDUCE", 8)
                        STATUS(1, "1", 9, 9, 8),
                "undecided", -1, "");
+        expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, "0", 10, 10, 9) WATCH(1, 9, "ALLREDUCE", 8)
+                       STATUS(1, "0", 9, 9, 8),
+               "undecided", -1, "");
         expect(WATCH(0, 10, "COALESCED", 0) STATUS(0, G, 10, 10, 9) WATCH(1, 9, "COALESCED", 0)
                        STATUS(1, G, 9, 9, 8),
                "undecided", -1, "");
@@ -112,6 +115,9 @@ Test(diagnose, calls_of_a_communicator_that_init_lines_join)
         INIT("b", 2, "0xb", 1, "0x5", "COMPLETE")
         expect(BOTH COLL("a", 1, "AllReduce", 0, 8, "0xa") COLL("b", 2, "AllReduce", 0, 9, "0xb"),
                "mismatch", -1, "ANOTHER CALL");
+        /* lines that begin later are counted otherwise */
+        expect(BOTH COLL("a", 1, "AllReduce", 0, 8, "0xa") COLL("b", 2, "AllReduce", 5, 9, "0xb"),
+               "", -1, "");
         /* it may be on its way */
         expect(BOTH COLL("a", 1, "AllReduce", 0, 8, "0xa") COLL("b", 2, "AllReduce", 0, 8, "0xb")
                        COLL("a", 1, "AllReduce", 1, 8, "0xa"),
