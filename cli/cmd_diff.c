@@ -13,6 +13,7 @@
 #include "analysis/log/log_find.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
+#include "cli/diff_files.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -61,17 +62,25 @@ static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
 
 static const char *change_text(const struct capo_diff_row *r, char text[64])
 {
-        static const char *const words[] = {
-                [CAPO_DIFF_NOISE] = "within noise",
-                [CAPO_DIFF_HOST_TIMES] = "host times only",
-                [CAPO_DIFF_NOT_TIMED] = "not timed",
-        };
-
-        if (r->verdict != CAPO_DIFF_FASTER && r->verdict != CAPO_DIFF_SLOWER)
-                return words[r->verdict];
+        if (r->verdict == CAPO_DIFF_HOST_TIMES)
+                return "host times only";
+        if (r->verdict == CAPO_DIFF_NOT_TIMED)
+                return "not timed";
         snprintf(text, 64, "%+.1f %% (%+.1f to %+.1f)", 100 * r->change, 100 * r->low,
                  100 * r->high);
         return text;
+}
+
+/* The seconds of a change that counts; else why it does not. */
+static const char *seconds_text(const struct capo_diff_row *r, char text[32])
+{
+        switch (r->verdict) {
+        case CAPO_DIFF_NOISE: return "noise";
+        case CAPO_DIFF_SMALL: return "small";
+        case CAPO_DIFF_FASTER:
+        case CAPO_DIFF_SLOWER: snprintf(text, 32, "%+.3f", r->seconds); return text;
+        default: return ".";
+        }
 }
 
 static void print_diff(const char *before, const char *after, const struct capo_diff *d,
@@ -95,21 +104,19 @@ static void print_diff(const char *before, const char *after, const struct capo_
                 "comm\tcall\tsize\tcalls\tbefore p50\tafter p50\tchange (95 %%)\tseconds\twhat ran");
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
-                char size[16], change[64], ran[64], seconds[32] = "-", rule[300] = "";
+                char size[16], change[64], ran[64], seconds[32], rule[300] = "";
                 char before_p50[32], after_p50[32];
-                bool judged = r->verdict == CAPO_DIFF_FASTER || r->verdict == CAPO_DIFF_SLOWER;
 
                 if (r->rule_b)
                         capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
-                if (judged)
-                        snprintf(seconds, sizeof seconds, "%+.3f", r->seconds);
                 capo_table_row(
                         t, "%.16s\t%s\t%s\t%llu\t%s\t%s\t%s\t%s\t%s%s%s", r->comm,
                         capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
                         (unsigned long long)r->count_b,
                         capo_text_duration(1e3 * r->p50_a_us, before_p50),
                         capo_text_duration(1e3 * r->p50_b_us, after_p50), change_text(r, change),
-                        seconds, what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
+                        seconds_text(r, seconds), what_ran(r, ran, sizeof ran), *rule ? "  " : "",
+                        rule);
         }
         capo_table_print(t, stdout, 1, "", "");
         if (d->n_rows > most)
@@ -129,7 +136,8 @@ static void print_diff(const char *before, const char *after, const struct capo_
 
 static void json_page(const struct capo_diff *d)
 {
-        static const char *const verdicts[] = {"noise", "faster", "slower", "noise", "noise"};
+        static const char *const verdicts[] = {"noise",  "small", "faster",
+                                               "slower", "noise", "noise"};
         json_t *rows = json_array(), *all;
 
         for (size_t i = 0; i < d->n_rows; i++) {
@@ -174,12 +182,23 @@ static int run_diff(void *options, int n, char **paths)
 {
         const struct options *o = options;
         struct capo_job *a[CAPO_DIFF_RUNS] = {0}, *b[CAPO_DIFF_RUNS] = {0};
-        size_t n_a = load_runs(paths[0], a), n_b = n_a ? load_runs(paths[1], b) : 0;
+        size_t n_a, n_b;
         struct capo_diff d;
         int status = CAPO_EXIT_USAGE;
 
+        if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
+                return diff_files(paths[0], paths[1], o->min_change, o->json);
+        n_a = load_runs(paths[0], a);
+        n_b = n_a ? load_runs(paths[1], b) : 0;
         if (!n_a || !n_b)
                 goto end;
+        if (a[0]->n_ranks > 0 && b[0]->n_ranks > 0 && a[0]->n_ranks != b[0]->n_ranks) {
+                capo_error(
+                        "diff: %s ran on %d ranks, %s on %d: the time of a collective depends on "
+                        "their number; compare runs of the same job",
+                        paths[0], a[0]->n_ranks, paths[1], b[0]->n_ranks);
+                goto end;
+        }
         if (capo_diff_make(a, n_a, b, n_b, o->min_change, &d) < 0) {
                 capo_error("diff: no memory");
                 goto end;
@@ -220,7 +239,8 @@ const struct cli_command diff_command = {
                 "so with AFTER: several runs a side, FOLDER@1 the first alone, and best made in turn (before, after, before, ...). Per communicator, collective "
                 "and size the median time before and after, the change with its 95 % interval (wide enough for all "
                 "rows together), and the seconds it makes on one rank. Sorted by seconds. Times are GPU times; rows "
-                "with host times only are shown and never judged.",
+                "with host times only are shown and never judged. Two files of nccl-tests output are compared size by size "
+                "(capo diff old.txt new.txt); what was forced must be the same in both.",
         .options = options,
         .after =
                 "The interval says how sure this difference between these two runs is. How much runs differ by "

@@ -322,6 +322,8 @@ static void judge_rows(struct capo_diff *d, double min_change)
                         r->verdict = CAPO_DIFF_HOST_TIMES;
                         continue;
                 }
+                if (!(r->low <= 0 && r->high >= 0) && fabs(r->change) < min_change)
+                        r->verdict = CAPO_DIFF_SMALL;
                 if ((r->low <= 0 && r->high >= 0) || fabs(r->change) < min_change)
                         continue;
                 r->verdict = r->change < 0 ? CAPO_DIFF_FASTER : CAPO_DIFF_SLOWER;

@@ -99,6 +99,14 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                                 "worse_than_nccl", (int)s->regret.n_worse, "not_scored",
                                 (int)s->regret.n_unscored, "points", points));
         }
+        for (int i = 0; i < fit->n_series; i++) {
+                enum capo_fit_turns turns = fit->series[i].turns;
+
+                json_object_set_new(json_array_get(list, (size_t)i), "measured_in_turn",
+                                    turns == CAPO_FIT_TURNS_UNKNOWN
+                                            ? json_null()
+                                            : json_boolean(turns == CAPO_FIT_IN_TURN));
+        }
         page = json_pack("{s:I, s:I, s:I, s:i, s:i, s:o}", "samples", (json_int_t)fit->n_samples,
                          "warmup", (json_int_t)fit->n_warmup, "stalls", (json_int_t)fit->n_stalls,
                          "rejected_runs", (int)set->n_rejected, "rules", (int)profile->n_rules,

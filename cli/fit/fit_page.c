@@ -101,14 +101,22 @@ static void print_regret(const struct capo_fit_series *s)
         putchar('\n');
 }
 
+/* What a careful reader must know of a series that has rules. */
 static void warn_unchecked(const struct capo_fit_series *s)
 {
         bool writes = false;
 
         for (int p = 0; p < s->n_points; p++)
                 writes |= s->points[p].chosen > 0;
-        if (writes && !(s->links.gpu_gbs > 0) && !(s->links.node_gbs > 0))
+        if (!writes)
+                return;
+        if (!(s->links.gpu_gbs > 0) && !(s->links.node_gbs > 0))
                 puts("  not checked against what links can carry: --platform NAME or --topo FILE says the machine");
+        if (s->turns == CAPO_FIT_APART)
+                puts("  warning: NCCL's own choice and the candidates were not measured in turn: a slow hour would look like a "
+                     "gain; capo sweep takes turns");
+        else if (s->turns == CAPO_FIT_TURNS_UNKNOWN && s->has_default)
+                puts("  whether NCCL's own choice and the candidates were measured in turn is not recorded; capo sweep takes turns");
 }
 
 static const char *short_size(uint64_t bytes, char *text, size_t room)

@@ -71,6 +71,7 @@ struct capo_fit_point {
         uint8_t default_ran, default_channels; /* what NCCL's own choice ran; 0 not known or not
                                                   always the same */
         double noise; /* standard deviation between runs here, as a fraction; measured or assumed */
+        double freedom;       /* of @noise */
         double cell_quantile; /* standard errors of a 95 % interval of one time */
         double quantile; /* standard errors that a gain must have: 95 % over all candidates compared
                           */
@@ -125,14 +126,19 @@ struct capo_fit_next {
 };
 enum { CAPO_FIT_NEXTS = 3 };
 
+/* Were NCCL's own choice and the candidates measured in turn? Else a slow hour looks like a gain.
+ */
+enum capo_fit_turns { CAPO_FIT_TURNS_UNKNOWN, CAPO_FIT_IN_TURN, CAPO_FIT_APART };
+
 struct capo_fit_series {
         struct capo_trial
                 like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
         uint8_t call, make;
         bool has_default; /* NCCL's own choice was measured at one size at least */
         bool covered;     /* it was not, but the candidates are all it could have been */
-        bool one_run;     /* nothing repeats between runs: how they differ is assumed */
-        double noise;     /* the median of its points' noise */
+        enum capo_fit_turns turns;
+        bool one_run; /* nothing repeats between runs: how they differ is assumed */
+        double noise; /* the median of its points' noise */
         struct capo_fit_links
                 links; /* what it was checked against; all 0: nothing is known of them */
         struct capo_fit_candidate *candidates; /* [0] is NCCL's own choice */

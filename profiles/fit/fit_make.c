@@ -22,6 +22,7 @@
  * doublings.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,35 @@ static uint64_t candidate_of(const struct capo_sample *s)
                s->want_chunk;
 }
 
+/* A run that has both choices, as of a sweep, has them in turn. Runs of one file follow each other
+ * as they were made; of several files nothing is known. */
+static enum capo_fit_turns find_turns(const struct capo_samples *set,
+                                      const struct capo_fit_item *items, size_t n)
+{
+        struct {
+                unsigned first, last;
+                uint32_t run;
+        } of[2] = {{UINT_MAX, 0, UINT32_MAX}, {UINT_MAX, 0, UINT32_MAX}};
+        const char *source = n ? set->runs[items[0].run].source : NULL;
+        bool one_file = true;
+
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_trial *t = &set->runs[items[i].run];
+                int forced = items[i].candidate != 0;
+
+                if (of[!forced].run == items[i].run)
+                        return CAPO_FIT_IN_TURN;
+                of[forced].run = items[i].run;
+                of[forced].first = t->line < of[forced].first ? t->line : of[forced].first;
+                of[forced].last = t->line > of[forced].last ? t->line : of[forced].last;
+                one_file &= t->line && !strcmp(t->source, source);
+        }
+        if (!one_file || !of[0].last || !of[1].last)
+                return CAPO_FIT_TURNS_UNKNOWN;
+        return of[0].last < of[1].first || of[1].last < of[0].first ? CAPO_FIT_APART
+                                                                    : CAPO_FIT_IN_TURN;
+}
+
 static void series_finish(struct capo_fit_series *s)
 {
         free(s->candidates);
@@ -123,6 +153,7 @@ static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s,
                 e = capo_fit_decide(s, o, s->cells, -1, s->points);
         if (e < 0)
                 return e;
+        s->turns = find_turns(m->set, items, n);
         s->n_rows = capo_fit_rows(s, s->cells, -1, s->points, s->rows);
         capo_fit_judge(s, o);
         return capo_fit_check(s, o);

@@ -229,6 +229,7 @@ static void set_noise(struct capo_fit_point *q, double variance, double freedom,
         q->noise = sqrt((PRIOR_FREEDOM * PRIOR * PRIOR + of_shape * SHAPE_OF_RUN * shape * shape +
                          freedom * variance) /
                         sum);
+        q->freedom = sum;
         q->cell_quantile = capo_quantile_t(0.05, sum);
         q->quantile = capo_quantile_t(GAIN_ALPHA / compared, sum);
         q->harm_quantile = capo_quantile_t(HARM_ALPHA, sum);

@@ -18,6 +18,7 @@ job() { # folder, gen_job's words
         mkdir "$1" && "$gen" "$@" > /dev/null || fail "gen_job $*"
 }
 measured() { # ranks
+        echo "### ALGO=auto"
         echo "# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809"
         echo "# Collective test starting: all_reduce_perf"
         for r in $(seq 0 $(($1 - 1))); do

@@ -22,4 +22,20 @@ grep -q '^4 runs before, 4 after' "$tmp/out" || fail "runs: $(cat "$tmp/out")"
 "$capo" diff "$tmp/a" "$tmp/nothing" 2> "$tmp/err" && fail "nothing to compare"
 "$capo" diff "$tmp/a" 2> "$tmp/err"
 [ $? = 2 ] || fail "one recording: exit status is not 2"
+"$capo" diff --min-change 50 "$tmp/a" "$tmp/slower" > "$tmp/out" || fail "20 % slower of 50: exit status is not 0"
+grep -q '+\(19\|20\|21\)\..* small ' "$tmp/out" || fail "20 % slower of 50: $(cat "$tmp/out")"
+
+# Files of nccl-tests: the same, slower, other ranks, one beside a recording.
+own=$(dirname "$0")/data/label_own.txt
+cp "$own" "$tmp/own.txt"
+awk 'NF == 13 && $1 + 0 > 0 {u = $6 * 1.06; g = $1 / u / 1e3; v = $10 * 1.06; h = $1 / v / 1e3
+     print $1, $2, $3, $4, $5, u, g, g, 0, v, h, h, 0; next} {print}' "$own" > "$tmp/slow.txt"
+"$capo" diff "$own" "$tmp/own.txt" > "$tmp/out" || fail "the same file: exit status is not 0"
+grep -q '^0 slower, 0 faster, of 7' "$tmp/out" || fail "the same file: $(cat "$tmp/out")"
+"$capo" diff "$own" "$tmp/slow.txt" > "$tmp/out"
+[ $? = 1 ] || fail "6 % slower: exit status is not 1"
+grep -q '16 MiB.*+6\.0 % (+[0-9.]* to +[0-9.]*)' "$tmp/out" || fail "6 % slower: $(cat "$tmp/out")"
+"$capo" diff "$own" "$(dirname "$0")/data/rccl_old.csv" > /dev/null 2> "$tmp/err"
+[ $? = 2 ] || fail "2 ranks against 8: exit status is not 2"
+grep -q 'on 2 ranks.* on 8' "$tmp/err" || fail "2 ranks against 8: $(cat "$tmp/err")"
 exit $bad

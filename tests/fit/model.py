@@ -40,7 +40,7 @@ def sweep(path, here, factor, release):
     head += "".join(f"#  Rank  {r} Group  0 Pid  1{r} on   host{r // 4} device  {r % 4} [0000:0{r % 4}:00] Tesla V100\n" for r in range(8))
     pairs = set.intersection(*(set(cells) for _, cells, _ in here.values()))
     with open(path, "w") as f:
-        f.write(head + "".join(row(s, here[s][1][here[s][0]] * factor(here[s][0])) for s in SIZES))
+        f.write("### ALGO=auto\n" + head + "".join(row(s, here[s][1][here[s][0]] * factor(here[s][0])) for s in SIZES))
         for algo, proto in sorted(pairs):
             f.write(f"### ALGO={algo} PROTO={proto}\n" + head)
             f.write("".join(row(s, here[s][1][algo, proto] * factor((algo, proto))) for s in SIZES))

@@ -134,7 +134,7 @@ Test(diff, a_change_that_nobody_cares_for)
         before[0] = run(500);
         after[0] = run(600);
         compare(1, 1, 0.3);
-        cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_NOISE);
+        cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_SMALL);
         cr_assert_gt(diff.rows[0].low, 0, "sure, but small");
 }
 

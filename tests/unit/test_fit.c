@@ -214,6 +214,17 @@ Test(fit, a_gain_that_is_the_same_everywhere_needs_repeated_runs)
         }
 }
 
+Test(fit, runs_that_were_not_made_in_turn_are_said)
+{
+        for (int apart = 0; apart < 2; apart++) {
+                for (int r = 0; r < 4; r++)
+                        run(apart ? (r < 2 ? 0 : tree) : (r % 2 ? tree : 0), 0, 15, own, 1);
+                cr_expect_eq(make()->turns, apart ? CAPO_FIT_APART : CAPO_FIT_IN_TURN);
+                finish();
+                memset(&set, 0, sizeof set);
+        }
+}
+
 Test(fit, a_gain_beyond_reason_is_refused)
 {
         const struct capo_fit_series *s;

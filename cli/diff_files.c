@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two files of measurements, size by size. It is the question of a fit with two candidates: the
+ * runs of the one file stand for NCCL's own choice, those of the other for a candidate, and the
+ * noise is estimated as there. Runs under different labels (Ring, Tree) are compared apart.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analysis/job/spread.h"
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
+#include "cli/diff_files.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit.h"
+
+/* What is found, over all labels. */
+struct found {
+        struct capo_table *table;
+        json_t *rows;
+        size_t n_rows, n_slower, n_faster;
+};
+
+bool diff_files_are(const char *path)
+{
+        size_t n = strlen(path);
+        struct stat st;
+
+        return stat(path, &st) == 0 && !S_ISDIR(st.st_mode) &&
+               !(n > 5 && !strcmp(path + n - 5, ".capo"));
+}
+
+static int read_file(const char *path, struct capo_samples *set)
+{
+        char error[512];
+        int e = capo_import(path, NULL, set, error, sizeof error);
+
+        for (size_t i = 0; i < set->n_notes; i++)
+                capo_warn("%s", set->notes[i]);
+        if (e < 0)
+                capo_error("diff: %s", error);
+        return e;
+}
+
+/* The samples of @from that were forced to @want, into @to; @after: as a candidate. Only the number
+ * of ranks is kept of where they ran: the rest may be what has changed. */
+static int copy_samples(const struct capo_samples *from, uint8_t want, bool after,
+                        struct capo_samples *to)
+{
+        size_t first = to->n_runs;
+
+        for (size_t i = 0; i < from->n_runs; i++) {
+                struct capo_trial t = {.source = from->runs[i].source,
+                                       .line = from->runs[i].line,
+                                       .n_ranks = from->runs[i].n_ranks,
+                                       .iterations = from->runs[i].iterations};
+
+                if (capo_samples_run(to, &t) == UINT32_MAX)
+                        return -ENOMEM;
+        }
+        for (size_t i = 0; i < from->n; i++) {
+                struct capo_sample s = from->v[i];
+
+                if (s.want != want)
+                        continue;
+                s.run += (uint32_t)first;
+                s.want = after ? CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL) : 0;
+                s.ran = s.want_channels = s.ran_channels = 0;
+                s.want_chunk = 0;
+                if (capo_samples_add(to, &s) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static void add_row(struct found *f, const char *label, const struct capo_fit_series *s, int p,
+                    double min_change)
+{
+        const struct capo_fit_point *q = &s->points[p];
+        const struct capo_fit_cell *a = capo_fit_cell_of(s, p, 0), *b = capo_fit_cell_of(s, p, 1);
+        double change = log(b->us / a->us), se = hypot(a->se, b->se),
+               half = capo_quantile_t(0.05 / s->n_points, q->freedom) * se;
+        bool sure = fabs(change) > half, large = fabs(expm1(change)) >= min_change;
+        const char *verdict = !sure ? "noise" : !large ? "small" : change > 0 ? "slower" : "faster";
+        char size[16];
+
+        f->n_rows++;
+        f->n_slower += sure && large && change > 0;
+        f->n_faster += sure && large && change < 0;
+        capo_table_row(f->table, "%s\t%d\t%s\t%s\t%.1f us\t%.1f us\t%+.1f %% (%+.1f to %+.1f)%s",
+                       capo_call_name(s->call), s->like.n_ranks, label,
+                       capo_size_print(q->bytes, size, sizeof size), a->us, b->us,
+                       100 * expm1(change), 100 * expm1(change - half), 100 * expm1(change + half),
+                       !sure    ? ", within noise"
+                       : !large ? ", below --min-change"
+                                : "");
+        json_array_append_new(
+                f->rows,
+                json_pack("{s:s, s:i, s:s, s:I, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:s}", "call",
+                          capo_call_name(s->call), "ranks", s->like.n_ranks, "label", label,
+                          "bytes", (json_int_t)q->bytes, "runs_before", (int)a->n_runs,
+                          "runs_after", (int)b->n_runs, "before_us", a->us, "after_us", b->us,
+                          "change", expm1(change), "low", expm1(change - half), "high",
+                          expm1(change + half), "verdict", verdict));
+}
+
+/* All that was forced to @want in both. */
+static int compare_label(const struct capo_samples *before, const struct capo_samples *after,
+                         uint8_t want, double min_change, struct found *f)
+{
+        const struct capo_fit_options options = {.force = true};
+        struct capo_samples both = {0};
+        struct capo_fit *fit = NULL;
+        struct capo_fault fault;
+        char label[32] = "-";
+        int e = copy_samples(before, want, false, &both);
+
+        if (want)
+                snprintf(label, sizeof label, "%s %s",
+                         CAPO_ALGO_OF(want) ? capo_algo_name(CAPO_ALGO_OF(want)) : "any",
+                         CAPO_PROTO_OF(want) ? capo_proto_name(CAPO_PROTO_OF(want)) : "any");
+        if (e == 0)
+                e = copy_samples(after, want, true, &both);
+        if (e == 0)
+                e = capo_fit_make(&both, &options, &fit, &fault);
+        if (e == -EINVAL)
+                capo_warn("diff: %s", fault.text);
+        for (int i = 0; e == 0 && i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                for (int p = 0; s->n_candidates == 2 && p < s->n_points; p++) {
+                        if (!isnan(capo_fit_cell_of(s, p, 0)->us) &&
+                            !isnan(capo_fit_cell_of(s, p, 1)->us))
+                                add_row(f, label, s, p, min_change);
+                }
+        }
+        capo_fit_free(fit);
+        capo_samples_free(&both);
+        return e == -ENOMEM ? e : 0;
+}
+
+static void print_side(const char *what, const char *path, const struct capo_samples *set)
+{
+        const struct capo_trial *t = &set->runs[0];
+        char nccl[16];
+
+        printf("  %-7s %s: %zu run%s, NCCL %s%s%s\n", what, path, set->n_runs,
+               set->n_runs == 1 ? "" : "s",
+               t->nccl ? capo_nccl_text(t->nccl, nccl, sizeof nccl) : "not recorded",
+               *t->gpu ? ", " : "", t->gpu);
+}
+
+static int say_nothing_common(const char *before, const char *after, const struct capo_samples *a,
+                              const struct capo_samples *b)
+{
+        if (a->runs[0].n_ranks != b->runs[0].n_ranks)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "diff: %s ran on %d ranks, %s on %d: the time of a collective "
+                                 "depends on their number",
+                                 before, a->runs[0].n_ranks, after, b->runs[0].n_ranks);
+        return capo_fail(CAPO_EXIT_USAGE,
+                         "diff: %s and %s have no size of a collective in common that was measured "
+                         "the same way",
+                         before, after);
+}
+
+int diff_files(const char *before, const char *after, double min_change, bool json)
+{
+        struct capo_samples a = {0}, b = {0};
+        struct found f = {capo_table_new("l,.r,l,.r,.r,.r,l~"), json_array(), 0, 0, 0};
+        bool seen[256] = {false};
+        int status = CAPO_EXIT_USAGE, e = f.table && f.rows ? 0 : -ENOMEM;
+
+        if (e < 0 || read_file(before, &a) < 0 || read_file(after, &b) < 0)
+                goto end;
+        capo_table_row(f.table, "call\tranks\tforced\tsize\tbefore\tafter\tchange (95 %%)");
+        for (size_t i = 0; i < a.n && e == 0; i++) {
+                if (!seen[a.v[i].want])
+                        e = compare_label(&a, &b, a.v[i].want, min_change, &f);
+                seen[a.v[i].want] = true;
+        }
+        if (e < 0) {
+                capo_error("diff: no memory");
+        } else if (!f.n_rows) {
+                status = say_nothing_common(before, after, &a, &b);
+        } else {
+                status = f.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+                if (json) {
+                        json_t *all = json_pack("{s:i, s:i, s:O}", "faster", (int)f.n_faster,
+                                                "slower", (int)f.n_slower, "rows", f.rows);
+
+                        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+                        putchar('\n');
+                        json_decref(all);
+                } else {
+                        cli_screen_begin(stdout);
+                        puts("capo diff");
+                        print_side("before", before, &a);
+                        print_side("after", after, &b);
+                        capo_table_print(f.table, stdout, 1, "", "");
+                        printf("%zu slower, %zu faster, of %zu\n", f.n_slower, f.n_faster,
+                               f.n_rows);
+                }
+        }
+end:
+        capo_table_free(f.table);
+        json_decref(f.rows);
+        capo_samples_free(&a);
+        capo_samples_free(&b);
+        return status;
+}

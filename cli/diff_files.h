@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo diff of two files of measurements: nccl-tests output before and after a change. */
+#ifndef CAPO_DIFF_FILES_H
+#define CAPO_DIFF_FILES_H
+
+#include <stdbool.h>
+
+/** diff_files_are() - is @path a file of measurements, and no log of capo's and no folder of them?
+ */
+bool diff_files_are(const char *path);
+
+/** diff_files() - compare two of them, print. Return: the exit status of capo diff. */
+int diff_files(const char *before, const char *after, double min_change, bool json);
+
+#endif
