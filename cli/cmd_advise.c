@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo advise: what the framework's knobs would change, from a recording. */
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,11 +45,12 @@ static void print_advice(const struct capo_advice *a, const char *from)
         for (size_t i = 0; i < a->n_buckets; i++) {
                 const struct capo_advice_bucket *b = &a->bucket[i];
 
-                printf("  %-12s %10llu %8s %14s %+9.1f %%%s\n",
+                printf("  %-12s %10llu %8s %14s %+9.1f %%%s%s\n",
                        capo_size_print(b->cap, x, sizeof x), (unsigned long long)b->n,
                        capo_size_print(b->bucket, y, sizeof y),
                        format_seconds(b->seconds, t, sizeof t),
                        100 * (b->seconds / a->now_seconds - 1),
+                       b->beyond ? "  (beyond the sizes measured)" : "",
                        (int)i == a->best ? "  <- modelled best" : "");
         }
         putchar('\n');
@@ -115,6 +117,7 @@ static int run_advise(void *options, int n, char **words)
         struct capo_fit *fit = NULL;
         struct capo_job *job = NULL;
         const char *dir = words[0];
+        bool benchmark = false;
         int shown = 0;
 
         if (fit_of(o, &set, &fit) < 0)
@@ -127,9 +130,12 @@ static int run_advise(void *options, int n, char **words)
                 struct capo_advice advice;
                 const char *from;
 
-                if (curve_for(job, c, fit, &curve, &from) == 0 &&
-                    capo_advise(job, c, &curve, o->steps, &advice) == 0 &&
-                    advice.step_bytes >= 1024) {
+                int e = curve_for(job, c, fit, &curve, &from);
+
+                if (e == 0)
+                        e = capo_advise(job, c, &curve, o->steps, &advice);
+                benchmark |= e == -EDOM;
+                if (e == 0 && advice.step_bytes >= 1024) {
                         if (!shown++)
                                 printf("capo advise  %s   predictions are modelled, not measured\n",
                                        dir);
@@ -139,7 +145,9 @@ static int run_advise(void *options, int n, char **words)
         }
         if (!shown)
                 capo_error(
-                        o->n_with
+                        benchmark
+                                ? "%s: these are the sizes of a benchmark, not the steps of a training job; --steps N if they are"
+                        : o->n_with
                                 ? "%s: no all-reduces of a training step on as many ranks as --with was measured on"
                                 : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
                                   "(CAPO_GPU_SAMPLE=1, or --with measurements)",

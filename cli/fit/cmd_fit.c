@@ -77,6 +77,12 @@ static int note_provenance(const struct job *j, const struct capo_fit *fit,
                 capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
         e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
+        if (like->hosts[0])
+                e |= capo_profile_note(profile, CAPO_PROVENANCE, "hosts", like->hosts);
+        if (like->driver[0])
+                e |= capo_profile_note(profile, CAPO_PROVENANCE, "driver", like->driver);
+        if (like->settings[0])
+                e |= capo_profile_note(profile, CAPO_PROVENANCE, "settings", like->settings);
         if (like->gpu[0])
                 e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", like->gpu);
         return e;

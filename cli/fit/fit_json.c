@@ -36,6 +36,31 @@ static json_t *pack_beside(const struct capo_fit *fit)
         return list;
 }
 
+/* Ranked: what to measure, how often, and the gain to be expected (a part). */
+static json_t *pack_next(const struct capo_fit_series *s)
+{
+        static const char *const what[] = {[CAPO_FIT_NEXT_DEFAULT] = "own choice",
+                                           [CAPO_FIT_NEXT_DEFAULT_AGAIN] = "own choice again",
+                                           [CAPO_FIT_NEXT_OTHERS] = "other choices",
+                                           [CAPO_FIT_NEXT_CANDIDATE] = "candidate again"};
+        json_t *list = json_array();
+
+        for (int i = 0; i < CAPO_FIT_NEXTS && s->next[i].what != CAPO_FIT_NEXT_NOTHING; i++) {
+                const struct capo_fit_next *n = &s->next[i];
+                char name[56];
+
+                json_array_append_new(
+                        list, json_pack("{s:s, s:s, s:I, s:I, s:i, s:o}", "what", what[n->what],
+                                        "candidate",
+                                        capo_fit_candidate_text(&s->candidates[n->candidate], name,
+                                                                sizeof name),
+                                        "from", (json_int_t)s->points[n->first].bytes, "upto",
+                                        (json_int_t)s->points[n->last].bytes, "runs", n->times,
+                                        "expected_gain", real_or_null(n->gain)));
+        }
+        return list;
+}
+
 int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
              const struct capo_profile *profile)
 {
@@ -57,14 +82,15 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                                 if (!isnan(cell->us))
                                         json_array_append_new(
                                                 times,
-                                                json_pack("{s:s, s:f, s:f, s:f, s:i, s:b}",
+                                                json_pack("{s:s, s:f, s:f, s:f, s:i, s:i, s:b}",
                                                           "candidate",
                                                           capo_fit_candidate_text(&s->candidates[c],
                                                                                   name,
                                                                                   sizeof name),
                                                           "us", cell->us, "lo", cell->lo, "hi",
                                                           cell->hi, "samples", (int)cell->n_samples,
-                                                          "same_as_nccl", cell->is_default));
+                                                          "runs", (int)cell->n_runs, "same_as_nccl",
+                                                          cell->is_default));
                         }
                         json_array_append_new(
                                 points,
@@ -102,6 +128,8 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
         for (int i = 0; i < fit->n_series; i++) {
                 enum capo_fit_turns turns = fit->series[i].turns;
 
+                json_object_set_new(json_array_get(list, (size_t)i), "measure_next",
+                                    pack_next(&fit->series[i]));
                 json_object_set_new(json_array_get(list, (size_t)i), "measured_in_turn",
                                     turns == CAPO_FIT_TURNS_UNKNOWN
                                             ? json_null()

@@ -192,6 +192,23 @@ static void print_next_measurement(const struct capo_fit_series *s, int rank,
         sweep_command(s, n);
 }
 
+/* Who is compared with whom: runs of each, and where. */
+static void print_compared(const struct capo_fit_series *s)
+{
+        char name[56];
+
+        printf("  compared: NCCL's own choice in %d run%s", s->candidates[0].n_runs,
+               s->candidates[0].n_runs == 1 ? "" : "s");
+        for (int c = 1; c < s->n_candidates && c <= 8; c++)
+                printf(", %s in %d", capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
+                       s->candidates[c].n_runs);
+        if (s->n_candidates > 9)
+                printf(", %d more", s->n_candidates - 9);
+        printf("%s%s%s%s%s%s\n", *s->like.hosts ? "; hosts " : "", s->like.hosts,
+               *s->like.driver ? "; driver " : "", s->like.driver,
+               *s->like.settings ? "; settings " : "", s->like.settings);
+}
+
 static void series_page(const struct capo_fit_series *s, const struct fit_page *page)
 {
         _cleanup_(capo_table_freep) struct capo_table *t =
@@ -218,6 +235,8 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
                 add_range_row(t, s, p, k - 1);
         }
         capo_table_print(t, stdout, 1, "", "");
+        if (s->n_candidates > 1)
+                print_compared(s);
         print_regret(s);
         warn_unchecked(s);
         for (int i = 0; i < CAPO_FIT_NEXTS && s->next[i].what != CAPO_FIT_NEXT_NOTHING; i++)

@@ -148,6 +148,39 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
         return a;
 }
 
+/* A benchmark goes through sizes that grow by one factor, each as often as the others. The buckets
+ * of a training step do not. */
+static bool is_benchmark(const struct capo_job *job, uint32_t comm)
+{
+        enum { LEAST = 4 };
+        uint64_t bytes = 0, count = 0, last_bytes = 0, last_count = 0;
+        double ratio = 0;
+        int sizes = 0;
+
+        for (uint32_t i = 0; i <= job->n_rows; i++) {
+                const struct capo_job_row *r = i < job->n_rows ? &job->rows[i] : NULL;
+
+                if (r && !is_comm_row(r, comm))
+                        continue;
+                if (bytes && (!r || r->bytes != bytes)) { /* one size is complete */
+                        double step = last_bytes ? (double)bytes / (double)last_bytes : 0;
+
+                        if (last_count && (count > last_count * 1.1 || count < last_count * 0.9))
+                                return false;
+                        if (ratio > 0 && fabs(step / ratio - 1) > 0.01)
+                                return false;
+                        ratio = step;
+                        last_bytes = bytes;
+                        last_count = count;
+                        count = 0;
+                        sizes++;
+                }
+                bytes = r ? r->bytes : 0;
+                count += r ? r->count : 0;
+        }
+        return sizes >= LEAST;
+}
+
 int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve,
                 uint64_t steps, struct capo_advice *a)
 {
@@ -192,6 +225,8 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
         a->steps = steps ? steps : found;
         if (calls == 0 || a->steps < 2)
                 return -ENODATA;
+        if (a->steps_found && is_benchmark(job, comm))
+                return -EDOM;
         a->calls = (calls + a->steps / 2) / a->steps;
         a->step_bytes = (uint64_t)(bytes / (double)a->steps);
         a->now_seconds /= (double)a->steps;
@@ -206,6 +241,8 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                         break;
                 b->bucket = a->step_bytes / b->n;
                 b->seconds = (double)b->n * capo_curve_at(curve, (double)b->bucket) / 1e6;
+                b->beyond = (double)b->bucket > 1.01 * curve->bytes[curve->n - 1] ||
+                            (double)b->bucket < 0.99 * curve->bytes[0];
                 b->doubt_seconds = hypot(doubt, b->seconds * doubt_at(curve, (double)b->bucket));
                 a->n_buckets++;
                 if (b->n == 1)

@@ -22,6 +22,7 @@ struct capo_advice_bucket {
         uint64_t cap;         /* bytes: the knob's value */
         uint64_t bucket;      /* bytes a bucket really gets: the step's bytes shared evenly */
         uint64_t n;           /* buckets per step */
+        bool beyond;          /* the sizes that were measured */
         double seconds;       /* per step, modelled, nothing overlapped */
         double doubt_seconds; /* half the 95 % interval of how much more or less that is than now */
 };
@@ -64,7 +65,8 @@ void capo_curve_finish(struct capo_curve *c);
  * capo_advise() - one communicator's gradients
  * @steps: 0: find them
  *
- * Return: 0; -ENODATA: no all-reduces there, or the number of steps cannot be told.
+ * Return: 0; -ENODATA: no all-reduces there, or the number of steps cannot be told; -EDOM: these
+ * are the sizes of a benchmark.
  */
 int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve,
                 uint64_t steps, struct capo_advice *out);

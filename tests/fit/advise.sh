@@ -33,12 +33,17 @@ measured 4 > four.txt
 measured 8 > eight.txt
 job own layout=4 steps=50 sizes=4M,2M gpu=1
 job host layout=4 steps=50 sizes=4M,2M
+job bench layout=4 steps=50 sizes=1M,2M,4M,8M gpu=1
+"$capo" advise bench > out 2> err && fail "a benchmark is taken for a training job: $(cat out)"
+grep -q 'sizes of a benchmark' err || fail "a benchmark: $(cat err)"
+"$capo" advise --steps 50 bench > out 2> err || fail "a benchmark that is said to be steps: $(cat err)"
+grep -q 'beyond the sizes measured' out || fail "sizes that were not measured: $(cat out)"
 job many layout=4 steps=50 sizes=4M,4M,4M,4M gpu=1
 
 "$capo" advise own > out || fail "own times: exit status $?"
 says '50 steps (found from the counts.*2 all-reduces of 2 MiB to 4 MiB, 6 MiB in all' "own times"
 says '^now: 0.32[0-9] ms per step modelled (times of this recording); 0.32[0-9] ms recorded' "own times: 142 + 184 us"
-says '^  10 MiB  *1  *6 MiB  *0.2[78][0-9]* ms  *-1[0-9.]* %  <- modelled best' "own times: 184 us x 6 / 4, beyond the largest"
+says '^  10 MiB  *1  *6 MiB  *0.2[78][0-9]* ms  *-1[0-9.]* %  (beyond the sizes measured)  <- modelled best' "own times: 184 us x 6 / 4, beyond the largest"
 says '^try: DDP(bucket_cap_mb=10), or HOROVOD_FUSION_THRESHOLD=10485760: 0.0[45]' "own times"
 
 # A gain that the spread of the times could be is none: five steps, and a late rank makes three calls of four longer for the others.
