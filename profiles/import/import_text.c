@@ -423,8 +423,21 @@ bool capo_import_is_text(const char *head, size_t n)
         return true;
 }
 
+/* A text of another program whose numbers look like measurements, and why it is not read; NULL. */
+static const char *name_foreign(const char *text)
+{
+        if (strstr(text, "# OSU "))
+                return "output of the OSU benchmarks: it says neither the ranks nor what NCCL was "
+                       "forced to";
+        if (strstr(text, "payload") && strstr(text, "busbw") && !strstr(text, "redop"))
+                return "a table of all_reduce_bench: it says neither the times nor what was forced";
+        return NULL;
+}
+
 int capo_import_text(struct capo_input *in)
 {
+        const char *foreign = name_foreign(in->text); /* its lines are cut while they are read */
+        size_t before = in->set->n, rejected = in->set->n_rejected;
         struct reader *r = calloc(1, sizeof *r);
         unsigned n = 0;
         int e = 0;
@@ -452,5 +465,7 @@ int capo_import_text(struct capo_input *in)
         capo_text_run_clear(r);
         free(r->hosts);
         free(r);
+        if (e == 0 && foreign && in->set->n == before && in->set->n_rejected == rejected)
+                return capo_input_error(in, 0, "this is %s; nccl-tests says both", foreign);
         return e;
 }

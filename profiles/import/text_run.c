@@ -100,6 +100,13 @@ static int check_layout(struct reader *r, int told)
         const struct capo_label *user = r->in->label;
         const struct block *b = &r->block;
 
+        if (user && user->n_nodes && b->log.n_nodes && user->n_nodes != b->log.n_nodes)
+                return capo_input_error(
+                        r->in, b->run.line,
+                        "contradicting labels: --layout has %d node%s, but NCCL counts %d (hosts of "
+                        "one NVLink domain are one node to it): a rule for %d could never match",
+                        user->n_nodes, user->n_nodes == 1 ? "" : "s", b->log.n_nodes,
+                        user->n_nodes);
         if (!user || !user->n_ranks || !b->n_devices)
                 return 0;
         if (b->n_devices > user->n_ranks ||

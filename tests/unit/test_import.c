@@ -243,6 +243,20 @@ Test(import, ncclS_own_count_of_nodes_is_the_one_of_a_rule)
         cr_expect_str_eq(set.runs[0].hosts, "a,b");
 }
 
+Test(import, a_layout_that_nccl_counts_otherwise_is_refused)
+{
+        static const struct capo_label label = {
+                .call = CAPO_CALL_ALLREDUCE, .n_ranks = 8, .n_nodes = 2, .layout = "4+4"};
+
+        cr_expect_neq(
+                import_as(
+                        &label,
+                        "a:1:1 [0] NCCL INFO comm 0x5 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 1\n%"),
+                0);
+        cr_expect(set.n_notes && strstr(set.notes[0], "could never match"), "%s",
+                  set.n_notes ? set.notes[0] : error);
+}
+
 Test(import, under_a_list_only_what_the_log_says_is_known)
 {
         cr_expect_eq(
