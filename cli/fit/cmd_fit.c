@@ -381,13 +381,13 @@ const struct cli_command fit_command = {
                 "it is, the regret of its decisions on measurements they were not made from, and what to measure next.\n"
                 "\n"
                 "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its JSON (-J), sweep CSV of "
-                "NVIDIA's example tuner, NCCL Inspector JSON, vidur CSV; store:FILE takes a store. NCCL's own choice "
-                "must be among what was measured: a run without NCCL_ALGO and NCCL_PROTO.",
+                "NVIDIA's example tuner, CSV of rccl-tests, NCCL Inspector JSON, vidur CSV; store:FILE takes a store. NCCL's own choice "
+                "must be among what was measured. A run counts as that only if its log, its whole command line, capo or --default says so.",
         .options = options,
         .after =
                 "examples:\n"
                 "  capo fit capo-logs/ -o mycluster.json\n"
-                "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
+                "  capo fit --default own-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
                 "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json",
         .status =
                 "0, also when nothing is certain and the profile is empty; 1 there is nothing to fit, or something failed; 2 wrong command line.",

@@ -95,7 +95,7 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                         json_array_append_new(
                                 points,
                                 json_pack(
-                                        "{s:I, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "bytes",
+                                        "{s:I, s:s, s:s, s:o, s:o, s:o, s:s, s:s, s:o}", "bytes",
                                         (json_int_t)q->bytes, "chosen",
                                         q->chosen > 0
                                                 ? capo_fit_candidate_text(&s->candidates[q->chosen],
@@ -105,7 +105,8 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                                         q->default_ran ? capo_ran_algo(q->default_ran) : "", "gain",
                                         real_or_null(q->gain), "gain_lo", real_or_null(q->gain_lo),
                                         "gain_hi", real_or_null(q->gain_hi), "written",
-                                        capo_fit_verdict_text(q->verdict), "times", times));
+                                        capo_fit_verdict_text(q->verdict), "reason",
+                                        capo_fit_verdict_word(q->verdict), "times", times));
                 }
                 json_array_append_new(
                         list,

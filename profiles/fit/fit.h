@@ -210,6 +210,9 @@ static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_serie
         return &s->cells[point * s->n_candidates + candidate];
 }
 
+/** capo_fit_verdict_word() - "written", "may_be_noise", ...: for programs. */
+const char *capo_fit_verdict_word(enum capo_fit_verdict verdict);
+
 /** capo_fit_verdict_text() - "yes", "left to NCCL (within noise)", ... */
 const char *capo_fit_verdict_text(enum capo_fit_verdict verdict);
 

@@ -29,6 +29,28 @@ const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
         return texts[verdict];
 }
 
+const char *capo_fit_verdict_word(enum capo_fit_verdict verdict)
+{
+        static const char *const words[CAPO_FIT_VERDICTS] = {
+                [CAPO_FIT_WRITTEN] = "written",
+                [CAPO_FIT_WRITTEN_COVERED] = "written_covered",
+                [CAPO_FIT_WRITTEN_UNCHECKED] = "written_unchecked",
+                [CAPO_FIT_LEFT] = "nothing_faster",
+                [CAPO_FIT_LEFT_SMALL] = "small",
+                [CAPO_FIT_LEFT_NOISE] = "may_be_noise",
+                [CAPO_FIT_LEFT_HARM] = "loss_not_excluded",
+                [CAPO_FIT_NO_NAME] = "not_recorded",
+                [CAPO_FIT_TOO_GOOD] = "too_good",
+                [CAPO_FIT_ONCE] = "own_choice_once",
+                [CAPO_FIT_DISAGREE] = "own_runs_disagree",
+                [CAPO_FIT_BEYOND_LINKS] = "beyond_links",
+                [CAPO_FIT_ALONE] = "one_doubtful_run",
+                [CAPO_FIT_NO_DEFAULT] = "own_choice_missing",
+        };
+
+        return words[verdict];
+}
+
 static bool best_is_nccls(const struct capo_fit_series *s, int p)
 {
         int best = s->points[p].best;
