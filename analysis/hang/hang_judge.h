@@ -61,8 +61,9 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
 /** hang_count_unseen() - ranks that nothing is known of. */
 uint32_t hang_count_unseen(const struct capo_hang_job *job);
 
-/** hang_prove_healthy() - HEALTHY stays only where it is proved; else UNDECIDED. */
-void hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+/** hang_prove_healthy() - HEALTHY stays only where it is proved; else UNDECIDED. Return: it is, and
+ * because nothing moves and nobody knows what the GPUs do. */
+bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_judge_inside() - hosts that do not come back from a call that all are in, or GPUs. Return:
  * as above. */

@@ -85,7 +85,7 @@ static bool has_captured_calls(const struct capo_hang_job *job)
         return false;
 }
 
-void hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool stale = false, unknown;
 
@@ -97,12 +97,13 @@ void hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
                 hang_acquit(v);
         }
         if (v->kind != CAPO_HANG_HEALTHY)
-                return;
+                return false;
         for (uint32_t i = 0; i < job->n_processes; i++)
                 stale |= job->processes[i].stale;
         v->unseen = hang_count_unseen(job);
-        unknown = v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial;
-        if (v->unseen || stale || !job->n_processes ||
-            (!job->over && v->still_ns >= job->after_ns && unknown))
+        unknown = !job->over && v->still_ns >= job->after_ns &&
+                  (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial);
+        if (v->unseen || stale || !job->n_processes || unknown)
                 v->kind = CAPO_HANG_UNDECIDED;
+        return unknown;
 }

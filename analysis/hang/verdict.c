@@ -425,7 +425,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
 {
         struct capo_hang_verdict lenient;
         uint64_t active = 0;
-        bool stands;
+        bool stands, unknown;
         int r = read_graph(job, false, v, &stands);
 
         if (r == 0 && stands) { /* else nothing stands where less waits, either */
@@ -453,8 +453,8 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 hang_acquit(v);
         if (job->over || v->kind == CAPO_HANG_HEALTHY)
                 r = hang_judge_ended(job, v);
-        hang_prove_healthy(job, v);
-        if (r == 0 && !job->over && (v->kind == CAPO_HANG_RUNNING || v->gpu_unknown))
+        unknown = hang_prove_healthy(job, v);
+        if (r == 0 && (unknown || (v->kind == CAPO_HANG_RUNNING && !job->over)))
                 r = hang_judge_tuned(job, v);
         find_first_failure(job, v);
         if ((job->counted || (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) ||
