@@ -447,8 +447,9 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
         if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
-                v->kind = v->still_ns >= HANG_MOMENT_NS || job->over ? CAPO_HANG_SLOW
-                                                                     : CAPO_HANG_HEALTHY;
+                v->kind = v->still_ns >= HANG_MOMENT_NS || job->over || job->counted
+                                  ? CAPO_HANG_SLOW
+                                  : CAPO_HANG_HEALTHY;
         if (v->kind == CAPO_HANG_HEALTHY)
                 hang_acquit(v);
         if (job->over || v->kind == CAPO_HANG_HEALTHY)
