@@ -268,8 +268,10 @@ static int one_job(struct hang_logs *logs, const struct segments *all, int n_wor
         for (uint32_t i = 0; i < logs->n; i++) {
                 if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB)
                         logs->v[n++] = logs->v[i];
-                else
+                else {
                         free(logs->v[i].path);
+                        free(logs->v[i].own);
+                }
         }
         logs->n = n;
         return 0;
@@ -343,10 +345,10 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                 if (!looked_at(&all, out, paths.path[i]))
                         r = add_log(out, paths.path[i], NULL, NULL, CAPO_HANG_BY_LOG);
         }
-        if (r >= 0 && !n_named)
-                r = add_logs_beside(out, &all);
         if (r >= 0)
                 r = one_job(out, &all, n, words);
+        if (r >= 0 && !n_named) /* of that job alone: there may be many */
+                r = add_logs_beside(out, &all) ?: one_job(out, &all, n, words);
         free(all.v);
         for (uint32_t i = 0; i < out->n; i++)
                 out->live |= out->v[i].known == CAPO_HANG_IS_ALIVE ||
