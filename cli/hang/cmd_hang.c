@@ -335,20 +335,21 @@ static const struct cli_option options[] = {
 const struct cli_command hang_command = {
         .usage = "[OPTION...] [DIR|LOG|PID...] | --flight FILE... | --ras HOST[:PORT]",
         .about =
-                "Says why a job stands still and whose fault it is. Every process under capo has its calls in memory, "
-                "those that it is in among them; this reads that memory and finds out who waits for whom: a rank that "
-                "never came, a call that is not that of the others, an order that differs, a send without its "
-                "receive. The lines of Python that culprits on this machine are in are read from outside. No process is stopped, signalled or changed, "
-                "but for what --stacks asks.\n"
-                "Without an operand it is the newest job of yours on this machine; a PID stands for its whole job here; "
-                "a DIR for the job whose logs are there, also when its processes are gone. Of a PID without capo there are its lines of Python.",
+                "Explains why a job is stuck, or how it ended, and which rank caused it. Every process under capo has its calls in "
+                "memory, those that it is in among them. capo hang reads that memory and the logs of ranks that have exited, and finds out who waits for "
+                "whom: a rank that never came, a call that differs from that of the others, an order that differs, a send without its "
+                "receive. It also reads from outside which lines of Python the culprits on this machine are in. No process is stopped, signalled or "
+                "changed, except by --stacks.\n"
+                "Without an operand it is your newest job on this machine. A PID stands for the job of that process; the PID of a launcher stands for its "
+                "children. A DIR stands for the newest job whose logs are there, also when its processes are gone. For a PID without capo only "
+                "its lines of Python are printed.",
         .options = options,
         .after = "  capo hang\n"
                  "  capo hang 48213\n"
                  "  capo hang --stacks 48213\n"
                  "  capo hang capo-logs/48213",
         .status =
-                "0 nothing hangs; 1 a hang was found, 2 wrong command line, 3 not enough is recorded to say.",
+                "0 nothing hangs; 1 a hang was found, or a rank ended first and not well; 2 wrong command line; 3 not enough is recorded to say.",
         .operand = "DIR",
         .most = UINT_MAX,
         .size = sizeof(struct options),
