@@ -82,6 +82,23 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
         return found != CAPO_HANG_NONE ? found : find_awaited(job, v, first_ns);
 }
 
+/* The others waited for long, but for a rank that was on its way to an exit with an error, which
+ * may take its time; then they were killed. That is no hang that somebody ended. */
+static bool ended_by_failure(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        uint32_t killed = 0, failed = CAPO_HANG_NONE;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if (p->ending == CAPO_HANG_BY_KILL)
+                        killed++;
+                else if (p->exit_status > 0 && p->end_ns + job->after_ns > job->now_ns)
+                        failed = i;
+        }
+        return failed != CAPO_HANG_NONE && v->accused[failed] && killed + 1 == job->n_processes;
+}
+
 /* What the others waited for it in stays, where that is the call of the verdict. */
 static void keep_call(struct capo_hang_verdict *v, uint32_t process)
 {
@@ -104,7 +121,8 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
 
         for (uint32_t i = 0; i < job->n_processes; i++)
                 n_bad += ended_badly(&job->processes[i]);
-        if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && v->still_ns >= job->after_ns)
+        if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && v->still_ns >= job->after_ns &&
+            !ended_by_failure(job, v))
                 return 0;
         v->n_steps = 0;
         if (!n_bad) {

@@ -221,6 +221,27 @@ Test(hang, a_job_that_hung_and_was_then_ended)
         says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
 }
 
+/* An exception whose process took 40 seconds to end. */
+Test(hang, a_slow_exit_with_an_error)
+{
+        ranks(3);
+        everybody(0, 900);
+        reduce(0, 0, 960);
+        reduce(2, 0, 960);
+        ended(0, 1000, -1);
+        ended(1, 999.9, 1);
+        ended(2, 1000, -1);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert_eq(v.n_waiting, 2);
+        ended(0, 1000, 1); /* all of them: somebody ended the job */
+        ended(2, 1000, 1);
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        ended(0, 1000, -1);
+        ended(2, 1000, -1);
+        ended(1, 980, 1); /* long before: the others hung for it */
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_FAILED);
+}
+
 Test(hang, one_died_and_the_others_go_on)
 {
         ranks(3);
