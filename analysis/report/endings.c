@@ -169,7 +169,7 @@ static void report_ending(struct capo_page *r, const struct ending *e)
                 snprintf(who, sizeof who, "%.255s", name);
         format_time(r, e, at);
         if (e->exit_status) {
-                snprintf(text, sizeof text, "%s: exit status %d %s", who, e->exit_status, at);
+                snprintf(text, sizeof text, "%s: exit status %d, %s", who, e->exit_status, at);
                 if (id)
                         capo_append(text, sizeof text, "; its last call is %s",
                                     format_call(r, e->p, id, seq, comm, call));

@@ -204,3 +204,17 @@ Test(endings, who_ended_well_or_lives_is_not_there)
         capo_judge_endings(&page);
         cr_assert_eq(page.n_problems, 0);
 }
+
+/* The one that failed is beside those that its launcher killed. */
+Test(endings, an_exit_with_an_error)
+{
+        struct capo_job_process *p = killed(4000000000);
+
+        p->end.clean = 1;
+        made_info(p, CAPO_INFO_EXIT, "0");
+        capo_judge_endings(&page);
+        cr_assert_eq(page.n_problems, 0);
+        free(p->info[p->n_info - 1].value);
+        p->info[p->n_info - 1].value = strdup("3");
+        says("rank 2: exit status 3, 4.2 s after the start (12:00:04); its last call is AllReduce number 511 of dp");
+}
