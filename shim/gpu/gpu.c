@@ -3,16 +3,14 @@
  * GPU time of a call: an event before it and one after it on its own stream. The driver (driver.h)
  * is taken as found in the process: a job without one pays nothing.
  *
- * What the pair measures: from "what was on the stream before is done" to "NCCL's kernel is done";
- * waiting for slow peers is in it. In a group the kernel goes to the stream of the first member, so
- * the pair is around the group there.
+ * The pair measures from the end of what was on the stream before to the end of NCCL's kernel,
+ * waiting for slow peers included. In a group it is around the group, on the first member's stream.
  *
  * The rules, each of which keeps a job from harm (CUDA 13.0 driver API documentation):
  *   - ask the stream first whether it is being captured; into a capture nothing is recorded, and
  *     the call's record says so. While another stream captures, asking about the legacy stream says
  *     906: treated alike.
- *   - an event belongs to a context: events are pooled per context and made with that context
- *     current.
+ *   - an event belongs to a context: events are pooled per context, made with it current.
  *   - the handles 0, 1, 2 are default streams, which belong to the current context: timed only when
  *     that is on the communicator's device.
  *   - nothing ever waits. cuEventQuery is called on the drain thread alone, in relaxed capture
