@@ -86,7 +86,7 @@ static void print_regret(const struct capo_fit_series *s)
         if (s->n_candidates == 1) /* there is nothing to regret */
                 return;
         if (r->n == 0) {
-                puts("  regret: not to be told, nothing could be left out");
+                puts("  regret: unknown, nothing could be left out");
                 return;
         }
         printf("  regret against the best measured (leave one %s out, %u of %u sizes scored): mean %s, worst %s",
