@@ -49,7 +49,7 @@ static long threads_left(const char *text)
 
 uint64_t capo_alive_since(int pid)
 {
-        char path[48], text[1024];
+        char path[48], text[512];
         const char *since;
 
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -61,7 +61,7 @@ uint64_t capo_alive_since(int pid)
 
 bool capo_alive_last(void)
 {
-        char path[64], text[1024];
+        char path[64], text[512];
         const char *state;
 
         /* its thread's own: the process's would sum up over all threads */

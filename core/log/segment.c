@@ -106,31 +106,37 @@ static int create_file(struct capo_segment *seg, const char *dir, void **out)
 int capo_segment_create(struct capo_segment *seg, const char *dir,
                         const struct capo_segment_config *config)
 {
-        struct capo_segment_header plan = {0};
+        struct capo_segment_header *plan = capo_map_own(sizeof *plan); /* not on a small stack */
         void *p = NULL;
         int r;
 
         *seg = (struct capo_segment){.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
-        capo_segment_lay_out(&plan, config);
-        if (capo_pieces_lay(seg, &plan) < 0)
+        if (!plan)
                 return -ENOMEM;
+        capo_segment_lay_out(plan, config);
+        if (capo_pieces_lay(seg, plan) < 0) {
+                munmap(plan, sizeof *plan);
+                return -ENOMEM;
+        }
         r = create_file(seg, dir, &p);
         if (r < 0) {
                 seg->path[0] = 0;
                 capo_warn("no recording memory in %s: %s; a kill will lose the last calls", dir,
                           strerror(-r));
-                p = capo_map_own(capo_round_up(sizeof plan, capo_step_bytes()));
+                p = capo_map_own(capo_round_up(sizeof *plan, capo_step_bytes()));
                 if (!p) {
-                        munmap(seg->pieces[0].at, capo_pieces_table(&plan));
+                        munmap(seg->pieces[0].at, capo_pieces_table(plan));
+                        munmap(plan, sizeof *plan);
                         return -ENOMEM;
                 }
         }
-        madvise(p, sizeof plan, MADV_DONTDUMP);
+        madvise(p, sizeof *plan, MADV_DONTDUMP);
         seg->header = p;
-        memcpy(p, &plan, sizeof plan);
+        memcpy(p, plan, sizeof *plan);
+        munmap(plan, sizeof *plan);
         memcpy(seg->header->magic, CAPO_SEGMENT_MAGIC, 8);
         seg->header->version = CAPO_SEGMENT_VERSION;
-        seg->header->header_size = sizeof plan;
+        seg->header->header_size = sizeof *seg->header;
         seg->header->pid = getpid();
         seg->header->uid = geteuid();
         seg->header->start_time = capo_alive_since(getpid());

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
@@ -119,13 +120,17 @@ void capo_shim_keep_end(void)
 
 void capo_shim_info(const char *key, const char *format, ...)
 {
-        char line[4096];
+        enum { ROOM = 4096 };
+        char *line = capo_shim_alloc(ROOM); /* the job's stack may be small */
         va_list args;
         size_t n;
 
+        if (!line)
+                return;
         va_start(args, format);
-        n = capo_info_print(line, sizeof line, key, format, args);
+        n = capo_info_print(line, ROOM, key, format, args);
         va_end(args);
         if (n)
                 capo_shim_text(CAPO_FRAME_INFO, line, n);
+        munmap(line, ROOM);
 }

@@ -17,6 +17,7 @@
  * of the call.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,10 +93,18 @@ static uint32_t walk_stack(uint64_t *pc)
 {
         struct walk w = {pc, 0};
 
-        _Unwind_Backtrace(step, &w);
+        _Unwind_Backtrace(visit_frame, &w);
         return w.n;
 }
 #endif
+
+/* A handler's own stack may have 8 KB, of which the kernel has taken half for the registers. */
+static bool on_signal_stack(void)
+{
+        stack_t stack;
+
+        return sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
+}
 
 static uint32_t add_site(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py,
                          unsigned py_size)
@@ -145,9 +154,14 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         }
         if (t->site_misses++ > MISSES_FREE && t->site_misses % MISSES_RATE)
                 return e->caller == caller ? e->site : 0;
-        n = walk_stack(pc);
         py_size = capo_config_text(t->config, py, sizeof py);
-        py_size += capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
+        if (on_signal_stack()) {
+                pc[0] = (uintptr_t)caller;
+                n = 1;
+        } else {
+                n = walk_stack(pc);
+                py_size += capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
+        }
         if (n)
                 site = add_site(XXH3_64bits_withSeed(pc, n * sizeof *pc, XXH3_64bits(py, py_size)),
                                 pc, n, py, py_size);

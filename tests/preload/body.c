@@ -649,6 +649,28 @@ static void small_exit(int in_handler)
         pthread_join(t, NULL);
 }
 
+static ncclComm_t of_handler;
+
+static void calls_in_handler(int sig)
+{
+        all_reduce(of_handler, 1);
+}
+
+/* Calls in a handler with a stack of 8 KB, the first from that place. */
+static void small_handler(int arg)
+{
+        enum { GUARD = 65536, HANDLERS = 8192 };
+        char *stack = mmap(NULL, GUARD + HANDLERS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct sigaction act = {.sa_handler = calls_in_handler, .sa_flags = SA_ONSTACK};
+        stack_t alternative = {.ss_sp = stack + GUARD, .ss_size = HANDLERS};
+
+        MUST(stack != MAP_FAILED && mprotect(stack + GUARD, HANDLERS, PROT_READ | PROT_WRITE) == 0);
+        of_handler = comm_new(2, 0);
+        MUST(sigaltstack(&alternative, NULL) == 0 && sigaction(SIGUSR1, &act, NULL) == 0);
+        raise(SIGUSR1);
+        raise(SIGUSR1);
+}
+
 /* The folder of the log hangs, from the beginning or when there has been a log for a while. hung.c
  */
 extern atomic_int hung_now __attribute__((weak)), hung_writes __attribute__((weak));
@@ -815,6 +837,7 @@ void body(const char *what, int arg)
                 {"stepped", stepped},
                 {"astray", astray},
                 {"small-exit", small_exit},
+                {"small-handler", small_handler},
                 {"hung", hung},
                 {"locked-exit", locked_exit},
                 {"last-thread", last_thread},

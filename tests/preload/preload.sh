@@ -502,6 +502,13 @@ busy-exit)
         want 1 '^end .* clean=1'
         gone
         ;;
+small-handler) # calls by a signal's handler with a stack of 8 KB
+        unsanitized
+        both "$bin/app" small-handler
+        quiet
+        want 1 '^end calls=3 dropped=0 .* clean=1'
+        gone
+        ;;
 small-exit) # exit() by a thread of 16 KB, and by a signal's handler with a stack of 8 KB
         unsanitized
         for in_handler in 0 1; do
