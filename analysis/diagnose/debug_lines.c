@@ -20,6 +20,9 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "analysis/diagnose/debug_lines.h"
+#include "analysis/hang/hang_load.h"
+
+static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 static bool hex_after(const char *line, size_t size, const char *word, uint64_t *out)
 {
@@ -149,7 +152,7 @@ static void take_call(struct debug *d, uint32_t process, const char *said, size_
         struct debug_comm *c;
         char name[32];
 
-        if (sscanf(said, "%31[A-Za-z]: opCount", name) != 1 ||
+        if (!capo_take_word(said, LETTERS, name, sizeof name) ||
             !hex_after(said, size, "opCount ", &call.op_count) ||
             !hex_after(said, size, " comm 0x", &address) ||
             !integer_after(said, size, " count ", &count) ||
@@ -278,10 +281,20 @@ static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *m
         return 0;
 }
 
+static bool is_given(const struct debug *d, const struct debug_call *call)
+{
+        const struct debug_comm *c = &d->comms[call->comm];
+
+        return c->number != CAPO_HANG_NONE && c->counted && call->op_count < UINT32_MAX - 1;
+}
+
 static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint32_t *member)
 {
         for (uint32_t i = 0; i < d->n_comms; i++)
                 d->comms[i].counted = is_counted(d, &d->comms[i]);
+        for (uint32_t i = 0; i < d->n_calls; i++)
+                d->processes[d->comms[d->calls[i].comm].process].n_given +=
+                        is_given(d, &d->calls[i]);
         for (uint32_t i = 0; i < d->n_calls; i++) {
                 const struct debug_call *call = &d->calls[i];
                 const struct debug_comm *c = &d->comms[call->comm];
@@ -298,9 +311,11 @@ static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint3
                                              .comm = c->number,
                                              .member = member[call->comm]};
 
-                if (c->number == CAPO_HANG_NONE || !c->counted || seq >= UINT32_MAX)
+                if (!is_given(d, call))
                         continue;
                 new.seq = (uint32_t)seq;
+                if (d->processes[c->process].n_given-- > CAPO_HANG_CALLS)
+                        continue; /* the engine wants the last ones */
                 to->hang->comms[c->number].members[new.member].issued = new.seq;
                 if (!capo_hang_foreign_call(to, c->process, &new))
                         return -ENOMEM;

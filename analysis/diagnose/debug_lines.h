@@ -12,6 +12,7 @@ enum { DEBUG_NAME = 96, DEBUG_KEY = 96, DEBUG_MOST = 4096 };
 struct debug_process {
         char name[DEBUG_NAME]; /* "host:pid" */
         int32_t rank, of;      /* in the largest communicator; -1 */
+        uint32_t n_given;      /* calls that are still to be given away */
 };
 
 /* A communicator as one process has it. */

@@ -93,6 +93,17 @@ bool capo_evidence_has(const char *text, void *evidence)
         return false;
 }
 
+size_t capo_take_word(const char *at, const char *chars, char *word, size_t room)
+{
+        size_t n = strspn(at, chars);
+
+        if (n >= room)
+                return 0;
+        memcpy(word, at, n);
+        word[n] = 0;
+        return n;
+}
+
 /* ---- ranks ---- */
 
 int32_t capo_line_rank(const char *line)
@@ -218,7 +229,7 @@ static int find_release(const char *at, const char *line, uint32_t number, void 
                 size_t n = strspn(p, "0123456789");
 
                 if (n && p[n] == '.' && isdigit((unsigned char)p[n + 1]) &&
-                    sscanf(p, "%31[0-9.]", word) == 1) {
+                    capo_take_word(p, "0123456789.", word, sizeof word)) {
                         *release = capo_nccl_named(word);
                         break;
                 }
@@ -286,9 +297,9 @@ static int recognise_text(struct capo_evidence *e, uint32_t text)
 
 static int bad_values(const char *at, const char *line, uint32_t number, void *arg)
 {
-        unsigned n = 0;
+        const char *n = at + strlen("# Out of bounds values");
 
-        if (sscanf(at, "# Out of bounds values : %u", &n) == 1 && n)
+        if (strtoul(n + strspn(n, " :"), NULL, 10))
                 *(uint32_t *)arg = number;
         return 0;
 }

@@ -107,6 +107,11 @@ char *capo_rank_list(const int32_t *ranks, uint32_t n, char *text);
 /** capo_rank_shout() - "rank 3 and" becomes "RANK 3 and". Return: @text. */
 char *capo_rank_shout(char *text);
 
+/** capo_take_word() - the letters of @chars that @at begins with; sscanf() would look for the end
+ * of the whole text each time. @word: @room bytes. Return: its length, 0 also where it is too long.
+ */
+size_t capo_take_word(const char *at, const char *chars, char *word, size_t room);
+
 /** capo_line_rank() - of "[rank3]:", "[Rank 3]", "[1,3]<stderr>", "3: " of srun; -1. */
 int32_t capo_line_rank(const char *line);
 

@@ -58,8 +58,8 @@ static const char *find_group(const char *from, const char *at, char *group)
 
         for (const char *p = from; (p = memmem(p, (size_t)(at - p), "[PG ", 4)); p++)
                 found = p;
-        end = found ? strstr(found, " Rank ") : NULL;
-        if (!end || end > at || end <= found + 4)
+        end = found ? memmem(found, (size_t)(at - found), " Rank ", 6) : NULL;
+        if (!end || end <= found + 4)
                 return NULL;
         mark = found + 4;
         guid = memmem(mark, (size_t)(end - mark), "GUID ", 5);
@@ -95,9 +95,10 @@ static int take_timeout(const char *at, const char *line, uint32_t number, void 
         w->e->timed_out = true;
         if (!work || new.rank < 0 || !number_after(work, "SeqNum=", &new.stuck))
                 return 0;
-        op = strstr(work, "OpType=");
+        op = memmem(work, strnlen(work, 200), "OpType=", 7);
         if (op)
-                sscanf(op, "OpType=%39[A-Za-z0-9_]", new.op);
+                capo_take_word(op + 7, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", new.op,
+                               sizeof new.op);
         number_after(work, "NumelIn=", &new.in);
         number_after(work, "NumelOut=", &new.out);
         find_group(line, at, new.group);
