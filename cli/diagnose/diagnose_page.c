@@ -86,6 +86,24 @@ static void print_plain(const char *text, const char *before, FILE *out)
         }
 }
 
+/* Whose lines or dumps there are: a rank that is not among them may be the one to look at. */
+static void print_ranks(const struct capo_evidence *e, FILE *out)
+{
+        int32_t list[64];
+        uint32_t n = 0, more = 0;
+        char text[128];
+
+        for (uint32_t i = 0; i < e->n_seen; i++) {
+                if (e->seen[i] && n < N_ELEMENTS(list))
+                        list[n++] = (int32_t)i;
+                else
+                        more += e->seen[i];
+        }
+        if (n)
+                fprintf(out, "       of %s%s\n", capo_rank_list(list, n, text),
+                        more ? " and more" : "");
+}
+
 static void print_read(const struct capo_evidence *e, FILE *out)
 {
         uint32_t shown = 0;
@@ -114,6 +132,7 @@ static void print_read(const struct capo_evidence *e, FILE *out)
                         capo_nccl_text((uint32_t)e->ofi, release, sizeof release));
         if (e->nccl || e->ofi)
                 fputc('\n', out);
+        print_ranks(e, out);
 }
 
 static void print_bugs(struct capo_evidence *e, FILE *out)

@@ -25,6 +25,7 @@ expect 0 'fixed in 2.29.3' -- --bugs 2.28.9
 echo hello >plain.txt
 expect 3 'NOTHING RECOGNISED' -- plain.txt
 expect 1 'RANK 3 IS ONE CALL BEHIND' -- - <"$reports/vllm-23448.log"
+expect 1 'of ranks 0, 1, 3' -- "$reports/vllm-23448.log"
 gzip -c "$reports/vllm-23448.log" >job.log.gz
 expect 1 'from job.log.gz:1,3,5' -- job.log.gz
 
