@@ -7,6 +7,7 @@
 #include "core/base/util.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/skew_parts.h"
+#include "analysis/job/spread.h"
 
 static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         double *scratch)
@@ -93,7 +94,7 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
 
                 rank->caused_ns = own[k] + (n > 0 ? sum[k] * (all / n) : 0);
                 if (n > 1 && all > n)
-                        rank->caused_pm_ns = 1.96 * all *
+                        rank->caused_pm_ns = capo_quantile_t(0.05, n - 1) * all *
                                              sqrt(fmax(0, sq[k] - sum[k] * sum[k] / n) / (n - 1) /
                                                   n * (1 - n / all));
                 charged += rank->caused_ns;
@@ -141,6 +142,8 @@ static void find_holes(struct capo_skew *skew, const struct skew_laid *l)
         }
 }
 
+enum { TURN_FEW = 8 };
+
 struct turn {
         uint32_t seq, row;
         double worth;
@@ -180,7 +183,7 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                         from = i;
                 }
         }
-        if (!turn || from < SKEW_FEW || from + SKEW_FEW > l->n_rows)
+        if (!turn || from < TURN_FEW || from + TURN_FEW > l->n_rows)
                 return;
         row = l->call[turn[from].row].row;
         skew->worst_from_seq = row->seq;
