@@ -71,7 +71,7 @@ void job_want_again(struct reading *rd, uint16_t comm);
 /** job_seen_until() - the log reaches to @t. */
 void job_seen_until(struct reading *rd, uint64_t t);
 
-/** job_read_again() - shapes and calls once more. Return: 0, what capo_log_open() says. */
-int job_read_again(struct reading *rd, const char *path);
+/** job_read_again() - shapes and calls of rd->log once more, from its beginning. */
+void job_read_again(struct reading *rd);
 
 #endif

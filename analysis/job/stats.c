@@ -163,11 +163,10 @@ static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void
         }
         rd->job->processes[rd->process].read_error = read;
         job_read_silences(rd);
-        r = rd->missed ? job_read_again(rd, capo_log_path(rd->log)) : 0;
-        if (r < 0)
-                return r;
+        if (rd->missed)
+                job_read_again(rd);
         r = cells_are_stale(&rd->job->processes[rd->process])
-                    ? job_add_traced_cells(rd->job, capo_log_path(rd->log), rd->process, rd->comms)
+                    ? job_add_traced_cells(rd->job, rd->log, rd->process, rd->comms)
                     : job_add_cells(rd->job, rd->log, &rd->cells, rd->process, rd->comms);
         return r < 0 ? r : job_add_sites(rd->job, rd->log, &rd->sites);
 }

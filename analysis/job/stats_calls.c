@@ -294,18 +294,16 @@ void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
  * even the shapes of its calls, behind the calls themselves. Those are looked at once more, now
  * that all is known; calls that are in the sample already are not taken twice.
  */
-int job_read_again(struct reading *rd, const char *path)
+void job_read_again(struct reading *rd)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
         struct capo_log_frame f;
-        char why[256];
-        int r = capo_log_open(path, &log, why, sizeof why);
 
+        capo_log_rewind(rd->log);
         rd->again = true;
         rd->n_pending = 0;
         memset(rd->silent_from, 0, sizeof rd->silent_from);
         memset(rd->silent_untimed, 0, sizeof rd->silent_untimed);
-        while (r == 0 && capo_log_next(log, &f) > 0) {
+        while (capo_log_next(rd->log, &f) > 0) {
                 if (f.type == CAPO_FRAME_SHAPE)
                         job_read_shapes(rd, &f);
                 else if (f.type == CAPO_FRAME_BLOCK)
@@ -313,7 +311,6 @@ int job_read_again(struct reading *rd, const char *path)
                 else if (f.type == CAPO_FRAME_WIDE)
                         job_read_wide(rd, &f);
         }
-        return r;
 }
 
 /* What is zero in a new one. */
@@ -380,9 +377,14 @@ void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t ra
 
 static int fetch_long(struct capo_job *job, uint32_t process)
 {
-        struct reading *rd = job_reading_new(job, process, NULL);
-        int r;
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct reading *rd;
+        char why[256];
+        int r = capo_log_open(job->processes[process].path, &log, why, sizeof why);
 
+        if (r < 0)
+                return r;
+        rd = job_reading_new(job, process, log);
         if (!rd)
                 return -ENOMEM;
         rd->longs = true;
@@ -395,9 +397,9 @@ static int fetch_long(struct capo_job *job, uint32_t process)
                         job_reading_comm(rd, m->id, k, m->rank);
                 }
         }
-        r = job_read_again(rd, job->processes[process].path);
+        job_read_again(rd);
         job_reading_end(rd);
-        return r;
+        return 0;
 }
 
 /* A log that cannot be read a second time leaves these calls incomplete: they are not compared. */

@@ -87,10 +87,10 @@ int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_p
  * kept
  *
  * For logs of killed processes: their CELLs are as old as the last checkpoint, their calls are not.
- * @comms: id in the process -> 1 + index in job->comms. Return: 0, -ENOMEM, or what capo_log_open()
- * says.
+ * @log is read from its beginning. @comms: id in the process -> 1 + index in job->comms. Return:
+ * 0, -ENOMEM.
  */
-int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process,
+int job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
                          const uint32_t *comms);
 
 /**

@@ -162,16 +162,15 @@ static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
         return 0;
 }
 
-int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process,
+int job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
                          const uint32_t *comms)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
         struct tracing t = {.shapes = calloc(65536, sizeof *t.shapes),
                             .cell_of = calloc(65536, sizeof *t.cell_of)};
         struct capo_log_frame f;
-        char why[256];
-        int r = t.shapes && t.cell_of ? capo_log_open(path, &log, why, sizeof why) : -ENOMEM;
+        int r = t.shapes && t.cell_of ? 0 : -ENOMEM;
 
+        capo_log_rewind(log);
         while (r == 0 && capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_SHAPE)
                         r = trace_shapes(&t, &f);

@@ -113,6 +113,20 @@ static int check_header(const struct capo_log_header *h, uint64_t file_size, cha
         return 0;
 }
 
+static _Atomic uint64_t opened;
+
+uint64_t capo_log_opened(void)
+{
+        return opened;
+}
+
+void capo_log_rewind(struct capo_log *log)
+{
+        log->next = log->header.header_size;
+        log->search_left = 4 * log->size + (64u << 20);
+        log->health = (struct capo_log_health){0};
+}
+
 int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size)
 {
         _cleanup_(capo_log_closep) struct capo_log *log = calloc(1, sizeof *log);
@@ -122,6 +136,7 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
 
         if (!log)
                 return -ENOMEM;
+        opened++;
         log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
         if (log->fd < 0 || fstat(log->fd, &st) < 0) {
                 r = -errno;
@@ -146,8 +161,7 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
         r = check_header(&log->header, log->size, why, why_size);
         if (r < 0)
                 return r;
-        log->next = log->header.header_size;
-        log->search_left = 4 * log->size + (64u << 20);
+        capo_log_rewind(log);
         *out = steal(&log);
         return 0;
 }

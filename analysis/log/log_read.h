@@ -67,6 +67,13 @@ const struct capo_log_header *capo_log_header(const struct capo_log *log);
 const struct capo_log_health *capo_log_health(const struct capo_log *log);
 const char *capo_log_path(const struct capo_log *log);
 
+/** capo_log_rewind() - to the first frame again, without opening the file anew. What is known of
+ * its damage begins anew, too. */
+void capo_log_rewind(struct capo_log *log);
+
+/** capo_log_opened() - how many logs this process has opened: for tests. */
+uint64_t capo_log_opened(void);
+
 /** capo_log_position() - bytes read so far: for a progress line. */
 uint64_t capo_log_position(const struct capo_log *log);
 

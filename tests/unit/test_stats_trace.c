@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
+#include "analysis/job/stats.h"
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
 
@@ -29,9 +30,12 @@ TestSuite(stats_trace, .init = make_file, .fini = drop_file);
 
 static struct capo_job *read_log(void)
 {
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
         struct capo_job *job = capo_job_new();
+        char why[256];
 
-        cr_assert_eq(job_add_traced_cells(job, path, 7, comms), 0);
+        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(job_add_traced_cells(job, log, 7, comms), 0);
         return job;
 }
 
@@ -279,12 +283,30 @@ Test(stats_trace, ranks_come_one_after_the_other)
         capo_job_free(job);
 }
 
-Test(stats_trace, no_log)
+/* A log that describes its communicator behind the calls, and whose cells are older than these, is
+ * read three times and opened once. */
+Test(stats_trace, a_log_is_opened_once)
 {
+        struct capo_log_end end = {.calls = 1};
         struct capo_job *job = capo_job_new();
+        uint64_t before = capo_log_opened();
+        struct gen_log g;
+        char why[256];
 
-        unlink(path);
-        cr_expect_eq(job_add_traced_cells(job, path, 7, comms), -ENOENT);
-        cr_expect_eq(job->n_rows, 0);
+        gen_log_open(&g, path, 7);
+        gen_log_text(&g, CAPO_FRAME_INFO, "trace\tall\n");
+        gen_log_shapes(&g,
+                       &(struct capo_log_shape){
+                               .id = 1, .comm = 1, .bytes = 8, .call = CAPO_CALL_ALLREDUCE},
+                       1);
+        gen_log_block(&g, 0, 1, 2, (uint32_t[]){0, 9}, (uint32_t[]){1, 1}, (uint32_t[]){1, 2},
+                      (uint16_t[]){1, 1}, NULL, NULL);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 2, .uid = 7}, "a");
+        gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
+        gen_log_close(&g);
+        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_expect_eq(capo_log_opened() - before, 1);
+        cr_expect(job->n_rows == 1 && job->rows[0].calls == 2);
+        cr_expect(job->scratch->meets[0] && job->scratch->meets[0]->n_rows == 2);
         capo_job_free(job);
 }
