@@ -358,9 +358,12 @@ const struct cli_command profile_export_command = {
         .run = export_profile,
 };
 
+static const struct cli_option list_options[] = {CLI_WIDE, {0}};
+
 const struct cli_command profile_list_command = {
         .usage = "",
         .about = "Lists the profiles that CAPO_PROFILE=NAME would find: user, site, shipped.",
+        .options = list_options,
         .status = "0; 2 wrong command line.",
         .run = list_profiles,
 };
