@@ -38,6 +38,8 @@ NOT_RUN = {
     ("README.md", "./dev test"): "builds capo and runs this test",
     ("README.md", "meson install"): "installs capo",
     ("docs/command-line.md", "capo VERB"): "a pattern",
+    ("docs/compare.md", "capo diff old.txt new.txt"): "the reader's files; tests/fit/diff.sh compares such",
+    ("docs/diagnose.md", "capo diagnose job.log"): "the reader's files of a job that failed; tests/diagnose has such",
     ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
     ("docs/internals/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
