@@ -109,14 +109,14 @@ static void print_diff(const char *before, const char *after, const struct capo_
 
                 if (r->rule_b)
                         capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
-                capo_table_row(
-                        t, "%.16s\t%s\t%s\t%llu\t%s\t%s\t%s\t%s\t%s%s%s", r->comm,
-                        capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
-                        (unsigned long long)r->count_b,
-                        capo_text_duration(1e3 * r->p50_a_us, before_p50),
-                        capo_text_duration(1e3 * r->p50_b_us, after_p50), change_text(r, change),
-                        seconds_text(r, seconds), what_ran(r, ran, sizeof ran), *rule ? "  " : "",
-                        rule);
+                capo_table_row(t, "%.16s\t%s\t%s\t%llu\t%s\t%s\t%s\t%s\t%s%s%s", r->comm,
+                               capo_call_name(r->call),
+                               capo_size_print(r->bytes, size, sizeof size),
+                               (unsigned long long)r->count_b,
+                               capo_text_duration(1e3 * r->p50_a_us, before_p50),
+                               capo_text_duration(1e3 * r->p50_b_us, after_p50),
+                               change_text(r, change), seconds_text(r, seconds),
+                               what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
         }
         capo_table_print(t, stdout, 1, "", "");
         if (d->n_rows > most)

@@ -12,8 +12,8 @@ struct capo_asked {
 
 /**
  * capo_asked_text() - what the calls of a place asked for
- * @site: the text of a SITE frame (docs/internals/log-format.md); @n: its bytes; @length: of the result
- * Return: into @site; NULL: for nothing.
+ * @site: the text of a SITE frame (docs/internals/log-format.md); @n: its bytes; @length: of the
+ * result Return: into @site; NULL: for nothing.
  */
 const char *capo_asked_text(const char *site, size_t n, size_t *length);
 

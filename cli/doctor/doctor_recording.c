@@ -14,8 +14,8 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-/* One process: header, tables and a ring (docs/internals/log-format.md); NCCL's own need is facts seen
- * with 2.28.9. */
+/* One process: header, tables and a ring (docs/internals/log-format.md); NCCL's own need is facts
+ * seen with 2.28.9. */
 enum { CAPO_SHM_KIB = 8 << 10, NCCL_SHM_KIB_PER_RANK = 34 << 10 };
 
 /* A library in front of ours that has a dlsym of its own: what it asks libc by itself goes past

@@ -221,8 +221,7 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
         out = cli_screen_begin(out);
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
-        if (wide) /* plan and run print short ones in full */
-                shorten_lists(alloc);
+        shorten_lists(alloc);
         fprintf(out, "capo topo  %s   allocation %s   class %s\n", capo_base_name(t->name), alloc,
                 class);
         fprintf(out, "%s on %s, %s over %s", capo_text_plural((unsigned)n, "GPU", NULL),

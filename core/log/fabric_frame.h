@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per
- * object. docs/internals/log-format.md describes the lines, core/log/fabric_frame.def lists them and their
- * keys. fabric_write.c puts snapshots together (in the job: no allocation, bounded), fabric_read.c
- * takes the last whole one apart (afterwards). No libfabric header here.
+ * object. docs/internals/log-format.md describes the lines, core/log/fabric_frame.def lists them
+ * and their keys. fabric_write.c puts snapshots together (in the job: no allocation, bounded),
+ * fabric_read.c takes the last whole one apart (afterwards). No libfabric header here.
  */
 #ifndef CAPO_LOG_FABRIC_H
 #define CAPO_LOG_FABRIC_H

@@ -29,8 +29,9 @@
 
 #include "capo/record.h"
 
-#define CAPO_LOG_MAGIC      "CAPOLOG\n"
-#define CAPO_LOG_VERSION    2 /* what this release writes; docs/internals/log-format.md says what changed */
+#define CAPO_LOG_MAGIC "CAPOLOG\n"
+#define CAPO_LOG_VERSION \
+        2 /* what this release writes; docs/internals/log-format.md says what changed */
 #define CAPO_LOG_MIN_READER 2 /* the oldest reader that understands it */
 #define CAPO_LOG_ORDER      0x01020304u
 

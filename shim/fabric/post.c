@@ -45,8 +45,9 @@ static inline struct fi_cq *cq_of(const struct fi_ep *e, bool rx)
  * -------------------------------------------------------------------------------------------------
  */
 
-#define SAMPLE_OLD_NS 10000000000u /* a slot this old is taken for a completion that never comes \
-                                    */
+#define SAMPLE_OLD_NS                                                              \
+        10000000000u /* a slot this old is taken for a completion that never comes \
+                      */
 
 static char slot_taken[1]; /* the context of a slot that is being written */
 

@@ -291,8 +291,8 @@ Test(ceiling, that_nothing_exceeds)
         cr_expect_eq(of, CAPO_CEILING_LINKS);
 }
 
-/* docs/internals/classes-dgx1v.md has a line for each class of the 247 subsets, in the order of their sizes
- * and names. */
+/* docs/internals/classes-dgx1v.md has a line for each class of the 247 subsets, in the order of
+ * their sizes and names. */
 Test(classes, table, .timeout = 60)
 {
         enum { ROOM = 64 };

@@ -106,7 +106,7 @@ def known_frames(release, python):
         def on_the_page():
             text = subprocess.run([CAPO, "hang", str(p.pid)], capture_output=True, text=True).stdout
             return (re.search(r"^    Python at \d\d:\d\d:\d\d, main thread: %s:\d+ read_line <- %s:\d+ main <- " % (FRAMES, FRAMES), text, re.M) and
-                    re.search(r"^    Python at \d\d:\d\d:\d\d, thread 1 \(.+, \d+\): %s:%d asleep <- threading.py:\d+ run <- " % (FRAMES, line_of(FRAMES, "# asleep")), text, re.M) and
+                    re.search(r"^    Python at \d\d:\d\d:\d\d, thread 1 \(.+, \d+\): %s:%d asleep$" % (FRAMES, line_of(FRAMES, "# asleep")), text, re.M) and
                     "and 3 more threads (--json)" in text), text
 
         in_time(release + " page", on_the_page)

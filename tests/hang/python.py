@@ -29,7 +29,7 @@ def told(page):
     return ("RANK 1 IS MISSING" in page and
             re.search(r"Python at \d\d:\d\d:\d\d, main thread: .*train.py:%d wait_for <- .*train.py:%d load_batch <- .*train.py:%d main <- .*train.py" % (
                 line_of("time.sleep"), line_of('wait_for("free")'), line_of("            load_batch()")), page) and
-            re.search(r"Python at \d\d:\d\d:\d\d, thread 1: .*threading.py:\d+ wait <- .*threading.py:\d+ wait <- .*train.py:%d prefetch <- .*threading.py" %
+            re.search(r"Python at \d\d:\d\d:\d\d, thread 1: .*threading.py:\d+ wait <- (\.\.\. <- )?.*train.py:%d prefetch" %
                       line_of("threading.Event().wait"), page))
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reader as somebody else would write it by docs/internals/log-format.md, in the words that C and C++ have
- * in common, with nothing but the installed headers: prints the header, and each frame's name and
- * size.
+ * A reader as somebody else would write it by docs/internals/log-format.md, in the words that C and
+ * C++ have in common, with nothing but the installed headers: prints the header, and each frame's
+ * name and size.
  */
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,8 @@
 /*
  * Every collective x type x operator x algorithm x protocol x channels x odd count x in place,
  * against a plain host computation that shares no code with the stand-in: values are folded in
- * double in the documented order (docs/internals/standin.md) and rounded to the type after each step.
+ * double in the documented order (docs/internals/standin.md) and rounded to the type after each
+ * step.
  *
  * usage: check_coll threads N | check_coll process     (the latter under tests/jobs/launch)
  * The program is its own tuner: it exports ncclTunerPlugin_v6, loaded by

@@ -83,7 +83,8 @@ static void expect_share(double share, const char *of, uint64_t nth)
 static void expect_interval(double value, struct capo_interval i, double most, const char *of,
                             uint64_t nth)
 {
-        cr_assert(i.low >= 0 && i.low <= value && value <= i.high * (1 + 1e-9) && i.high <= most * (1 + 1e-9),
+        cr_assert(i.low >= 0 && i.low <= value && value <= i.high * (1 + 1e-9) &&
+                          i.high <= most * (1 + 1e-9),
                   "job %lu: %s is %g, %g .. %g of %g", nth, of, value, i.low, i.high, most);
 }
 

@@ -67,12 +67,14 @@ Test(known_bugs, a_symptom_says_more_than_a_release)
 {
         const struct capo_known_bug *b = find_bug("tag/v2.29.3-1");
 
-        cr_expect_eq(capo_bug_match(b, 22809, text_has, "x86_64"), CAPO_BUG_NO);
-        cr_expect_eq(capo_bug_match(b, 22809, text_has, "aarch64"), CAPO_BUG_MAYBE);
-        cr_expect_eq(capo_bug_match(b, 22809, text_has, "aarch64 ncclLocalOpAppend"),
+        cr_expect_eq(capo_bug_match(b, 22809, text_has, (void *)"x86_64"), CAPO_BUG_NO);
+        cr_expect_eq(capo_bug_match(b, 22809, text_has, (void *)"aarch64"), CAPO_BUG_MAYBE);
+        cr_expect_eq(capo_bug_match(b, 22809, text_has, (void *)"aarch64 ncclLocalOpAppend"),
                      CAPO_BUG_FITS);
-        cr_expect_eq(capo_bug_match(b, 0, text_has, "aarch64 ncclLocalOpAppend"), CAPO_BUG_MAYBE);
-        cr_expect_eq(capo_bug_match(b, 22903, text_has, "aarch64 ncclLocalOpAppend"), CAPO_BUG_NO);
+        cr_expect_eq(capo_bug_match(b, 0, text_has, (void *)"aarch64 ncclLocalOpAppend"),
+                     CAPO_BUG_MAYBE);
+        cr_expect_eq(capo_bug_match(b, 22903, text_has, (void *)"aarch64 ncclLocalOpAppend"),
+                     CAPO_BUG_NO);
 }
 
 Test(known_bugs, a_row_without_words_is_only_listed)
@@ -80,5 +82,6 @@ Test(known_bugs, a_row_without_words_is_only_listed)
         const struct capo_known_bug *b = find_bug("nccl/issues/2379");
 
         cr_expect(capo_bug_in(b, 22907));
-        cr_expect_eq(capo_bug_match(b, 22907, text_has, "NCCL version 2.29.7"), CAPO_BUG_NO);
+        cr_expect_eq(capo_bug_match(b, 22907, text_has, (void *)"NCCL version 2.29.7"),
+                     CAPO_BUG_NO);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docs/internals/log-format.md shows the lists of frames and keys as they are; and a list says each thing
- * once. */
+/* docs/internals/log-format.md shows the lists of frames and keys as they are; and a list says each
+ * thing once. */
 #include <stdlib.h>
 #include <string.h>
 #include <criterion/criterion.h>

@@ -396,9 +396,8 @@ Test(segment, a_name_that_became_anothers_and_a_childs_copy)
 Test(segment, a_folder_that_becomes_full)
 {
         struct capo_segment seg;
-        struct capo_area *cells, *hists;
+        struct capo_area *cells;
         struct capo_seg_cell *first;
-        struct stat st;
 
         capo_msg_set_level(CAPO_ERROR);
         cr_assert(mkdtemp(folder));

@@ -14,6 +14,7 @@ HIP(StreamIsCapturing, (void *stream, int *status),
     cuStreamIsCapturing(stream, (CUstreamCaptureStatus *)status))
 HIP(EventCreateWithFlags, (void **event, unsigned flags), cuEventCreate((CUevent *)event, flags))
 HIP(EventRecord, (void *event, void *stream), cuEventRecord(event, stream))
+HIP(StreamQuery, (void *stream), cuStreamQuery(stream))
 HIP(EventQuery, (void *event), cuEventQuery(event))
 HIP(EventElapsedTime, (float *ms, void *begin, void *end), cuEventElapsedTime(ms, begin, end))
 HIP(ThreadExchangeStreamCaptureMode, (int *mode),
