@@ -228,7 +228,7 @@ def of_a_job():
             return ("RANK 1 IS MISSING" in out and
                     re.search(r"^    Python at \d\d:\d\d:\d\d, main thread: .*train.py:%d wait_for <- .*train.py:%d load_batch <- .*train.py:%d main <- " % (
                         line_of(TRAIN, "time.sleep"), line_of(TRAIN, 'wait_for("free")'), line_of(TRAIN, "            load_batch()")), out, re.M) and
-                    re.search(r"^    Python at \d\d:\d\d:\d\d, thread 1 \(.+, \d+\): threading.py:\d+ wait <- threading.py:\d+ wait <- .*train.py:%d prefetch <- threading.py" %
+                    re.search(r"^    Python at \d\d:\d\d:\d\d, thread 1 \(.+, \d+\): threading.py:\d+ wait <- (\.\.\. <- )?.*train.py:%d prefetch" %
                               line_of(TRAIN, "threading.Event().wait"), out, re.M)), out
 
         in_time("a job", told)

@@ -33,6 +33,9 @@ static void *cancels_itself(void *kind)
 
 Test(lock, nobody_ends_with_one_held)
 {
+#ifdef __SANITIZE_ADDRESS__
+        cr_skip_test("ASan does not learn that a cancelled thread's frames have ended");
+#endif
         for (int kind = 0; kind < 2; kind++) {
                 int type = kind ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
                 pthread_t t;
@@ -92,6 +95,9 @@ Test(lock, a_cancellation_that_comes_late)
 {
         pthread_t t;
         void *end;
+#ifdef __SANITIZE_ADDRESS__
+        cr_skip_test("ASan does not learn that a cancelled thread's frames have ended");
+#endif
 
         cr_assert_eq(pthread_create(&t, NULL, waits, NULL),
                      0); /* the first cancellation of all sets the handler up */
