@@ -23,7 +23,8 @@
 #include "tests/fuzz/fuzz.h"
 
 enum { TRACED = 1, PEEK = 2, LOG_THERE = 4, RAW = 8, SMALL = 16 };
-enum { RECORDS = 64, REACH = 1 << 16, LOG_MOST = 64 << 20 };
+enum { RECORDS = 64, RINGS = 2, RING_ROOM = 8192, REACH = 1 << 16, LOG_MOST = 64 << 20 };
+static_assert(sizeof(struct capo_ring) + RECORDS * sizeof(struct capo_record) <= RING_ROOM, "room");
 
 static struct capo_segment_header right[2]; /* by TRACED */
 static uint8_t items[CAPO_AREAS][REACH];
@@ -45,9 +46,10 @@ static struct capo_record record(uint32_t i)
                                     .thread = 1};
 }
 
+/* Rings lie far apart in the file, and beside each other here. */
 static void *item(enum capo_area_id area, uint32_t i)
 {
-        return items[area] + right[0].areas[area].item * i;
+        return items[area] + (area == CAPO_AREA_RINGS ? RING_ROOM : right[0].areas[area].item) * i;
 }
 
 /* A frame of text as the recorder puts it. */
@@ -64,7 +66,7 @@ static void fill_header(struct capo_segment_header *h, bool traced)
 {
         static const uint32_t used[CAPO_AREAS] = {
                 [CAPO_AREA_COMMS] = 2, [CAPO_AREA_SITES] = 2, [CAPO_AREA_CELLS] = 1,
-                [CAPO_AREA_HISTS] = 2, [CAPO_AREA_SLOTS] = 3, [CAPO_AREA_RINGS] = 2};
+                [CAPO_AREA_HISTS] = 2, [CAPO_AREA_SLOTS] = 3, [CAPO_AREA_RINGS] = RINGS};
 
         capo_segment_lay_out(h, &(struct capo_segment_config){RECORDS * sizeof(struct capo_record),
                                                               RECORDS, traced});
@@ -89,6 +91,7 @@ static void fill_header(struct capo_segment_header *h, bool traced)
                         n < h->areas[i].capacity ? (uint32_t)n : h->areas[i].capacity;
         }
         h->areas[CAPO_AREA_TEXT].committed = h->areas[CAPO_AREA_TEXT].capacity;
+        h->areas[CAPO_AREA_RINGS].committed = RINGS;
 }
 
 static void prepare(void)
@@ -116,8 +119,11 @@ static void prepare(void)
                         .count = 4, .sum_ns = 400, .min_ns = 100, .max_ns = 100};
                 hist->bucket[capo_hist_bucket(100)] = 4;
                 ring = item(CAPO_AREA_RINGS, i);
-                *ring = (struct capo_ring){
-                        .head = 20, .tail = 4, .state = CAPO_RING_LIVE, .thread = 1 + i};
+                *ring = (struct capo_ring){.head = 20,
+                                           .tail = 4,
+                                           .state = CAPO_RING_LIVE,
+                                           .thread = 1 + i,
+                                           .size = RECORDS};
                 for (uint32_t k = 0; k < 22; k++)
                         ring->records[k] = record(k);
                 ring->records[20].t_end = 0; /* in this one it died */
@@ -169,11 +175,10 @@ static void write_segment(unsigned flags, struct fuzz_bytes *b)
 
                 reach[i] = a->committed * a->item;
                 reach[i] = reach[i] < REACH ? reach[i] : REACH;
-                put(fd, items[i],
-                    i == CAPO_AREA_RINGS   ? 16384
-                    : i == CAPO_AREA_HISTS ? 8192
-                                           : 4096,
-                    a->offset);
+                for (uint32_t k = 0; i == CAPO_AREA_RINGS && k < RINGS; k++)
+                        put(fd, item(CAPO_AREA_RINGS, k), RING_ROOM, a->offset + k * a->item);
+                if (i != CAPO_AREA_RINGS)
+                        put(fd, items[i], i == CAPO_AREA_HISTS ? 8192 : 4096, a->offset);
         }
         if (!(flags & SMALL))
                 must(ftruncate(fd, (off_t)h.size) == 0);
