@@ -18,8 +18,7 @@ def count(n, noun):
 
 
 def line(head, text):
-    lines = textwrap.wrap(text, 68)
-    print(f"{head:<11} {lines[0]}" + (" ..." if len(lines) > 1 and len(lines[0]) < 65 else ""))
+    print(f"{head:<11} {textwrap.shorten(text, 68, placeholder=' ...')}")
 
 
 def main():
