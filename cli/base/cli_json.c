@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/base/cli_json.h"
+#include "core/base/nccl_release.h"
 
 json_t *cli_json_real(double value)
 {
@@ -80,6 +81,18 @@ json_t *cli_json_cause(const struct capo_late_cause *cause)
                          cause->throttled, "clocks", clocks, "sends_us",
                          above_zero(cause->sends_ns / 1e3), "others_sends_us",
                          above_zero(cause->others_sends_ns / 1e3));
+}
+
+json_t *cli_json_bug(const struct capo_known_bug *b, const char *match)
+{
+        char first[16], fixed[16];
+
+        capo_nccl_text((uint32_t)b->first, first, sizeof first);
+        capo_nccl_text((uint32_t)b->fixed, fixed, sizeof fixed);
+        return json_pack("{s:s, s:s, s:s?, s:s?, s:s, s:s, s:s, s:s?}", "of",
+                         capo_bug_software(b->of), "does", capo_bug_does(b->effect), "first",
+                         b->first ? first : NULL, "fixed", b->fixed < CAPO_NCCL_LAST ? fixed : NULL,
+                         "when", b->when, "advice", b->advice, "link", b->link, "match", match);
 }
 
 int cli_json_print(FILE *out, json_t *page, size_t flags)

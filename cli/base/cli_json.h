@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <jansson.h>
 
+#include "analysis/diagnose/known_bugs.h"
 #include "analysis/report/late_cause.h"
 #include "profiles/plan/plan.h"
 
@@ -28,6 +29,9 @@ json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n);
 /** cli_json_cause() - why a rank is late: by, and what is known of its clocks; null where it is not
  * known. */
 json_t *cli_json_cause(const struct capo_late_cause *cause);
+
+/** cli_json_bug() - a row of the known bugs. @match: "fits", "maybe"; NULL: not asked. */
+json_t *cli_json_bug(const struct capo_known_bug *bug, const char *match);
 
 /**
  * cli_json_print() - @page and a line's end

@@ -12,7 +12,7 @@
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "analysis/diagnose/known_bugs.h"
+#include "analysis/diagnose/recorded_bugs.h"
 
 enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, FILES_SHOWN = 12 };
 
@@ -39,17 +39,6 @@ static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_
             !(crashed && bug->effect == CAPO_BUG_CRASH))
                 return CAPO_BUG_NO;
         return m;
-}
-
-static char *fixed_in(const struct capo_known_bug *bug, char text[32])
-{
-        char release[16];
-
-        snprintf(text, 32, bug->of == CAPO_BUG_MACHINE ? "a setting" : "no fix known");
-        if (bug->fixed < CAPO_NCCL_LAST)
-                snprintf(text, 32, "fixed in %s",
-                         capo_nccl_text((uint32_t)bug->fixed, release, sizeof release));
-        return text;
 }
 
 /* "job.log:1,3,5 ras.txt" */
@@ -149,7 +138,8 @@ static void print_bugs(struct capo_evidence *e, FILE *out)
                         fprintf(out, "%s  %s %s: %s\n",
                                 fits == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
                                 capo_bug_software(b->of), capo_bug_does(b->effect), b->when);
-                        fprintf(out, "  %s (%s)\n  %s\n", b->advice, fixed_in(b, fixed), b->link);
+                        fprintf(out, "  %s (%s)\n  %s\n", b->advice, capo_bug_fixed(b, fixed),
+                                b->link);
                         n++;
                 }
         }
@@ -229,18 +219,6 @@ static json_t *finding_json(const struct capo_evidence *e, const struct capo_dia
                          cli_json_text(f->missing), "next", cli_json_text(f->next));
 }
 
-static json_t *bug_json(const struct capo_known_bug *b, const char *match)
-{
-        char first[16], fixed[16];
-
-        capo_nccl_text((uint32_t)b->first, first, sizeof first);
-        capo_nccl_text((uint32_t)b->fixed, fixed, sizeof fixed);
-        return json_pack("{s:s, s:s, s:s?, s:s?, s:s, s:s, s:s, s:s?}", "of",
-                         capo_bug_software(b->of), "does", capo_bug_does(b->effect), "first",
-                         b->first ? first : NULL, "fixed", b->fixed < CAPO_NCCL_LAST ? fixed : NULL,
-                         "when", b->when, "advice", b->advice, "link", b->link, "match", match);
-}
-
 int diagnose_json(struct diagnose_inputs *in, FILE *out)
 {
         struct capo_evidence *e = &in->evidence;
@@ -273,8 +251,8 @@ int diagnose_json(struct diagnose_inputs *in, FILE *out)
 
                 if (m != CAPO_BUG_NO)
                         json_array_append_new(bugs,
-                                              bug_json(&capo_known_bugs[i],
-                                                       m == CAPO_BUG_FITS ? "fits" : "maybe"));
+                                              cli_json_bug(&capo_known_bugs[i],
+                                                           m == CAPO_BUG_FITS ? "fits" : "maybe"));
         }
         page = json_pack("{s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:i}", "capo_diagnose", 1, "read",
                          read, "ranks", ranks, "nccl", e->nccl, "verdict",
@@ -294,7 +272,7 @@ int diagnose_bugs(int release, bool json, FILE *out)
                 if (release && (b->of != CAPO_BUG_NCCL || !capo_bug_in(b, release)))
                         continue;
                 if (json) {
-                        json_array_append_new(rows, bug_json(b, NULL));
+                        json_array_append_new(rows, cli_json_bug(b, NULL));
                         continue;
                 }
                 fprintf(out, "%-12s %-10s %s\n", capo_bug_software(b->of), capo_bug_does(b->effect),
@@ -304,7 +282,7 @@ int diagnose_bugs(int release, bool json, FILE *out)
                                 capo_nccl_text((uint32_t)b->first, first, sizeof first));
                 else
                         fputs("  ", out);
-                fprintf(out, "%s: %s\n  %s\n", fixed_in(b, fixed), b->advice, b->link);
+                fprintf(out, "%s: %s\n  %s\n", capo_bug_fixed(b, fixed), b->advice, b->link);
         }
         if (json)
                 return cli_json_print(out,

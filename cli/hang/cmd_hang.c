@@ -213,6 +213,39 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
         return NULL;
 }
 
+/* The program's own calls explain it: a release that only might hang does not. */
+static bool is_by_program(enum capo_hang_kind kind)
+{
+        return kind == CAPO_HANG_MISSING || kind == CAPO_HANG_MISMATCH || kind == CAPO_HANG_ORDER;
+}
+
+int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
+{
+        const struct capo_hang_verdict *v = &page->verdict;
+        unsigned effects = 1u << CAPO_BUG_HANG;
+        char *stacks = NULL;
+        size_t size;
+        FILE *text;
+        int n;
+
+        if (v->kind == CAPO_HANG_HEALTHY || v->kind == CAPO_HANG_SLOW)
+                return 0;
+        if (v->kind == CAPO_HANG_ENDED)
+                effects |= 1u << CAPO_BUG_CRASH;
+        text = open_memstream(&stacks, &size);
+        for (uint32_t i = 0; i < v->n_culprits && i < 4 && text; i++) {
+                uint64_t at_ns;
+                _cleanup_free_ char *frames = hang_native(page, v->culprits[i].process, &at_ns);
+
+                fputs(frames ? frames : "", text);
+        }
+        n = text && fclose(text) == 0 ? capo_recorded_bugs(page->job, effects, stacks, out) : 0;
+        free(stacks);
+        while (n > 0 && out[n - 1].match == CAPO_BUG_MAYBE && is_by_program(v->kind))
+                n--;
+        return n < 0 ? 0 : n;
+}
+
 /* Of a process of this machine; its log says which GPU. */
 static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device,
                        struct capo_gpu_clocks *out)

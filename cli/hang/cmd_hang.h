@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/log/log_find.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/report/job_page.h"
@@ -88,6 +89,10 @@ bool hang_lives_here(const struct hang_page *page, uint32_t process);
  * one; NULL behind the last. */
 const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process,
                                          uint32_t i);
+
+/** hang_bugs() - known bugs that would do this; none of a job that does not hang. @out:
+ * CAPO_RECORDED_BUGS of them. Return: how many. */
+int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out);
 
 /** hang_text_below() - of a culprit whose call or GPU does not end: its streams and network
  * interfaces, a line each. */

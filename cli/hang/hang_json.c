@@ -290,18 +290,32 @@ static json_t *pack_late_ranks(const struct hang_page *p)
         return list;
 }
 
+static json_t *pack_bugs(const struct hang_page *p)
+{
+        struct capo_recorded_bug bugs[CAPO_RECORDED_BUGS];
+        int n = hang_bugs(p, bugs);
+        json_t *list = json_array();
+
+        for (int i = 0; i < n; i++)
+                json_array_append_new(list, cli_json_bug(bugs[i].bug, bugs[i].match == CAPO_BUG_FITS
+                                                                              ? "fits"
+                                                                              : "maybe"));
+        return list;
+}
+
 int hang_json(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         json_t *page = json_pack(
-                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i}",
+                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i, s:o}",
                 "capo_hang", 1, "verdict", capo_hang_kind_name(v->kind), "certainty",
                 capo_hang_sure_name(v->sure), "live", p->logs->live, "since",
                 (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9, "communicator",
                 comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting",
                 (int)v->n_waiting, "ranks", (int)p->job->n_ranks, "culprits", pack_culprits(p),
                 "circle", pack_circle(p), "late", pack_late_ranks(p), "not_known",
-                pack_missing_data(p), "disagreed_and_ended", (int)v->differed);
+                pack_missing_data(p), "disagreed_and_ended", (int)v->differed, "known_bugs",
+                pack_bugs(p));
 
         return cli_json_print(out, page, JSON_INDENT(2));
 }

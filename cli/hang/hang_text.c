@@ -385,6 +385,18 @@ static void print_one_waiting(const struct hang_page *p, FILE *out)
         }
 }
 
+static void print_bugs(const struct hang_page *p, FILE *out)
+{
+        struct capo_recorded_bug bugs[CAPO_RECORDED_BUGS];
+        int n = hang_bugs(p, bugs);
+        char text[512];
+
+        for (int i = 0; i < n; i++)
+                fprintf(out, "%s  %s\n",
+                        bugs[i].match == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
+                        capo_bug_text(bugs[i].bug, text, sizeof text));
+}
+
 int hang_text(const struct hang_page *p, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
@@ -413,6 +425,7 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out, "  late: %s\n", late->text);
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
                 fprintf(out, "  not known: %s\n", text);
+        print_bugs(p, out);
         if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)
                 fprintf(out, "NEXT  %s\n", capo_hang_why_next(v->culprits[0].why));
         return fflush(out) || ferror(out) ? -EIO : 0;

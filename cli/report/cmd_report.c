@@ -19,6 +19,7 @@
 #include "cli/report/cmd_report.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
+#include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_find.h"
@@ -168,6 +169,8 @@ static int check_filter(const struct capo_page *r)
 static int make_page(struct capo_page *r, const struct report_options *o,
                      const struct capo_log_paths *paths)
 {
+        int e;
+
         r->job = capo_job_new();
         if (!r->job)
                 return -ENOMEM;
@@ -196,7 +199,8 @@ static int make_page(struct capo_page *r, const struct report_options *o,
                 return -ENOENT;
         if (report_ceilings(r, o) < 0)
                 return -EINVAL;
-        return capo_judge(r);
+        e = capo_judge(r);
+        return e ?: capo_page_bugs(r);
 }
 
 /* Several operands may be the nodes of one job; of two jobs there is no one page. */
