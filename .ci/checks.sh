@@ -33,6 +33,10 @@ check() {
         0)
                 passed=$((passed + 1))
                 echo "ok    $name ($((SECONDS - begin)) s)"
+                [ ! -s "$logs/$name" ] || ! grep -qa '^unsteady: ' "$logs/$name" || {
+                        grep -a '^unsteady: ' "$logs/$name" | sort -u
+                        failed_tests_output "$logs/$name"
+                } | sed 's/^/      /'
                 ;;
         77)
                 skipped=$((skipped + 1))
@@ -93,11 +97,14 @@ build_with() {
 }
 
 # Tests of a build that ./dev made, or of a sanitizer's: two at a time per processor, because many tests wait half of their time.
+# One that fails is run again by itself, and named if it passes then.
 run_tests() { # folder options...
-        local dir=$1
+        local dir=$1 multiplier
         shift
+        multiplier=$((4 + $(cut -d. -f1 /proc/loadavg) / $(nproc)))
+        rm -f "$dir/meson-logs/testlog.json" "$dir/meson-logs/again.json"
         MESON_TESTTHREADS=${MESON_TESTTHREADS:-$((2 * $(nproc)))} meson test -C "$dir" --print-errorlogs \
-                --timeout-multiplier $((4 + $(cut -d. -f1 /proc/loadavg) / $(nproc))) "$@"
+                --timeout-multiplier "$multiplier" "$@" || python3 tests/again.py "$dir" "$multiplier"
 }
 
 format_check() {

@@ -44,6 +44,23 @@ for marks in '✀  ――――' '8< ----'; do
         made 1 check tests sh "$dir/tests" $marks
         grep -q ' why$' "$dir/said" && grep -q ' early20$' "$dir/said" && ! grep -q ' early9$' "$dir/said" || fail "what tests said"
 done
+# A failed test is run again by itself. One that passes then is named, with what it said; one that fails again fails.
+mkdir -p "$dir/tree/tests" "$dir/again"
+cp "$1/tests/again.py" "$dir/tree/tests/"
+cat >"$dir/again/meson.build" <<'END'
+project('again')
+run = find_program('run.sh')
+test('once', run, args: 'once')
+test('always', run, args: 'always')
+END
+printf '#!/bin/sh\n[ "$1" = once ] && [ -e "%s/came" ] && exit 0\n: >"%s/came"\necho why\nexit 1\n' "$dir" "$dir" >"$dir/again/run.sh"
+chmod +x "$dir/again/run.sh"
+meson setup "$dir/again/build" "$dir/again" >"$dir/said" 2>&1 || fail "a project of two tests"
+export MESON_TESTTHREADS=2
+made 1 check unsteady run_tests "$dir/again/build"
+rm "$dir/came"
+made 0 check unsteady run_tests "$dir/again/build" once
+grep -q 'unsteady: once' "$dir/said" && grep -q ' why$' "$dir/said" || fail "an unsteady one"
 # A warning fails, whether or not its build takes warnings for errors; without one nothing does.
 unset logs
 mkdir "$dir/warned"

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests that failed in meson's last run again, each by itself: a busy machine is told from a defect.
+
+usage: again.py BUILD MULTIPLIER
+Nothing is hidden: a test that passes now is named, with the output of its failure above; it needs mending all the same.
+More than three failures are no accident and are not run again. Status 0: all of them passed now; 1: not.
+BUILD/meson-logs/again.json has the second results, as testlog.json has the first.
+"""
+import json
+import os
+import subprocess
+import sys
+
+MOST = 3
+
+
+def failures(log):
+    with open(log) as lines:
+        tests = [json.loads(line) for line in lines]
+    return [test["name"].split(" / ")[-1] for test in tests if test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL")]
+
+
+def main(build, multiplier):
+    again = os.path.join(build, "meson-logs", "again.json")
+    first = os.path.join(build, "meson-logs", "testlog.json")
+    failed = failures(first) if os.path.exists(first) else []  # none: the build failed
+    if not 0 < len(failed) <= MOST:
+        return 1
+    status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--num-processes", "1", "--logbase",
+                             "again", "--timeout-multiplier", multiplier, *failed]).returncode
+    if not os.path.exists(again):
+        return 1
+    for name in sorted(set(failed) - set(failures(again))):
+        print(f"unsteady: {name} failed among others and passed by itself")
+    return 1 if status else 0
+
+
+sys.exit(main(*sys.argv[1:]))
