@@ -9,6 +9,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_plain.h"
+#include "cli/base/near_word.h"
 #include "core/base/text.h"
 
 const struct cli_verb cli_verbs[] = {

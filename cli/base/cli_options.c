@@ -11,6 +11,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli_options.h"
+#include "cli/base/near_word.h"
 #include "cli/base/cli_screen.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -156,32 +157,6 @@ static int set_option(const struct parser *p, const struct cli_found *f, const c
 }
 
 /* ---- words ---- */
-
-/* Letters to be changed, left out or put in to make one of the other. */
-unsigned cli_count_edits(const char *a, const char *b)
-{
-        enum { MOST = 31 };
-        unsigned row[MOST + 1];
-        size_t n = strlen(b);
-
-        if (n > MOST || strlen(a) > MOST)
-                return MOST;
-        for (unsigned k = 0; k <= n; k++)
-                row[k] = k;
-        for (unsigned i = 1; a[i - 1]; i++) {
-                unsigned before = row[0];
-
-                row[0] = i;
-                for (unsigned k = 1; k <= n; k++) {
-                        unsigned change = before + (a[i - 1] != b[k - 1]);
-                        unsigned one = 1 + (row[k] < row[k - 1] ? row[k] : row[k - 1]);
-
-                        before = row[k];
-                        row[k] = change < one ? change : one;
-                }
-        }
-        return row[n];
-}
 
 static int report_unknown_option(const struct parser *p, const char *word)
 {

@@ -166,9 +166,6 @@ extern const struct cli_verb cli_verbs[];
  * CAPO_EXIT_USAGE. */
 int cli_fail_verb(const char *name);
 
-/** cli_count_edits() - letters to change, add or leave out to make one word of the other. */
-unsigned cli_count_edits(const char *a, const char *b);
-
 /** cli_verb_find() - by "topo", or "topo capture" (@sub NULL: none). Return: NULL when there is
  * none. */
 const struct cli_verb *cli_verb_find(const char *name, const char *sub);

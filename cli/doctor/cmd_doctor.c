@@ -67,6 +67,7 @@ static int run_doctor(void *options, int n, char **words)
         struct capo_findings f = {0};
         struct capo_reach reach;
         bool fail = false;
+        int gpus;
         char own[4096];
 
         capo_doctor_command(&f, n ? words : NULL, &reach);
@@ -74,11 +75,12 @@ static int run_doctor(void *options, int n, char **words)
                       sizeof own))
                 snprintf(own, sizeof own, "/.../libnccl-tuner-capo.so");
         capo_doctor_plugins(&f, reach.version, own);
-        capo_doctor_settings(&f, reach.version);
+        capo_doctor_settings(&f, &reach);
         capo_doctor_bugs(&f, reach.version);
-        capo_doctor_gpus(&f);
+        gpus = capo_doctor_gpus(&f);
         capo_doctor_network(&f);
-        capo_doctor_recording(&f);
+        capo_doctor_host(&f);
+        capo_doctor_recording(&f, gpus);
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
         if (o->json) {

@@ -60,8 +60,8 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
 void capo_doctor_newer(struct capo_findings *f, const char *path, const char *release);
 
 /** capo_doctor_settings() - NCCL_* and FI_* of the environment and of nccl.conf files, judged for
- * release @version (0: unknown). */
-void capo_doctor_settings(struct capo_findings *f, int version);
+ * the release of @reach. */
+void capo_doctor_settings(struct capo_findings *f, const struct capo_reach *reach);
 
 /** capo_doctor_bugs() - known bugs of release @version, those that the environment's settings meet
  * one by one. */
@@ -77,14 +77,20 @@ void capo_doctor_own(struct capo_findings *f, int version);
 void capo_doctor_plugins(struct capo_findings *f, int version, const char *own);
 
 /** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them,
- * MIG slices. */
-void capo_doctor_gpus(struct capo_findings *f);
+ * MIG slices. Return: their number, 0 where it is not known. */
+int capo_doctor_gpus(struct capo_findings *f);
+
+/** capo_doctor_pci_gpus() - NVIDIA's GPUs on the PCI bus, open to this process or not. */
+unsigned capo_doctor_pci_gpus(void);
+
+/** capo_doctor_host() - IOMMU, PCI ACS, whether one process may read another's memory. */
+void capo_doctor_host(struct capo_findings *f);
 
 /** capo_doctor_network() - fast network devices of this machine, and settings that leave them
  * unused. */
 void capo_doctor_network(struct capo_findings *f);
 
-/** capo_doctor_recording() - room in /dev/shm, the log folder, limits. */
-void capo_doctor_recording(struct capo_findings *f);
+/** capo_doctor_recording() - room in /dev/shm for @ranks, the log folder, limits. */
+void capo_doctor_recording(struct capo_findings *f, int ranks);
 
 #endif

@@ -6,9 +6,55 @@
 
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/sysfs.h"
 #include "profiles/machine/visible.h"
 
-void capo_doctor_gpus(struct capo_findings *f)
+static void count_gpu(const char *busid, void *n)
+{
+        long class = capo_sysfs_number(0, "bus/pci/devices/%s/class", busid) >> 8;
+
+        *(unsigned *)n += (class == 0x0300 || class == 0x0302) &&
+                          capo_sysfs_number(0, "bus/pci/devices/%s/vendor", busid) == 0x10de;
+}
+
+unsigned capo_doctor_pci_gpus(void)
+{
+        unsigned n = 0;
+
+        capo_sysfs_each("bus/pci/devices", count_gpu, &n);
+        return n;
+}
+
+/* GPUs that the PCI bus has and the driver does not show; a file that describes another machine. */
+static void check_numbers(struct capo_findings *f, int shown)
+{
+        unsigned here = capo_doctor_pci_gpus();
+        const char *file = getenv("NCCL_TOPO_FILE");
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        char why[512];
+
+        if (here && !capo_sysfs_exists("module/nvidia"))
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "gpu",
+                        "%u NVIDIA GPUs are on the PCI bus and the nvidia module is not loaded",
+                        here);
+        else if (shown >= 0 && (unsigned)shown < here)
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "gpu",
+                        "%u NVIDIA GPUs are on the PCI bus, the driver shows %d: the others were not given to this "
+                        "container, or failed (dmesg: Xid)",
+                        here, shown);
+        if (shown > 0 && file && *file &&
+            capo_topology_read(file, CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) == 0 &&
+            t->n_gpus != (size_t)shown)
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "gpu",
+                        "NCCL_TOPO_FILE=%s describes %zu GPUs, the driver shows %d: NCCL counts on a machine that is "
+                        "not this one",
+                        file, t->n_gpus, shown);
+}
+
+int capo_doctor_gpus(struct capo_findings *f)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
@@ -18,7 +64,9 @@ void capo_doctor_gpus(struct capo_findings *f)
         bool driver;
 
         if (!nvml || !v)
-                return;
+                return 0;
+        driver = capo_nvml_read(nvml, why, sizeof why) == 0;
+        check_numbers(f, driver ? nvml->n_gpus : -1);
         if (capo_topology_this_machine(0, &t, why, sizeof why) <
             0) { /* the job may be meant for other machines */
                 if (list && strstr(list, "MIG"))
@@ -26,12 +74,11 @@ void capo_doctor_gpus(struct capo_findings *f)
                                 f, CAPO_FINDING_NOTE, "gpu",
                                 "CUDA_VISIBLE_DEVICES=%.80s names MIG slices: neither NVLink nor P2P reaches them",
                                 list);
-                return;
+                return 0;
         }
-        driver = capo_nvml_read(nvml, why, sizeof why) == 0;
         if (capo_visible_find(t, driver ? nvml : NULL, capo_getenv, NULL, v, why, sizeof why) < 0) {
                 capo_finding_add(f, CAPO_FINDING_WARN, "gpu", "%s", why);
-                return;
+                return 0;
         }
         capo_finding_add(
                 f, CAPO_FINDING_OK, "gpu", "%d of %zu GPUs%s", v->n, t->n_gpus,
@@ -42,4 +89,5 @@ void capo_doctor_gpus(struct capo_findings *f)
                                  v->n_shared && strstr(line, "NCCL") ? CAPO_FINDING_WARN
                                                                      : CAPO_FINDING_NOTE,
                                  "gpu", "%s", line);
+        return v->n;
 }

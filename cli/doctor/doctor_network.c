@@ -1,40 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fast network devices as the kernel lists them, and what would leave them unused. */
-#include <dirent.h>
+/* Fast network devices as the kernel lists them, and what would leave them unused or slow. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/fabric_providers.h"
+#include "cli/doctor/network_devices.h"
+#include "cli/doctor/sysfs.h"
 
-struct devices {
-        unsigned efa, infiniband, cxi;
-};
-
-static unsigned count_devices(const char *folder, const char *driver)
-{
-        DIR *dir = opendir(folder);
-        unsigned n = 0;
-
-        for (struct dirent *e; dir && (e = readdir(dir));) {
-                char path[600], target[600];
-                ssize_t k;
-
-                if (*e->d_name == '.')
-                        continue;
-                snprintf(path, sizeof path, "%s/%s/device/driver", folder, e->d_name);
-                k = readlink(path, target, sizeof target - 1);
-                target[k > 0 ? k : 0] = 0;
-                if (!driver || strstr(target, driver))
-                        n++;
-        }
-        if (dir)
-                closedir(dir);
-        return n;
-}
+/* RoCE sends packets of 256 * 2^n bytes with their headers in one Ethernet frame: below this MTU
+ * those of 4096 do not fit. */
+enum { ROCE_MTU = 4200 };
 
 static bool is_set(const char *name, const char *value)
 {
@@ -43,45 +24,147 @@ static bool is_set(const char *name, const char *value)
         return v && !strcmp(v, value);
 }
 
-void capo_doctor_network(struct capo_findings *f)
+static void check_settings(struct capo_findings *f, const struct capo_network *d)
 {
-        struct devices d = {.efa = count_devices("/sys/class/infiniband", "efa"),
-                            .cxi = count_devices("/sys/class/cxi", NULL)};
         const char *provider = getenv("FI_PROVIDER"), *net = getenv("NCCL_NET"),
                    *plugin = getenv("NCCL_NET_PLUGIN");
-        unsigned fast;
+        unsigned infiniband = d->of[CAPO_NET_INFINIBAND] + d->of[CAPO_NET_ROCE];
 
-        d.infiniband = count_devices("/sys/class/infiniband", NULL) - d.efa;
-        fast = d.efa + d.infiniband + d.cxi;
-        if (!fast) {
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "network",
-                        "no EFA, InfiniBand, RoCE or Slingshot device: nodes talk over TCP");
-                return;
-        }
-        capo_finding_add(f, CAPO_FINDING_OK, "network",
-                         "%u EFA, %u InfiniBand or RoCE, %u Slingshot devices", d.efa, d.infiniband,
-                         d.cxi);
-        if (is_set("NCCL_IB_DISABLE", "1") && d.infiniband)
+        if (is_set("NCCL_IB_DISABLE", "1") && infiniband)
                 capo_finding_add(f, CAPO_FINDING_WARN, "network",
                                  "NCCL_IB_DISABLE=1 leaves %u InfiniBand or RoCE devices unused",
-                                 d.infiniband);
+                                 infiniband);
         if (net && !strcasecmp(net, "Socket"))
                 capo_finding_add(
                         f, CAPO_FINDING_WARN, "network",
                         "NCCL_NET=%s sends everything over TCP although %u fast devices are here",
-                        net, fast);
+                        net, d->n);
         if (provider &&
             (strstr(provider, "tcp") || strstr(provider, "sockets") || strstr(provider, "udp")))
                 capo_finding_add(
                         f, CAPO_FINDING_WARN, "network",
                         "FI_PROVIDER=%s keeps libfabric off the %u fast devices of this machine",
-                        provider, fast);
-        if ((d.efa || d.cxi) && plugin && !strcasecmp(plugin, "none"))
+                        provider, d->n);
+        if ((d->of[CAPO_NET_EFA] || d->of[CAPO_NET_CXI]) && plugin && !strcasecmp(plugin, "none"))
                 capo_finding_add(
                         f, CAPO_FINDING_WARN, "network",
                         "NCCL_NET_PLUGIN=none: NCCL reaches EFA and Slingshot only through the libfabric plugin");
-        if (d.efa && is_set("FI_EFA_USE_DEVICE_RDMA", "0"))
+        if (d->of[CAPO_NET_EFA] && is_set("FI_EFA_USE_DEVICE_RDMA", "0"))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "network",
                                  "FI_EFA_USE_DEVICE_RDMA=0: EFA without RDMA");
+}
+
+static void check_ports(struct capo_findings *f, const struct capo_network *d)
+{
+        char down[200] = "", slow[200] = "", rates[200] = "";
+
+        for (unsigned i = 0; i < d->n && i < N_ELEMENTS(d->devices); i++) {
+                const struct capo_network_device *p = &d->devices[i];
+
+                if (!p->active)
+                        capo_append(down, sizeof down, "%s%s", *down ? ", " : "", p->name);
+                if (p->mtu && p->mtu < ROCE_MTU)
+                        capo_append(slow, sizeof slow, "%s%s (%d)", *slow ? ", " : "", p->name,
+                                    p->mtu);
+                if (p->active && *p->rate && d->devices[0].active &&
+                    d->devices[0].kind == p->kind && strcmp(p->rate, d->devices[0].rate) != 0)
+                        capo_append(rates, sizeof rates, "%s%s %s", *rates ? ", " : "", p->name,
+                                    p->rate);
+        }
+        if (*down)
+                capo_finding_add(f, CAPO_FINDING_WARN, "network", "first port not active: %s",
+                                 down);
+        if (*slow)
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "network",
+                        "MTU below %d, so that RoCE packets are smaller than 4096 bytes: %s",
+                        ROCE_MTU, slow);
+        if (*rates)
+                capo_finding_add(f, CAPO_FINDING_WARN, "network",
+                                 "unequal rates: %s has %s, but %s", d->devices[0].name,
+                                 d->devices[0].rate, rates);
+}
+
+/* EFA and Slingshot are reached through a provider of libfabric. */
+static void check_providers(struct capo_findings *f, const struct capo_network *d)
+{
+        const char *wanted = d->of[CAPO_NET_EFA] ? "efa" : d->of[CAPO_NET_CXI] ? "cxi" : NULL;
+        char names[400];
+        int r;
+
+        if (!wanted)
+                return;
+        r = capo_fabric_providers(names, sizeof names);
+        if (r == -ENOENT)
+                capo_finding_add(f, CAPO_FINDING_WARN, "network",
+                                 "no libfabric.so.1 is found here: NCCL cannot use the %s devices",
+                                 wanted);
+        else if (r < 0)
+                capo_finding_add(f, CAPO_FINDING_WARN, "network",
+                                 "libfabric does not say which providers it has");
+        else if (!strstr(names, wanted))
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "network",
+                        "libfabric has no %s provider (it has %s): its devices cannot be used",
+                        wanted, *names ? names : "none");
+        else
+                capo_finding_add(f, CAPO_FINDING_OK, "network", "libfabric providers: %s", names);
+}
+
+/* A NIC reads GPU memory through nvidia_peermem, or through DMA-BUF, which only the open kernel
+ * modules export (/proc/driver/nvidia/version names them). */
+static void check_gpudirect(struct capo_findings *f, const struct capo_network *d)
+{
+        _cleanup_fclose_ FILE *in = NULL;
+        char line[256] = "";
+
+        if (!(d->of[CAPO_NET_INFINIBAND] + d->of[CAPO_NET_ROCE]) ||
+            !capo_sysfs_exists("module/nvidia"))
+                return;
+        if (capo_sysfs_exists("module/nvidia_peermem") || capo_sysfs_exists("module/nv_peer_mem")) {
+                capo_finding_add(f, CAPO_FINDING_OK, "network",
+                                 "GPUDirect RDMA: the peer memory module is loaded");
+                return;
+        }
+        in = fopen("/proc/driver/nvidia/version", "re");
+        if (in && fgets(line, sizeof line, in) && strstr(line, "Open Kernel Module"))
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "network",
+                        "GPUDirect RDMA by DMA-BUF only (open kernel modules; NCCL from 2.13 on): nvidia_peermem is "
+                        "not loaded");
+        else
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "network",
+                        "no GPUDirect RDMA: nvidia_peermem is not loaded, so data goes through host memory; modprobe "
+                        "nvidia_peermem");
+}
+
+void capo_doctor_network(struct capo_findings *f)
+{
+        _cleanup_free_ struct capo_network *d = malloc(sizeof *d);
+
+        if (!d)
+                return;
+        capo_network_read(d);
+        if (d->efa_functions > d->of[CAPO_NET_EFA])
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "network",
+                        "%u EFA devices are on the PCI bus and %u have a driver: modprobe efa, or give "
+                        "/dev/infiniband to this container",
+                        d->efa_functions, d->of[CAPO_NET_EFA]);
+        if (!d->n) {
+                if (!d->efa_functions)
+                        capo_finding_add(
+                                f, CAPO_FINDING_NOTE, "network",
+                                "no EFA, InfiniBand, RoCE or Slingshot device: nodes talk over TCP");
+                return;
+        }
+        capo_finding_add(f, CAPO_FINDING_OK, "network",
+                         "%u EFA, %u InfiniBand, %u RoCE, %u Slingshot devices",
+                         d->of[CAPO_NET_EFA], d->of[CAPO_NET_INFINIBAND], d->of[CAPO_NET_ROCE],
+                         d->of[CAPO_NET_CXI]);
+        check_settings(f, d);
+        check_ports(f, d);
+        check_providers(f, d);
+        check_gpudirect(f, d);
 }

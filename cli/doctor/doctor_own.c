@@ -14,8 +14,21 @@
 #include "core/base/util.h"
 #include "core/profile/profile_find.h"
 #include "cli/doctor/doctor.h"
+#include "cli/base/near_word.h"
 
 extern char **environ;
+
+static void say_stranger(struct capo_findings *f, const char *name)
+{
+        struct cli_near_word near = {0};
+
+#define ENV(field, type, known, def, help) cli_near_word_try(&near, name, known);
+#include "capo/env.def"
+        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                         "%s is set: capo has no such setting%s%s%s; capo env lists them", name,
+                         near.word ? "; did you mean " : "", near.word ? near.word : "",
+                         near.word ? "?" : "");
+}
 
 /* A name that is nearly right is not read by anybody, and nobody says so; a value that is not
  * understood gives way to the default in every process. */
@@ -30,8 +43,7 @@ static void check_form(struct capo_findings *f, const char *var)
         snprintf(name, sizeof name, "%.*s", (int)(equals - var), var);
         r = capo_env_understood(name, equals + 1, &type);
         if (r == -ENOENT)
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s is set: capo has no such setting; capo env lists them", name);
+                say_stranger(f, name);
         else if (r < 0)
                 capo_finding_add(
                         f, CAPO_FINDING_WARN, "settings",

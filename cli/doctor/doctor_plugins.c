@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -159,6 +160,29 @@ static void say_default(struct capo_findings *f, int version, const char *variab
                                  variable);
 }
 
+/* NCCL_NET is the name of a network: NCCL's own two, or what a plugin calls itself. NCCL ends with
+ * "network not found" where none has that name. */
+static void check_net_name(struct capo_findings *f, const char *plugin)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        const char *name = getenv("NCCL_NET");
+
+        if (!name || !*name || !strcasecmp(name, "IB") || !strcasecmp(name, "Socket"))
+                return;
+        if (!plugin)
+                capo_finding_add(
+                        f, CAPO_FINDING_FAIL, "plugins",
+                        "NCCL_NET=%s: NCCL's own networks are IB and Socket, and no net plugin is found here that "
+                        "could have this name: communicator init fails",
+                        name);
+        else if (!capo_elf_open(plugin, &elf) && !capo_elf_has_word(&elf, name))
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "plugins",
+                        "NCCL_NET=%s: the net plugin %s does not contain this name (aws-ofi-nccl is \"AWS "
+                        "Libfabric\"); communicator init fails if it has another",
+                        name, plugin);
+}
+
 void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
 {
         static const struct {
@@ -180,6 +204,7 @@ void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
                         f, CAPO_FINDING_WARN, "plugins",
                         "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports",
                         value);
+        check_net_name(f, has_net ? net : NULL);
         for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
                 value = getenv(kinds[i].variable);
                 if (version && !capo_nccl_has(version, kinds[i].loads))

@@ -40,34 +40,48 @@ static void check_front(struct capo_findings *f, const char *preload)
         }
 }
 
-void capo_doctor_recording(struct capo_findings *f)
+static void check_shm(struct capo_findings *f, int ranks)
 {
-        const char *dir = getenv(CAPO_ENV_dir), *preload = getenv("LD_PRELOAD");
+        int mine = CAPO_SHM_KIB >> 10, all = ranks * (CAPO_SHM_KIB + NCCL_SHM_KIB_PER_RANK) >> 10;
         struct statvfs s;
-        struct stat st;
-        struct rlimit limit;
+        double free_mib;
 
         if (statvfs("/dev/shm", &s)) {
                 capo_finding_add(
                         f, CAPO_FINDING_WARN, "recording",
-                        "/dev/shm: %s; records are kept in private memory, kill -9 would lose them",
+                        "/dev/shm: %s; NCCL's shared memory fails, and kill -9 would lose records",
                         strerror(errno));
-        } else {
-                double free_mib = (double)s.f_bavail * (double)s.f_frsize / (1 << 20);
-
-                if (s.f_flag & ST_RDONLY)
-                        capo_finding_add(f, CAPO_FINDING_WARN, "recording",
-                                         "/dev/shm is read-only: kill -9 would lose records");
-                else if (free_mib * 1024 < CAPO_SHM_KIB)
-                        capo_finding_add(
-                                f, CAPO_FINDING_FAIL, "recording",
-                                "/dev/shm has %.1f MiB free: capo wants %d MiB per process, NCCL itself about "
-                                "%d MiB per rank",
-                                free_mib, CAPO_SHM_KIB >> 10, NCCL_SHM_KIB_PER_RANK >> 10);
-                else
-                        capo_finding_add(f, CAPO_FINDING_OK, "recording",
-                                         "/dev/shm has %.0f MiB free", free_mib);
+                return;
         }
+        free_mib = (double)s.f_bavail * (double)s.f_frsize / (1 << 20);
+        if (s.f_flag & ST_RDONLY)
+                capo_finding_add(f, CAPO_FINDING_WARN, "recording",
+                                 "/dev/shm is read-only: kill -9 would lose records");
+        else if (free_mib < mine)
+                capo_finding_add(
+                        f, CAPO_FINDING_FAIL, "recording",
+                        "/dev/shm has %.1f MiB free: capo wants %d MiB per process, NCCL itself up to %d MiB per "
+                        "rank; docker run --shm-size=1g, Kubernetes: an emptyDir with medium Memory",
+                        free_mib, mine, NCCL_SHM_KIB_PER_RANK >> 10);
+        else if (free_mib < all)
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "recording",
+                        "/dev/shm has %.0f MiB free: %d rank%s here may need %d MiB (NCCL %d, capo %d each); docker "
+                        "run --shm-size=1g, Kubernetes: an emptyDir with medium Memory",
+                        free_mib, ranks, ranks == 1 ? "" : "s", all, NCCL_SHM_KIB_PER_RANK >> 10,
+                        mine);
+        else
+                capo_finding_add(f, CAPO_FINDING_OK, "recording", "/dev/shm has %.0f MiB free",
+                                 free_mib);
+}
+
+void capo_doctor_recording(struct capo_findings *f, int ranks)
+{
+        const char *dir = getenv(CAPO_ENV_dir), *preload = getenv("LD_PRELOAD");
+        struct stat st;
+        struct rlimit limit;
+
+        check_shm(f, ranks > 0 ? ranks : 1);
         if (dir && *dir && stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
                 capo_finding_add(f, CAPO_FINDING_FAIL, "recording",
                                  "CAPO_DIR=%s: a file is there, and a folder is expected", dir);

@@ -14,6 +14,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_variables.h"
 
 extern char **environ;
 
@@ -72,7 +73,8 @@ static void gather_settings(struct settings *s)
         for (char **e = environ; *e; e++) {
                 const char *equals = strchr(*e, '=');
 
-                if (equals && (!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "FI_", 3)))
+                if (equals && (!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "FI_", 3) ||
+                               !strncmp(*e, "OFI_NCCL_", 9)))
                         setting_add(s, *e, (size_t)(equals - *e), equals + 1, strlen(equals + 1),
                                     "environment");
         }
@@ -313,7 +315,20 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                         "NCCL_DEBUG=TRACE prints more than INFO only in builds with TRACE=1");
 }
 
-void capo_doctor_settings(struct capo_findings *f, int version)
+static void check_names(struct capo_findings *f, const struct settings *s, const char *library)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file nccl = {0};
+        struct capo_strangers strangers = {0};
+
+        if (*library && capo_elf_open(library, &nccl) < 0)
+                nccl.bytes = NULL;
+        for (size_t i = 0; i < s->n; i++)
+                capo_doctor_variable(f, &strangers, &nccl, s->rows[i].name, s->rows[i].value,
+                                     s->rows[i].where);
+        capo_doctor_strangers(f, &strangers);
+}
+
+void capo_doctor_settings(struct capo_findings *f, const struct capo_reach *reach)
 {
         struct settings *s = calloc(1, sizeof *s);
         size_t before = f->n;
@@ -321,9 +336,10 @@ void capo_doctor_settings(struct capo_findings *f, int version)
         if (!s)
                 return;
         gather_settings(s);
-        check_life(f, s, version);
-        check_values(f, s, version);
-        capo_doctor_own(f, version);
+        check_life(f, s, reach->version);
+        check_names(f, s, reach->library);
+        check_values(f, s, reach->version);
+        capo_doctor_own(f, reach->version);
         if (f->n == before)
                 capo_finding_add(
                         f, CAPO_FINDING_OK, "settings",

@@ -139,25 +139,38 @@ void capo_elf_each_export(const struct capo_elf_file *elf,
         each_symbol(elf, SHT_DYNSYM, pass_on, &(struct each_export){each, arg});
 }
 
-int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
+/* The next of its read-only data from section *@i on: neither code nor what runs on the GPU, which
+ * is most of the file. NULL: there are no more. */
+static const char *next_constants(const struct capo_elf_file *elf, unsigned *i, size_t *size)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
         const Elf64_Shdr *sections =
                 file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
-        size_t n_stem = strlen(stem);
-        int highest = 0;
 
-        for (unsigned i = 0; sections && i < head->e_shnum; i++) {
-                const Elf64_Shdr *s = &sections[i];
-                const char *at, *end;
+        while (sections && *i < head->e_shnum) {
+                const Elf64_Shdr *s = &sections[(*i)++];
+                const char *at;
 
-                /* read-only, of the program's own: neither code nor what runs on the GPU, which is
-                 * most of the file */
                 if (s->sh_type != SHT_PROGBITS || s->sh_flags & (SHF_WRITE | SHF_EXECINSTR) ||
                     !(s->sh_flags & SHF_ALLOC) || s->sh_size > 64 << 20 ||
                     !(at = file_range(elf, s->sh_offset, s->sh_size, 1)))
                         continue;
-                for (end = at + s->sh_size; (at = memmem(at, (size_t)(end - at), stem, n_stem));) {
+                *size = s->sh_size;
+                return at;
+        }
+        return NULL;
+}
+
+int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
+{
+        size_t n_stem = strlen(stem), size;
+        const char *at;
+        int highest = 0;
+
+        for (unsigned i = 0; (at = next_constants(elf, &i, &size));) {
+                const char *end = at + size;
+
+                while ((at = memmem(at, (size_t)(end - at), stem, n_stem))) {
                         int number = 0;
 
                         for (at += n_stem; at < end && *at >= '0' && *at <= '9' && number < 1000;
@@ -167,4 +180,16 @@ int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
                 }
         }
         return highest;
+}
+
+bool capo_elf_has_word(const struct capo_elf_file *elf, const char *word)
+{
+        const char *at;
+        size_t size;
+
+        for (unsigned i = 0; (at = next_constants(elf, &i, &size));) {
+                if (memmem(at, size, word, strlen(word) + 1))
+                        return true;
+        }
+        return false;
 }

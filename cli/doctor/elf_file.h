@@ -34,4 +34,7 @@ void capo_elf_each_export(const struct capo_elf_file *elf,
  * number; 0: none is. What a library looks for by name stands there. */
 int capo_elf_highest(const struct capo_elf_file *elf, const char *stem);
 
+/** capo_elf_has_word() - does a string of its read-only data end in @word? */
+bool capo_elf_has_word(const struct capo_elf_file *elf, const char *word);
+
 #endif

@@ -102,4 +102,51 @@ fake_nccl 21805
 NCCL_ALGO=Tree expect 1 'FAIL .*every other collective then fails' -- -- ./linked
 NCCL_ALGO='ring;allreduce:tree' expect 0 'needs 2.24' -- -- ./linked
 "$capo" doctor --json -- ./linked | python3 -c 'import json,sys; d=json.load(sys.stdin); assert d["nccl"] == 21805 and d["findings"], d' || bad=1
+
+# A machine in a folder: an EFA device without provider, one without driver, a RoCE port that is down, translation, ACS.
+sys=$dir/sys
+mkdir -p "$sys/class/infiniband/mlx5_0/ports/1" "$sys/class/infiniband/mlx5_0/device/net/eth0" "$sys/class/infiniband/efa_0/device" \
+        "$sys/bus/pci/devices/0000:00:01.0" "$sys/bus/pci/devices/0000:01:00.0" "$sys/bus/pci/devices/0000:02:00.0" \
+        "$sys/module/nvidia" "$sys/kernel/iommu_groups/0" "$sys/class/iommu/dmar0"
+echo '1: DOWN' >"$sys/class/infiniband/mlx5_0/ports/1/state"
+echo Ethernet >"$sys/class/infiniband/mlx5_0/ports/1/link_layer"
+echo 1500 >"$sys/class/infiniband/mlx5_0/device/net/eth0/mtu"
+ln -s ../../../drivers/efa "$sys/class/infiniband/efa_0/device/driver"
+for n in 1 2; do
+        echo 0x1d0f >"$sys/bus/pci/devices/0000:0$n:00.0/vendor"
+        echo 0xefa2 >"$sys/bus/pci/devices/0000:0$n:00.0/device"
+done
+echo DMA-FQ >"$sys/kernel/iommu_groups/0/type"
+echo 0x060400 >"$sys/bus/pci/devices/0000:00:01.0/class"
+acs() { # control word: at 0x100 a capability that points to 0x140, where ACS is
+        { head -c 256 /dev/zero; printf '\001\000\001\024'; head -c 60 /dev/zero; printf '\015\000\001\000\000\000'"$1"; head -c 3768 /dev/zero; } \
+                >"$sys/bus/pci/devices/0000:00:01.0/config"
+}
+acs '\035\000'
+export CAPO_SYSFS="$sys"
+expect 0 'warn .*2 EFA devices are on the PCI bus and 1 have a driver' -- -- ./linked
+echo "$out" | grep -q 'warn .*no efa provider\|warn .*no libfabric.so.1\|ok .*libfabric providers: .*efa' || { echo "no provider: $out"; bad=1; }
+rm -r "$sys/class/infiniband/efa_0" # asking libfabric takes a second
+expect 0 'warn .*first port not active: mlx5_0' -- -- ./linked
+expect 0 'note .*MTU below 4200.*mlx5_0 (1500)' -- -- ./linked
+expect 0 'warn .*no GPUDirect RDMA\|GPUDirect RDMA by DMA-BUF' -- -- ./linked
+expect 0 'warn .*IOMMU translates DMA (group type DMA-FQ)' -- -- ./linked
+expect 0 'warn .*ACS redirects peer-to-peer traffic on 1 of 1 bridges (0000:00:01.0' -- -- ./linked
+acs '\000\000'
+expect 0 'ok .*ACS redirects nothing on 1 bridges' -- -- ./linked
+head -c 64 /dev/zero >"$sys/bus/pci/devices/0000:00:01.0/config"
+expect 0 'note .*only root can read it' -- -- ./linked
+echo 4: ACTIVE >"$sys/class/infiniband/mlx5_0/ports/1/state"
+echo identity >"$sys/kernel/iommu_groups/0/type"
+mkdir "$sys/module/nvidia_peermem"
+expect 0 'ok .*the peer memory module is loaded' -- -- ./linked
+expect 0 'ok .*IOMMU: identity' -- -- ./linked
+echo 0x10de >"$sys/bus/pci/devices/0000:02:00.0/vendor"
+echo 0x030200 >"$sys/bus/pci/devices/0000:02:00.0/class"
+rmdir "$sys/module/nvidia"
+expect 0 'warn .*1 NVIDIA GPUs are on the PCI bus and the nvidia module is not loaded' -- -- ./linked
+NCCL_NET=Foo expect 1 'FAIL .*NCCL_NET=Foo: .*no net plugin is found' -- -- ./linked
+echo 'const char name[] = "Foo"; int ncclNetPlugin_v8;' | ${CC:-cc} -shared -fPIC -x c -o libnccl-net.so -
+NCCL_NET=Foo expect 0 'net plugin: .*libnccl-net.so' -- -- ./linked
+NCCL_NET=Bar expect 0 'warn .*NCCL_NET=Bar: .*does not contain this name' -- -- ./linked
 exit $bad

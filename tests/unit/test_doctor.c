@@ -85,6 +85,25 @@ Test(doctor, settings)
                 {"NCCL_P2P_DISABLE", "0", 22809, CAPO_FINDING_OK, NULL},
                 {"NCCL_DEBUG", "trace", 22809, CAPO_FINDING_NOTE, "only in builds with TRACE=1"},
                 {"CAPO_LAYOUT", "3+x", 22809, CAPO_FINDING_WARN, "expected ranks per node"},
+                /* names that nobody reads, and values that NCCL takes for something else */
+                {"NCCL_IB_DISABEL", "1", 22809, CAPO_FINDING_WARN, "did you mean NCCL_IB_DISABLE?"},
+                {"OFI_NCCL_PROTOCL", "RDMA", 22809, CAPO_FINDING_WARN,
+                 "did you mean OFI_NCCL_PROTOCOL?"},
+                {"NCCL_MY_PLUGINS_OWN", "1", 22809, CAPO_FINDING_NOTE, "not a variable of NCCL"},
+                {"NCCL_P2P_LEVEL", "XYZ", 22809, CAPO_FINDING_WARN, "expected LOC,NVL"},
+                {"NCCL_P2P_LEVEL", "nvl", 22809, CAPO_FINDING_WARN, "expected LOC,NVL"},
+                {"NCCL_P2P_LEVEL", "NVL", 22809, CAPO_FINDING_OK, NULL},
+                {"NCCL_P2P_LEVEL", "3", 22809, CAPO_FINDING_OK, NULL},
+                {"NCCL_DEBUG_SUBSYS", "^init,Net", 22809, CAPO_FINDING_OK, NULL},
+                {"NCCL_DEBUG_SUBSYS", "INIT,NETT", 22809, CAPO_FINDING_WARN, "a list of INIT"},
+                {"NCCL_SOCKET_FAMILY", "ipv6", 22809, CAPO_FINDING_WARN, "expected AF_INET"},
+                {"NCCL_IB_DISABLE", "true", 22809, CAPO_FINDING_WARN,
+                 "expects a number and reads 0"},
+                {"NCCL_BUFFSIZE", "8M", 22809, CAPO_FINDING_WARN, "expects a number and reads 8"},
+                {"NCCL_BUFFSIZE", "0x800000", 22809, CAPO_FINDING_OK, NULL},
+                {"NCCL_IB_TIMEOUT", "99999999999999999999", 22809, CAPO_FINDING_WARN,
+                 "out of range: it uses the default"},
+                {"CAPO_PROFIL", "x", 22809, CAPO_FINDING_WARN, "did you mean CAPO_PROFILE?"},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -92,7 +111,7 @@ Test(doctor, settings)
                 const struct capo_finding *row;
 
                 setenv(rows[i].name, rows[i].value, 1);
-                capo_doctor_settings(&f, rows[i].version);
+                capo_doctor_settings(&f, &(struct capo_reach){.version = rows[i].version});
                 row = find(&f,
                            rows[i].said ? rows[i].said : "none dead, contradictory or dangerous");
                 cr_expect(row, "row %zu: %s=%s: %s", i, rows[i].name, rows[i].value,
@@ -170,7 +189,7 @@ Test(doctor, two_that_contradict)
         setenv("NCCL_MIN_NCHANNELS", "8", 1);
         setenv("NCCL_MAX_NCHANNELS", "4", 1);
         setenv("NCCL_MAX_NRINGS", "4", 1);
-        capo_doctor_settings(&f, 22809);
+        capo_doctor_settings(&f, &(struct capo_reach){.version = 22809});
         cr_assert(find(&f, "NCCL_MIN_NCHANNELS=8 is more than NCCL_MAX_NCHANNELS=4"));
         cr_assert(find(&f, "NCCL_MAX_NRINGS and NCCL_MAX_NCHANNELS are both set: the latter wins"));
         cr_assert_null(find(&f, "NCCL_MIN_NRINGS"));
@@ -191,7 +210,7 @@ Test(doctor, nccl_conf)
               file);
         fclose(file);
         setenv("NCCL_DEBUG", "INFO", 1);
-        capo_doctor_settings(&f, 22809);
+        capo_doctor_settings(&f, &(struct capo_reach){.version = 22809});
         cr_assert(find(&f, "NCCL_P2P_DISABLE"));
         cr_assert_null(find(&f, "NTHREADS"));
         cr_assert_null(find(&f, "SHM_DISABLE"));

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel does to traffic between devices, and what a container takes away.
+ *
+ * NVIDIA's troubleshooting guide for NCCL: with PCI Access Control Services on, peer-to-peer
+ * traffic is redirected to the root complex, which costs bandwidth or hangs; an IOMMU that
+ * translates does the same on bare metal. In a virtual machine ACS has to be on, with ATS in the
+ * NICs.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capo/env.h"
+#include "core/base/util.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/sysfs.h"
+
+/* PCI Express Base Specification: extended capabilities begin at 0x100; ACS is number 0xd, its
+ * control word lies 6 bytes into it, bits 2 to 4 redirect requests, completions, forward upstream.
+ */
+enum { EXTENDED = 0x100, CONFIG_ROOM = 4096, ACS = 0xd, ACS_CONTROL = 6, ACS_REDIRECTS = 0x1c };
+
+struct bridges {
+        unsigned n, read, redirecting; /* read: their ACS control, which only root sees */
+        char first[24];
+};
+
+static uint32_t read_word(const unsigned char *config, size_t at, unsigned bytes)
+{
+        uint32_t value = 0;
+
+        for (unsigned i = bytes; i-- > 0;)
+                value = value << 8 | config[at + i];
+        return value;
+}
+
+static void look_at_bridge(const char *busid, void *arg)
+{
+        struct bridges *b = arg;
+        unsigned char config[CONFIG_ROOM];
+        const char *root = getenv(CAPO_ENV_sysfs);
+        char path[512];
+        _cleanup_fclose_ FILE *in = NULL;
+        size_t n, at = EXTENDED;
+
+        if (capo_sysfs_number(0, "bus/pci/devices/%s/class", busid) >> 8 != 0x0604)
+                return;
+        b->n++;
+        snprintf(path, sizeof path, "%s/bus/pci/devices/%s/config", root && *root ? root : "/sys",
+                 busid);
+        in = fopen(path, "re");
+        n = in ? fread(config, 1, sizeof config, in) : 0;
+        if (n <= EXTENDED)
+                return;
+        b->read++;
+        /* each header is a number, a version and where the next one is; at most 48 fit */
+        for (unsigned i = 0; i < 48 && at >= EXTENDED && at + 8 <= n; i++) {
+                uint32_t head = read_word(config, at, 4);
+
+                if ((head & 0xffff) == ACS &&
+                    read_word(config, at + ACS_CONTROL, 2) & ACS_REDIRECTS) {
+                        if (!b->redirecting++)
+                                snprintf(b->first, sizeof b->first, "%s", busid);
+                        return;
+                }
+                at = head >> 20;
+        }
+}
+
+static bool is_virtual_machine(void)
+{
+        char flags[64];
+
+        return capo_sysfs_text(flags, sizeof flags, "hypervisor/type") ||
+               (capo_sysfs_text(flags, sizeof flags, "class/dmi/id/sys_vendor") &&
+                (strstr(flags, "QEMU") || strstr(flags, "Amazon EC2") || strstr(flags, "Google") ||
+                 strstr(flags, "VMware") || strstr(flags, "Xen")));
+}
+
+static void check_iommu(struct capo_findings *f)
+{
+        char type[32] = "", name[64] = "";
+        unsigned n = capo_sysfs_each("class/iommu", NULL, NULL);
+        bool guest = is_virtual_machine();
+
+        capo_sysfs_text(type, sizeof type, "kernel/iommu_groups/0/type");
+        if (!n) {
+                capo_finding_add(f, CAPO_FINDING_OK, "host", "no IOMMU is in use");
+        } else if (!strncmp(type, "DMA", 3)) {
+                capo_sysfs_text(name, sizeof name, "class/dmi/id/product_name");
+                capo_finding_add(
+                        f, guest ? CAPO_FINDING_NOTE : CAPO_FINDING_WARN, "host",
+                        "the IOMMU translates DMA (group type %s)%s%s: GPUs then reach each other and NICs "
+                        "slowly or not at all; iommu=pt on the kernel's command line passes through",
+                        type, *name ? " on " : "", name);
+        } else {
+                capo_finding_add(f, CAPO_FINDING_OK, "host", "IOMMU: %s",
+                                 *type ? type : "in use, its mode is not readable");
+        }
+}
+
+static void check_acs(struct capo_findings *f)
+{
+        struct bridges b = {0};
+
+        capo_sysfs_each("bus/pci/devices", look_at_bridge, &b);
+        if (b.redirecting)
+                capo_finding_add(
+                        f, is_virtual_machine() ? CAPO_FINDING_NOTE : CAPO_FINDING_WARN, "host",
+                        "PCI ACS redirects peer-to-peer traffic on %u of %u bridges (%s first): GPU to GPU and GPU "
+                        "to NIC go through the root complex; setpci can turn it off on bare metal",
+                        b.redirecting, b.n, b.first);
+        else if (b.n && b.read == b.n)
+                capo_finding_add(f, CAPO_FINDING_OK, "host",
+                                 "PCI ACS redirects nothing on %u bridges", b.n);
+        else if (b.n)
+                capo_finding_add(f, CAPO_FINDING_NOTE, "host",
+                                 "PCI ACS is not known: only root can read it");
+}
+
+/* capo hang reads the memory of another process. A sibling does here: a parent may where others may
+ * not. Return: 0; errno. */
+static int try_reading_memory(void)
+{
+        int gate[2], result[2], error = 0;
+        char word = 'x', copy = 0;
+        pid_t read_one, reader = -1;
+
+        if (pipe(gate))
+                return 0;
+        if (pipe(result)) {
+                close(gate[0]);
+                close(gate[1]);
+                return 0;
+        }
+        read_one = fork();
+        if (!read_one) { /* stays until its parent closes the gate */
+                close(gate[1]);
+                (void)!read(gate[0], &copy, 1);
+                _exit(0);
+        }
+        if (read_one > 0)
+                reader = fork();
+        if (!reader) {
+                struct iovec to = {&copy, 1}, from = {&word, 1};
+                int r = process_vm_readv(read_one, &to, 1, &from, 1, 0) == 1 ? 0 : errno;
+
+                _exit(write(result[1], &r, sizeof r) == sizeof r ? 0 : 1);
+        }
+        close(result[1]);
+        if (reader < 0 || read(result[0], &error, sizeof error) != sizeof error)
+                error = 0;
+        close(result[0]);
+        close(gate[0]);
+        close(gate[1]);
+        if (reader > 0)
+                waitpid(reader, NULL, 0);
+        if (read_one > 0)
+                waitpid(read_one, NULL, 0);
+        return error;
+}
+
+static bool is_container(void)
+{
+        return !access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK) ||
+               getenv("KUBERNETES_SERVICE_HOST") || getenv("APPTAINER_CONTAINER") ||
+               getenv("SINGULARITY_CONTAINER") || getenv("container");
+}
+
+static void check_memory_reads(struct capo_findings *f)
+{
+        int error = try_reading_memory();
+
+        if (error)
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "host",
+                        "one process may not read another's memory (%s): capo hang shows no stacks here%s. %s",
+                        strerror(error), is_container() ? ", this is a container" : "",
+                        is_container() ? "Give it SYS_PTRACE (docker run --cap-add SYS_PTRACE; "
+                                         "Kubernetes: securityContext.capabilities.add)"
+                                       : "Run it as root, or set kernel.yama.ptrace_scope=0");
+        else
+                capo_finding_add(f, CAPO_FINDING_OK, "host",
+                                 "%scapo hang may read stacks of your processes",
+                                 is_container() ? "a container in which " : "");
+}
+
+void capo_doctor_host(struct capo_findings *f)
+{
+        check_iommu(f);
+        check_acs(f);
+        check_memory_reads(f);
+}

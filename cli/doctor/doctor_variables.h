@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One variable that looks like NCCL's (nccl_variables.def). */
+#ifndef CAPO_DOCTOR_VARIABLES_H
+#define CAPO_DOCTOR_VARIABLES_H
+
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/elf_file.h"
+
+/* Names that are near to none: said in one line. */
+struct capo_strangers {
+        unsigned n;
+        char names[400];
+};
+
+/** capo_doctor_variable() - is there such a name, is its value one that NCCL understands?
+ * @nccl: the libnccl that will be used; its bytes NULL: not known */
+void capo_doctor_variable(struct capo_findings *f, struct capo_strangers *strangers,
+                          const struct capo_elf_file *nccl, const char *name, const char *value,
+                          const char *where);
+void capo_doctor_strangers(struct capo_findings *f, const struct capo_strangers *strangers);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libfabric loads its providers when it is asked for them, and those open devices: not in this
+ * process.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <rdma/fabric.h>
+
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "cli/doctor/fabric_providers.h"
+
+enum { MOST_SECONDS = 5 };
+
+typedef int get_info(uint32_t version, const char *node, const char *service, uint64_t flags,
+                     const struct fi_info *hints, struct fi_info **info);
+
+/* In the child: names, each once, to @out; 1 byte of 0 when there is no library. */
+static int print_providers(FILE *out)
+{
+        static const char *const files[] = {"libfabric.so.1",
+                                            "/opt/amazon/efa/lib64/libfabric.so.1",
+                                            "/opt/amazon/efa/lib/libfabric.so.1"};
+        struct fi_info *info = NULL;
+        void *library = NULL;
+        char all[400] = "";
+        get_info *get;
+
+        for (size_t i = 0; i < N_ELEMENTS(files) && !library; i++)
+                library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+        if (!library)
+                return ENOENT;
+        get = (get_info *)dlsym(library, "fi_getinfo");
+        if (!get || get(FI_VERSION(1, 7), NULL, NULL, 0, NULL, &info))
+                return EIO;
+        for (; info; info = info->next) {
+                const char *name = info->fabric_attr ? info->fabric_attr->prov_name : NULL;
+                size_t n = name ? strcspn(name, ";") : 0; /* "udp;ofi_rxd" */
+                char word[64];
+
+                snprintf(word, sizeof word, "%.*s", (int)n, name ? name : "");
+                if (*word && !strstr(all, word))
+                        capo_append(all, sizeof all, "%s%s", *all ? ", " : "", word);
+        }
+        fputs(all, out);
+        return fflush(out) ? EIO : 0;
+}
+
+int capo_fabric_providers(char *names, size_t room)
+{
+        _cleanup_fclose_ FILE *in = NULL;
+        int ends[2], status = 0;
+        pid_t child;
+
+        *names = 0;
+        if (pipe(ends))
+                return -EIO;
+        child = fork();
+        if (!child) {
+                FILE *out = fdopen(ends[1], "w");
+
+                close(ends[0]);
+                alarm(MOST_SECONDS);
+                if (!out || !freopen("/dev/null", "w", stderr))
+                        _exit(EIO);
+                _exit(print_providers(out));
+        }
+        close(ends[1]);
+        in = fdopen(ends[0], "r");
+        if (!in)
+                close(ends[0]);
+        if (in && !fgets(names, (int)room, in))
+                *names = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+                return -EIO;
+        return -WEXITSTATUS(status);
+}

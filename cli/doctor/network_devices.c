@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "cli/doctor/network_devices.h"
+#include "cli/doctor/sysfs.h"
+
+enum { AMAZON = 0x1d0f, EFA_FIRST = 0xefa0, EFA_LAST = 0xefaf };
+
+const char *capo_network_word(enum capo_network_kind kind)
+{
+        static const char *const words[] = {"EFA", "InfiniBand", "RoCE", "Slingshot"};
+
+        return words[kind];
+}
+
+static void keep_device(struct capo_network *n, const struct capo_network_device *d)
+{
+        if (n->n < N_ELEMENTS(n->devices))
+                n->devices[n->n] = *d;
+        n->n++;
+        n->of[d->kind]++;
+}
+
+struct interface {
+        const char *device;
+        int mtu;
+};
+
+static void read_mtu(const char *name, void *arg)
+{
+        struct interface *i = arg;
+
+        i->mtu = (int)capo_sysfs_number(i->mtu, "class/infiniband/%s/device/net/%s/mtu", i->device,
+                                        name);
+}
+
+static void add_infiniband(const char *name, void *arg)
+{
+        struct capo_network_device d = {.kind = CAPO_NET_INFINIBAND, .active = true};
+        struct interface i = {.device = name};
+        char text[64], folder[128];
+
+        snprintf(d.name, sizeof d.name, "%s", name);
+        capo_sysfs_text(d.rate, sizeof d.rate, "class/infiniband/%s/ports/1/rate", name);
+        if (capo_sysfs_text(text, sizeof text, "class/infiniband/%s/ports/1/state", name))
+                d.active = strstr(text, "ACTIVE") && !strstr(text, "DEFER");
+        if (capo_sysfs_link(text, sizeof text, "class/infiniband/%s/device/driver", name) &&
+            !strcmp(text, "efa")) {
+                d.kind = CAPO_NET_EFA;
+        } else if (capo_sysfs_text(text, sizeof text, "class/infiniband/%s/ports/1/link_layer",
+                                   name) &&
+                   !strcmp(text, "Ethernet")) {
+                d.kind = CAPO_NET_ROCE;
+                snprintf(folder, sizeof folder, "class/infiniband/%s/device/net", name);
+                capo_sysfs_each(folder, read_mtu, &i);
+                d.mtu = i.mtu;
+        }
+        keep_device(arg, &d);
+}
+
+static void add_slingshot(const char *name, void *arg)
+{
+        struct capo_network_device d = {.kind = CAPO_NET_CXI, .active = true};
+
+        snprintf(d.name, sizeof d.name, "%s", name);
+        keep_device(arg, &d);
+}
+
+static void count_efa(const char *busid, void *arg)
+{
+        long device = capo_sysfs_number(0, "bus/pci/devices/%s/device", busid);
+
+        if (device >= EFA_FIRST && device <= EFA_LAST &&
+            capo_sysfs_number(0, "bus/pci/devices/%s/vendor", busid) == AMAZON)
+                (*(unsigned *)arg)++;
+}
+
+void capo_network_read(struct capo_network *network)
+{
+        *network = (struct capo_network){0};
+        capo_sysfs_each("class/infiniband", add_infiniband, network);
+        capo_sysfs_each("class/cxi", add_slingshot, network);
+        capo_sysfs_each("bus/pci/devices", count_efa, &network->efa_functions);
+}
