@@ -121,7 +121,7 @@ char *capo_page_title(const struct capo_page *r, char *text, size_t room)
                    *name = capo_page_info(r, CAPO_INFO_JOB_NAME),
                    *command = capo_page_info(r, CAPO_INFO_CMDLINE);
 
-        if (!command) /* CAPO_NO_CMDLINE */
+        if (!command) /* CAPO_CMDLINE=none */
                 command = capo_page_info(r, CAPO_INFO_EXE);
         if (!name && command) /* without the folder of the program */
                 name = command + command_folder(command);

@@ -63,6 +63,7 @@ static void check_words(struct capo_findings *f)
         static const struct {
                 const char *name, *words[5];
         } rows[] = {{CAPO_ENV_trace, {"all"}},
+                    {CAPO_ENV_cmdline, {"safe", "all", "none"}},
                     {CAPO_ENV_tuner, {"on", "only", "chain", "off"}},
                     {CAPO_ENV_profiler, {"on", "off", "auto"}}};
 

@@ -74,6 +74,24 @@ static size_t key_bytes(const char *text, size_t n)
         return i;
 }
 
+/* How many bytes at @text are one word that nobody chose: hex digits, or letters and digits of all
+ * kinds. 0: it is none. */
+static size_t random_word(const char *text, size_t n)
+{
+        size_t i = 0, digits = 0, upper = 0, lower = 0, hex = 0;
+
+        for (; i < n && isalnum((unsigned char)text[i]); i++) {
+                digits += isdigit((unsigned char)text[i]) != 0;
+                upper += isupper((unsigned char)text[i]) != 0;
+                lower += islower((unsigned char)text[i]) != 0;
+                hex += isxdigit((unsigned char)text[i]) != 0;
+        }
+        return (i >= 32 && hex == i && digits && digits < i) ||
+                               (i >= 24 && digits >= 3 && upper >= 3 && lower >= 3)
+                       ? i
+                       : 0;
+}
+
 /* How many bytes at @text are the key of a known service; 0 none. */
 static size_t known_key(const char *text, size_t n)
 {
@@ -164,6 +182,8 @@ static void put_masked(struct line *l, const char *text, size_t n)
                 bool begins = at == 0 || !isalnum((unsigned char)text[at - 1]);
                 size_t size = begins ? known_key(text + at, n - at) : 0, begin;
 
+                if (begins && !size)
+                        size = random_word(text + at, n - at);
                 if (size) {
                         append_bytes(l, "***", 3);
                         at += size;

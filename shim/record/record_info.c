@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "capo/env.h"
+#include "core/base/safe_args.h"
 #include "core/base/secret.h"
 #include "core/base/util.h"
 #include "shim/record/start.h"
@@ -22,6 +23,7 @@
 static const struct {
         const char *key;
         const char *names[9];
+        bool masked; /* its value may be a secret; no other part of capo depends on it */
 } launchers[] = {
         {CAPO_INFO_RANK,
          {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -35,17 +37,17 @@ static const struct {
         {CAPO_INFO_JOB,
          {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "TORCHELASTIC_RUN_ID",
           "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
-        {CAPO_INFO_JOB_NAME, {"SLURM_JOB_NAME", "PBS_JOBNAME", "LSB_JOBNAME"}},
+        {CAPO_INFO_JOB_NAME, {"SLURM_JOB_NAME", "PBS_JOBNAME", "LSB_JOBNAME"}, true},
         {CAPO_INFO_NCCL_HOSTID, {"NCCL_HOSTID"}},
         {CAPO_INFO_LAYOUT, {CAPO_ENV_layout}},
         {CAPO_INFO_PROFILE, {CAPO_ENV_profile}},
         {CAPO_INFO_PROFILE_DIGEST, {CAPO_ENV_profile_digest}},
         {CAPO_INFO_ALLOW_MODELLED, {CAPO_ENV_allow_modelled}},
-        {CAPO_INFO_NCCL_ALGO, {"NCCL_ALGO"}},
-        {CAPO_INFO_NCCL_PROTO, {"NCCL_PROTO"}},
-        {CAPO_INFO_NCCL_TUNER, {"NCCL_TUNER_PLUGIN"}},
-        {CAPO_INFO_NCCL_PROFILER, {"NCCL_PROFILER_PLUGIN"}},
-        {CAPO_INFO_NCCL_NET, {"NCCL_NET_PLUGIN"}},
+        {CAPO_INFO_NCCL_ALGO, {"NCCL_ALGO"}, true},
+        {CAPO_INFO_NCCL_PROTO, {"NCCL_PROTO"}, true},
+        {CAPO_INFO_NCCL_TUNER, {"NCCL_TUNER_PLUGIN"}, true},
+        {CAPO_INFO_NCCL_PROFILER, {"NCCL_PROFILER_PLUGIN"}, true},
+        {CAPO_INFO_NCCL_NET, {"NCCL_NET_PLUGIN"}, true},
         {CAPO_INFO_CUDA_VISIBLE, {"CUDA_VISIBLE_DEVICES"}},
 };
 
@@ -67,10 +69,12 @@ static void record_arguments(void)
         _cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
         char text[3500], line[3500];
         ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+        size_t (*choose)(const char *, size_t, char *, size_t) =
+                strcmp(capo_shim_env()->cmdline, "all") ? capo_safe_args : capo_secret_args;
 
         while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == 0))
                 n--;
-        if (n > 0 && capo_secret_args(text, (size_t)n, line, sizeof line))
+        if (n > 0 && choose(text, (size_t)n, line, sizeof line))
                 capo_shim_info(CAPO_INFO_CMDLINE, "%s", line);
 }
 
@@ -114,16 +118,26 @@ static void put_nccl_settings(void)
         for (char **e = environ; e && *e; e++) {
                 size_t n = strlen(*e);
 
-                if (strncmp(*e, "NCCL_", 5) || strchr(*e, ' ') || used + n + 2 > sizeof text)
+                /* a mask may be longer than a short secret */
+                if (strncmp(*e, "NCCL_", 5) || strchr(*e, ' ') || used + n + 32 > sizeof text)
                         continue;
                 if (used)
                         text[used++] = ' ';
-                memcpy(text + used, *e, n);
-                used += n;
+                used += capo_secret_args(*e, n, text + used, sizeof text - used);
         }
-        text[used] = 0;
         if (used)
                 put_info(CAPO_INFO_NCCL_SETTINGS, "%s", text);
+}
+
+static void put_launcher(size_t row, const char *value)
+{
+        static char masked[3500]; /* the job's stack may be small; its threads come one by one */
+
+        if (launchers[row].masked) {
+                capo_secret_args(value, strlen(value), masked, sizeof masked);
+                value = masked;
+        }
+        put_info(launchers[row].key, "%.3500s", value);
 }
 
 static long rank = -1;
@@ -141,7 +155,7 @@ void capo_info_environment(void)
                         const char *value = getenv(launchers[i].names[k]);
 
                         if (value && *value) {
-                                put_info(launchers[i].key, "%.3500s", value);
+                                put_launcher(i, value);
                                 if (i == 0)
                                         rank = strtol(value, NULL, 10);
                                 if (i < 4) {
@@ -178,7 +192,7 @@ void capo_info_write(void)
         capo_shim_info(CAPO_INFO_PID, "%d", h->pid);
         capo_shim_info(CAPO_INFO_UID, "%u", h->uid);
         from_link(CAPO_INFO_EXE, "/proc/self/exe");
-        if (!env->no_cmdline)
+        if (strcmp(env->cmdline, "none") != 0)
                 record_arguments();
         from_link(CAPO_INFO_CWD, "/proc/self/cwd");
         capo_shim_info(CAPO_INFO_START, "%llu",

@@ -8,6 +8,7 @@
 #include "core/base/demangle.h"
 #include "core/base/markup.h"
 #include "core/base/plain_text.h"
+#include "core/base/safe_args.h"
 #include "core/base/secret.h"
 #include "core/base/util.h"
 #include "analysis/log/fabric_read.h"
@@ -77,6 +78,8 @@ static void arguments(char *text, size_t size)
         char out[128];
         size_t room = size % sizeof out + 1, n = capo_secret_args(text, size, out, room);
 
+        must(n < room && strlen(out) <= n);
+        n = capo_safe_args(text, size, out, room);
         must(n < room && strlen(out) <= n);
 }
 

@@ -662,11 +662,19 @@ off)
         quiet
         ;;
 secrets) # the arguments are on a page that people pass on
-        both "$bin/app" basic 0 --hf-token abcdef --lr 1e-4 WANDB_API_KEY=abcdef https://me:abcdef@host
+        secrets="--hf-token abcdef --lr 1e-4 WANDB_API_KEY=abcdef https://me:abcdef@host"
+        NCCL_X_TOKEN=abcdef NCCL_ALGO=Ring SLURM_JOB_NAME=run:hf_abcdefghijklmnopqrstuvwxyz both "$bin/app" basic 0 $secrets
+        want 1 '^info cmdline .*/app [.]{3} --lr 1e-4 [.]{3}$'
+        want 1 '^info nccl.settings .*NCCL_X_TOKEN=[*]{3}'
+        want 1 '^info nccl.algo Ring$'
+        want 1 '^info job.name run:[*]{3}$'
+        ! grep -q abcdef "$CAPO_DIR"/*.capo || fail "the secret is in the log"
+        rm -r "$CAPO_DIR"
+        CAPO_CMDLINE=all both "$bin/app" basic 0 $secrets
         want 1 '^info cmdline .*/app basic 0 --hf-token [*]{3} --lr 1e-4 WANDB_API_KEY=[*]{3} https://me:[*]{3}@host$'
         ! grep -q abcdef "$CAPO_DIR"/*.capo || fail "the secret is in the log"
         rm -r "$CAPO_DIR"
-        CAPO_NO_CMDLINE=1 both "$bin/app" basic 0 --lr 1e-4
+        CAPO_CMDLINE=none both "$bin/app" basic 0 --lr 1e-4
         want 0 '^info cmdline '
         want 1 '^info exe '
         ;;

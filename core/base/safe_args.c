@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An argument stays only for what it is known to be. Nobody can list the shapes of secrets. */
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/base/safe_args.h"
+#include "core/base/secret.h"
+#include "core/base/util.h"
+
+/* An argument; it may lack its zero. */
+struct word {
+        const char *text;
+        size_t n;
+};
+
+/* Options of launchers, trainers and benchmarks, with - for _. */
+static const struct {
+        const char *name;
+        bool value; /* a number, or one of value_words[] */
+} options[] = {
+        {"nproc-per-node", true},
+        {"nnodes", true},
+        {"node-rank", true},
+        {"standalone", false},
+        {"max-restarts", true},
+        {"rank", true},
+        {"local-rank", true},
+        {"world-size", true},
+        {"ranks", true},
+        {"num-nodes", true},
+        {"num-gpus", true},
+        {"gpus", true},
+        {"batch-size", true},
+        {"micro-batch-size", true},
+        {"global-batch-size", true},
+        {"gradient-accumulation-steps", true},
+        {"seq-len", true},
+        {"seq-length", true},
+        {"max-seq-len", true},
+        {"num-layers", true},
+        {"hidden-size", true},
+        {"num-attention-heads", true},
+        {"epochs", true},
+        {"steps", true},
+        {"train-iters", true},
+        {"lr", true},
+        {"tensor-parallel-size", true},
+        {"pipeline-parallel-size", true},
+        {"data-parallel-size", true},
+        {"tensor-model-parallel-size", true},
+        {"pipeline-model-parallel-size", true},
+        {"context-parallel-size", true},
+        {"expert-model-parallel-size", true},
+        {"tp", true},
+        {"pp", true},
+        {"dp", true},
+        {"minbytes", true},
+        {"maxbytes", true},
+        {"stepfactor", true},
+        {"ngpus", true},
+        {"nthreads", true},
+        {"iters", true},
+        {"warmup-iters", true},
+};
+static const char *const value_words[] = {"auto", "gpu", "cpu"}, *const scripts[] = {".py",  ".sh",
+                                                                                     ".jl",  ".pl",
+                                                                                     ".lua", ".R"};
+
+static struct word word_at(const char *args, size_t size, size_t at)
+{
+        if (at >= size)
+                return (struct word){"", 0};
+        return (struct word){args + at, strnlen(args + at, size - at)};
+}
+
+static bool is_word(struct word w, const char *what)
+{
+        return w.n == strlen(what) && !memcmp(w.text, what, w.n);
+}
+
+static bool ends_with(struct word w, const char *end)
+{
+        size_t n = strlen(end);
+
+        return w.n > n && !memcmp(w.text + w.n - n, end, n);
+}
+
+static struct word base_name(struct word w)
+{
+        const char *slash = memrchr(w.text, '/', w.n);
+
+        return slash ? (struct word){slash + 1, w.n - (size_t)(slash + 1 - w.text)} : w;
+}
+
+/* A number, a size, a range or a list of them, in no more letters than a key would have. */
+static bool is_safe_value(struct word w)
+{
+        char text[17];
+
+        for (size_t i = 0; i < N_ELEMENTS(value_words); i++) {
+                if (is_word(w, value_words[i]))
+                        return true;
+        }
+        if (!w.n || w.n >= sizeof text)
+                return false;
+        memcpy(text, w.text, w.n);
+        text[w.n] = 0;
+        return isdigit((unsigned char)text[*text == '-']) &&
+               strspn(text, "0123456789.,:x+-eEkKmMgGtTiB") == w.n;
+}
+
+/* The row of options[] that @w, without its value, is; -1: none. */
+static int option_of(struct word w)
+{
+        for (size_t i = 0;
+             w.n > 2 && w.text[0] == '-' && w.text[1] == '-' && i < N_ELEMENTS(options); i++) {
+                size_t n = strlen(options[i].name), k = 0;
+
+                while (k < n && k + 2 < w.n &&
+                       (w.text[k + 2] == '_' ? '-' : w.text[k + 2]) == options[i].name[k])
+                        k++;
+                if (k == n && w.n == n + 2)
+                        return (int)i;
+        }
+        return -1;
+}
+
+/* How many of the two arguments are an option that stays, with its value; 0: it does not. */
+static unsigned option_words(struct word w, struct word next, bool benchmark)
+{
+        const char *equals = memchr(w.text, '=', w.n);
+        struct word name = {w.text, equals ? (size_t)(equals - w.text) : w.n}, value = next;
+        int row = option_of(name);
+        bool letter =
+                benchmark && w.n == 2 && w.text[0] == '-' && isalpha((unsigned char)w.text[1]);
+
+        if (equals)
+                value = (struct word){equals + 1, w.n - name.n - 1};
+        if (row >= 0 && !options[row].value)
+                return !equals;
+        if ((row < 0 && !letter) || !is_safe_value(value))
+                return 0;
+        return equals ? 1 : 2;
+}
+
+static bool is_module(struct word w)
+{
+        for (size_t i = 0; i < w.n; i++) {
+                if (!isalnum((unsigned char)w.text[i]) && w.text[i] != '_' && w.text[i] != '.')
+                        return false;
+        }
+        return w.n > 0;
+}
+
+/* A script, unless it may be the value of an option that nobody knows. */
+static bool is_script(struct word w, struct word before)
+{
+        bool after_option =
+                before.n && *before.text == '-' && before.n != 2 && option_of(before) < 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(scripts); i++) {
+                if (*w.text != '-' && !after_option && !memchr(w.text, '=', w.n) &&
+                    ends_with(w, scripts[i]))
+                        return true;
+        }
+        return false;
+}
+
+struct safe_line {
+        char *out;
+        size_t n, room;
+        bool left_out; /* "..." is the last word */
+};
+
+static void append_word(struct safe_line *l, struct word w)
+{
+        if (l->n && l->n + 1 < l->room)
+                l->out[l->n++] = ' ';
+        if (w.n && l->n + 1 < l->room)
+                l->n += capo_secret_args(w.text, w.n, l->out + l->n, l->room - l->n);
+        l->left_out = false;
+}
+
+static void leave_out(struct safe_line *l)
+{
+        if (l->left_out)
+                return;
+        append_word(l, (struct word){"...", 3});
+        l->left_out = true;
+}
+
+size_t capo_safe_args(const char *args, size_t size, char *out, size_t room)
+{
+        struct safe_line line = {out, 0, room, false};
+        struct word program = word_at(args, size, 0), before = program, base = base_name(program);
+        bool benchmark = ends_with(base, "_perf"), script = false, module = false,
+             python = base.n >= 6 && !memcmp(base.text, "python", 6);
+
+        append_word(&line, program);
+        for (size_t at = program.n + 1; at < size;) {
+                struct word w = word_at(args, size, at), next = word_at(args, size, at + w.n + 1);
+                unsigned words = option_words(w, next, benchmark);
+
+                if (!words && python && !script && !module && is_word(w, "-m") && is_module(next)) {
+                        module = true;
+                        words = 2;
+                } else if (!words && !script && is_script(w, before)) {
+                        script = true;
+                        words = 1;
+                }
+                if (words)
+                        append_word(&line, w);
+                else
+                        leave_out(&line);
+                if (words == 2)
+                        append_word(&line, next);
+                before = words == 2 ? next : w;
+                at += w.n + 1 + (words == 2 ? next.n + 1 : 0);
+        }
+        out[line.n] = 0;
+        return line.n;
+}
