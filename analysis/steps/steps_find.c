@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps from calls: tokens, marks, the level that is a step, the steps' times. A long job is looked
+ * at by its last calls; what is found there is then followed through all of it.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/steps/steps_parts.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+
+/* A reading that leaves sizes out explains so many calls more, or it is not taken. */
+#define BETTER 0.2
+
+enum { WINDOW = 1 << 15, LEAST_CALLS = 6, OFFSETS_SEEN = 64, MERGES = 3 };
+
+static int tell_none(struct capo_steps *out, const char *why)
+{
+        out->known = CAPO_STEPS_NONE;
+        snprintf(out->why, sizeof out->why, "%s", why);
+        return 0;
+}
+
+/* A step begins behind the longest pause: so many calls behind the mark, in the repeats that are
+ * the usual ones. */
+static uint32_t find_pause(const struct step_tokens *t, const struct step_mark *m)
+{
+        _cleanup_free_ double *pause = calloc(m->period + 1, sizeof *pause);
+        uint32_t seen = 0, best = 0;
+
+        for (uint32_t i = 0; pause && i + 1 < m->n && seen < OFFSETS_SEEN; i++) {
+                uint32_t from = m->at[i];
+
+                if (m->at[i + 1] - from != m->period || !from)
+                        continue;
+                for (uint32_t k = 0; k < m->period; k++)
+                        pause[k] += (double)(t->calls[from + k].t_ns - t->calls[from + k - 1].t_ns);
+                seen++;
+        }
+        for (uint32_t k = 1; pause && k < m->period; k++)
+                best = pause[k] > 1.2 * pause[best] ? k : best;
+        return best;
+}
+
+static int add_parts(const struct step_tokens *t, const struct step_mark *m, uint32_t from,
+                     struct capo_steps *out)
+{
+        _cleanup_free_ uint32_t *of = calloc(t->n_tokens + 1, sizeof *of);
+
+        out->part = calloc(m->period, sizeof *out->part);
+        if (!of || !out->part)
+                return -ENOMEM;
+        for (uint32_t i = from; i < from + m->period; i++) {
+                const struct capo_step_call *c = &t->calls[i];
+                uint32_t k = t->of[i];
+                uint64_t mean = t->bytes[k] / t->count[k];
+
+                if (!of[k]) {
+                        of[k] = ++out->n_parts;
+                        out->part[of[k] - 1] = (struct capo_step_part){
+                                .bytes = mean,
+                                .comm = c->comm,
+                                .peer = c->peer,
+                                .call = c->call,
+                                .varies = t->calls[t->example[k]].bytes != mean};
+                }
+                out->part[of[k] - 1].count++;
+                out->bytes += mean;
+        }
+        return 0;
+}
+
+/* The steps, between the places where the mark's row stands. */
+static int lay_steps(const struct capo_step_call *calls, const struct step_tokens *t,
+                     const struct step_mark *m, struct capo_steps *out)
+{
+        _cleanup_free_ int32_t *counts = calloc(t->n_tokens + 1, sizeof *counts);
+        uint32_t shift = find_pause(t, m), last = m->n ? m->at[m->n - 1] : 0;
+
+        out->step = calloc(m->n + 1, sizeof *out->step);
+        if (!counts || !out->step)
+                return -ENOMEM;
+        for (uint32_t i = 0; i + 1 < m->n; i++) {
+                uint32_t from = m->at[i] + shift, to = m->at[i + 1] + shift;
+                bool usual = t->sum[m->at[i + 1]] - t->sum[m->at[i]] == m->usual;
+
+                if (to >= t->n || from > last + shift)
+                        break;
+                out->step[out->n++] = (struct capo_step){
+                        .t_ns = calls[from].t_ns,
+                        .ns = calls[to].t_ns - calls[from].t_ns,
+                        .first = from,
+                        .n = to - from,
+                        .plain = usual || step_is_plain(t, m->example, m->period, m->at[i],
+                                                        m->at[i + 1] - m->at[i], counts)};
+        }
+        return add_parts(t, m, m->example, out);
+}
+
+static int by_value(const void *a, const void *b)
+{
+        double x = *(const double *)a, y = *(const double *)b;
+
+        return (x > y) - (x < y);
+}
+
+/*
+ * Calls that all look alike: every n-th pause is long, where n are in a step. Where no pause is,
+ * nobody can tell a step from a call.
+ */
+static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
+{
+        _cleanup_free_ double *pause = calloc(t->n + 1, sizeof *pause);
+        uint32_t *at = calloc(t->n + 1, sizeof *at), n = 0, same = 0, period = 0;
+        double middle;
+
+        if (!pause || !at) {
+                free(at);
+                return -ENOMEM;
+        }
+        for (uint32_t i = 1; i < t->n; i++)
+                pause[i - 1] = (double)(t->calls[i].t_ns - t->calls[i - 1].t_ns);
+        qsort(pause, t->n - 1, sizeof *pause, by_value);
+        middle = pause[(t->n - 1) / 2];
+        for (uint32_t i = 1; i < t->n; i++) {
+                if ((double)(t->calls[i].t_ns - t->calls[i - 1].t_ns) > 3 * middle)
+                        at[n++] = i;
+        }
+        period = n < 4 ? 0 : at[n / 2 + 1] - at[n / 2];
+        for (uint32_t i = 0; i + 1 < n; i++)
+                same += at[i + 1] - at[i] == period;
+        if (n < 4 || period <= m->period || same < 0.8 * (n - 1)) {
+                free(at);
+                return 0;
+        }
+        free(m->at);
+        *m = (struct step_mark){.at = at, .n = n, .period = period, .repeats = same};
+        for (uint32_t i = 0; i + 1 < n; i++) {
+                if (at[i + 1] - at[i] == period) {
+                        m->example = at[i];
+                        m->usual = t->sum[at[i + 1]] - t->sum[at[i]];
+                }
+        }
+        return 0;
+}
+
+/* Are the calls of a step all of one kind, or sends and receives alone? Then it may be no step. */
+static bool is_doubtful(const struct step_tokens *t, const struct step_mark *m, bool *p2p)
+{
+        bool one = true;
+
+        *p2p = true;
+        for (uint32_t i = 0; i < m->period; i++) {
+                const struct capo_step_call *c = &t->calls[m->example + i];
+
+                one &= t->of[m->example + i] == t->of[m->example];
+                *p2p &= capo_call_kind(c->call) == CAPO_KIND_P2P;
+        }
+        return one || *p2p;
+}
+
+static int judge_alike(const struct step_tokens *t, struct step_mark *m, struct capo_steps *out)
+{
+        const struct capo_step_call *first = &t->calls[t->example[t->of[m->example]]];
+        const char *what;
+        bool p2p;
+        int r;
+
+        if (!is_doubtful(t, m, &p2p))
+                return 0;
+        what = p2p ? "there are sends and receives alone" : "all calls look alike";
+        if (!p2p && t->bytes[t->of[m->example]] != first->bytes * t->count[t->of[m->example]]) {
+                out->known = CAPO_STEPS_NONE; /* nor do they: only their sizes were left out */
+                return 0;
+        }
+        r = mark_pauses(t, m);
+        out->known = CAPO_STEPS_UNCERTAIN;
+        if (m->period != out->period) {
+                snprintf(out->why, sizeof out->why,
+                         "%s: each %u of them stand between longer pauses", what, m->period);
+                out->inner = out->period;
+        } else if (!*out->why) {
+                snprintf(out->why, sizeof out->why, "%s: %s", what,
+                         m->period == 1 ? "each is taken for a step"
+                                        : "they may be micro-batches of a longer step");
+        }
+        out->period = m->period;
+        return r;
+}
+
+/* One reading of the sizes. */
+static int find_once(const struct capo_step_call *calls, uint32_t n, unsigned merge,
+                     struct capo_steps *out)
+{
+        struct step_tokens t;
+        struct step_marks marks = {0};
+        int r = step_tokens_make(calls, n, merge, &t), at = -1;
+
+        t.from = n > WINDOW ? n - WINDOW : 0;
+        r = r == 0 ? step_marks_find(&t, &marks) : r;
+        if (r == 0) {
+                at = step_level_choose(&t, &marks, out);
+                r = at < -1 ? at : 0;
+        }
+        if (r == 0 && at >= 0 && t.from)
+                r = step_mark_follow(&t, &marks.mark[at]);
+        if (r == 0 && at >= 0)
+                r = judge_alike(&t, &marks.mark[at], out);
+        if (r == 0 && at >= 0)
+                r = lay_steps(calls, &t, &marks.mark[at], out);
+        step_marks_free(&marks);
+        step_tokens_free(&t);
+        return r;
+}
+
+int capo_steps_find(const struct capo_step_call *calls, size_t n, struct capo_steps *out)
+{
+        struct capo_steps best = {0}, s;
+        int r = 0;
+
+        *out = (struct capo_steps){0};
+        if (n < LEAST_CALLS || n > UINT32_MAX / 4)
+                return tell_none(out, n < LEAST_CALLS ? "there are too few calls"
+                                                      : "there are too many calls");
+        for (unsigned merge = 0; merge < MERGES && r == 0; merge++) {
+                s = (struct capo_steps){0};
+                r = find_once(calls, (uint32_t)n, merge, &s);
+                if (s.known > best.known ||
+                    (s.known == best.known && s.covered > best.covered + BETTER)) {
+                        capo_steps_finish(&best);
+                        best = s;
+                } else {
+                        capo_steps_finish(&s);
+                }
+                if (best.known == CAPO_STEPS_FOUND)
+                        break;
+        }
+        if (r == 0 && best.known == CAPO_STEPS_NONE) {
+                capo_steps_finish(&best);
+                return tell_none(out, "the calls repeat in no pattern");
+        }
+        r = r == 0 ? step_times(&best) : r;
+        if (r < 0)
+                capo_steps_finish(&best);
+        *out = best;
+        return r;
+}
+
+void capo_steps_finish(struct capo_steps *s)
+{
+        free(s->part);
+        free(s->step);
+        *s = (struct capo_steps){0};
+}
