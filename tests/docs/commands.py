@@ -40,6 +40,8 @@ NOT_RUN = {
     ("docs/command-line.md", "capo VERB"): "a pattern",
     ("docs/compare.md", "capo diff old.txt new.txt"): "the reader's files; tests/fit/diff.sh compares such",
     ("docs/diagnose.md", "capo diagnose job.log"): "the reader's files of a job that failed; tests/diagnose has such",
+    ("docs/expect.md", "capo expect tests.log"): "the reader's measurements; tests/expect has such",
+    ("docs/expect.md", "capo expect capo-logs/ --topo this"): "needs GPUs and a job with GPU times",
     ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
     ("docs/internals/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
@@ -52,13 +54,13 @@ NOT_RUN = {
 }
 # What these ask is there on some machines only: (pattern of the command, how to see it, what it is)
 NEEDS = [
-    (r"\bplan |\bgraph |--nccl\b|--model|--graph auto|--atlas|explain .*--(platform|gpus)", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
+    (r"\bplan |\bgraph |--nccl\b|--model|--graph auto|--atlas|(explain|expect) .*--(platform|gpus)", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
     (r"nccl-2\.27\.3", "test -e nccl-2.27.3/libnccl.so.2", "NCCL 2.27.3"),
     (r"nccl-2\.27\.7", "test -e nccl-2.27.7/libnccl.so.2", "NCCL 2.27.7"),
     (r"\bfi_pingpong\b", "command -v fi_pingpong", "fi_pingpong"),
     (r"\bjq\b", "command -v jq", "jq"),
 ]
-BY_MODEL = r"^capo (topo|plan|graph|explain|profile|fit --model)\b"
+BY_MODEL = r"^capo (topo|plan|graph|explain|expect|profile|fit --model)\b"
 # COMMANDS_SHOW=1 shows all output, and when each command of a block had ended
 COMMAND = re.compile(r"(capo [a-z]|for |mkdir |\./dev|meson |tests/|([A-Z_]+=\S+ )+[a-z.])")
 PAGE_OF = re.compile(r"capo \w+  ")  # the first line of a page: "capo report  job 48213"

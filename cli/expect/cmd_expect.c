@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo expect: is a measured bandwidth normal for this machine? */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_machine.h"
+#include "cli/base/cli_recorded.h"
+#include "cli/base/plan_tools.h"
+#include "cli/expect/cmd_expect.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "profiles/fragment/bound.h"
+#include "profiles/fragment/nccl_model.h"
+
+/* Ceilings of more ranks take minutes; NCCL on virtual GPUs takes no more ranks. */
+enum { CEILING_RANKS = 32, UNKNOWN_EXIT = 3, ASKS_MOST = 64 };
+
+struct options {
+        struct cli_inputs inputs;
+        struct cli_machine_words machine;
+        const char *gpus, *alloc, *libnccl;
+        uint8_t call;
+        uint64_t bytes;
+        double busbw;
+        bool json, no_nccl;
+};
+
+/* A number of the command line is one row. */
+static int take_number(const struct options *o, struct expect_page *page)
+{
+        page->what = "the number given";
+        page->rows = calloc(1, sizeof *page->rows);
+        if (!page->rows)
+                return -ENOMEM;
+        page->rows[page->n_rows++] =
+                (struct capo_expected_row){.call = o->call ? o->call : (uint8_t)CAPO_CALL_ALLREDUCE,
+                                           .bytes = o->bytes ? o->bytes : UINT64_C(1) << 30,
+                                           .measured = o->busbw};
+        return 0;
+}
+
+/* What a file does not say, or says of lost lines, the options do. */
+static void label_inputs(struct options *o)
+{
+        struct capo_layout layout;
+        bool told = o->alloc && capo_layout_parse(o->alloc, &layout, NULL) == 0;
+
+        for (size_t i = 0; i < o->inputs.n; i++) {
+                struct capo_label *label = &o->inputs.v[i].label;
+
+                label->call = o->call;
+                if (!told)
+                        continue;
+                label->n_ranks = (int)layout.n_ranks;
+                label->n_nodes = (int)layout.n_nodes;
+                capo_layout_print(&layout, label->layout, sizeof label->layout);
+        }
+}
+
+static void drop_other_calls(struct expect_page *page, unsigned call)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < page->n_rows; i++) {
+                if (!call || page->rows[i].call == call)
+                        page->rows[n++] = page->rows[i];
+        }
+        page->n_rows = n;
+}
+
+/* The machine of the options, else the one that capo run recorded. Return: 0; 1 it is not known;
+ * -EINVAL, said. */
+static int find_machine(const struct options *o, struct expect_page *page, char *recorded,
+                        size_t room, struct capo_topology **t, struct cli_machine_source *source)
+{
+        struct cli_machine_words words = o->machine;
+
+        if (words.topo && !strcmp(words.topo, "this")) {
+                words.topo = NULL;
+        } else if (!words.topo && !words.platform) {
+                if (!page->job || cli_recorded_topology(page->job, recorded, room) < 0) {
+                        expect_missing(page, "which machine it is: --platform NAME or --topo FILE");
+                        return 1;
+                }
+                words.topo = recorded;
+        }
+        if (cli_machine_load("expect", &words, t, source) < 0)
+                return -EINVAL;
+        if (capo_expected_sm(page->gpu) && (*t)->n_gpus && (*t)->gpus[0].sm &&
+            (*t)->gpus[0].sm / 10 != capo_expected_sm(page->gpu) / 10)
+                return capo_fail(-EINVAL,
+                                 "expect: %s was measured on %s, and %s has other GPUs (sm %d)",
+                                 page->what, page->gpu, (*t)->name, (*t)->gpus[0].sm);
+        page->machine = (*t)->name;
+        page->shape.named = o->machine.platform != NULL;
+        page->shape.platform = o->machine.platform ? o->machine.platform : (*t)->platform;
+        page->shape.n_nics = (*t)->n_nics;
+        return 0;
+}
+
+/* The GPUs of the options, else the first ones of the layout that was measured. */
+static int find_allocation(const struct options *o, struct expect_page *page,
+                           const struct capo_topology *t, struct capo_alloc *a)
+{
+        const char *text = o->gpus ? o->gpus : o->alloc ? o->alloc : page->layout;
+        struct capo_layout layout = {0};
+        char why[512];
+
+        if (!*text) {
+                expect_missing(page, "how many ranks each node has: --alloc 8 or --alloc 2x8");
+                return 1;
+        }
+        if (capo_alloc_parse(t, text, !o->gpus, a, why, sizeof why) < 0)
+                return capo_fail(-EINVAL, "expect: %s", why);
+        capo_alloc_layout(a, &layout);
+        if (*page->layout && !capo_layout_equal(&layout, &page->shape.layout)) {
+                capo_alloc_free(a);
+                return capo_fail(-EINVAL, "expect: %s was measured on %s ranks per node, not on %s",
+                                 page->what, page->layout, text);
+        }
+        page->shape.layout = layout;
+        capo_layout_print(&layout, page->layout, sizeof page->layout);
+        capo_alloc_print(t, a, page->allocation, sizeof page->allocation);
+        return 0;
+}
+
+static void set_ceilings(struct expect_page *page, const struct capo_topology *t,
+                         const struct capo_plan_gpu *gpus, size_t n)
+{
+        struct fragment_bound bound;
+
+        if (n > CEILING_RANKS) {
+                expect_missing(page, "the ceiling of the links: computed for up to %d ranks",
+                               CEILING_RANKS);
+                return;
+        }
+        if (fragment_bound(t, gpus, n, &bound) < 0) {
+                expect_missing(page, "the ceiling of the links: it cannot be computed");
+                return;
+        }
+        for (size_t i = 0; i < page->n_rows; i++) {
+                int coll = capo_coll_of_call(page->rows[i].call);
+
+                page->rows[i].ceiling = coll < 0 ? 0 : bound.busbw_gbs[coll];
+        }
+}
+
+/* Is NVLink all that joins the GPUs of a node, and do its switches add? */
+static void set_links(struct expect_page *page, const struct capo_topology *t)
+{
+        for (size_t i = 0; i < t->n_gpus; i++)
+                page->shape.sharp |= t->gpus[i].sm >= 90 && t->n_switches > 0;
+        page->shape.nvlink = t->n_links > 0;
+}
+
+static void take_answers(struct expect_page *page, const struct capo_plan_answer *answer)
+{
+        for (size_t i = 0; i < page->n_rows; i++) {
+                for (size_t k = 0; k < answer->n_rows; k++) {
+                        const struct capo_plan_row *r = &answer->rows[k];
+
+                        if (capo_coll_of_call(page->rows[i].call) != (int)r->coll ||
+                            page->rows[i].bytes != r->bytes || !isfinite(r->busbw_gbs))
+                                continue;
+                        page->rows[i].predicted = r->busbw_gbs;
+                        snprintf(page->ran[i], sizeof page->ran[i], "%s %s",
+                                 capo_algo_name(r->algo), capo_proto_name(r->proto));
+                }
+        }
+        page->asked = (uint32_t)answer->version;
+}
+
+static void ask_nccl(const struct options *o, struct expect_page *page,
+                     const struct cli_machine_source *source, const struct capo_topology *t,
+                     const struct capo_plan_gpu *gpus, size_t n)
+{
+        _cleanup_free_ struct cli_machine_asker *asker = calloc(1, sizeof *asker);
+        struct capo_plan_ask asks[ASKS_MOST];
+        struct capo_plan_answer answer;
+        char why[1024] = "no memory";
+        size_t n_asks = 0;
+        int r;
+
+        for (size_t i = page->n_rows; i-- > 0 && n_asks < N_ELEMENTS(asks);) {
+                int coll = capo_coll_of_call(page->rows[i].call);
+
+                if (coll >= 0)
+                        asks[n_asks++] = (struct capo_plan_ask){coll, page->rows[i].bytes};
+        }
+        if (o->no_nccl || !n_asks)
+                return;
+        r = asker ? cli_machine_asker(source, t, asker, why, sizeof why) : -ENOMEM;
+        if (r == 0 && o->libnccl)
+                r = cli_parts_find(o->libnccl, asker->tools, asker->libnccl, sizeof asker->tools,
+                                   why, sizeof why);
+        if (r == 0)
+                r = fragment_ask(&asker->machine, gpus, (int)n, asks, n_asks, &answer, why,
+                                 sizeof why);
+        if (r < 0) {
+                expect_missing(page, "NCCL's own prediction: %s", why);
+                return;
+        }
+        take_answers(page, &answer);
+        capo_plan_answer_finish(&answer);
+}
+
+static int find_normal(const struct options *o, struct expect_page *page)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct capo_plan_gpu *gpus = NULL;
+        struct cli_machine_source source;
+        struct capo_alloc a = {0};
+        char recorded[4096];
+        int r = find_machine(o, page, recorded, sizeof recorded, &t, &source);
+
+        if (r == 0)
+                r = find_allocation(o, page, t, &a);
+        if (r == 0) {
+                gpus = capo_alloc_ranks(t, &a);
+                set_links(page, t);
+                set_ceilings(page, t, gpus, (size_t)a.n_ranks);
+                ask_nccl(o, page, &source, t, gpus, (size_t)a.n_ranks);
+                capo_alloc_free(&a);
+        }
+        for (size_t i = 0; i < page->n_rows && r >= 0; i++)
+                capo_expected_judge(&page->shape, &page->rows[i]);
+        if (r < 0)
+                return r;
+        r = (o->json ? expect_json : expect_text)(page, stdout);
+        return r;
+}
+
+static int run_expect(void *options, int n, char **words)
+{
+        struct options *o = options;
+        struct expect_page page = {.shape.platform = ""};
+        const struct capo_expected_row *row;
+        int r, status = UNKNOWN_EXIT;
+
+        if (!o->inputs.n && o->busbw <= 0)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "expect: what was measured? A file, logs, or --busbw GBS");
+        label_inputs(o);
+        if (o->inputs.n)
+                page.what = o->inputs.v[0].path;
+        r = o->inputs.n ? expect_measured(&page, &o->inputs) : take_number(o, &page);
+        if (r == 0) {
+                drop_other_calls(&page, o->inputs.n ? o->call : 0);
+                capo_layout_print(&page.shape.layout, page.layout, sizeof page.layout);
+                page.ran = calloc(page.n_rows + 1, sizeof *page.ran);
+                r = page.ran ? find_normal(o, &page) : -ENOMEM;
+        }
+        row = r == 0 ? expect_main(&page) : NULL;
+        if (row && row->verdict != CAPO_EXPECTED_UNKNOWN)
+                status = row->verdict == CAPO_EXPECTED_NORMAL ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+        expect_finish(&page);
+        return r == -EINVAL ? CAPO_EXIT_USAGE : r < 0 ? UNKNOWN_EXIT : status;
+}
+
+static int add_expect_input(void *options, char *word)
+{
+        return cli_inputs_add(&((struct options *)options)->inputs, word);
+}
+
+static void finish_expect(void *options)
+{
+        cli_inputs_free(&((struct options *)options)->inputs);
+}
+
+static const char *take_call(void *call, const char *value)
+{
+        *(uint8_t *)call = (uint8_t)capo_call_find(value);
+        return *(uint8_t *)call ? NULL : "a collective such as all_reduce";
+}
+
+static const char *take_size(void *bytes, const char *value)
+{
+        uint64_t most;
+
+        return capo_size_range(value, bytes, &most) == 0 && *(uint64_t *)bytes == most
+                       ? NULL
+                       : "a size such as 64K or 1G";
+}
+
+static const struct cli_option options[] = {
+        {"platform", CLI_TEXT(struct options, machine.platform, "NAME"),
+         "the machine: dgx1v, dgxa100, p5, hgxh100, ... (capo plan --help has the list)"},
+        {"topo", CLI_FILE(struct options, machine.topo, "FILE"),
+         "the machine as in capo topo; --topo this: the one you are on. Default: what capo run "
+         "recorded beside the logs"},
+        {"alloc", CLI_TEXT(struct options, alloc, "SIZES"),
+         "ranks per node, where the input does not say: 8, 2x8, 3+5", .example = "2x8"},
+        {"gpus", CLI_TEXT(struct options, gpus, "LIST"),
+         "exactly these GPUs, as in capo topo: 0:1,2,3;1:0-4"},
+        {"coll", CLI_TAKE(struct options, call, "C", take_call), "only this collective",
+         .example = "all_reduce"},
+        {"busbw", CLI_NUMBER(struct options, busbw, "GBS", 0, 1e6),
+         "a number in place of a file: bus bandwidth of --coll (AllReduce) at --size (1G)"},
+        {"size", CLI_TAKE(struct options, bytes, "SIZE", take_size), "the size of --busbw",
+         .example = "1G"},
+        {"libnccl", CLI_FILE(struct options, libnccl, "FILE"),
+         "the libnccl.so.2 to ask for its prediction"},
+        {"no-nccl", CLI_FLAG(struct options, no_nccl), "do not ask NCCL, which takes seconds"},
+        {"json", CLI_FLAG(struct options, json), "for programs"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command expect_command = {
+        .usage = "INPUT... [--platform NAME | --topo FILE] [--alloc 2x8] [OPTIONS]\n"
+                 "--busbw GBS --platform NAME --alloc 2x8 [--coll C] [--size SIZE]",
+        .about =
+                "Says whether a measured bus bandwidth is normal. It is compared with public measurements of such a "
+                "machine, with what real NCCL predicts for it on virtual GPUs, and with the most that the links carry. "
+                "Where it is low, the page lists likely causes in order; those that a log line or a recorded setting "
+                "proves come first.\n"
+                "\n"
+                "INPUT is output of nccl-tests (with its NCCL_DEBUG lines, if there are any), a folder of capo logs, "
+                "also of a job that runs, or another file that capo fit reads.",
+        .options = options,
+        .after =
+                "  all_reduce_perf -b 8 -e 8G -f 2 -g 8 | tee tests.log; capo expect tests.log --platform p5\n"
+                "  capo expect capo-logs/ --topo this\n"
+                "  capo expect --busbw 9 --platform p5 --alloc 2x8",
+        .status = "0 normal; 1 low or not normal, 2 wrong command line, 3 nothing to compare with.",
+        .operand = "INPUT",
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .take = add_expect_input,
+        .run = run_expect,
+        .finish = finish_expect,
+};

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was measured: nccl-tests output, other tables, or logs of capo, also of a job that runs. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/log/live_logs.h"
+#include "analysis/log/log_find.h"
+#include "capo/log.h"
+#include "capo/msg.h"
+#include "cli/base/cli_job.h"
+#include "cli/expect/cmd_expect.h"
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/file.h"
+#include "core/base/util.h"
+
+enum { MOST_BYTES = 1 << 26 };
+
+void expect_missing(struct expect_page *page, const char *format, ...)
+{
+        va_list args;
+
+        if (page->n_not_known == N_ELEMENTS(page->not_known))
+                return;
+        va_start(args, format);
+        vsnprintf(page->not_known[page->n_not_known++], sizeof page->not_known[0], format, args);
+        va_end(args);
+}
+
+/* ---- evidence ---- */
+
+static int add_evidence(struct expect_page *page, const char *name, char *text)
+{
+        char *copy = strdup(name);
+
+        if (!copy || !text ||
+            capo_array_room(&page->evidence, page->n_evidence, sizeof *page->evidence) < 0) {
+                free(copy);
+                free(text);
+                return -ENOMEM;
+        }
+        page->evidence[page->n_evidence++] = (struct expect_evidence){copy, text};
+        return 0;
+}
+
+bool expect_has(const char *text, void *arg)
+{
+        const struct expect_page *page = arg;
+
+        for (size_t i = 0; i < page->n_evidence; i++) {
+                if (strstr(page->evidence[i].text, text))
+                        return true;
+        }
+        return false;
+}
+
+char *expect_found_in(const struct expect_page *page, const char *proof, char *text)
+{
+        *text = 0;
+        for (size_t i = 0; i < page->n_evidence && !*text; i++) {
+                const struct expect_evidence *e = &page->evidence[i];
+                const char *at = strstr(e->text, proof), *line = e->text;
+                unsigned number = 1;
+
+                for (const char *end; at && (end = memchr(line, '\n', (size_t)(at - line)));
+                     line = end + 1)
+                        number++;
+                if (at && *e->name)
+                        snprintf(text, 600, "%s:%u", e->name, number);
+                else if (at)
+                        snprintf(text, 600, "recorded settings");
+        }
+        return text;
+}
+
+/* Lines of NCCL may stand between the numbers. */
+static int read_text(struct expect_page *page, const char *path)
+{
+        char *text;
+        size_t size;
+
+        if (capo_file_read(path, MOST_BYTES, &text, &size) < 0)
+                return 0; /* a folder, or larger: the numbers alone */
+        for (size_t i = 0; i < size; i++)
+                text[i] = text[i] ? text[i] : '?';
+        return add_evidence(page, path, text);
+}
+
+static int read_settings(struct expect_page *page)
+{
+        char *text = NULL;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        for (uint32_t i = 0; i < page->job->n_processes && out; i++) {
+                const struct capo_job_process *p = &page->job->processes[i];
+                const char *set = capo_job_info(p, CAPO_INFO_NCCL_SETTINGS);
+
+                fprintf(out, "%s\n%s\n", set ? set : "", p->fabric ? p->fabric : "");
+        }
+        if (!out || fclose(out) != 0)
+                return -ENOMEM;
+        return add_evidence(page, "", text);
+}
+
+/* ---- samples ---- */
+
+/* What a living process has not written is read from its memory. */
+static int read_logs(struct expect_page *page, struct capo_log_paths *paths,
+                     const struct capo_label *label, struct capo_samples *set)
+{
+        _cleanup_(capo_live_logs_finish) struct capo_live_logs live = {.lock = -1};
+        char why[1024] = "no memory";
+        struct capo_label place = *label;
+        int r = capo_live_logs_take(paths, &live);
+
+        place.call = 0; /* logs say themselves what each call was */
+        if (r < 0)
+                capo_warn("the memory of living processes cannot be read: %s", strerror(-r));
+        for (size_t i = 0, e = 0; i < paths->n && !e; i++)
+                e = (size_t)(r = capo_import_more(paths->path[i], &place, set, why, sizeof why));
+        if (r >= 0)
+                r = capo_import_end(set, why, sizeof why);
+        if (r < 0)
+                return capo_fail(r, "expect: %s", why);
+        if (!page->job)
+                page->job = cli_job_load_paths(page->what, paths);
+        return page->job ? read_settings(page) : -EINVAL;
+}
+
+static int read_input(struct expect_page *page, const struct cli_input *input,
+                      struct capo_samples *set)
+{
+        _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
+        char *path = (char *)(uintptr_t)input->path, why[512], magic[8] = "";
+        FILE *f = fopen(path, "re");
+        size_t n = f ? fread(magic, 1, sizeof magic, f) : 0;
+        int r;
+
+        if (f)
+                fclose(f);
+        if (n == sizeof magic && memcmp(magic, CAPO_LOG_MAGIC, sizeof magic) != 0) {
+                r = cli_input_read(path, &input->label, set);
+                return r < 0 ? r : read_text(page, path);
+        }
+        if (capo_log_find(&path, 1, &paths, why, sizeof why) == 0 && paths.n)
+                return read_logs(page, &paths, &input->label, set);
+        return cli_input_read(path, &input->label, set);
+}
+
+/* ---- rows ---- */
+
+static bool run_layout(const struct capo_trial *run, struct capo_layout *out)
+{
+        *out = (struct capo_layout){0};
+        if (*run->layout)
+                return capo_layout_parse(run->layout, out, NULL) == 0;
+        return run->n_ranks > 0 && run->n_nodes > 0 && run->n_ranks % run->n_nodes == 0 &&
+               capo_layout_add(out, (uint32_t)(run->n_ranks / run->n_nodes),
+                               (uint32_t)run->n_nodes) == 0;
+}
+
+static bool is_duration(const struct capo_sample *s)
+{
+        return s->bytes && s->us > 0 && s->make != CAPO_MAKE_HOST && s->make != CAPO_MAKE_CPU;
+}
+
+/* Ranks of a run whose nodes are not known are enough for its bandwidth. */
+static bool is_alike(const struct capo_trial *a, const struct capo_trial *b)
+{
+        struct capo_layout la, lb;
+        bool known = run_layout(a, &la), too = run_layout(b, &lb);
+
+        return known == too && (known ? capo_layout_equal(&la, &lb) : a->n_ranks == b->n_ranks);
+}
+
+/* The run whose like have most samples. */
+static uint32_t find_usual_run(const struct capo_samples *set)
+{
+        size_t most = 0;
+        uint32_t best = UINT32_MAX;
+
+        for (uint32_t i = 0; i < set->n_runs; i++) {
+                size_t n = 0;
+
+                for (size_t k = 0; k < set->n; k++)
+                        n += is_duration(&set->v[k]) &&
+                             is_alike(&set->runs[i], &set->runs[set->v[k].run]);
+                if (n > most) {
+                        most = n;
+                        best = i;
+                }
+        }
+        return best;
+}
+
+struct rate {
+        uint8_t call;
+        uint64_t bytes;
+        double busbw;
+};
+
+static int by_call(const void *a, const void *b)
+{
+        const struct rate *x = a, *y = b;
+
+        if (x->call != y->call)
+                return x->call < y->call ? -1 : 1;
+        if (x->bytes != y->bytes)
+                return x->bytes < y->bytes ? -1 : 1;
+        return (x->busbw > y->busbw) - (x->busbw < y->busbw);
+}
+
+/* One row of each call and size: the median of its rates. */
+static int make_rows(struct expect_page *page, const struct capo_samples *set, uint32_t usual)
+{
+        const struct capo_trial *run = &set->runs[usual];
+        _cleanup_free_ struct rate *rates = calloc(set->n + 1, sizeof *rates);
+        size_t n = 0;
+
+        for (size_t i = 0; i < set->n && rates; i++) {
+                const struct capo_sample *s = &set->v[i];
+
+                if (!is_duration(s))
+                        continue;
+                if (!is_alike(run, &set->runs[s->run])) {
+                        page->n_other++;
+                        continue;
+                }
+                rates[n++] = (struct rate){
+                        s->call, s->bytes,
+                        (double)s->bytes / s->us / 1e3 *
+                                capo_busbw_factor(capo_call_kind(s->call), (unsigned)run->n_ranks)};
+        }
+        if (rates)
+                qsort(rates, n, sizeof *rates, by_call);
+        page->rows = calloc(n + 1, sizeof *page->rows);
+        for (size_t i = 0, end; i < n && rates && page->rows; i = end) {
+                for (end = i; end < n && rates[end].call == rates[i].call &&
+                              rates[end].bytes == rates[i].bytes;)
+                        end++;
+                if (rates[i].busbw > 0)
+                        page->rows[page->n_rows++] = (struct capo_expected_row){
+                                .call = rates[i].call,
+                                .bytes = rates[i].bytes,
+                                .measured = rates[i + (end - i - 1) / 2].busbw};
+        }
+        return rates && page->rows ? 0 : -ENOMEM;
+}
+
+int expect_measured(struct expect_page *page, const struct cli_inputs *inputs)
+{
+        struct capo_samples set = {0};
+        uint32_t usual;
+        int r = 0;
+
+        for (size_t i = 0; i < inputs->n && r == 0; i++)
+                r = read_input(page, &inputs->v[i], &set);
+        if (r == 0) {
+                cli_inputs_notes(&set);
+                usual = find_usual_run(&set);
+                if (usual == UINT32_MAX) {
+                        r = capo_fail(-ENODATA, "expect: %s has no times of calls on the GPU",
+                                      page->what);
+                } else {
+                        run_layout(&set.runs[usual], &page->shape.layout);
+                        page->nccl = set.runs[usual].nccl;
+                        snprintf(page->gpu, sizeof page->gpu, "%s", set.runs[usual].gpu);
+                        r = make_rows(page, &set, usual);
+                }
+        }
+        capo_samples_free(&set);
+        return r;
+}
+
+void expect_finish(struct expect_page *page)
+{
+        for (size_t i = 0; i < page->n_evidence; i++) {
+                free(page->evidence[i].name);
+                free(page->evidence[i].text);
+        }
+        free(page->evidence);
+        free(page->rows);
+        free(page->ran);
+        capo_job_free(page->job);
+}

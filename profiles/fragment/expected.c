@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/fragment/expected.h"
+#include "profiles/machine/platform.h"
+
+#define PUBLIC_RATE(platform, layout, call, bytes, busbw, nccl, source) \
+        {platform, layout, CAPO_CALL_##call, bytes, busbw, nccl, source},
+const struct capo_public_rate capo_public_rates[] = {
+#include "profiles/fragment/public_rates.def"
+};
+const size_t capo_n_public_rates = N_ELEMENTS(capo_public_rates);
+
+/* From here on a larger message is no slower. */
+#define SATURATED (UINT64_C(1) << 30)
+#define SMALL     (UINT64_C(64) << 20)
+
+/* ---- what is normal ---- */
+
+static bool is_same_machine(const struct capo_expected_shape *shape,
+                            const struct capo_public_rate *rate)
+{
+        const struct capo_platform *a = capo_platform_find(shape->platform),
+                                   *b = capo_platform_find(rate->platform);
+
+        if (!a || !b)
+                return false;
+        if (shape->layout.n_nodes == 1)
+                return !strcmp(a->classes, b->classes);
+        return shape->named && a == b;
+}
+
+static bool is_same_layout(const struct capo_expected_shape *shape, const char *text)
+{
+        struct capo_layout layout;
+
+        return capo_layout_parse(text, &layout, NULL) == 0 &&
+               capo_layout_equal(&layout, &shape->layout);
+}
+
+static bool is_same_size(uint64_t measured, uint64_t rate)
+{
+        if (rate < SMALL)
+                return measured == rate; /* there the size decides the rate */
+        return (measured >= rate / 2 && measured / 2 <= rate) ||
+               (measured > rate && rate >= SATURATED);
+}
+
+static void find_rates(const struct capo_expected_shape *shape, struct capo_expected_row *row)
+{
+        row->n_rates = 0;
+        for (size_t i = 0; i < capo_n_public_rates; i++) {
+                const struct capo_public_rate *rate = &capo_public_rates[i];
+
+                if (rate->call != row->call || !is_same_size(row->bytes, rate->bytes) ||
+                    row->n_rates == CAPO_EXPECTED_RATES || !is_same_machine(shape, rate) ||
+                    !is_same_layout(shape, rate->layout))
+                        continue;
+                row->rates[row->n_rates++] = rate;
+                for (unsigned k = row->n_rates - 1;
+                     k && row->rates[k]->busbw_gbs < row->rates[k - 1]->busbw_gbs; k--) {
+                        row->rates[k] = row->rates[k - 1];
+                        row->rates[k - 1] = rate;
+                }
+        }
+}
+
+static enum capo_expected_verdict judge_share(double share, double normal, double low)
+{
+        return share >= normal ? CAPO_EXPECTED_NORMAL
+               : share >= low  ? CAPO_EXPECTED_LOW
+                               : CAPO_EXPECTED_NOT_NORMAL;
+}
+
+void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_expected_row *row)
+{
+        bool small = row->bytes < SMALL;
+
+        find_rates(shape, row);
+        row->by = row->n_rates         ? CAPO_BY_PUBLIC
+                  : row->predicted > 0 ? CAPO_BY_NCCL
+                  : row->ceiling > 0   ? CAPO_BY_CEILING
+                                       : CAPO_BY_NOTHING;
+        row->normal = row->n_rates ? row->rates[0]->busbw_gbs
+                                   : (row->predicted > 0 ? row->predicted : row->ceiling);
+        switch (row->by) {
+        case CAPO_BY_PUBLIC:
+                row->verdict = judge_share(row->measured / row->normal, 0.8, 0.5);
+                break;
+        case CAPO_BY_NCCL:
+                row->verdict = judge_share(row->measured / row->normal, small ? 0.4 : 0.7,
+                                           small ? 0.2 : 0.4);
+                break;
+        case CAPO_BY_CEILING:
+                row->verdict = row->measured >= 0.6 * row->normal ? CAPO_EXPECTED_NORMAL
+                               : row->measured < 0.1 * row->normal && !small
+                                       ? CAPO_EXPECTED_NOT_NORMAL
+                                       : CAPO_EXPECTED_UNKNOWN;
+                break;
+        default: row->verdict = CAPO_EXPECTED_UNKNOWN;
+        }
+        if (row->ceiling > 0 && row->measured > 1.2 * row->ceiling)
+                row->verdict = CAPO_EXPECTED_IMPOSSIBLE;
+}
+
+/* ---- why it is not ---- */
+
+enum nodes { ONE, MANY, ANY };
+enum fits { ANYWAY, FORCED, ONE_NIC, NVLINK, SHARP };
+
+static const struct cause_row {
+        const char *name;
+        enum nodes nodes;
+        enum fits fits;
+        double least, most;
+        const char *words, *text, *next;
+} causes[] = {
+#define EXPECTED_CAUSE(id, nodes, fits, least, most, words, text, next) \
+        {#id, nodes, fits, least, most, words, text, next},
+#include "profiles/fragment/expected_causes.def"
+};
+
+static bool can_be(const struct cause_row *cause, const struct capo_expected_shape *shape,
+                   const struct capo_expected_row *row)
+{
+        if (cause->nodes != ANY && (cause->nodes == MANY) != (shape->layout.n_nodes > 1))
+                return false;
+        if (cause->fits == NVLINK)
+                return shape->nvlink;
+        return cause->fits != SHARP || (shape->sharp && row->call == CAPO_CALL_ALLREDUCE);
+}
+
+static bool fits_share(const struct cause_row *cause, const struct capo_expected_shape *shape,
+                       double share)
+{
+        if (cause->fits == ONE_NIC)
+                return shape->n_nics > 1 && fabs(share * (double)shape->n_nics - 1) < 0.5;
+        return cause->fits != FORCED && share >= cause->least && share <= cause->most;
+}
+
+/* The first of the words that the evidence has. */
+static bool find_proof(const char *words, bool (*has)(const char *text, void *arg), void *arg,
+                       char proof[64])
+{
+        while (*words) {
+                size_t n = strcspn(words, "|");
+
+                snprintf(proof, 64, "%.*s", (int)n, words);
+                if (has(proof, arg))
+                        return true;
+                words += n + (words[n] == '|');
+        }
+        *proof = 0;
+        return false;
+}
+
+unsigned capo_expected_causes(const struct capo_expected_shape *shape,
+                              const struct capo_expected_row *row,
+                              bool (*has)(const char *text, void *arg), void *arg,
+                              struct capo_expected_cause *out)
+{
+        double share = row->normal > 0 ? row->measured / row->normal : 0;
+        unsigned n = 0;
+
+        for (int proved = 1; proved >= 0; proved--) {
+                for (size_t i = 0; i < N_ELEMENTS(causes) && n < CAPO_EXPECTED_CAUSES; i++) {
+                        const struct cause_row *c = &causes[i];
+                        char proof[64];
+
+                        if (!can_be(c, shape, row) ||
+                            find_proof(c->words, has, arg, proof) != (proved == 1) ||
+                            (!proved && !fits_share(c, shape, share)))
+                                continue;
+                        out[n] = (struct capo_expected_cause){c->name, c->text, c->next, ""};
+                        memcpy(out[n++].proof, proof, sizeof proof);
+                }
+        }
+        return n;
+}
+
+int capo_expected_sm(const char *gpu)
+{
+        static const struct {
+                const char *name;
+                int sm;
+        } names[] = {{"P100", 60},  {"V100", 70},  {"A100", 80},   {"A800", 80},
+                     {"H100", 90},  {"H200", 90},  {"H800", 90},   {"GH200", 90},
+                     {"B200", 100}, {"B300", 100}, {"GB200", 100}, {"GB300", 100}};
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (strstr(gpu, names[i].name))
+                        return names[i].sm;
+        }
+        return 0;
+}
+
+const char *capo_expected_word(enum capo_expected_verdict verdict)
+{
+        static const char *const words[] = {"unknown", "normal", "low", "not-normal", "impossible"};
+
+        return words[verdict];
+}
+
+const char *capo_expected_by_word(enum capo_expected_by by)
+{
+        static const char *const words[] = {"", "public", "nccl", "ceiling"};
+
+        return words[by];
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is a measured bus bandwidth normal? It is held against what others measured on such a machine,
+ * else against NCCL's own prediction, else against the ceiling of the links. Pure: numbers in, a
+ * verdict out.
+ */
+#ifndef CAPO_EXPECTED_H
+#define CAPO_EXPECTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capo/record.h"
+#include "core/base/layout.h"
+
+struct capo_public_rate {
+        const char *platform, *layout;
+        uint8_t call; /* enum capo_call_id */
+        uint64_t bytes;
+        double busbw_gbs;
+        int nccl; /* 0 not known */
+        const char *source;
+};
+
+extern const struct capo_public_rate capo_public_rates[];
+extern const size_t capo_n_public_rates;
+
+enum { CAPO_EXPECTED_RATES = 4, CAPO_EXPECTED_CAUSES = 4 };
+
+struct capo_expected_shape {
+        const char *platform; /* of platforms.def; "" not known */
+        bool named;           /* by the user, so that its NICs are known too */
+        struct capo_layout layout;
+        size_t n_nics; /* of a node; 0 not known */
+        bool nvlink;   /* it joins the GPUs of a node */
+        bool sharp;    /* and its switches add */
+};
+
+enum capo_expected_verdict {
+        CAPO_EXPECTED_UNKNOWN, /* nothing to hold it against */
+        CAPO_EXPECTED_NORMAL,
+        CAPO_EXPECTED_LOW,
+        CAPO_EXPECTED_NOT_NORMAL,
+        CAPO_EXPECTED_IMPOSSIBLE, /* more than the links carry: it is another machine or layout */
+};
+
+enum capo_expected_by { CAPO_BY_NOTHING, CAPO_BY_PUBLIC, CAPO_BY_NCCL, CAPO_BY_CEILING };
+
+struct capo_expected_row {
+        uint8_t call; /* enum capo_call_id */
+        uint64_t bytes;
+        double measured;  /* GB/s of bus bandwidth */
+        double predicted; /* by NCCL's model; 0 not known */
+        double ceiling;   /* of the links; 0 not known */
+        /* judged */
+        const struct capo_public_rate *rates[CAPO_EXPECTED_RATES]; /* that match, the least first */
+        unsigned n_rates;
+        double normal; /* what it was held against; 0 nothing */
+        enum capo_expected_by by;
+        enum capo_expected_verdict verdict;
+};
+
+/**
+ * capo_expected_judge() - what is normal for @row, and is it?
+ *
+ * Limits: of public measurements 80 % and more is normal, less than 50 % is not. NCCL's model errs
+ * more (docs/fragments.md): 70 % and 40 %, below 64 MiB 40 % and 20 %. A ceiling is not what
+ * software reaches: 60 % is normal, less than 10 % is not, and between nothing is said. A fifth
+ * above the ceiling is impossible: planning constants are up to 14 % below the links.
+ */
+void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_expected_row *row);
+
+struct capo_expected_cause {
+        const char *name, *text, *next;
+        char proof[64]; /* the word that was found; "" none */
+};
+
+/**
+ * capo_expected_causes() - why @row is low, likely ones first
+ * @has: does the evidence (logs, settings) contain this text?
+ *
+ * Return: how many of CAPO_EXPECTED_CAUSES.
+ */
+unsigned capo_expected_causes(const struct capo_expected_shape *shape,
+                              const struct capo_expected_row *row,
+                              bool (*has)(const char *text, void *arg), void *arg,
+                              struct capo_expected_cause *out);
+
+/** capo_expected_sm() - compute capability of a GPU by its name, 90 of "H100 80GB HBM3". 0 not
+ * known. */
+int capo_expected_sm(const char *gpu);
+
+/** capo_expected_word() - for programs: "normal", "low", "not-normal", "impossible", "unknown";
+ * capo_expected_by_word() - "public", "nccl", "ceiling", "". Static. */
+const char *capo_expected_word(enum capo_expected_verdict verdict);
+const char *capo_expected_by_word(enum capo_expected_by by);
+
+#endif

@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# capo expect: normal, low and impossible numbers; what proves a cause; what is not known.
+set -u
+capo=$(realpath "$1")
+gen_job=$(realpath "$2")
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+bad=0
+# expect STATUS PATTERN -- arguments
+expect() {
+        want=$1 pattern=$2
+        shift 3
+        out=$("$capo" expect --no-nccl "$@" 2>&1)
+        got=$?
+        [ $got = "$want" ] || { echo "capo expect $*: exit status $got, expected $want: $out"; bad=1; }
+        echo "$out" | grep -q "$pattern" || { echo "capo expect $*: no line like \"$pattern\": $out"; bad=1; }
+}
+# run NODES BYTES MICROSECONDS ALGBW BUSBW: output of nccl-tests, 8 ranks a node
+run() {
+        echo "# Collective test starting: all_reduce_perf"
+        echo "# nThread 1 nGpus 1 minBytes $2 maxBytes $2 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"
+        echo "# Using devices"
+        for rank in $(seq 0 $(($1 * 8 - 1))); do
+                echo "#  Rank $rank Group  0 Pid $((900 + rank)) on node$((rank / 8)) device $((rank % 8)) [0x0$((rank % 8))] NVIDIA H100 80GB HBM3"
+        done
+        echo "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
+        echo "$2 $(($2 / 4)) float sum -1 $3 $4 $5 0 $3 $4 $5 0"
+        echo "# Out of bounds values : 0 OK"
+        echo "# Avg bus bandwidth    : $5"
+}
+run 1 1073741824 4000.0 268.44 469.76 >one.log
+run 2 1073741824 223696.0 4.80 9.00 >slow.log
+expect 0 'NORMAL: AllReduce 1 GiB reaches 470 of 442 GB/s (106 %) by public' -- one.log --platform hgxh100 --coll all_reduce
+expect 1 'NOT NORMAL: AllReduce 1 GiB reaches 9.00 of 437 GB/s (2 %)' -- slow.log --platform p5 --coll all_reduce
+expect 1 '1  NCCL moves the data over TCP' -- slow.log --platform p5
+expect 1 '2  one NIC of each node' -- slow.log --platform p5
+expect 2 'has other GPUs (sm 80)' -- one.log --platform dgxa100
+expect 2 'was measured on 8 ranks per node, not on 0-3' -- one.log --platform hgxh100 --gpus 0-3
+expect 2 'what was measured' --
+expect 2 '"9..9" is not\|expected' -- slow.log --platform p5 --size 9..9
+expect 3 'not known: which machine it is' -- one.log
+expect 3 'not known: how many ranks each node has' -- --busbw 9 --platform p5
+# the public rows are of another machine, and NCCL is not asked: the ceiling alone
+expect 3 'NOT KNOWN' -- --busbw 140 --platform ndv5 --alloc 2x8
+expect 1 'NOT POSSIBLE' -- --busbw 4000 --platform hgxh100 --alloc 8
+expect 1 'LOW: AllReduce 1 GiB reaches 230 of 442' -- --busbw 230 --platform hgxh100 --alloc 8
+expect 0 '"verdict": "normal"' -- --json --busbw 470 --platform hgxh100 --alloc 8
+
+# what the lines of NCCL or recorded settings prove comes first, with its place
+{ echo "node0:900:910 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.5<0>"; echo "node0:900:910 [0] NCCL INFO Using network Socket"; cat slow.log; } >proved.log
+expect 1 '1  NCCL moves the data over TCP.*' -- proved.log --platform p5
+expect 1 'proved.log:2: Using network' -- proved.log --platform p5 --wide
+"$capo" expect --no-nccl --json proved.log --platform p5 | python3 -c '
+import json, sys
+page = json.load(sys.stdin)
+first = page["causes"][0]
+assert page["verdict"] == "not-normal" and page["layout"] == "8+8", page
+assert (first["name"], first["proof"], first["from"]) == ("SOCKETS", "Using network Socket", "proved.log:2"), first
+assert page["rows"][0]["public"][0]["source"].startswith("https://"), page' || bad=1
+
+# logs of capo
+mkdir logs; "$gen_job" "$work/logs" layout=4 steps=20 sizes=1048576,268435456 gpu=1 >gen.txt 2>&1 || { cat gen.txt; bad=1; }
+expect 3 'not known: which machine it is' -- logs
+expect 3 'reaches 74.8 of 445 GB' -- logs --platform hgxh100 --coll allreduce
+exit $bad

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is a bandwidth normal: the public rows, the limits, and the causes. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "profiles/fragment/expected.h"
+#include "profiles/machine/platform.h"
+
+static struct capo_expected_shape make_shape(const char *platform, const char *layout)
+{
+        struct capo_expected_shape s = {
+                .platform = platform, .named = true, .n_nics = 8, .nvlink = true, .sharp = true};
+
+        cr_assert_eq(capo_layout_parse(layout, &s.layout, NULL), 0);
+        return s;
+}
+
+static enum capo_expected_verdict judge(const struct capo_expected_shape *shape, uint64_t bytes,
+                                        double measured, double predicted, double ceiling)
+{
+        struct capo_expected_row row = {.call = CAPO_CALL_ALLREDUCE,
+                                        .bytes = bytes,
+                                        .measured = measured,
+                                        .predicted = predicted,
+                                        .ceiling = ceiling};
+
+        capo_expected_judge(shape, &row);
+        return row.verdict;
+}
+
+Test(expected, public_rows_are_whole)
+{
+        cr_assert_geq(capo_n_public_rates, 40u);
+        for (size_t i = 0; i < capo_n_public_rates; i++) {
+                const struct capo_public_rate *r = &capo_public_rates[i];
+                struct capo_layout layout;
+                char text[CAPO_LAYOUT_TEXT];
+
+                cr_expect(capo_platform_find(r->platform), "row %zu: %s", i, r->platform);
+                cr_assert_eq(capo_layout_parse(r->layout, &layout, NULL), 0, "row %zu", i);
+                cr_expect_str_eq(capo_layout_print(&layout, text, sizeof text), r->layout);
+                cr_expect(r->busbw_gbs > 0 && r->bytes && capo_call_name(r->call), "row %zu", i);
+                cr_expect_eq(strncmp(r->source, "https://github.com/", 19), 0, "row %zu", i);
+                for (size_t k = 0; k < i; k++) {
+                        const struct capo_public_rate *o = &capo_public_rates[k];
+
+                        cr_expect(o->call != r->call || o->bytes != r->bytes ||
+                                          strcmp(o->platform, r->platform) != 0 ||
+                                          strcmp(o->layout, r->layout) != 0 ||
+                                          strcmp(o->source, r->source) != 0,
+                                  "rows %zu and %zu", k, i);
+                }
+        }
+}
+
+Test(expected, public_measurements_decide_before_the_model)
+{
+        struct capo_expected_shape p5 = make_shape("p5", "8+8");
+
+        cr_expect_eq(judge(&p5, 1ull << 30, 9, 9, 700), CAPO_EXPECTED_NOT_NORMAL);
+        cr_expect_eq(judge(&p5, 1ull << 30, 300, 9, 700), CAPO_EXPECTED_LOW);
+        cr_expect_eq(judge(&p5, 1ull << 30, 400, 900, 700), CAPO_EXPECTED_NORMAL);
+        cr_expect_eq(judge(&p5, 1ull << 30, 900, 400, 700), CAPO_EXPECTED_IMPOSSIBLE);
+        /* larger than any row: no slower than 1 GiB; smaller than all that is near: the model */
+        cr_expect_eq(judge(&p5, 1ull << 36, 400, 0, 0), CAPO_EXPECTED_NORMAL);
+        cr_expect_eq(judge(&p5, 1ull << 12, 1, 0, 0), CAPO_EXPECTED_UNKNOWN);
+        cr_expect_eq(judge(&p5, 1ull << 12, 1, 2, 0), CAPO_EXPECTED_NORMAL);
+}
+
+Test(expected, one_node_serves_its_shape_and_several_only_themselves)
+{
+        struct capo_expected_shape one = make_shape("ndv5", "8"), two = make_shape("ndv5", "8+8"),
+                                   seen = make_shape("p5", "8+8");
+
+        seen.named = false; /* recognised by its GPUs: its NICs may be others */
+        cr_expect_eq(judge(&one, 1ull << 30, 470, 0, 0), CAPO_EXPECTED_NORMAL);
+        cr_expect_eq(judge(&two, 1ull << 30, 437, 0, 0), CAPO_EXPECTED_UNKNOWN);
+        cr_expect_eq(judge(&seen, 1ull << 30, 437, 0, 0), CAPO_EXPECTED_UNKNOWN);
+}
+
+Test(expected, a_ceiling_alone_says_little)
+{
+        struct capo_expected_shape odd = make_shape("ndv5", "3+5");
+
+        cr_expect_eq(judge(&odd, 1ull << 30, 300, 0, 400), CAPO_EXPECTED_NORMAL);
+        cr_expect_eq(judge(&odd, 1ull << 30, 150, 0, 400), CAPO_EXPECTED_UNKNOWN);
+        cr_expect_eq(judge(&odd, 1ull << 30, 30, 0, 400), CAPO_EXPECTED_NOT_NORMAL);
+        cr_expect_eq(judge(&odd, 1ull << 20, 30, 0, 400), CAPO_EXPECTED_UNKNOWN);
+}
+
+static bool is_text(const char *text, void *arg)
+{
+        return strstr(arg, text);
+}
+
+static unsigned find_causes(const struct capo_expected_shape *shape, double share,
+                            const char *evidence, struct capo_expected_cause *out)
+{
+        struct capo_expected_row row = {
+                .call = CAPO_CALL_ALLREDUCE, .bytes = 1ull << 30, .measured = share, .normal = 1};
+
+        return capo_expected_causes(shape, &row, is_text, (void *)(uintptr_t)evidence, out);
+}
+
+Test(expected, causes_fit_the_share_and_proved_ones_lead)
+{
+        struct capo_expected_cause c[CAPO_EXPECTED_CAUSES];
+        struct capo_expected_shape one = make_shape("hgxh100", "8"),
+                                   two = make_shape("hgxh100", "8+8");
+
+        cr_assert_geq(find_causes(&two, 0.125, "", c), 2u);
+        cr_expect_str_eq(c[0].name, "SOCKETS");
+        cr_expect_str_eq(c[1].name, "ONE_NIC");
+        cr_assert_geq(find_causes(&two, 0.5, "NCCL_ALGO=Tree", c), 2u);
+        cr_expect_str_eq(c[0].name, "FORCED");
+        cr_expect_str_eq(c[0].proof, "NCCL_ALGO=");
+        cr_assert_geq(find_causes(&one, 0.75, "", c), 2u);
+        cr_expect_str_eq(c[0].name, "SOME_NVLINKS");
+        cr_expect_str_eq(c[1].name, "NO_SHARP");
+        cr_assert_geq(find_causes(&one, 0.05, "NCCL_P2P_DISABLE=1", c), 2u);
+        cr_expect_str_eq(c[0].name, "NO_P2P");
+        for (unsigned i = 0, n = find_causes(&one, 0.05, "", c); i < n; i++)
+                cr_expect_str_neq(c[i].name, "FORCED"); /* only where it is found */
+}
+
+Test(expected, names_of_gpus)
+{
+        cr_expect_eq(capo_expected_sm("NVIDIA H100 80GB HBM3"), 90);
+        cr_expect_eq(capo_expected_sm("A100-SXM4-40GB"), 80);
+        cr_expect_eq(capo_expected_sm("GeForce RTX 4090"), 0);
+}
