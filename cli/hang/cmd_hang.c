@@ -19,9 +19,6 @@
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
-#include "analysis/report/job_judge.h"
-#include "analysis/job/stats.h"
-#include "profiles/machine/nvml.h"
 
 enum { HANG_UNDECIDED_EXIT = 3 };
 
@@ -246,59 +243,6 @@ int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
         return n < 0 ? 0 : n;
 }
 
-/* Of a process of this machine; its log says which GPU. */
-static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device,
-                       struct capo_gpu_clocks *out)
-{
-        const struct capo_job_process *p = &job->processes[process];
-        struct capo_clock_look look;
-        const char *busid;
-        char key[32];
-
-        snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_BUSID, device);
-        busid = capo_job_info(p, key);
-        if (!busid || !capo_process_alive(p) || capo_nvml_clocks(busid, &look) < 0)
-                return false;
-        *out = (struct capo_gpu_clocks){0};
-        capo_gpu_clocks_add(out, &look);
-        return true;
-}
-
-static int read_job(struct hang_page *page)
-{
-        char why[512];
-        int used = 0;
-
-        page->job = capo_job_new();
-        if (!page->job)
-                return -ENOMEM;
-        page->known = calloc(page->logs->n + 1, sizeof *page->known);
-        page->own = calloc(page->logs->n + 1, sizeof(const char *));
-        page->here = calloc(page->logs->n + 1, sizeof *page->here);
-        if (!page->known || !page->own || !page->here)
-                return -ENOMEM;
-        for (uint32_t i = 0; i < page->logs->n; i++) {
-                const struct hang_log *log = &page->logs->v[i];
-                uint32_t process = page->job->n_processes;
-
-                if (capo_job_add_log(page->job, log->path, why, sizeof why, NULL, NULL) < 0)
-                        capo_warn("left out %s: %s", log->path, why);
-                else
-                        used++;
-                if (process < page->job->n_processes) {
-                        page->known[process] = log->known;
-                        page->here[process] = log->here;
-                        page->own[process] = log->own ? log->own : log->path;
-                }
-        }
-        if (!used)
-                return capo_fail(-ENOENT, "no log to read");
-        if (capo_job_finish(page->job) < 0)
-                return -ENOMEM;
-        return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang,
-                              &page->n_stale);
-}
-
 static int run_hang(void *options, int n, char **words)
 {
         const struct options *o = options;
@@ -318,7 +262,7 @@ static int run_hang(void *options, int n, char **words)
         else if (o->flight)
                 r = hang_flight(&page, n, words);
         else
-                r = hang_gather(n, words, &logs) ?: logs.stranger ? 0 : read_job(&page);
+                r = hang_gather(n, words, &logs) ?: logs.stranger ? 0 : hang_page_read(&page);
         if (logs.stranger) {
                 hang_logs_finish(&logs);
                 hang_stranger(logs.stranger, o->stacks, o->json,
@@ -326,23 +270,14 @@ static int run_hang(void *options, int n, char **words)
                 return HANG_UNDECIDED_EXIT;
         }
         if (r == 0)
-                r = capo_hang_judge(&page.hang, &page.verdict);
-        page.late.job = page.job;
-        page.late.clocks_now = logs.live ? clocks_now : NULL;
-        if (r == 0)
-                r = capo_judge_waits(&page.late);
+                r = hang_page_judge(&page);
         if (r == 0) {
                 status = capo_hang_kind_exit(page.verdict.kind);
                 r = (o->json ? hang_json : hang_text)(&page, stdout);
         }
         if (r == -ENOMEM)
                 capo_error("no memory");
-        capo_hang_verdict_finish(&page.verdict);
-        capo_hang_job_finish(&page.hang);
-        capo_page_finish(&page.late); /* with the job */
-        free(page.known);
-        free(page.own);
-        free(page.here);
+        hang_page_finish(&page);
         hang_logs_finish(&logs);
         return r < 0 ? HANG_UNDECIDED_EXIT : status;
 }

@@ -39,6 +39,18 @@ struct hang_logs {
 int hang_gather(int n, char **words, struct hang_logs *out);
 void hang_logs_finish(struct hang_logs *logs);
 
+/**
+ * hang_gather_here() - all recorded processes of this user here, living and killed, by job
+ * @folder: only those whose logs are there; NULL: all
+ * @all:    keeps the looks that the jobs refer to
+ * @jobs:   set to @n_jobs items; hang_logs_finish() each, free() it, then hang_logs_finish(@all),
+ *          in any case
+ *
+ * Return: 0; -ENOMEM; -errno.
+ */
+int hang_gather_here(const char *folder, struct hang_logs *all, struct hang_logs **jobs,
+                     uint32_t *n_jobs);
+
 /* What there is to say. */
 struct hang_page {
         const struct hang_logs *logs;
@@ -54,6 +66,14 @@ struct hang_page {
         double after_s;
         bool stacks; /* of culprits that live here: --stacks */
 };
+
+/** hang_page_read() - page->logs as a job. Says what is wrong. Return: 0; -ENOENT none can be read;
+ * -ENOMEM; hang_page_finish() in any case. */
+int hang_page_read(struct hang_page *page);
+
+/** hang_page_judge() - the verdict and the late ranks of what was read. Return: 0; -ENOMEM. */
+int hang_page_judge(struct hang_page *page);
+void hang_page_finish(struct hang_page *page);
 
 /** hang_flight() - the page of dumps of PyTorch's flight recorder. Says what is wrong. Return: 0;
  * -EINVAL; -errno; -ENOMEM. */

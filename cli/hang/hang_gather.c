@@ -318,6 +318,13 @@ static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
         return r == -ENOMEM ? r : 0;
 }
 
+static void mark_living(struct hang_logs *logs)
+{
+        for (uint32_t i = 0; i < logs->n; i++)
+                logs->live |= logs->v[i].known == CAPO_HANG_IS_ALIVE ||
+                              logs->v[i].known == CAPO_HANG_IS_STOPPED;
+}
+
 int hang_gather(int n, char **words, struct hang_logs *out)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
@@ -350,9 +357,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         if (r >= 0 && !n_named) /* of that job alone: there may be many */
                 r = add_logs_beside(out, &all) ?: one_job(out, &all, n, words);
         free(all.v);
-        for (uint32_t i = 0; i < out->n; i++)
-                out->live |= out->v[i].known == CAPO_HANG_IS_ALIVE ||
-                             out->v[i].known == CAPO_HANG_IS_STOPPED;
+        mark_living(out);
         if (r >= 0 && !out->n && n == 1 && is_pid(words[0]))
                 out->stranger = atoi(words[0]);
         else if (r >= 0 && !out->n)
@@ -361,6 +366,53 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                                    : "no process of yours here runs under capo%s",
                                  n ? words[0] : "");
         return r < 0 ? r : 0;
+}
+
+/* The logs of @all to the jobs that they are of; one that cannot be read is left out. */
+static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t *n_jobs)
+{
+        _cleanup_free_ char **path = calloc(all->n + 1, sizeof(char *));
+        _cleanup_free_ uint32_t *job = calloc(all->n + 1, sizeof *job);
+        _cleanup_free_ struct capo_log_job *found = NULL;
+        int n;
+
+        if (!path || !job)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < all->n; i++)
+                path[i] = all->v[i].path;
+        n = capo_log_jobs(path, all->n, job, &found);
+        if (n < 0)
+                return n;
+        *jobs = calloc((size_t)n + 1, sizeof **jobs);
+        if (!*jobs)
+                return -ENOMEM;
+        *n_jobs = (uint32_t)n;
+        for (uint32_t i = 0; i < all->n; i++) {
+                struct hang_logs *to = job[i] == CAPO_LOG_NO_JOB ? NULL : &(*jobs)[job[i]];
+
+                if (!to || capo_array_room(&to->v, to->n, sizeof *to->v) < 0)
+                        continue;
+                to->v[to->n++] = all->v[i];
+                all->v[i] = (struct hang_log){0};
+        }
+        for (uint32_t i = 0; i < *n_jobs; i++) {
+                (*jobs)[i].now_ns = all->now_ns;
+                mark_living(&(*jobs)[i]);
+        }
+        return 0;
+}
+
+int hang_gather_here(const char *folder, struct hang_logs *all, struct hang_logs **jobs,
+                     uint32_t *n_jobs)
+{
+        struct segments here = {0};
+        int r = capo_segment_find(NULL, folder, keep_segment, &here);
+
+        all->now_ns = capo_clock_of(CLOCK_REALTIME);
+        for (uint32_t i = 0; i < here.n && r >= 0; i++)
+                r = gather_segment(all, &here.v[i]);
+        free(here.v);
+        return r < 0 ? r : divide_logs(all, jobs, n_jobs);
 }
 
 void hang_logs_finish(struct hang_logs *logs)

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The logs that hang_gather.c found as a job, and the verdict on it: for `capo hang` and
+ * `capo watch`. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "capo/msg.h"
+#include "cli/hang/cmd_hang.h"
+#include "analysis/job/stats.h"
+#include "analysis/report/job_judge.h"
+#include "profiles/machine/nvml.h"
+
+/* Of a process of this machine; its log says which GPU. */
+static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device,
+                       struct capo_gpu_clocks *out)
+{
+        const struct capo_job_process *p = &job->processes[process];
+        struct capo_clock_look look;
+        const char *busid;
+        char key[32];
+
+        snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_BUSID, device);
+        busid = capo_job_info(p, key);
+        if (!busid || !capo_process_alive(p) || capo_nvml_clocks(busid, &look) < 0)
+                return false;
+        *out = (struct capo_gpu_clocks){0};
+        capo_gpu_clocks_add(out, &look);
+        return true;
+}
+
+int hang_page_read(struct hang_page *page)
+{
+        char why[512];
+        int used = 0;
+
+        page->job = capo_job_new();
+        if (!page->job)
+                return -ENOMEM;
+        page->known = calloc(page->logs->n + 1, sizeof *page->known);
+        page->own = calloc(page->logs->n + 1, sizeof(const char *));
+        page->here = calloc(page->logs->n + 1, sizeof *page->here);
+        if (!page->known || !page->own || !page->here)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < page->logs->n; i++) {
+                const struct hang_log *log = &page->logs->v[i];
+                uint32_t process = page->job->n_processes;
+
+                if (capo_job_add_log(page->job, log->path, why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", log->path, why);
+                else
+                        used++;
+                if (process < page->job->n_processes) {
+                        page->known[process] = log->known;
+                        page->here[process] = log->here;
+                        page->own[process] = log->own ? log->own : log->path;
+                }
+        }
+        if (!used)
+                return capo_fail(-ENOENT, "no log to read");
+        if (capo_job_finish(page->job) < 0)
+                return -ENOMEM;
+        return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang,
+                              &page->n_stale);
+}
+
+int hang_page_judge(struct hang_page *page)
+{
+        int r = capo_hang_judge(&page->hang, &page->verdict);
+
+        page->late.job = page->job;
+        page->late.clocks_now = page->logs->live ? clocks_now : NULL;
+        return r ?: capo_judge_waits(&page->late);
+}
+
+void hang_page_finish(struct hang_page *page)
+{
+        capo_hang_verdict_finish(&page->verdict);
+        capo_hang_job_finish(&page->hang);
+        page->late.job = page->job;
+        capo_page_finish(&page->late); /* with the job */
+        free(page->known);
+        free(page->own);
+        free(page->here);
+}
