@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo watch: the command line and the clock. cli/watch/watch_jobs.h says which file does what. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/watch/metric_files.h"
+#include "cli/watch/metrics.h"
+#include "cli/watch/watch_alarm.h"
+#include "cli/watch/watch_serve.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static void forget_job(struct watch *w, struct watch_job *job)
+{
+        watch_alarm_end(job);
+        if (w->options->metrics)
+                metric_files_remove(w, job);
+}
+
+static uint64_t now_mono(void)
+{
+        return capo_clock_of(CLOCK_MONOTONIC);
+}
+
+/* What the loop waits for beside the time. */
+struct waiting {
+        int signals, until; /* descriptors; -1 none */
+        struct watch_serve serve;
+        bool ended; /* the process of --until */
+};
+
+static int begin_waiting(const struct watch_options *o, struct waiting *on)
+{
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGHUP);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        signal(SIGPIPE, SIG_IGN);
+        on->signals = signalfd(-1, &set, SFD_CLOEXEC);
+        on->until = o->until ? (int)syscall(SYS_pidfd_open, o->until, 0) : -1;
+        on->ended = o->until && on->until < 0 && errno == ESRCH;
+        return watch_serve_begin(&on->serve, o);
+}
+
+static bool has_ended(const struct watch_options *o, const struct waiting *on)
+{
+        struct pollfd end = {on->until, POLLIN, 0};
+
+        if (on->ended || !o->until)
+                return on->ended;
+        return on->until >= 0 ? poll(&end, 1, 0) > 0 : kill(o->until, 0) < 0 && errno == ESRCH;
+}
+
+/* Until @end_ns, a signal, or the end of the process. Return: false: it is to stop. */
+static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_ns)
+{
+        for (;;) {
+                struct pollfd fds[2 + WATCH_SERVE_FDS] = {{on->signals, POLLIN, 0},
+                                                          {on->ended ? -1 : on->until, POLLIN, 0}};
+                uint64_t now = now_mono();
+                unsigned n = 2 + watch_serve_poll(&on->serve, fds + 2);
+                int ms = now >= end_ns ? 0 : (int)((end_ns - now) / 1000000) + 1;
+
+                if (w->options->until && on->until < 0 && !on->ended && ms > 1000)
+                        ms = 1000; /* a kernel without pidfd_open() */
+                if (poll(fds, n, ms) < 0 && errno != EINTR)
+                        return false;
+                if (fds[0].revents)
+                        return false;
+                watch_serve_answer(&on->serve, w, fds + 2);
+                if (!on->ended && has_ended(w->options, on)) {
+                        on->ended = true;
+                        return true;
+                }
+                if (now_mono() >= end_ns)
+                        return true;
+        }
+}
+
+static int watch_loop(struct watch *w, struct waiting *on)
+{
+        const struct watch_options *o = w->options;
+        uint64_t period = (uint64_t)(o->every * 1e9), next = now_mono();
+
+        for (;;) {
+                uint64_t soon = UINT64_MAX;
+                int r = watch_look(w, forget_job);
+
+                if (r < 0)
+                        return capo_fail(r, "watch: %s", strerror(-r));
+                if (o->metrics)
+                        metric_files_write(w);
+                for (uint32_t i = 0; i < w->n_jobs; i++) {
+                        uint64_t in = watch_alarm(w, &w->job[i]);
+
+                        soon = in < soon ? in : soon;
+                }
+                if (on->ended && !w->n_jobs)
+                        return 0;
+                next = now_mono() + (soon < period ? soon : period);
+                if (!wait_until(w, on, next))
+                        return 0;
+                if (on->ended) { /* what still holds its standard error is not to wait for us */
+                        fflush(stderr);
+                        if (!freopen("/dev/null", "w", stderr))
+                                return 0;
+                }
+        }
+}
+
+static int print_once(struct watch *w)
+{
+        const struct watch_options *o = w->options;
+        int r = watch_look(w, forget_job);
+
+        if (r < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "watch: %s", strerror(-r));
+        if (!w->n_jobs)
+                return capo_fail(CAPO_EXIT_FAIL,
+                                 "watch: no process of yours here runs under capo%s%s",
+                                 o->dir ? " with logs in " : "", o->dir ? o->dir : "");
+        for (uint32_t i = 0; i < w->n_jobs; i++)
+                watch_alarm(w, &w->job[i]);
+        if (o->metrics)
+                return metric_files_write(w) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        metrics_print(w, NULL, o->lines ? METRICS_LINES : METRICS_TEXT, stdout);
+        return fflush(stdout) ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+static int run_watch(void *options, int n, char **words)
+{
+        const struct watch_options *o = options;
+        struct watch w = {.options = o, .looks = {.lock = -1}};
+        struct waiting on = {.signals = -1, .until = -1};
+        struct stat st;
+        int status = CAPO_EXIT_OK;
+
+        gethostname(w.node, sizeof w.node - 1);
+        if (o->dir && stat(o->dir, &st) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "watch: %s: expected a folder of logs: %s", o->dir,
+                                 strerror(errno));
+        if (o->metrics && metric_files_begin(&w) < 0)
+                return CAPO_EXIT_FAIL;
+        if (o->once) {
+                status = print_once(&w);
+        } else {
+                if (begin_waiting(o, &on) < 0)
+                        return CAPO_EXIT_FAIL;
+                setpriority(PRIO_PROCESS, 0, 10);
+                status = watch_loop(&w, &on) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+                watch_serve_finish(&on.serve);
+                watch_recover(&w);
+                for (uint32_t i = 0; i < w.n_jobs; i++)
+                        forget_job(&w, &w.job[i]);
+        }
+        watch_finish(&w);
+        return status;
+}
+
+static const char *const style_names[] = {"capo", "inspector", NULL};
+static const struct watch_options defaults = {.hang = 30, .every = 15};
+
+static const struct cli_option options[] = {
+        {"metrics", CLI_FILE(struct watch_options, metrics, "DIR"),
+         "write one file per job there, for the node exporter's textfile collector"},
+        {"dir", CLI_FILE(struct watch_options, dir, "LOGS"),
+         "only jobs whose logs are in this folder; default all of this user on this machine"},
+        {"hang", CLI_SECONDS(struct watch_options, hang, "SECONDS", 0, 86400),
+         "a job is stuck when nothing in it has moved for so long (30; 0: no verdict)"},
+        {"on-hang", CLI_TEXT(struct watch_options, on_hang, "COMMAND"),
+         "run this by sh when a job is stuck, with the verdict in JSON on its standard input"},
+        {"listen", CLI_TEXT(struct watch_options, listen, "HOST:PORT"),
+         "serve the metrics over HTTP there, at /metrics", .example = "127.0.0.1:9401"},
+        {"socket", CLI_FILE(struct watch_options, socket, "PATH"),
+         "serve the metrics as JSON lines on this Unix socket", .rare = true},
+        {"style", CLI_CHOICE(struct watch_options, style, "STYLE", style_names),
+         "names of the metrics: capo (default), or inspector as NVIDIA's Inspector has them"},
+        {"every", CLI_SECONDS(struct watch_options, every, "SECONDS", 0.1, 3600),
+         "seconds from look to look (15)", .rare = true},
+        {"until", CLI_COUNT(struct watch_options, until, "PID", 1, INT_MAX),
+         "end when this process has ended and no job is left", .rare = true},
+        {"once", CLI_FLAG(struct watch_options, once),
+         "look once, write the metrics (to standard output without --metrics), and end"},
+        {"json", CLI_FLAG(struct watch_options, lines), "with --once: as JSON lines"},
+        {0}};
+
+const struct cli_command watch_command = {
+        .usage = "[OPTION...]",
+        .about =
+                "Watches the recorded jobs of this user on this machine from outside, once every 15 seconds: exports metrics for Prometheus, "
+                "and explains a job that is stuck as soon as nothing in it has moved for 30 seconds. The verdict of capo hang over all ranks that "
+                "can be seen is then written to hang.txt and hang.json beside the logs. The job itself does nothing for it: "
+                "capo watch reads the memory that the recorder keeps anyway. capo run starts a watch beside its job.",
+        .options = options,
+        .after = "  capo watch --metrics /var/lib/prometheus/node-exporter\n"
+                 "  capo watch --listen 127.0.0.1:9401 --on-hang 'mail -s \"job stuck\" me'\n"
+                 "  capo watch --once",
+        .status =
+                "0; 1 nothing to look at with --once, or a folder or an address cannot be used; 2 wrong command line.",
+        .size = sizeof(struct watch_options),
+        .defaults = &defaults,
+        .run = run_watch,
+};

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/watch/metric_files.h"
+#include "cli/watch/metrics.h"
+#include "core/base/util.h"
+
+enum { NAME = 400 };
+
+/* An address of a socket that has no file: it is free again when its holder ends, however that
+ * ends. */
+int watch_claim(const char *what, const char *path)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct stat st;
+        int fd, n;
+
+        if (stat(path, &st) < 0)
+                return -errno;
+        n = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "capo-%s-%u-%llx-%llx",
+                     what, geteuid(), (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+                return -errno;
+        if (bind(fd, (struct sockaddr *)&address,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0) {
+                n = -errno;
+                close(fd);
+                return n;
+        }
+        return 0; /* open until the end */
+}
+
+/* "capo-1000-48213-node-a.prom" */
+static void name_file(const struct watch *w, const char *id, char name[NAME])
+{
+        snprintf(name, NAME, "capo-%u-%s-%s.prom", geteuid(), id, w->node);
+        for (char *c = name; *c; c++)
+                *c = isalnum((unsigned char)*c) || strchr("._-", *c) ? *c : '_';
+}
+
+/* Those of this user and node, whatever the job. */
+static void remove_leftovers(const struct watch *w)
+{
+        char begin[64], end[NAME];
+        DIR *dir = opendir(w->options->metrics);
+
+        name_file(w, "", end);
+        snprintf(begin, sizeof begin, "capo-%u-", geteuid());
+        memmove(end, end + strlen(begin), strlen(end + strlen(begin)) + 1);
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+                size_t n = strlen(e->d_name);
+
+                if (n > strlen(begin) + strlen(end) && !strncmp(e->d_name, begin, strlen(begin)) &&
+                    !strcmp(e->d_name + n - strlen(end), end))
+                        unlinkat(dirfd(dir), e->d_name, 0);
+        }
+        if (dir)
+                closedir(dir);
+}
+
+int metric_files_begin(const struct watch *w)
+{
+        const char *dir = w->options->metrics;
+        struct stat st;
+        int r;
+
+        if (stat(dir, &st) < 0)
+                return capo_fail(-errno, "watch: %s: expected a folder for metrics: %s", dir,
+                                 strerror(errno));
+        if (!S_ISDIR(st.st_mode))
+                return capo_fail(-ENOTDIR, "watch: %s: expected a folder, found a file", dir);
+        if (access(dir, W_OK | X_OK) < 0)
+                return capo_fail(-errno, "watch: %s: cannot be written: %s", dir, strerror(errno));
+        r = watch_claim("metrics", dir);
+        if (r == -EADDRINUSE)
+                return capo_fail(r, "watch: %s: another capo watch of this user writes there", dir);
+        remove_leftovers(w);
+        return 0;
+}
+
+static int write_bytes(int fd, const char *bytes, size_t n)
+{
+        while (n) {
+                ssize_t done = write(fd, bytes, n);
+
+                if (done < 0 && errno == EINTR)
+                        continue;
+                if (done <= 0)
+                        return done < 0 ? -errno : -EIO;
+                bytes += done;
+                n -= (size_t)done;
+        }
+        return 0;
+}
+
+static int write_file(const char *dir, const char *name, const char *text, size_t n)
+{
+        _cleanup_close_ int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        char beside[NAME + 8];
+        int fd, r;
+
+        if (folder < 0)
+                return -errno;
+        snprintf(beside, sizeof beside, ".%s.tmp", name);
+        unlinkat(folder, beside, 0);
+        fd = openat(folder, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (fd < 0)
+                return -errno;
+        fchmod(fd, 0644); /* the exporter is another user, whatever the umask */
+        r = write_bytes(fd, text, n);
+        r = close(fd) < 0 && r == 0 ? -errno : r;
+        if (r == 0 && renameat(folder, beside, folder, name) < 0)
+                r = -errno;
+        if (r < 0)
+                unlinkat(folder, beside, 0);
+        return r;
+}
+
+/* Once when it begins, and once when it is over. */
+static void say_state(const char *dir, int error)
+{
+        static int before;
+
+        if (error < 0 && error != before)
+                capo_warn("watch: %s: metrics cannot be written: %s", dir, strerror(-error));
+        else if (error == 0 && before < 0)
+                capo_info("watch: %s: metrics are written again", dir);
+        before = error;
+}
+
+int metric_files_write(const struct watch *w)
+{
+        int error = 0;
+
+        for (uint32_t i = 0; i < w->n_jobs; i++) {
+                _cleanup_free_ char *text = NULL;
+                char name[NAME];
+                size_t n;
+                FILE *out = open_memstream(&text, &n);
+                int r;
+
+                if (!out)
+                        return -ENOMEM;
+                metrics_print(w, &w->job[i], METRICS_TEXT, out);
+                r = fclose(out) ? -ENOMEM : 0;
+                name_file(w, w->job[i].id, name);
+                r = r ?: write_file(w->options->metrics, name, text, n);
+                error = error ?: r;
+        }
+        say_state(w->options->metrics, error);
+        return error;
+}
+
+void metric_files_remove(const struct watch *w, const struct watch_job *job)
+{
+        char name[NAME], path[NAME + 4096];
+
+        name_file(w, job->id, name);
+        if (snprintf(path, sizeof path, "%s/%s", w->options->metrics, name) < (int)sizeof path)
+                unlink(path);
+}

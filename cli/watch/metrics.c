@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "cli/watch/metrics.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "core/log/info.h"
+
+/* ---- text ---- */
+
+static const char *const type_words[] = {"gauge", "counter", "histogram"};
+enum { GAUGE, COUNTER, HISTOGRAM };
+
+void metrics_family(struct metrics_put *p, const char *name, const char *type, const char *help)
+{
+        p->name = name;
+        p->type = type;
+        p->help = help;
+        p->counter = !strcmp(type, type_words[COUNTER]);
+        p->headed = false;
+}
+
+/* OpenMetrics names a family of counters without "_total", the older format with it. A family
+ * without points has no heading either. */
+static void put_heading(struct metrics_put *p)
+{
+        const char *end = p->counter && p->format == METRICS_TEXT ? "_total" : "";
+
+        if (!p->headed && p->format != METRICS_LINES)
+                fprintf(p->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", p->name, end, p->help, p->name,
+                        end, p->type);
+        p->headed = true;
+}
+
+/* Text from a job: what is no printable ASCII becomes '?'. */
+static void put_quoted(FILE *out, const char *text)
+{
+        fputc('"', out);
+        for (; *text; text++) {
+                if (*text == '"' || *text == '\\')
+                        fputc('\\', out);
+                fputc(*text < ' ' || *text > '~' ? '?' : *text, out);
+        }
+        fputc('"', out);
+}
+
+static void put_label(struct metrics_put *p, const char **before, const char *name,
+                      const char *value)
+{
+        fprintf(p->out, p->format == METRICS_LINES ? "%s\"%s\":" : "%s%s=", *before, name);
+        put_quoted(p->out, value);
+        *before = p->format == METRICS_LINES ? ", " : ",";
+}
+
+void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
+{
+        const char *before = p->format == METRICS_LINES ? "" : "{";
+        char number[32];
+        va_list labels;
+
+        if (!isfinite(value))
+                return;
+        put_heading(p);
+        snprintf(number, sizeof number, "%.15g", value);
+        if (p->format == METRICS_LINES)
+                fprintf(p->out,
+                        "{\"metric\": \"%s%s\", \"type\": \"%s\", \"value\": %s, \"tags\": {",
+                        p->name, suffix, p->type, number);
+        else
+                fprintf(p->out, "%s%s", p->name, suffix);
+        if (p->job) {
+                put_label(p, &before, "job_id", p->job->id);
+                put_label(p, &before, "user", p->job->user);
+                put_label(p, &before, "node", p->watch->node);
+        }
+        va_start(labels, value);
+        for (const char *name; (name = va_arg(labels, const char *));)
+                put_label(p, &before, name, va_arg(labels, const char *));
+        va_end(labels);
+        if (p->format == METRICS_LINES)
+                fputs("}}\n", p->out);
+        else
+                fprintf(p->out, "%s %s\n", *before == '{' ? "" : "}", number);
+}
+
+static void put_count(struct metrics_put *p, uint64_t n)
+{
+        metrics_point(p, "_total", (double)n, NULL);
+}
+
+/* ---- families ---- */
+
+static void put_ranks(struct metrics_put *p)
+{
+        static const char *const names[] = {"alive", "stopped", "exited", "killed"};
+        unsigned n[N_ELEMENTS(names)] = {0};
+
+        for (uint32_t i = 0; i < p->job->page.hang.n_processes; i++)
+                n[p->job->page.hang.processes[i].life]++;
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                metrics_point(p, "", n[i], "state", names[i], NULL);
+}
+
+static void put_row(struct metrics_put *p, const struct capo_live_row *row, const char *suffix,
+                    double value)
+{
+        char size[32];
+
+        metrics_point(p, suffix, value, "comm", row->comm, "call", capo_call_name(row->call),
+                      "size", capo_live_size_text(row->size, size), NULL);
+}
+
+static void put_calls(struct metrics_put *p)
+{
+        for (uint32_t i = 0; i < p->job->rows.n; i++)
+                put_row(p, &p->job->rows.row[i], "_total", (double)p->job->rows.row[i].calls);
+}
+
+static void put_bytes(struct metrics_put *p)
+{
+        for (uint32_t i = 0; i < p->job->rows.n; i++)
+                put_row(p, &p->job->rows.row[i], "_total", (double)p->job->rows.row[i].bytes);
+}
+
+static bool same_failure(const struct capo_job_failure *a, const struct capo_job_failure *b)
+{
+        return a->call == b->call && a->result == b->result;
+}
+
+static void put_errors(struct metrics_put *p)
+{
+        const struct capo_job *job = p->job->page.job;
+
+        for (uint32_t i = 0; i < job->n_failures; i++) {
+                const struct capo_job_failure *f = &job->failures[i];
+                char result[16];
+                uint64_t n = 0;
+                bool before = false;
+
+                for (uint32_t k = 0; k < job->n_failures; k++) {
+                        before |= k < i && same_failure(&job->failures[k], f);
+                        n += same_failure(&job->failures[k], f) ? job->failures[k].calls : 0;
+                }
+                snprintf(result, sizeof result, "%d", f->result);
+                if (!before)
+                        metrics_point(p, "_total", (double)n, "call", capo_call_name(f->call),
+                                      "result", result, NULL);
+        }
+}
+
+static void put_dropped(struct metrics_put *p)
+{
+        put_count(p, p->job->page.job->dropped);
+}
+
+static void put_untimed(struct metrics_put *p)
+{
+        put_count(p, p->job->page.job->gpu_dropped);
+}
+
+static void put_lost(struct metrics_put *p)
+{
+        put_count(p, p->job->page.job->bytes_lost);
+}
+
+enum { FIRST_END = 12, LAST_END = 32 }; /* log2 of ns: 4 us to 4.3 s, each end 4 times the last */
+
+/* The ends of buckets are powers of two of ns, as those of the recorder's histograms are: nothing
+ * is interpolated. */
+static void put_histogram(struct metrics_put *p, const struct capo_live_row *row,
+                          const struct capo_hist *h, const char *clock)
+{
+        char size[32], end[32];
+        uint64_t n = 0;
+        unsigned k = 0;
+
+        capo_live_size_text(row->size, size);
+        for (unsigned log2 = FIRST_END; log2 <= LAST_END; log2 += 2) {
+                for (; k < h->n && h->first + k < CAPO_HIST_BUCKETS - 1 &&
+                       capo_hist_floor(h->first + k) < UINT64_C(1) << log2;
+                     k++)
+                        n += h->bucket[k];
+                snprintf(end, sizeof end, "%.12g", (double)(UINT64_C(1) << log2) / 1e9);
+                metrics_point(p, "_bucket", (double)n, "comm", row->comm, "call",
+                              capo_call_name(row->call), "size", size, "clock", clock, "le", end,
+                              NULL);
+        }
+        metrics_point(p, "_bucket", (double)h->count, "comm", row->comm, "call",
+                      capo_call_name(row->call), "size", size, "clock", clock, "le", "+Inf", NULL);
+        metrics_point(p, "_sum", (double)h->sum_ns / 1e9, "comm", row->comm, "call",
+                      capo_call_name(row->call), "size", size, "clock", clock, NULL);
+        metrics_point(p, "_count", (double)h->count, "comm", row->comm, "call",
+                      capo_call_name(row->call), "size", size, "clock", clock, NULL);
+}
+
+static void put_seconds(struct metrics_put *p)
+{
+        for (uint32_t i = 0; i < p->job->rows.n; i++) {
+                const struct capo_live_row *row = &p->job->rows.row[i];
+
+                if (row->gpu.count)
+                        put_histogram(p, row, &row->gpu, "gpu");
+                else if (row->host.count)
+                        put_histogram(p, row, &row->host, "host");
+        }
+}
+
+static void put_busbw(struct metrics_put *p)
+{
+        for (uint32_t i = 0; i < p->job->rows.n; i++) {
+                if (p->job->rows.row[i].busbw > 0)
+                        put_row(p, &p->job->rows.row[i], "", p->job->rows.row[i].busbw * 1e9);
+        }
+}
+
+static void put_reached(struct metrics_put *p)
+{
+        for (uint32_t i = 0; i < p->job->rows.n; i++) {
+                if (p->job->rows.row[i].reached >= 0)
+                        put_row(p, &p->job->rows.row[i], "", p->job->rows.row[i].reached);
+        }
+}
+
+static void put_share(struct metrics_put *p)
+{
+        if (p->job->page.late.gpu_share >= 0)
+                metrics_point(p, "", p->job->page.late.gpu_share, NULL);
+}
+
+enum { LATE = 16, NICS = 64 };
+
+static void put_late(struct metrics_put *p)
+{
+        const struct hang_page *page = &p->job->page;
+        const struct capo_page_wait *w;
+
+        for (uint32_t i = 0; i < LATE && (w = hang_late(page, i)); i++) {
+                const struct capo_job_comm *c = &page->job->comms[w->comm];
+                const struct capo_job_member *m = &c->members[w->last];
+                char rank[16];
+
+                snprintf(rank, sizeof rank, "%d", m->job_rank >= 0 ? m->job_rank : m->rank);
+                metrics_point(p, "", w->caused_share, "comm", c->name, "rank", rank, "host",
+                              page->job->processes[m->process].host, NULL);
+        }
+}
+
+static void put_age(struct metrics_put *p)
+{
+        const struct hang_page *page = &p->job->page;
+
+        for (uint32_t i = 0; i < page->hang.n_processes; i++) {
+                char rank[16], pid[16];
+
+                if (page->hang.processes[i].life > CAPO_HANG_STOPPED)
+                        continue;
+                snprintf(rank, sizeof rank, "%d", page->hang.processes[i].rank);
+                snprintf(pid, sizeof pid, "%u", page->job->processes[i].header.pid);
+                metrics_point(p, "", (double)watch_age_ns(p->job, i) / 1e9, "rank", rank, "pid",
+                              pid, NULL);
+        }
+}
+
+static void put_verdict(struct metrics_put *p)
+{
+        for (unsigned k = 0; k < CAPO_HANG_KINDS; k++)
+                metrics_point(p, "", k == (unsigned)watch_kind(p->job), "verdict",
+                              capo_hang_kind_name(k), NULL);
+}
+
+static void put_still(struct metrics_put *p)
+{
+        uint64_t since = p->job->stuck.since_ns;
+
+        metrics_point(p, "",
+                      since && since < p->watch->looked_ns
+                              ? (double)(p->watch->looked_ns - since) / 1e9
+                              : 0,
+                      NULL);
+}
+
+static void put_culprit(struct metrics_put *p)
+{
+        const struct watch_stuck *s = &p->job->stuck;
+
+        for (unsigned i = 0; s->since_ns && i < s->n_culprits; i++) {
+                char rank[16];
+
+                snprintf(rank, sizeof rank, "%d", s->culprit[i].rank);
+                metrics_point(p, "", 1, "rank", rank, "host", s->culprit[i].host, "reason",
+                              s->culprit[i].why, NULL);
+        }
+}
+
+static void put_creation(struct metrics_put *p)
+{
+        const struct capo_job *job = p->job->page.job;
+
+        for (unsigned call = CAPO_CALL_COMMINIT; call <= CAPO_CALL_COMMGROW; call++) {
+                uint64_t most = 0;
+
+                for (uint32_t i = 0; i < job->n_rows; i++) {
+                        const struct capo_hist *h = &job->rows[i].time[CAPO_CLOCK_HOST];
+
+                        if (job->rows[i].call == call && h->max_ns > most)
+                                most = h->max_ns;
+                }
+                if (most)
+                        metrics_point(p, "", (double)most / 1e9, "call", capo_call_name(call),
+                                      NULL);
+        }
+}
+
+static const char *nic_of(const struct capo_fabric_link *l)
+{
+        return *l->domain->name ? l->domain->name : l->domain->nic;
+}
+
+/* Each interface once, over the ranks that use it. */
+static void put_nics(struct metrics_put *p, bool sent)
+{
+        const struct capo_fabric_job *f = p->job->fabric;
+
+        for (size_t i = 0; f && i < f->n_links && i < NICS; i++) {
+                uint64_t n = 0;
+                bool before = false;
+
+                for (size_t k = 0; k < i && !before; k++)
+                        before = !strcmp(nic_of(&f->links[k]), nic_of(&f->links[i]));
+                for (size_t k = i; k < f->n_links && !before; k++) {
+                        if (!strcmp(nic_of(&f->links[k]), nic_of(&f->links[i])))
+                                n += sent ? f->links[k].sent : f->links[k].received;
+                }
+                if (!before)
+                        metrics_point(p, "_total", (double)n, "nic", nic_of(&f->links[i]), NULL);
+        }
+}
+
+static void put_sent(struct metrics_put *p)
+{
+        put_nics(p, true);
+}
+
+static void put_received(struct metrics_put *p)
+{
+        put_nics(p, false);
+}
+
+static void put_cpu(struct metrics_put *p)
+{
+        struct rusage u;
+
+        getrusage(RUSAGE_SELF, &u);
+        metrics_point(p, "_total",
+                      (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                              (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
+                      NULL);
+}
+
+static void put_memory(struct metrics_put *p)
+{
+        struct rusage u;
+
+        getrusage(RUSAGE_SELF, &u);
+        metrics_point(p, "", (double)u.ru_maxrss * 1024, NULL);
+}
+
+static void put_looked(struct metrics_put *p)
+{
+        metrics_point(p, "", (double)p->watch->looked_ns / 1e9, NULL);
+}
+
+static const struct {
+        const char *name, *help;
+        unsigned type;
+        void (*put)(struct metrics_put *p);
+} families[] = {
+#define METRIC(id, name, type, help) {name, help, type, put_##id},
+#include "cli/watch/metrics.def"
+};
+
+void metrics_write(const struct watch *w, const struct watch_job *only, enum metrics_format format,
+                   FILE *out)
+{
+        struct metrics_put p = {.out = out, .format = format, .watch = w};
+
+        for (size_t i = 0; i < N_ELEMENTS(families); i++) {
+                metrics_family(&p, families[i].name, type_words[families[i].type],
+                               families[i].help);
+                for (uint32_t j = 0; j < w->n_jobs; j++) {
+                        p.job = &w->job[j];
+                        if (p.job->readable && (!only || only == p.job))
+                                families[i].put(&p);
+                }
+        }
+}
+
+void metrics_print(const struct watch *w, const struct watch_job *only, enum metrics_format format,
+                   FILE *out)
+{
+        if (w->options->style == WATCH_STYLE_INSPECTOR && format != METRICS_LINES)
+                inspector_write(w, only, format, out);
+        else
+                metrics_write(w, only, format, out);
+        if (format == METRICS_OPEN)
+                fputs("# EOF\n", out);
+}

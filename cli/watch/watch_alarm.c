@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "capo/msg.h"
+#include "cli/watch/watch_alarm.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+
+#define VERDICT     "hang.txt"
+#define VERDICT_OLD "hang.before.txt"
+#define RECORD      "hang.json"
+#define CLAIM       "hang.watch" /* of the elected watch, which touches it at every look */
+#define SECOND      UINT64_C(1000000000)
+#define AGAIN_NS    (5 * SECOND)   /* from one judgement to the next while nobody is named */
+#define PATIENCE_NS (60 * SECOND)  /* then "undecided" is reported */
+#define STALE_NS    (120 * SECOND) /* a claim that nobody has touched for so long is nobody's */
+
+static char *path_of(const struct watch_job *job, const char *name, char *path, size_t room)
+{
+        snprintf(path, room, "%s/%s", job->folder, name);
+        return path;
+}
+
+/* ---- election ---- */
+
+static bool make_claim(struct watch_job *job, const char *path)
+{
+        int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+        if (fd < 0)
+                return false;
+        close(fd);
+        job->stuck.ours = true;
+        return true;
+}
+
+/* Is this the watch that judges the job? Who made the file is. Clocks of machines are not compared:
+ * what counts is how long the file has stayed as it is. */
+static bool is_elected(struct watch_job *job)
+{
+        struct watch_stuck *s = &job->stuck;
+        uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+        char path[sizeof job->folder + 32];
+        struct stat st;
+
+        if (!*job->folder)
+                return true;
+        path_of(job, CLAIM, path, sizeof path);
+        if (s->ours)
+                return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ||
+                       make_claim(job, path) || errno != EEXIST;
+        if (make_claim(job, path))
+                return true;
+        if (errno != EEXIST) /* a folder that cannot be written: each for itself, on stderr */
+                return true;
+        if (lstat(path, &st) < 0)
+                return make_claim(job, path);
+        if (!s->claim_seen_ns || st.st_mtim.tv_sec != s->claimed.tv_sec ||
+            st.st_mtim.tv_nsec != s->claimed.tv_nsec) {
+                s->claimed = st.st_mtim;
+                s->claim_seen_ns = now;
+        }
+        if (now - s->claim_seen_ns < STALE_NS)
+                return false;
+        unlink(path);
+        return make_claim(job, path);
+}
+
+static void drop_claim(struct watch_job *job)
+{
+        char path[sizeof job->folder + 32];
+
+        if (job->stuck.ours)
+                unlink(path_of(job, CLAIM, path, sizeof path));
+        job->stuck.ours = false;
+}
+
+/* ---- the verdict ---- */
+
+static void keep_verdict(struct watch_stuck *s, const struct hang_page *page)
+{
+        const struct capo_hang_verdict *v = &page->verdict;
+
+        s->kind = v->kind;
+        s->since_ns = v->since_ns;
+        s->n_culprits = 0;
+        for (uint32_t i = 0; i < v->n_culprits && i < WATCH_CULPRITS; i++) {
+                struct watch_culprit *c = &s->culprit[s->n_culprits++];
+
+                c->rank = page->hang.processes[v->culprits[i].process].rank;
+                snprintf(c->host, sizeof c->host, "%s",
+                         page->job->processes[v->culprits[i].process].host);
+                snprintf(c->why, sizeof c->why, "%s", capo_hang_why_name(v->culprits[i].why));
+        }
+}
+
+/* What another watch has found out. */
+static void read_verdict(struct watch_job *job)
+{
+        struct watch_stuck *s = &job->stuck;
+        char path[sizeof job->folder + 32];
+        json_t *page = json_load_file(path_of(job, RECORD, path, sizeof path), 0, NULL), *culprit;
+        const char *verdict = "";
+        double since = 0, still = 0;
+        size_t i;
+
+        if (page &&
+            json_unpack(page, "{s:s, s:F, s:F}", "verdict", &verdict, "since", &since, "still_s",
+                        &still) == 0 &&
+            (since + still + job->page.after_s) * 1e9 > (double)job->page.verdict.since_ns) {
+                for (unsigned k = 0; k < CAPO_HANG_KINDS; k++) {
+                        if (!strcmp(capo_hang_kind_name(k), verdict)) {
+                                s->kind = k;
+                                s->since_ns = (uint64_t)(since * 1e9);
+                        }
+                }
+                s->n_culprits = 0;
+                json_array_foreach(json_object_get(page, "culprits"), i, culprit)
+                {
+                        struct watch_culprit *c = &s->culprit[s->n_culprits];
+                        json_t *rank = json_object_get(culprit, "rank");
+                        const char *host = json_string_value(json_object_get(culprit, "host")),
+                                   *why = json_string_value(json_object_get(culprit, "why"));
+
+                        if (s->n_culprits == WATCH_CULPRITS)
+                                break;
+                        c->rank = json_is_integer(rank) ? (int)json_integer_value(rank) : -1;
+                        snprintf(c->host, sizeof c->host, "%s", host ? host : "");
+                        snprintf(c->why, sizeof c->why, "%s", why ? why : "");
+                        s->n_culprits++;
+                }
+        }
+        json_decref(page);
+}
+
+/* Text that appears at once, beside the logs; an earlier one is kept as @old (NULL: not). */
+static int write_beside(const struct watch_job *job, const char *name, const char *old,
+                        const char *text, size_t n)
+{
+        char path[sizeof job->folder + 32], beside[sizeof path + 8], kept[sizeof path];
+        FILE *out;
+        int fd, r;
+
+        path_of(job, name, path, sizeof path);
+        snprintf(beside, sizeof beside, "%s.tmp", path);
+        unlink(beside);
+        fd = open(beside, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+        out = fd >= 0 ? fdopen(fd, "w") : NULL;
+        if (!out) {
+                r = -errno;
+                if (fd >= 0)
+                        close(fd);
+                return r;
+        }
+        fwrite(text, 1, n, out);
+        r = fflush(out) || fsync(fd) ? -errno : 0;
+        if (fclose(out) && r == 0)
+                r = -errno;
+        if (r == 0 && old)
+                rename(path, path_of(job, old, kept, sizeof kept));
+        if (r == 0 && rename(beside, path) < 0)
+                r = -errno;
+        if (r < 0)
+                unlink(beside);
+        return r;
+}
+
+/* sh -c COMMAND, not waited for, with @text on its standard input. */
+static void run_command(const char *command, const char *text, size_t n)
+{
+        char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)command, NULL};
+        int in = memfd_create("capo-hang", 0), r = in < 0 ? errno : 0;
+        posix_spawn_file_actions_t files;
+        posix_spawnattr_t how;
+        sigset_t none, all;
+        pid_t pid;
+
+        signal(SIGCHLD, SIG_IGN);
+        sigemptyset(&none);
+        sigfillset(&all);
+        posix_spawn_file_actions_init(&files);
+        posix_spawnattr_init(&how);
+        posix_spawnattr_setsigmask(&how, &none);
+        posix_spawnattr_setsigdefault(&how, &all);
+        posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        if (r == 0 && (write(in, text, n) != (ssize_t)n || lseek(in, 0, SEEK_SET) < 0))
+                r = EIO;
+        r = r ?: posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+        r = r ?: posix_spawn_file_actions_addclose(&files, in);
+        r = r ?: posix_spawn(&pid, "/bin/sh", &files, &how, argv, environ);
+        posix_spawn_file_actions_destroy(&files);
+        posix_spawnattr_destroy(&how);
+        if (in >= 0)
+                close(in);
+        if (r)
+                capo_warn("watch: --on-hang %s: %s", command, strerror(r));
+}
+
+/* The line of the page that answers: the second. */
+static void say_headline(const struct watch_job *job, const char *text, bool written)
+{
+        const char *line = strchr(text, '\n');
+
+        line = line ? line + 1 : text;
+        capo_warn("watch: job %s: %.*s%s%s%s", job->id, (int)strcspn(line, "\n"), line,
+                  written ? "; " : "", written ? job->folder : "", written ? "/" VERDICT : "");
+}
+
+static void report_verdict(const struct watch *w, struct watch_job *job,
+                           const struct hang_page *page)
+{
+        _cleanup_free_ char *text = NULL, *json = NULL;
+        size_t n_text = 0, n_json = 0;
+        FILE *out = open_memstream(&text, &n_text);
+        bool first = !job->stuck.reported;
+        int r = -ENOENT;
+
+        if (!out || hang_text(page, out) < 0 || fclose(out))
+                return;
+        out = open_memstream(&json, &n_json);
+        if (!out || hang_json(page, out) < 0 || fclose(out))
+                return;
+        if (*job->folder) {
+                r = write_beside(job, VERDICT, first ? VERDICT_OLD : NULL, text, n_text);
+                r = r ?: write_beside(job, RECORD, NULL, json, n_json);
+                if (r < 0)
+                        capo_warn("watch: %s: the verdict cannot be written: %s", job->folder,
+                                  strerror(-r));
+        }
+        say_headline(job, text, r == 0);
+        if (w->options->on_hang)
+                run_command(w->options->on_hang, json, n_json);
+}
+
+static bool is_hang(const struct capo_hang_verdict *v)
+{
+        return capo_hang_kind_exit(v->kind) != 0 && v->kind != CAPO_HANG_ENDED;
+}
+
+/* Judge all ranks that can be seen, and say what is new. */
+static void judge_all(const struct watch *w, struct watch_job *job)
+{
+        struct watch_stuck *s = &job->stuck;
+        struct hang_logs logs = {.lock = -1};
+        struct hang_page page = {.logs = &logs, .after_s = w->options->hang};
+        char pid[16], *words[] = {job->folder, pid, NULL}; /* the job of that process there */
+        bool patient = capo_clock_of(CLOCK_MONOTONIC) - s->suspected_ns < PATIENCE_NS;
+        int r;
+
+        page.hang.after_ns = (uint64_t)(w->options->hang * 1e9);
+        snprintf(pid, sizeof pid, "%d", job->logs.v[0].pid);
+        r = *job->folder ? hang_gather(2, words, &logs) : hang_gather(1, words + 1, &logs);
+        r = r ?: hang_page_read(&page);
+        r = r ?: hang_page_judge(&page);
+        if (r == 0 && is_hang(&page.verdict)) {
+                bool decided = page.verdict.kind != CAPO_HANG_UNDECIDED;
+
+                if ((decided && !s->decided) || (!decided && !s->reported && !patient)) {
+                        keep_verdict(s, &page);
+                        report_verdict(w, job, &page);
+                        s->reported = true;
+                        s->decided = decided;
+                }
+        }
+        hang_page_finish(&page);
+        hang_logs_finish(&logs);
+}
+
+static uint64_t oldest_age(const struct watch_job *job)
+{
+        uint64_t oldest = 0;
+
+        for (uint32_t i = 0; i < job->page.hang.n_processes; i++) {
+                uint64_t age = watch_age_ns(job, i);
+
+                oldest = age > oldest ? age : oldest;
+        }
+        return oldest;
+}
+
+uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
+{
+        uint64_t limit = (uint64_t)(w->options->hang * 1e9), still;
+        struct watch_stuck *s = &job->stuck;
+
+        if (!limit || !job->readable)
+                return UINT64_MAX;
+        still = oldest_age(job);
+        if (is_hang(&job->page.verdict) && job->page.verdict.still_ns > still)
+                still = job->page.verdict.still_ns;
+        if (still < limit) {
+                if (s->reported)
+                        capo_info("watch: job %s: it goes on", job->id);
+                watch_alarm_end(job);
+                return limit - still;
+        }
+        if (!s->suspected_ns)
+                s->suspected_ns = capo_clock_of(CLOCK_MONOTONIC);
+        if (!is_elected(job)) {
+                read_verdict(job);
+                return UINT64_MAX;
+        }
+        if (!s->decided)
+                judge_all(w, job);
+        return s->decided ? UINT64_MAX : AGAIN_NS;
+}
+
+void watch_alarm_end(struct watch_job *job)
+{
+        drop_claim(job);
+        job->stuck = (struct watch_stuck){0};
+}

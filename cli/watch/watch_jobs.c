@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks at the recorded processes: which jobs there are, which are new, which are gone. */
+#include <errno.h>
+#include <malloc.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/watch/watch_jobs.h"
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "core/log/info.h"
+#include "analysis/log/recover.h"
+#include "analysis/report/job_judge.h"
+
+/* Everything of the last look. */
+static void drop_look(struct watch_job *j)
+{
+        capo_fabric_job_free(j->fabric);
+        j->fabric = NULL;
+        hang_page_finish(&j->page);
+        j->page = (struct hang_page){0};
+        j->readable = false;
+}
+
+static void free_job(struct watch_job *j)
+{
+        drop_look(j);
+        hang_logs_finish(&j->logs);
+        capo_live_rows_finish(&j->rows);
+}
+
+static bool has_log(const struct hang_logs *logs, const char *own)
+{
+        for (uint32_t i = 0; i < logs->n; i++) {
+                if (logs->v[i].own && own && !strcmp(logs->v[i].own, own))
+                        return true;
+        }
+        return false;
+}
+
+/* The job of the last look that has a process in common. */
+static struct watch_job *find_job(struct watch *w, const struct hang_logs *logs)
+{
+        for (uint32_t j = 0; j < w->n_jobs; j++) {
+                for (uint32_t i = 0; i < logs->n; i++) {
+                        if (has_log(&w->job[j].logs, logs->v[i].own))
+                                return &w->job[j];
+                }
+        }
+        return NULL;
+}
+
+static bool is_taken(const struct watch *w, const struct watch_job *self, const char *id)
+{
+        for (uint32_t i = 0; i < w->n_jobs; i++) {
+                if (&w->job[i] != self && !strcmp(w->job[i].id, id))
+                        return true;
+        }
+        return false;
+}
+
+/* The launcher's number, or the folder of its logs; with the pid of a process where another job has
+ * that name. */
+static void name_job(const struct watch *w, struct watch_job *j)
+{
+        const char *id = NULL, *folder = strrchr(j->folder, '/');
+        size_t n;
+
+        for (uint32_t i = 0; i < j->page.job->n_processes && !id; i++)
+                id = capo_job_info(&j->page.job->processes[i], CAPO_INFO_JOB);
+        folder = folder && folder[1] ? folder + 1 : NULL;
+        if (!id || (folder && !strncmp(folder, id, strlen(id)))) /* "48213.0" says more */
+                id = folder ? folder : id ? id : "-";
+        snprintf(j->id, sizeof j->id, "%.100s", id);
+        n = strlen(j->id);
+        if (is_taken(w, j, j->id))
+                snprintf(j->id + n, sizeof j->id - n, ":%d", j->logs.v[0].pid);
+}
+
+static void name_user(struct watch_job *j)
+{
+        const struct passwd *user = getpwuid(geteuid());
+
+        if (user)
+                snprintf(j->user, sizeof j->user, "%s", user->pw_name);
+        else
+                snprintf(j->user, sizeof j->user, "%u", geteuid());
+}
+
+static int read_job(struct watch *w, struct watch_job *j)
+{
+        bool is_new = !*j->id;
+        int r;
+
+        j->page = (struct hang_page){.logs = &j->logs, .after_s = w->options->hang ?: 10};
+        j->page.hang.after_ns = (uint64_t)(j->page.after_s * 1e9);
+        r = hang_page_read(&j->page) ?: hang_page_judge(&j->page);
+        r = r ?: capo_judge_rows(&j->page.late);
+        r = r ?: capo_fabric_job_new(j->page.job, &j->fabric);
+        if (r == 0 && is_new) {
+                const char *own = j->logs.v[0].own, *slash = own ? strrchr(own, '/') : NULL;
+
+                snprintf(j->folder, sizeof j->folder, "%.*s", slash ? (int)(slash - own) : 0,
+                         slash ? own : "");
+                name_user(j);
+                name_job(w, j);
+        }
+        r = r ?: capo_live_rows_update(&j->rows, &j->page.late);
+        j->readable = r == 0;
+        return r == -ENOMEM ? r : 0;
+}
+
+/* Into the job that it is of, or one more. Return: 0; -ENOMEM. */
+static int take_logs(struct watch *w, struct hang_logs *logs)
+{
+        struct watch_job *j = find_job(w, logs);
+
+        if (!j && !logs->live)
+                return 0;
+        if (!j) {
+                if (capo_array_room(&w->job, w->n_jobs, sizeof *w->job) < 0)
+                        return -ENOMEM;
+                j = &w->job[w->n_jobs++];
+                *j = (struct watch_job){0};
+        }
+        drop_look(j);
+        hang_logs_finish(&j->logs);
+        j->logs = *logs;
+        *logs = (struct hang_logs){0};
+        j->here = j->logs.live;
+        return 0;
+}
+
+static int recover_one(const struct capo_segment_info *info, void *arg)
+{
+        capo_segment_recover(info->path, NULL, NULL);
+        return 0;
+}
+
+void watch_recover(const struct watch *w)
+{
+        capo_segment_find_dead(NULL, w->options->dir, recover_one, NULL);
+}
+
+static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
+{
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < w->n_jobs; i++) {
+                struct watch_job *j = &w->job[i];
+
+                if (j->here) {
+                        w->job[kept++] = *j;
+                        continue;
+                }
+                gone(w, j);
+                if (*j->folder)
+                        capo_segment_find_dead(NULL, j->folder, recover_one, NULL);
+                free_job(j);
+        }
+        w->n_jobs = kept;
+}
+
+int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
+{
+        struct hang_logs *jobs = NULL;
+        uint32_t n = 0;
+        int r;
+
+        for (uint32_t i = 0; i < w->n_jobs; i++)
+                w->job[i].here = false;
+        hang_logs_finish(&w->looks);
+        w->looks = (struct hang_logs){.lock = -1};
+        r = hang_gather_here(w->options->dir, &w->looks, &jobs, &n);
+        w->looked_ns = w->looks.now_ns;
+        for (uint32_t i = 0; i < n; i++) {
+                r = r ?: take_logs(w, &jobs[i]);
+                hang_logs_finish(&jobs[i]);
+        }
+        free(jobs);
+        if (r == 0)
+                remove_gone(w, gone);
+        for (uint32_t i = 0; i < w->n_jobs && r == 0; i++)
+                r = read_job(w, &w->job[i]);
+        malloc_trim(0);
+        return r;
+}
+
+void watch_finish(struct watch *w)
+{
+        for (uint32_t i = 0; i < w->n_jobs; i++)
+                free_job(&w->job[i]);
+        free(w->job);
+        hang_logs_finish(&w->looks);
+        w->job = NULL;
+        w->n_jobs = 0;
+}
+
+enum capo_hang_kind watch_kind(const struct watch_job *job)
+{
+        return job->stuck.since_ns ? job->stuck.kind : job->page.verdict.kind;
+}
+
+uint64_t watch_age_ns(const struct watch_job *job, uint32_t i)
+{
+        const struct capo_hang_process *p = &job->page.hang.processes[i];
+        uint64_t oldest = job->page.hang.now_ns;
+
+        for (uint32_t k = 0; k < p->n_calls; k++) {
+                const struct capo_hang_call *c = &p->calls[k];
+
+                if ((c->where != CAPO_HANG_RETURNED || c->gpu == CAPO_HANG_GPU_RUNNING ||
+                     c->gpu == CAPO_HANG_GPU_BUSY) &&
+                    c->begin_ns < oldest)
+                        oldest = c->begin_ns;
+        }
+        return job->page.hang.now_ns - oldest;
+}
