@@ -12,8 +12,9 @@
  * (of newer releases they are empty).
  *
  * tests/exports/loadable.sh holds the built libraries to it: a name that a new compiler or glibc
- * brings is found there. Compiled into the two libraries that go into a job, never into programs,
- * and not under a sanitizer, which has to see these calls itself.
+ * brings is found there. Compiled into the two libraries that go into a job, and with
+ * old_glibc_program.c into the programs of a portable build. Not under a sanitizer, which has to
+ * see these calls itself.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,37 +26,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#define FIRST "GLIBC_2.2.5" /* the first release for this architecture has everything */
-#elif defined(__aarch64__)
-#define FIRST "GLIBC_2.17"
-#else
-#error "which glibc was the first for this architecture?"
-#endif
+#include "core/base/old_glibc.h"
 
 #pragma GCC visibility push(hidden)
-#ifndef __clang__
-#pragma GCC diagnostic ignored \
-        "-Wmaybe-uninitialized" /* a key's value may be a pointer to anything */
-#endif
-
-/* What is glibc's is not hidden. */
-#define DEFAULT __attribute__((visibility("default")))
-
-/* OLD(result, name, parameters, arguments) */
-#define OLD(result, name, params, args)                              \
-        result old_##name params __asm__("capo_old_" #name) DEFAULT; \
-        __asm__(".symver capo_old_" #name "," #name "@" FIRST);      \
-        result name params                                           \
-        {                                                            \
-                return old_##name args;                              \
-        }
-
 /* Moved into libc by 2.34. */
+#ifndef CAPO_OWN_DLOPEN /* profiles/plan/virtual/worker_main.c */
 OLD(void *, dlopen, (const char *file, int mode), (file, mode))
+#endif
 OLD(int, dlclose, (void *handle), (handle))
 OLD(char *, dlerror, (void), ())
 OLD(int, dladdr, (const void *address, Dl_info *info), (address, info))
+OLD_SINCE(AT_2_3_3, int, dlinfo, (void *restrict handle, int what, void *restrict out),
+          (handle, what, out))
 #ifdef CAPO_OLD_DLSYM /* libcapo.so has a dlsym of its own (shim/nccl/dlsym.c) */
 OLD(void *, dlsym, (void *restrict handle, const char *restrict name), (handle, name))
 #endif
