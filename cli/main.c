@@ -10,6 +10,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_plain.h"
 #include "cli/base/near_word.h"
+#include "cli/commit.h"
 #include "core/base/text.h"
 
 const struct cli_verb cli_verbs[] = {
@@ -124,7 +125,7 @@ int main(int argc, char **argv)
                 return CAPO_EXIT_USAGE;
         }
         if (!strcmp(argv[1], "--version")) {
-                puts("capo " CAPO_VERSION);
+                puts("capo " CAPO_VERSION " (commit " CAPO_COMMIT ", " CAPO_COMPILER ")");
                 return check_stdout(CAPO_EXIT_OK);
         }
         if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))

@@ -56,7 +56,7 @@ class House:
                     found.add(candidate)
                     break
             else:
-                if kind == '"':
+                if kind == '"' and not os.path.exists(os.path.join(self.root, name + ".in")): # made by the build
                     self.find("include", path, "of", name + ": no such file")
         return found
 
