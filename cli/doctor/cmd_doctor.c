@@ -6,12 +6,9 @@
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
-#include "cli/base/install_paths.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
-
-static const char *const level_names[] = {"ok", "note", "warn", "FAIL"};
 
 static void add_count(char text[128], unsigned n, const char *what)
 {
@@ -23,7 +20,7 @@ static void add_count(char text[128], unsigned n, const char *what)
 static void print_text(const struct capo_findings *f)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll.l~");
-        unsigned n[N_ELEMENTS(level_names)] = {0};
+        unsigned n[CAPO_FINDING_FAIL + 1] = {0};
         FILE *out = cli_screen_begin(stdout);
         char counts[128] = "";
 
@@ -33,7 +30,7 @@ static void print_text(const struct capo_findings *f)
                 const struct capo_finding *row = &f->rows[i];
 
                 n[row->level]++;
-                capo_table_row(t, "%-4s\t%-10s\t%s", level_names[row->level], row->topic,
+                capo_table_row(t, "%-4s\t%-10s\t%s", capo_finding_word(row->level), row->topic,
                                row->text);
         }
         capo_table_print(t, out, 0, "", "");
@@ -50,7 +47,7 @@ static void print_json(const struct capo_findings *f, const struct capo_reach *r
 
         for (size_t i = 0; i < f->n; i++)
                 json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "level",
-                                                      level_names[f->rows[i].level], "topic",
+                                                      capo_finding_word(f->rows[i].level), "topic",
                                                       f->rows[i].topic, "text", f->rows[i].text));
         page = json_pack("{s:i, s:s, s:i, s:o}", "capo_doctor", 1, "libnccl", reach->library,
                          "nccl", reach->version, "findings", rows);
@@ -67,20 +64,9 @@ static int run_doctor(void *options, int n, char **words)
         struct capo_findings f = {0};
         struct capo_reach reach;
         bool fail = false;
-        int gpus;
-        char own[4096];
 
         capo_doctor_command(&f, n ? words : NULL, &reach);
-        if (cli_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", own,
-                      sizeof own))
-                snprintf(own, sizeof own, "/.../libnccl-tuner-capo.so");
-        capo_doctor_plugins(&f, reach.version, own);
-        capo_doctor_settings(&f, &reach);
-        capo_doctor_bugs(&f, reach.version);
-        gpus = capo_doctor_gpus(&f);
-        capo_doctor_network(&f);
-        capo_doctor_host(&f);
-        capo_doctor_recording(&f, gpus);
+        capo_doctor_node(&f, &reach);
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
         if (o->json) {

@@ -34,6 +34,9 @@ struct capo_findings {
 void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/** capo_finding_word() - "ok", "note", "warn", "FAIL" */
+const char *capo_finding_word(enum capo_finding_level level);
+
 void capo_findings_finish(struct capo_findings *f);
 
 /* How the command would reach NCCL. */
@@ -53,6 +56,9 @@ struct capo_reach {
  * vllm, cupy, jax, xgboost, nvidia-nccl wheels).
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
+
+/** capo_doctor_node() - all of the below: this machine and its environment. */
+void capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach);
 
 /** capo_doctor_newer() - functions that the libnccl at @path exports and this capo does not know,
  * and versions of the plugin interfaces it looks for that this capo does not have. @release: as it

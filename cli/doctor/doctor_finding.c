@@ -8,6 +8,13 @@
 #include "core/base/text.h"
 #include "cli/doctor/doctor.h"
 
+const char *capo_finding_word(enum capo_finding_level level)
+{
+        static const char *const words[] = {"ok", "note", "warn", "FAIL"};
+
+        return words[level];
+}
+
 void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic,
                       const char *format, ...)
 {

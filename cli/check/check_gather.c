@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nodes meet in a shared folder. Node 0 writes a file "begin" with a number of its own; the others
+ * wait for it and answer with their node under that number; node 0 collects them and takes all
+ * files away, which ends the others. What an earlier run left has another number.
+ *
+ * A node reads its clock between node 0's writing of "begin" and node 0's seeing of the answer:
+ * those two moments bound how far its clock is off. A slow file system makes the bounds wide, never
+ * wrong.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/check/check.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+
+enum { POLL_US = 20000 };
+#define CLOCK_TOLERANCE_S 0.1
+
+static double read_clock(void)
+{
+        return (double)capo_clock_of(CLOCK_REALTIME) / 1e9;
+}
+
+static void name_file(const struct check_options *o, const char *what, int index, char path[4096])
+{
+        const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+
+        snprintf(path, 4096, "%s/capo-check%s%s%s%s-%s%d", o->dir, job ? "-" : "", job ? job : "",
+                 step ? "." : "", step ? step : "", what, index);
+}
+
+static int write_file(const char *path, const json_t *json)
+{
+        char fresh[4110];
+        int r;
+
+        snprintf(fresh, sizeof fresh, "%s.new", path);
+        r = json_dump_file(json, fresh, JSON_COMPACT) < 0 || rename(fresh, path) < 0;
+        return r ? capo_fail(-EIO, "check: %s: %s", path, strerror(errno)) : 0;
+}
+
+/* Which run does the file belong to? 0: there is no such file. */
+static json_int_t run_of(const json_t *json)
+{
+        return json_integer_value(json_object_get(json, "run"));
+}
+
+static int answer_node(const struct check_options *o, int index, json_t *node)
+{
+        double until = (double)capo_clock_mono() / 1e9 + o->wait_s;
+        char begin[4096], mine[4096];
+        json_int_t answered = 0;
+        int r = 0;
+
+        name_file(o, "begin", 0, begin);
+        name_file(o, "node", index, mine);
+        while ((double)capo_clock_mono() / 1e9 < until) {
+                json_t *called = json_load_file(begin, 0, NULL);
+                json_int_t run = run_of(called);
+
+                json_decref(called);
+                if (!run && answered)
+                        return 0;
+                if (run && run != answered) {
+                        json_object_set_new(node, "run", json_integer(run));
+                        json_object_set_new(node, "time_s", json_real(read_clock()));
+                        r = write_file(mine, node);
+                        if (r < 0)
+                                return r;
+                        answered = run;
+                }
+                usleep(POLL_US);
+        }
+        return answered ? 0
+                        : capo_fail(-ETIMEDOUT, "check: node 0 did not begin in %s within %.0f s",
+                                    o->dir, o->wait_s);
+}
+
+static void judge_clock(json_t *node, double begin_s, double seen_s)
+{
+        double clock = json_real_value(json_object_get(node, "time_s"));
+        double least = clock - seen_s, most = clock - begin_s;
+        char text[200];
+
+        if (least <= CLOCK_TOLERANCE_S && most >= -CLOCK_TOLERANCE_S)
+                return;
+        if (least > 0)
+                snprintf(text, sizeof text, "ahead of node 0's by %.2f to %.2f s", least, most);
+        else
+                snprintf(text, sizeof text, "behind node 0's by %.2f to %.2f s", -most, -least);
+        json_array_append_new(json_object_get(node, "findings"),
+                              json_pack("{s:s, s:s, s:s}", "level",
+                                        capo_finding_word(CAPO_FINDING_WARN), "topic", "clock",
+                                        "text", text));
+}
+
+static int collect_nodes(const struct check_options *o, int n, json_t *node, json_t *nodes,
+                         json_t *missing)
+{
+        double until = (double)capo_clock_mono() / 1e9 + o->wait_s, begin_s = read_clock();
+        json_int_t run =
+                (json_int_t)(capo_clock_of(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40) & INT64_MAX;
+        _cleanup_free_ bool *have = calloc((size_t)n, sizeof *have);
+        json_t *begin = json_pack("{s:I}", "run", run);
+        char path[4096];
+        int left = n - 1, r;
+
+        name_file(o, "begin", 0, path);
+        r = have && begin ? write_file(path, begin) : -ENOMEM;
+        json_decref(begin);
+        if (r < 0)
+                return r;
+        json_array_append(nodes, node);
+        while (left && (double)capo_clock_mono() / 1e9 < until) {
+                for (int i = 1; i < n; i++) {
+                        json_t *other;
+
+                        name_file(o, "node", i, path);
+                        other = have[i] ? NULL : json_load_file(path, 0, NULL);
+                        if (run_of(other) == run) {
+                                judge_clock(other, begin_s, read_clock());
+                                json_object_del(other, "run");
+                                json_array_append(nodes, other);
+                                have[i] = true;
+                                left--;
+                                unlink(path);
+                        }
+                        json_decref(other);
+                }
+                usleep(POLL_US);
+        }
+        for (int i = 1; i < n; i++) {
+                if (!have[i])
+                        json_array_append_new(missing, json_integer(i));
+        }
+        name_file(o, "begin", 0, path);
+        unlink(path);
+        return 1;
+}
+
+int check_gather(const struct check_options *o, json_t *node, json_t *nodes, json_t *missing)
+{
+        int n, index, local;
+
+        check_place(o, &n, &index, &local);
+        if (mkdir(o->dir, 0777) < 0 && errno != EEXIST)
+                return capo_fail(-errno, "check: %s: %s", o->dir, strerror(errno));
+        return index ? answer_node(o, index, node) : collect_nodes(o, n, node, nodes, missing);
+}
+
+/* The number of the first variable that is set; -1 none is. */
+static int first_number(const char *const *names)
+{
+        for (; *names; names++) {
+                const char *text = getenv(*names);
+
+                if (text && *text >= '0' && *text <= '9')
+                        return atoi(text);
+        }
+        return -1;
+}
+
+void check_place(const struct check_options *o, int *nodes, int *index, int *local)
+{
+        static const char *const locals[] = {"SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                             "MPI_LOCALRANKID", "LOCAL_RANK", NULL};
+        static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", NULL};
+        static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", NULL};
+        static const char *const each[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                           "LOCAL_WORLD_SIZE", NULL};
+        static const char *const slurm_nodes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", NULL};
+        static const char *const slurm_index[] = {"SLURM_NODEID", NULL};
+        int per_node = first_number(each), rank = first_number(ranks), size = first_number(sizes);
+
+        *local = first_number(locals);
+        *local = *local > 0 ? *local : 0;
+        if (rank >= 0 && size > 0) { /* mpirun inside of an allocation has Slurm's variables too */
+                per_node = per_node > 0 ? per_node : 1;
+                *nodes = (size + per_node - 1) / per_node;
+                *index = rank / per_node;
+        } else {
+                *nodes = first_number(slurm_nodes);
+                *index = first_number(slurm_index);
+        }
+        *nodes = o->nodes > 0 ? o->nodes : *nodes > 0 ? *nodes : 1;
+        *index = o->index >= 0 ? o->index : *index > 0 ? *index : 0;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPUs, NVLinks and NICs here, against what is expected and against each other; the clock. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timex.h>
+
+#include "cli/base/cli_machine.h"
+#include "cli/check/check.h"
+#include "cli/doctor/network_devices.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "profiles/machine/nvml.h"
+
+enum { CLOCK_WARN_US = 100000 }; /* logs of several nodes are put in order by their clocks */
+
+static int count_links(const struct capo_nvml_gpu *g)
+{
+        int links = 0;
+
+        for (int k = 0; k < g->n_links; k++)
+                links += g->links[k].count;
+        return links;
+}
+
+/* GPUs of one machine have as many active NVLinks as each other where NVSwitches join them; an
+ * older machine is a mesh, in which they need not. */
+static void check_links(struct capo_findings *f, const struct capo_nvml *nvml, double expected)
+{
+        int most = 0, all = 0;
+        char fewer[200] = "";
+
+        for (int i = 0; i < nvml->n_gpus; i++) {
+                int links = count_links(&nvml->gpus[i]);
+
+                all += links;
+                most = links > most ? links : most;
+        }
+        for (int i = 0; i < nvml->n_gpus; i++) {
+                if (count_links(&nvml->gpus[i]) < most)
+                        capo_append(fewer, sizeof fewer, "%sGPU %d has %d", *fewer ? ", " : "",
+                                    nvml->gpus[i].dev, count_links(&nvml->gpus[i]));
+        }
+        if (*fewer)
+                capo_finding_add(f, CAPO_FINDING_WARN, "gpu",
+                                 "active NVLinks: %s, another GPU has %d", fewer, most);
+        if (expected > 0 && all < expected)
+                capo_finding_add(f, CAPO_FINDING_FAIL, "gpu",
+                                 "%d NVLink ends are active, %.0f are expected", all, expected);
+        else if (all && !*fewer)
+                capo_finding_add(f, CAPO_FINDING_OK, "gpu", "%d active NVLinks on each of %d GPUs",
+                                 most, nvml->n_gpus);
+}
+
+/* Ends of links at GPUs, which is what a driver counts. */
+static double count_ends(const struct capo_topology *t)
+{
+        double ends = 0;
+
+        for (size_t i = 0; i < t->n_links; i++) {
+                if (t->links[i].kind == CAPO_WIRE_NVLINK)
+                        ends += t->links[i].count * (t->links[i].end == CAPO_END_GPU ? 2 : 1);
+        }
+        return ends;
+}
+
+void check_machine(struct capo_findings *f, const struct check_options *o)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
+        _cleanup_free_ struct capo_network *network = malloc(sizeof *network);
+        struct cli_machine_words words = {.topo = o->topo, .platform = o->platform};
+        struct cli_machine_source source;
+        int gpus, expected = o->gpus;
+        bool driver;
+        char why[256];
+
+        if (!nvml || !network)
+                return;
+        driver = capo_nvml_read(nvml, why, sizeof why) == 0;
+        gpus = driver ? nvml->n_gpus : (int)capo_doctor_pci_gpus();
+        if (o->topo || o->platform) {
+                if (cli_machine_load("check", &words, &t, &source) < 0) {
+                        capo_finding_add(f, CAPO_FINDING_FAIL, "gpu",
+                                         "the expected machine is not known: %s",
+                                         o->topo ? o->topo : o->platform);
+                        return;
+                }
+                if (expected < 0)
+                        expected = (int)t->n_gpus;
+                capo_network_read(network);
+                if (network->n < t->n_nics)
+                        capo_finding_add(f, CAPO_FINDING_FAIL, "network",
+                                         "%u fast network devices are here, %zu are expected",
+                                         network->n, t->n_nics);
+        }
+        if (expected >= 0 && gpus != expected)
+                capo_finding_add(f, gpus < expected ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "gpu",
+                                 "%d GPUs are here, %d are expected", gpus, expected);
+        else if (expected >= 0)
+                capo_finding_add(f, CAPO_FINDING_OK, "gpu", "%d GPUs, as expected", gpus);
+        if (driver)
+                check_links(f, nvml, t && !t->links_unknown ? count_ends(t) : 0);
+}
+
+void check_clock(struct capo_findings *f)
+{
+        struct timex t = {0};
+        int state = adjtimex(&t);
+
+        if (state < 0)
+                return;
+        if (state == TIME_ERROR || t.status & STA_UNSYNC)
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "clock",
+                        "the kernel does not know this clock to be synchronised (chrony, ntpd or PTP would say so)");
+        else if (t.maxerror > CLOCK_WARN_US)
+                capo_finding_add(f, CAPO_FINDING_NOTE, "clock",
+                                 "synchronised, but the error may be %.1f s",
+                                 (double)t.maxerror / 1e6);
+        else
+                capo_finding_add(f, CAPO_FINDING_OK, "clock", "synchronised within %.1f ms",
+                                 (double)t.maxerror / 1e3);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo check: is this node, are these nodes fit for a job? */
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/cli_options.h"
+#include "cli/check/check.h"
+#include "core/base/util.h"
+
+json_t *check_node(const struct check_options *o, int index)
+{
+        struct capo_findings f = {0};
+        json_t *rows = json_array(), *node;
+        struct capo_reach reach;
+        char host[256] = "";
+
+        gethostname(host, sizeof host - 1);
+        capo_doctor_command(&f, NULL, &reach);
+        capo_doctor_node(&f, &reach);
+        check_libraries(&f, &reach);
+        check_machine(&f, o);
+        check_clock(&f);
+        for (size_t i = 0; i < f.n; i++)
+                json_array_append_new(rows, json_pack("{s:s, s:s, s:o}", "level",
+                                                      capo_finding_word(f.rows[i].level), "topic",
+                                                      f.rows[i].topic, "text",
+                                                      cli_json_text(f.rows[i].text)));
+        node = json_pack("{s:o, s:i, s:o, s:o}", "node", cli_json_text(host), "index", index,
+                         "findings", rows, "facts", check_facts(&reach));
+        capo_findings_finish(&f);
+        return node;
+}
+
+/* The page, and the exit status. */
+static int end_check(const struct check_options *o, json_t *nodes, json_t *missing)
+{
+        json_t *page = check_page(nodes, missing);
+        int status;
+
+        if (!page)
+                return capo_fail(CAPO_EXIT_FAIL, "check: out of memory");
+        status = check_failed(page, o->strict) ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        if (!o->json) {
+                check_print(page, stdout);
+                json_decref(page);
+                return status;
+        }
+        return cli_json_print(stdout, page, JSON_COMPACT) < 0 ? CAPO_EXIT_FAIL : status;
+}
+
+static int run_check(void *options, int n, char **words)
+{
+        const struct check_options *o = options;
+        json_t *nodes = json_array(), *missing = json_array(), *node;
+        int n_nodes, index, local, r = 1;
+
+        check_place(o, &n_nodes, &index, &local);
+        if (o->merge) {
+                r = check_read(nodes, o->merge) < 0 ? -1 : 1;
+                for (int i = 0; i < n && r > 0; i++)
+                        r = check_read(nodes, words[i]) < 0 ? -1 : 1;
+        } else if (n) {
+                r = capo_fail(-1, "check: \"%s\": files go with --merge", words[0]);
+        } else if (local) {
+                r = 0; /* another process of this node does it */
+        } else {
+                node = check_node(o, index);
+                if (!node)
+                        r = capo_fail(-1, "check: out of memory");
+                else if (o->dir)
+                        r = check_gather(o, node, nodes, missing);
+                else
+                        json_array_append(nodes, node);
+                json_decref(node);
+        }
+        if (r > 0)
+                return end_check(o, nodes, missing);
+        json_decref(nodes);
+        json_decref(missing);
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+static const struct check_options defaults = {.nodes = 0, .index = -1, .wait_s = 60, .gpus = -1};
+
+static const struct cli_option options[] = {
+        {"gpus", CLI_COUNT(struct check_options, gpus, "N", 0, 1024),
+         "how many GPUs are expected here"},
+        {"platform", CLI_TEXT(struct check_options, platform, "NAME"),
+         "the machine that is expected, as in capo topo: its GPUs, NVLinks and NICs",
+         .example = "dgx1v"},
+        {"topo", CLI_FILE(struct check_options, topo, "FILE"),
+         "the same from a topology file of a good node (capo topo capture)"},
+        {"dir", CLI_FILE(struct check_options, dir, "DIR"),
+         "shared folder where the nodes of one job meet; node 0 prints the page of all"},
+        {"merge", CLI_FILE(struct check_options, merge, "FILE"),
+         "compare nodes from the output of capo check --json instead of looking at this one; more files may "
+         "follow, - is standard input"},
+        {"nodes", CLI_COUNT(struct check_options, nodes, "N", 1, 100000),
+         "with --dir: how many nodes, when the launcher does not tell", .rare = true},
+        {"node", CLI_COUNT(struct check_options, index, "I", 0, 100000),
+         "with --dir: which of them this is, from 0", .rare = true},
+        {"wait", CLI_SECONDS(struct check_options, wait_s, "S", 0.1, 3600),
+         "with --dir: how long to wait for other nodes (60)", .rare = true},
+        {"strict", CLI_FLAG(struct check_options, strict),
+         "warnings and differences between nodes fail too"},
+        {"json", CLI_FLAG(struct check_options, json), "for programs, a page on one line"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command check_command = {
+        .usage = "[OPTIONS]\n--merge FILE...",
+        .about =
+                "Says whether this node, or all nodes of a job, are fit for it: what capo doctor says of a machine, and "
+                "whether capo's and NCCL's libraries load, whether a preload works, GPUs, NVLinks and NICs against what "
+                "is expected, the clock, and everything in which nodes differ. It needs no GPU and starts nothing "
+                "there. For a prolog or a health check: the exit status, or --json.\n"
+                "Under srun or mpirun one process of each node looks; --dir brings the nodes together.",
+        .options = options,
+        .after =
+                "  capo check --gpus 8\n"
+                "  srun --ntasks-per-node=1 capo check --dir /shared/check\n"
+                "  srun --ntasks-per-node=1 capo check --json >nodes.jsonl; capo check --merge nodes.jsonl",
+        .status =
+                "0 no FAIL on any node, 1 at least one, or a node did not answer (--strict: or a warning or a difference), 2 "
+                "wrong command line.",
+        .operand = "FILE",
+        .most = UINT_MAX,
+        .size = sizeof(struct check_options),
+        .defaults = &defaults,
+        .run = run_check,
+};
