@@ -60,7 +60,7 @@ NEEDS = [
     (r"\bfi_pingpong\b", "command -v fi_pingpong", "fi_pingpong"),
     (r"\bjq\b", "command -v jq", "jq"),
 ]
-BY_MODEL = r"^capo (topo|plan|graph|explain|expect|profile|fit --model)\b"
+BY_MODEL = r"^capo (topo|plan|graph|explain|profile|fit --model)\b"
 # COMMANDS_SHOW=1 shows all output, and when each command of a block had ended
 COMMAND = re.compile(r"(capo [a-z]|for |mkdir |\./dev|meson |tests/|([A-Z_]+=\S+ )+[a-z.])")
 PAGE_OF = re.compile(r"capo \w+  ")  # the first line of a page: "capo report  job 48213"
