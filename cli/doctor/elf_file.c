@@ -66,7 +66,25 @@ bool capo_elf_is_static(const struct capo_elf_file *elf)
         return true;
 }
 
-/* Every defined symbol of the tables of that kind; a function that returns true ends it. */
+bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room)
+{
+        const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
+        const Elf64_Phdr *ph = file_range(elf, head->e_phoff, head->e_phnum, sizeof *ph);
+        const char *name;
+
+        for (unsigned i = 0; ph && i < head->e_phnum; i++) {
+                if (ph[i].p_type != PT_INTERP)
+                        continue;
+                name = file_range(elf, ph[i].p_offset, ph[i].p_filesz, 1);
+                if (!name || ph[i].p_filesz > room || !memchr(name, 0, ph[i].p_filesz))
+                        return false;
+                memcpy(path, name, ph[i].p_filesz);
+                return true;
+        }
+        return false;
+}
+
+/* Every symbol of the tables of that kind; a function that returns true ends it. */
 static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
                         bool (*each)(const Elf64_Sym *symbol, const char *name, size_t room,
                                      void *arg),
@@ -90,7 +108,7 @@ static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
                 if (!symbols || !strings)
                         continue;
                 for (size_t k = 0; k < n; k++) {
-                        if (symbols[k].st_shndx != SHN_UNDEF && symbols[k].st_name < str->sh_size &&
+                        if (symbols[k].st_name < str->sh_size &&
                             each(&symbols[k], strings + symbols[k].st_name,
                                  str->sh_size - symbols[k].st_name, arg))
                                 return true;
@@ -99,24 +117,38 @@ static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
         return false;
 }
 
-static bool is_named(const Elf64_Sym *symbol, const char *name, size_t room, void *wanted)
+struct wanted_symbol {
+        const char *name;
+        bool defined;
+};
+
+static bool is_wanted(const Elf64_Sym *symbol, const char *name, size_t room, void *arg)
 {
-        return !strncmp(name, wanted, room);
+        const struct wanted_symbol *wanted = arg;
+
+        return (symbol->st_shndx != SHN_UNDEF) == wanted->defined &&
+               !strncmp(name, wanted->name, room);
 }
 
-static bool has_symbol(const struct capo_elf_file *elf, unsigned table, const char *name)
+static bool has_symbol(const struct capo_elf_file *elf, unsigned table, const char *name,
+                       bool defined)
 {
-        return each_symbol(elf, table, is_named, (void *)(uintptr_t)name);
+        return each_symbol(elf, table, is_wanted, &(struct wanted_symbol){name, defined});
 }
 
 bool capo_elf_exports(const struct capo_elf_file *elf, const char *name)
 {
-        return has_symbol(elf, SHT_DYNSYM, name);
+        return has_symbol(elf, SHT_DYNSYM, name, true);
+}
+
+bool capo_elf_imports(const struct capo_elf_file *elf, const char *name)
+{
+        return has_symbol(elf, SHT_DYNSYM, name, false);
 }
 
 bool capo_elf_contains(const struct capo_elf_file *elf, const char *name)
 {
-        return has_symbol(elf, SHT_SYMTAB, name);
+        return has_symbol(elf, SHT_SYMTAB, name, true);
 }
 
 struct each_export {
@@ -128,7 +160,8 @@ static bool pass_on(const Elf64_Sym *symbol, const char *name, size_t room, void
 {
         const struct each_export *e = arg;
 
-        if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && memchr(name, 0, room))
+        if (symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+            memchr(name, 0, room))
                 e->each(name, e->arg);
         return false;
 }

@@ -19,6 +19,13 @@ void capo_elf_close(struct capo_elf_file *elf);
 /** capo_elf_is_static() - an executable without a dynamic loader: LD_PRELOAD is not looked at. */
 bool capo_elf_is_static(const struct capo_elf_file *elf);
 
+/** capo_elf_loader() - the dynamic loader that the program names, into @path. Return: false when it
+ * names none. */
+bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room);
+
+/** capo_elf_imports() - a dynamic symbol of that name which others have to define. */
+bool capo_elf_imports(const struct capo_elf_file *elf, const char *name);
+
 /** capo_elf_exports() - a defined dynamic symbol of that name. */
 bool capo_elf_exports(const struct capo_elf_file *elf, const char *name);
 

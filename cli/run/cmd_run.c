@@ -28,6 +28,7 @@
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "cli/run/profile_auto.h"
+#include "cli/run/run_loader.h"
 
 static const char *forwarded[64];
 static unsigned n_forwarded;
@@ -319,14 +320,32 @@ int run_library(char *path, size_t room)
                 "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
 }
 
+static int become_command(char **command)
+{
+        int error;
+
+        execvp(command[0], command);
+        error = errno;
+        capo_error("%s: %s", command[0], strerror(error));
+        return error == ENOENT ? 127 : 126;
+}
+
 int run_exec(const struct run *run, char **command)
 {
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[16];
+        _cleanup_free_ char *asan = run_asan_options();
         size_t before = 0;
         int r;
 
         if (run_library(library, sizeof library) < 0)
                 return CAPO_EXIT_FAIL;
+        if (run_refused(command, library, path, dir, sizeof path)) {
+                capo_warn(
+                        "not recording: %s does not start with libcapo.so, which needs glibc, and "
+                        "its loader is %s; the command starts without capo",
+                        path, dir);
+                return become_command(command);
+        }
         if (run->dir)
                 snprintf(dir, sizeof dir, "%s", run->dir);
         else
@@ -368,6 +387,8 @@ int run_exec(const struct run *run, char **command)
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
                 run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
         preload_library(library);
+        if (asan)
+                run_setenv("ASAN_OPTIONS", asan);
         if (!run->quiet)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);
         if (is_open_mpi(command[0]))
@@ -376,10 +397,7 @@ int run_exec(const struct run *run, char **command)
         remove_empty(path, before);
         snprintf(pid, sizeof pid, "%d", (int)getpid());
         run_setenv(CAPO_ENV_run_pid, pid);
-        execvp(command[0], command);
-        r = errno;
-        capo_error("%s: %s", command[0], strerror(r));
-        return r == ENOENT ? 127 : 126;
+        return become_command(command);
 }
 
 const struct cli_option run_options[] = {

@@ -53,6 +53,25 @@ if [ "$(id -u)" != 0 ]; then
         "$capo" run --dir ro/x -- true 2>/dev/null && fail "an unwritable folder is accepted"
 fi
 
+# Loaders that end a program for our library, or for where it stands: the job goes on.
+printf '#include <stdlib.h>\nint main(void) { char *volatile p = malloc(9); free(p); return 7; }\n' >seven.c
+if gcc -fsanitize=address seven.c -o with-asan 2>/dev/null; then
+        for options in "" detect_leaks=0; do
+                ASAN_OPTIONS=$options "$capo" run --quiet -- ./with-asan 2>err
+                [ $? = 7 ] && [ ! -s err ] || fail "a program with ASan: $(cat err)"
+        done
+        got=$(ASAN_OPTIONS=detect_leaks=0 "$capo" run --quiet -- sh -c 'echo $ASAN_OPTIONS')
+        [ "$got" = detect_leaks=0:verify_asan_link_order=0 ] || fail "options of ASan: $got"
+fi
+if musl-gcc seven.c -o with-musl 2>/dev/null; then
+        for before in "" env; do
+                "$capo" run --dir musl -- $before ./with-musl 2>err
+                [ $? = 7 ] && grep -q '^capo: warning: not recording: .*with-musl does not start with libcapo.so, .*musl' err ||
+                        fail "a program of musl: $(cat err)"
+        done
+        [ ! -e musl ] || fail "a folder for a job that is not recorded"
+fi
+
 # nobody called NCCL: the command's end says so, and so does the report of the folder
 "$capo" run --dir none/x -- python3 -c 'print(1)' >out 2>err
 grep -q "^capo: nothing recorded in .*none/x: no process called NCCL .*; try: capo doctor -- COMMAND" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
@@ -120,5 +139,5 @@ echo "$@"
 EOF
 chmod +x bin/mpirun
 got=$(PATH=$PWD/bin:$PATH "$capo" run --quiet --dir logs -- mpirun -n 2 prog)
-case $got in *"-x CAPO_DIR"*"-x LD_PRELOAD -n 2 prog") ;; *) fail "Open MPI: $got" ;; esac
+case $got in *"-x CAPO_DIR"*"-x LD_PRELOAD -x ASAN_OPTIONS -n 2 prog") ;; *) fail "Open MPI: $got" ;; esac
 exit $bad

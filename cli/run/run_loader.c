@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loader of glibc ignores a library that it cannot preload. That of musl ends the program
+ * instead, and so may that of another glibc. ASan's runtime ends its program where another library
+ * stands in front of it. A job that works without capo must not end because of it.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/doctor/elf_file.h"
+#include "cli/run/run_loader.h"
+#include "core/base/file.h"
+#include "core/base/util.h"
+
+enum { ASK_SECONDS = 10 };
+
+static bool read_loader(const char *program, char *loader, size_t room)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        struct stat st;
+
+        /* a word may be a pipe, whose open() does not come back */
+        return stat(program, &st) == 0 && S_ISREG(st.st_mode) && access(program, X_OK) == 0 &&
+               capo_elf_open(program, &elf) == 0 && capo_elf_loader(&elf, loader, room);
+}
+
+/* Does @loader link @program with @library in front? Yes where it cannot be asked. */
+static bool ask_loader(const char *loader, const char *program, const char *library)
+{
+        int status, null;
+        pid_t child;
+
+        if (access(loader, X_OK) < 0)
+                return true;
+        child = fork();
+        if (child == 0) {
+                alarm(ASK_SECONDS);
+                null = open("/dev/null", O_RDWR);
+                dup2(null, STDOUT_FILENO);
+                dup2(null, STDERR_FILENO);
+                setenv("LD_PRELOAD", library, 1);
+                execl(loader, loader, "--list", program, (char *)NULL);
+                _exit(0);
+        }
+        return child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+               WEXITSTATUS(status) == 0;
+}
+
+bool run_refused(char *const *command, const char *library, char *program, char *loader,
+                 size_t room)
+{
+        char path[PATH_MAX], its[PATH_MAX], own[PATH_MAX];
+
+        if (!read_loader("/proc/self/exe", own, sizeof own))
+                return false;
+        for (unsigned i = 0; command[i]; i++) {
+                if (i && !strchr(command[i], '/'))
+                        continue;
+                if (!capo_file_find(getenv("PATH"), command[i], X_OK, path, sizeof path) ||
+                    !read_loader(path, its, sizeof its) || !strcmp(its, own) ||
+                    ask_loader(its, path, library))
+                        continue;
+                snprintf(program, room, "%s", path);
+                snprintf(loader, room, "%s", its);
+                return true;
+        }
+        return false;
+}
+
+char *run_asan_options(void)
+{
+        static const char option[] = "verify_asan_link_order";
+        const char *before = getenv("ASAN_OPTIONS");
+        char *list;
+
+        if (!before || !*before)
+                before = NULL;
+        if (before && strstr(before, option))
+                return NULL;
+        return asprintf(&list, "%s%s%s=0", before ? before : "", before ? ":" : "", option) < 0
+                       ? NULL
+                       : list;
+}
