@@ -66,6 +66,7 @@ static int run_doctor(void *options, int n, char **words)
         bool fail = false;
 
         capo_doctor_command(&f, n ? words : NULL, &reach);
+        capo_doctor_loading(&f, n ? words : NULL);
         capo_doctor_node(&f, &reach);
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;

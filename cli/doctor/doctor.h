@@ -57,6 +57,10 @@ struct capo_reach {
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
 
+/** capo_doctor_loading() - ways in which @command, as for execvp or NULL, may open libraries whose
+ * calls capo does not see. */
+void capo_doctor_loading(struct capo_findings *f, char *const *command);
+
 /** capo_doctor_node() - all of the below: this machine and its environment. */
 void capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach);
 

@@ -326,6 +326,72 @@ bool capo_object_defined(const char *name)
         return dl_iterate_phdr(defines_symbol, (void *)name) != 0;
 }
 
+struct bound_search {
+        bool (*wanted)(const char *name);
+        const struct capo_object *to;
+        char *path;
+        size_t room;
+};
+
+/* One table of relocations of an object. */
+static bool leads_there(const struct bound_search *s, const struct tables *t, uintptr_t base,
+                        const ElfW(Rela) * relocations, size_t n)
+{
+        for (size_t i = 0; relocations && i < n; i++) {
+                const ElfW(Sym) *symbol = &t->symbols[relocations[i].r_info >> 32];
+                uintptr_t value;
+
+                if (!(relocations[i].r_info >> 32) || !s->wanted(t->strings + symbol->st_name))
+                        continue;
+                memcpy(&value, (const void *)(base + relocations[i].r_offset), sizeof value);
+                if (value - s->to->begin < s->to->size)
+                        return true;
+        }
+        return false;
+}
+
+static int find_bound(struct dl_phdr_info *info, size_t size, void *cookie)
+{
+        const struct bound_search *s = cookie;
+        const ElfW(Rela) *calls = NULL, *data = NULL;
+        const ElfW(Dyn) *dynamic = NULL;
+        size_t n_calls = 0, n_data = 0;
+        struct tables t;
+
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+                        dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        }
+        t = tables_of(info->dlpi_addr, dynamic);
+        if (!t.symbols || !t.strings || capo_own(dynamic) || info->dlpi_addr == s->to->base)
+                return 0;
+        for (; dynamic->d_tag != DT_NULL; dynamic++) {
+                const void *at = resolve_pointer(info->dlpi_addr, dynamic->d_un.d_ptr);
+
+                if (dynamic->d_tag == DT_JMPREL)
+                        calls = at;
+                else if (dynamic->d_tag == DT_PLTRELSZ)
+                        n_calls = dynamic->d_un.d_val / sizeof *calls;
+                else if (dynamic->d_tag == DT_RELA)
+                        data = at;
+                else if (dynamic->d_tag == DT_RELASZ)
+                        n_data = dynamic->d_un.d_val / sizeof *data;
+        }
+        if (!leads_there(s, &t, info->dlpi_addr, calls, n_calls) &&
+            !leads_there(s, &t, info->dlpi_addr, data, n_data))
+                return 0;
+        snprintf(s->path, s->room, "%s", info->dlpi_name ? info->dlpi_name : "");
+        return 1;
+}
+
+bool capo_object_bound(bool (*wanted)(const char *name), const struct capo_object *to, char *path,
+                       size_t room)
+{
+        struct bound_search s = {wanted, to, path, room};
+
+        return dl_iterate_phdr(find_bound, &s) == 1;
+}
+
 struct each_function {
         uintptr_t base;
         void (*each)(const char *name, void *arg);

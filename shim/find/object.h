@@ -51,6 +51,16 @@ void *capo_object_next_function(const char *name);
  */
 bool capo_object_defined(const char *name);
 
+/**
+ * capo_object_bound() - a loaded object one of whose references to functions with @wanted names
+ * leads into @to
+ *
+ * References that are not bound yet lead nowhere. Neither libcapo.so nor @to itself is looked at.
+ * Return: true with @path set.
+ */
+bool capo_object_bound(bool (*wanted)(const char *name), const struct capo_object *to, char *path,
+                       size_t room);
+
 /** capo_object_functions() - @each is called with the name of every function that the object loaded
  * at @base exports. */
 void capo_object_functions(uintptr_t base, void (*each)(const char *name, void *arg), void *arg);

@@ -20,15 +20,13 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "capo/env.h"
-#include "capo/msg.h"
 #include "core/base/util.h"
 #include "shim/fabric/fabric_dlsym.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
+#include "shim/nccl/unseen.h"
 #include "shim/record/start.h"
 
 void *capo_dlsym_catch(void *handle, const char *name, const char *version)
@@ -107,17 +105,6 @@ STUB("dlvsym", "");
 #error "dlsym needs a few instructions for this architecture"
 #endif
 
-/* As the settings table reads them; but here a process may not have called NCCL yet, and may never.
- */
-static bool wants_recording(void)
-{
-        const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
-
-        return dir && *dir &&
-               !(off && (!strcmp(off, "1") || !strcasecmp(off, "yes") || !strcasecmp(off, "on") ||
-                         !strcasecmp(off, "true")));
-}
-
 static void *find_nothing(void *handle, const char *name)
 {
         return NULL;
@@ -126,25 +113,6 @@ static void *find_nothing(void *handle, const char *name)
 static void *nothing_versioned(void *handle, const char *name, const char *version)
 {
         return NULL;
-}
-
-static int is_nccl(struct dl_phdr_info *info, size_t size, void *unused)
-{
-        return info->dlpi_name &&
-               (strstr(info->dlpi_name, "libnccl.so") || strstr(info->dlpi_name, "librccl.so"));
-}
-
-/* Nothing was recorded, and there is an NCCL: nobody else would say why. */
-__attribute__((destructor)) static void warn_unseen(void)
-{
-        struct capo_object front;
-
-        if (atomic_load(&capo_life.state) == CAPO_SHIM_UNBORN && wants_recording() &&
-            capo_dlsym_front(&front) && dl_iterate_phdr(is_nccl, NULL))
-                capo_warn(
-                        "no call of NCCL was seen: %s has a dlsym of its own and stands in front of libcapo.so, which should be "
-                        "the first in LD_PRELOAD",
-                        front.path);
 }
 
 /* What the global scope, where our own exports are, has to say about one of our names. */
@@ -187,7 +155,7 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
                 return NULL;
         if (capo_own(real))
                 return handle == dlopen(NULL, RTLD_LAZY) ? in_global_scope(name) : NULL;
-        if (!wants_recording())
+        if (!capo_recording_wanted())
                 return NULL;
         if (fabric)
                 return capo_fi_wrapper_of(name, version, real);

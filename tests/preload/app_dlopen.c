@@ -6,6 +6,7 @@
  * which has NCCL only once it was loaded (nccl4py) weak      a weak reference to a function of an
  * NCCL that nobody loads two       two copies of NCCL by dlopen + dlsym, interleaved missing   a
  * function the NCCL loaded does not have
+ * deep, apart  as plugin, by RTLD_DEEPBIND and by dlmopen(): both pass by every preload
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -64,10 +65,12 @@ int main(int argc, char **argv)
         void *handle, *handle2;
         int v;
 
-        if (!strcmp(how, "plugin")) {
+        if (!strcmp(how, "plugin") || !strcmp(how, "deep") || !strcmp(how, "apart")) {
+                int flags = RTLD_NOW | RTLD_LOCAL | (*how == 'd' ? RTLD_DEEPBIND : 0);
                 void (*body)(const char *, int);
 
-                MUST(handle = dlopen(library, RTLD_NOW | RTLD_LOCAL));
+                MUST(handle = *how == 'a' ? dlmopen(LM_ID_NEWLM, library, flags)
+                                          : dlopen(library, flags));
                 *(void **)&body = must(handle, "body");
                 body(argc > 3 ? argv[3] : "basic", argc > 4 ? atoi(argv[4]) : 0);
                 return 0;

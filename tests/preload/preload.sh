@@ -120,6 +120,20 @@ front) # another tool's dlsym in front of ours, which asks libc itself: nothing 
         LD_PRELOAD="$lib $bin/libdlsym_front.so" "$capo" doctor >"$tmp/page" 2>&1
         ! grep -q 'has a dlsym of its own' "$tmp/page" || fail "doctor: $(cat "$tmp/page")"
         ;;
+unseen) # ways of opening that no preload reaches: that is said
+        unsanitized
+        LD_PRELOAD=$lib "$bin/app_dlopen" deep "$bin/libplugin.so" basic >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/err")"
+        lines 'no call of NCCL was seen: .*/libplugin.so calls it past libcapo.so, .*RTLD_DEEPBIND'
+        [ ! -e "$CAPO_DIR" ] || fail "recorded all the same: $(ls "$CAPO_DIR")"
+        LD_PRELOAD=$lib "$bin/app_dlopen" apart "$bin/libplugin.so" basic >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/err")"
+        # earlier releases of glibc do not list such libraries
+        [ "$(getconf GNU_LIBC_VERSION | tr -dc 0-9)" -lt 235 ] || lines 'no call of NCCL was seen: .*/libnccl.so.2 is in a namespace of its own'
+        # loaded and not called
+        LD_PRELOAD="$lib $bin/fake/libnccl.so.2" true >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        quiet
+        "$capo" doctor -- "$bin/app_dlopen" >"$tmp/page" 2>&1
+        grep -q 'opens libraries by dlmopen(): their calls of NCCL are not seen' "$tmp/page" || fail "doctor: $(cat "$tmp/page")"
+        ;;
 secure) # AT_SECURE: the loader takes no preload from whoever starts a set-user-id program
         unsanitized
         [ "$(id -u)" = 0 ] || exit 77

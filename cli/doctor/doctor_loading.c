@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A preloaded library is found first in the global scope. A library that is opened with
+ * RTLD_DEEPBIND looks into its own dependencies before that, and one that is opened by dlmopen()
+ * has a global scope of its own. The flags of an open are not in the file: only a program that
+ * links NCCL itself is certain not to need them.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/base/util.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/elf_file.h"
+
+/* It opens its modules with flags of its own, without RTLD_DEEPBIND unless a script sets it. */
+static bool is_python(const char *program)
+{
+        return !strncmp(capo_base_name(program), "python", 6);
+}
+
+void capo_doctor_loading(struct capo_findings *f, char *const *command)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        char program[4096];
+
+        if (!command ||
+            !capo_file_find(getenv("PATH"), command[0], X_OK, program, sizeof program) ||
+            capo_elf_open(program, &elf) < 0)
+                return;
+        if (capo_elf_imports(&elf, "dlmopen"))
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "nccl",
+                        "%s opens libraries by dlmopen(): their calls of NCCL are not seen",
+                        program);
+        else if (!is_python(program) && capo_elf_imports(&elf, "dlopen") &&
+                 !capo_elf_imports(&elf, "ncclCommInitRank"))
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "nccl",
+                        "%s opens libraries as it runs: calls of NCCL by those that it opens "
+                        "with RTLD_DEEPBIND are not seen",
+                        program);
+}
