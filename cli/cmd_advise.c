@@ -11,6 +11,7 @@
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
+#include "analysis/steps/job_steps.h"
 #include "core/base/size.h"
 #include "analysis/job/stats.h"
 #include "profiles/fit/advise.h"
@@ -24,7 +25,7 @@ static char *format_seconds(double s, char *text, size_t room)
         return text;
 }
 
-static void print_advice(const struct capo_advice *a, const char *from)
+static void print_advice(const struct capo_advice *a, const char *from, bool found)
 {
         char x[16], y[16], t[24], u[24];
         const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
@@ -32,7 +33,9 @@ static void print_advice(const struct capo_advice *a, const char *from)
         cli_screen_begin(stdout);
         printf("\n%s (%u ranks): %llu steps%s, per step %llu all-reduces of %s to %s, %s in all\n",
                a->comm, a->n_ranks, (unsigned long long)a->steps,
-               a->steps_found ? " (found from the counts; --steps tells better)" : "",
+               a->steps_found ? " (found from the counts; --steps tells better)"
+               : found        ? " (found in the calls)"
+                              : "",
                (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
                capo_size_print(a->largest, y, sizeof y),
                capo_size_print(a->step_bytes, t, sizeof t));
@@ -110,6 +113,19 @@ static int fit_of(const struct options *o, struct capo_samples *set, struct capo
         return 0;
 }
 
+/* The steps that the report shows, where they are sure; 0 else. */
+static uint64_t steps_of(const struct capo_job *job)
+{
+        struct capo_job_steps s;
+        uint64_t n = 0;
+
+        if (capo_job_steps(job, &s) < 0)
+                return 0;
+        n = s.steps.known == CAPO_STEPS_FOUND ? s.total : 0;
+        capo_job_steps_finish(&s);
+        return n;
+}
+
 static int run_advise(void *options, int n, char **words)
 {
         const struct options *o = options;
@@ -117,6 +133,7 @@ static int run_advise(void *options, int n, char **words)
         struct capo_fit *fit = NULL;
         struct capo_job *job = NULL;
         const char *dir = words[0];
+        uint64_t steps = o->steps;
         bool benchmark = false;
         int shown = 0;
 
@@ -125,6 +142,7 @@ static int run_advise(void *options, int n, char **words)
         job = cli_job_load(dir);
         if (!job)
                 goto end;
+        steps = steps ? steps : steps_of(job);
         for (uint32_t c = 0; c < job->n_comms; c++) {
                 struct capo_curve curve;
                 struct capo_advice advice;
@@ -133,13 +151,13 @@ static int run_advise(void *options, int n, char **words)
                 int e = curve_for(job, c, fit, &curve, &from);
 
                 if (e == 0)
-                        e = capo_advise(job, c, &curve, o->steps, &advice);
+                        e = capo_advise(job, c, &curve, steps, &advice);
                 benchmark |= e == -EDOM;
                 if (e == 0 && advice.step_bytes >= 1024) {
                         if (!shown++)
                                 printf("capo advise  %s   predictions are modelled, not measured\n",
                                        dir);
-                        print_advice(&advice, from);
+                        print_advice(&advice, from, !o->steps && steps);
                 }
                 capo_curve_finish(&curve);
         }
@@ -164,7 +182,7 @@ static const struct cli_option options[] = {
          "times from these measurements (a sweep's logs, nccl-tests output, store:FILE), each size at what the profile "
          "fitted to them would choose; may be repeated; default: the recording's own times"},
         {"steps", CLI_COUNT(struct options, steps, "N", 2, INT_MAX),
-         "steps in the recording; default: found from how often each size was called"},
+         "steps in the recording; default: as capo report finds them, else from how often each size was called"},
         CLI_WIDE,
         {0}};
 

@@ -14,6 +14,7 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "cli/diff_files.h"
+#include "cli/diff_steps.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -84,7 +85,7 @@ static const char *seconds_text(const struct capo_diff_row *r, char text[32])
 }
 
 static void print_diff(const char *before, const char *after, const struct capo_diff *d,
-                       size_t most)
+                       const struct diff_steps *steps, size_t most)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l/d,lrr/b,rrrr/c,l~/a");
         size_t slower = 0;
@@ -132,9 +133,10 @@ static void print_diff(const char *before, const char *after, const struct capo_
                                capo_size_print(d->rows[i].bytes, size, sizeof size));
         }
         puts(slower == 0 ? "nothing" : slower > 5 ? ", ..." : "");
+        diff_steps_print(steps, d->seconds);
 }
 
-static void json_page(const struct capo_diff *d)
+static void json_page(const struct capo_diff *d, const struct diff_steps *steps)
 {
         static const char *const verdicts[] = {"noise",  "small", "faster",
                                                "slower", "noise", "noise"};
@@ -165,9 +167,10 @@ static void json_page(const struct capo_diff *d)
                                         : NULL,
                                 "ran", what_ran(r, ran, sizeof ran)));
         }
-        all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2,
-                        "unmatched", (json_int_t)d->unmatched, "seconds", d->seconds, "faster",
-                        (json_int_t)d->n_faster, "slower", (json_int_t)d->n_slower, "rows", rows);
+        all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o, s:o}", "matched",
+                        (json_int_t)d->matched / 2, "unmatched", (json_int_t)d->unmatched,
+                        "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
+                        (json_int_t)d->n_slower, "steps", diff_steps_json(steps), "rows", rows);
         json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         putchar('\n');
         json_decref(all);
@@ -184,6 +187,7 @@ static int run_diff(void *options, int n, char **paths)
         struct capo_job *a[CAPO_DIFF_RUNS] = {0}, *b[CAPO_DIFF_RUNS] = {0};
         size_t n_a, n_b;
         struct capo_diff d;
+        struct diff_steps steps;
         int status = CAPO_EXIT_USAGE;
 
         if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
@@ -199,7 +203,8 @@ static int run_diff(void *options, int n, char **paths)
                         paths[0], a[0]->n_ranks, paths[1], b[0]->n_ranks);
                 goto end;
         }
-        if (capo_diff_make(a, n_a, b, n_b, o->min_change, &d) < 0) {
+        if (diff_steps_make(a, n_a, b, n_b, &steps) < 0 ||
+            capo_diff_make(a, n_a, b, n_b, o->min_change, &d) < 0) {
                 capo_error("diff: no memory");
                 goto end;
         }
@@ -208,9 +213,9 @@ static int run_diff(void *options, int n, char **paths)
                         "diff: the recordings have no call in common (communicators are matched by name)");
         } else {
                 if (o->json)
-                        json_page(&d);
+                        json_page(&d, &steps);
                 else
-                        print_diff(paths[0], paths[1], &d, o->all ? SIZE_MAX : 20);
+                        print_diff(paths[0], paths[1], &d, &steps, o->all ? SIZE_MAX : 20);
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
         capo_diff_finish(&d);
@@ -238,7 +243,7 @@ const struct cli_command diff_command = {
                 "Compares recordings of the same job. Each job in the folder BEFORE, or in folders below it, is a run, and "
                 "so with AFTER: several runs a side, FOLDER@1 the first alone, and best made in turn (before, after, before, ...). Per communicator, collective "
                 "and size the median time before and after, the change with its 95 % interval (wide enough for all "
-                "rows together), and the seconds it makes on one rank. Sorted by seconds. Times are GPU times; rows "
+                "rows together), and the seconds it makes on one rank. Sorted by seconds. Where the jobs repeat a step, its time before and after, too. Times are GPU times; rows "
                 "with host times only are shown and never judged. Two files of nccl-tests output are compared size by size "
                 "(capo diff old.txt new.txt); what was forced must be the same in both.",
         .options = options,

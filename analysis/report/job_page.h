@@ -12,6 +12,7 @@
 #include "analysis/network/network.h"
 #include "analysis/job/job.h"
 #include "analysis/job/interval.h"
+#include "analysis/steps/job_steps.h"
 
 /* A row to show: one of the job's, or several put together. */
 struct capo_page_row {
@@ -246,6 +247,7 @@ struct capo_page {
         uint32_t n_rules;
         uint64_t ruled_calls;         /* of which rules decided some */
         struct capo_page_link *links; /* by fabric->links */
+        struct capo_job_steps steps;  /* of the whole job, whatever the filters */
 };
 
 void capo_page_finish(struct capo_page *page);

@@ -178,6 +178,7 @@ int report_json(const struct report_view *view, FILE *out)
                             number_or_null(r->gpu_share >= 0, r->gpu_range.low));
         json_object_set_new(j, "gpu_share_high",
                             number_or_null(r->gpu_share >= 0, r->gpu_range.high));
+        json_object_set_new(j, "steps", report_json_steps(r));
         json_object_set_new(j, "comms", comms);
         json_object_set_new(j, "rows", rows);
         json_object_set_new(j, "other_calls", others);

@@ -16,6 +16,9 @@ json_t *report_json_fabric(const struct capo_page *page);
 /** report_json_fabric_calls() - the value of "fabric_calls": traffic by communicator and call. */
 json_t *report_json_fabric_calls(const struct capo_page *page);
 
+/** report_json_steps() - the value of "steps". */
+json_t *report_json_steps(const struct capo_page *page);
+
 /** report_json_judged() - what is concluded: "problem_list", "waits", "next", "allocation",
  * "places", "rules", into @to. */
 void report_json_judged(json_t *to, const struct capo_page *page);

@@ -263,6 +263,7 @@ struct cli_page *report_page(const struct report_view *view)
         report_allocation(view, page);
         report_ceiling_rows(view, page);
         add_other_calls(r, page);
+        report_steps(view, page);
         report_waits(view, page);
         report_network(view, page);
         add_places(r, page);

@@ -23,6 +23,9 @@ void report_ceiling_rows(const struct report_view *view, struct cli_page *page);
 /** report_waits() - WAITING. */
 struct cli_section *report_waits(const struct report_view *view, struct cli_page *page);
 
+/** report_steps() - STEPS. */
+void report_steps(const struct report_view *view, struct cli_page *page);
+
 /** report_members() - MEMBERS of the communicators that were asked for. */
 void report_members(const struct report_view *view, struct cli_page *page);
 

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/job/gpu_spans.h"
+#include "analysis/steps/job_steps.h"
+#include "analysis/steps/steps_job_parts.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+
+/* Calls of one rank that are looked at, and of the few others that are asked. */
+enum { CALLS_MOST = 1 << 18, OTHERS_MOST = 1 << 15, ASKED = 4 };
+#define ALIKE   0.02 /* steps of two ranks are as long */
+#define COVERED 0.8  /* of the job: then what is known of it is known of its steps */
+
+/* How long a step takes on average, over all that were seen. */
+static double step_ns(const struct capo_steps *s)
+{
+        uint64_t ns = 0;
+
+        for (uint32_t i = 0; i < s->n; i++)
+                ns += s->step[i].ns;
+        return s->n ? (double)ns / s->n : 0;
+}
+
+/* The rank whose log is read in full, after as many others have been asked: the first one that
+ * more than half agree with. Return: its process; UINT32_MAX: none has steps, and @why. */
+static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
+{
+        uint32_t process[ASKED], n = job->n_processes < ASKED ? job->n_processes : ASKED;
+        double ns[ASKED] = {0};
+        enum capo_steps_known known[ASKED] = {0};
+        uint32_t best = 0;
+
+        out->process = 0;
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_steps s;
+                struct step_log log;
+                int r;
+
+                process[i] = (uint32_t)((uint64_t)i * (job->n_processes - 1) / (n > 1 ? n - 1 : 1));
+                r = step_log_read(job, process[i], OTHERS_MOST, false, &log);
+                r = r == 0 ? capo_steps_find(log.call, log.n, &s) : r;
+                if (r < 0) {
+                        step_log_free(&log);
+                        return r;
+                }
+                known[i] = s.known;
+                ns[i] = s.known ? step_ns(&s) : 0;
+                capo_steps_finish(&s);
+                step_log_free(&log);
+        }
+        out->asked = n;
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t agree = 0;
+
+                for (uint32_t k = 0; k < n; k++)
+                        agree += ns[i] > 0 && fabs(ns[k] / ns[i] - 1) <= ALIKE;
+                if (agree > out->agree || (agree == out->agree && known[i] > known[best])) {
+                        out->agree = agree;
+                        out->process = process[i];
+                        best = i;
+                }
+        }
+        return 0;
+}
+
+/* How often the calls of a part were made in the whole job, by one rank; 0: not known. */
+static uint64_t count_part(const struct capo_job *job, const struct capo_step_part *p)
+{
+        uint64_t count = 0;
+
+        if (!capo_call_is_collective(p->call) || p->comm == CAPO_NO_COMM)
+                return 0;
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *r = &job->rows[i];
+
+                if (r->comm == p->comm && r->call == p->call &&
+                    (p->varies || r->bytes == p->bytes) && !(r->flags & CAPO_RECORD_CAPTURED))
+                        count += r->count;
+        }
+        return count;
+}
+
+/* Evaluations have some of the calls, too: the part that was called least often says how many steps
+ * there were. */
+static void count_steps(const struct capo_job *job, struct capo_job_steps *s)
+{
+        uint64_t least = 0;
+
+        for (uint32_t i = 0; i < s->steps.n_parts; i++) {
+                uint64_t steps = count_part(job, &s->steps.part[i]) / s->steps.part[i].count;
+
+                least = steps && (!least || steps < least) ? steps : least;
+        }
+        if (least > s->steps.n)
+                s->total = least;
+        else
+                s->total = least || s->whole ? s->steps.n : 0;
+}
+
+/* Of plain steps, the part in which at least one call was on the GPU. */
+static double share_on_gpu(const struct capo_steps *s, const struct step_log *log)
+{
+        uint64_t until = 0, all = 0, on = 0;
+        uint32_t at = 0;
+        bool timed = false;
+
+        for (uint32_t i = 0; i < log->n_spans; i++)
+                timed |= log->span[i].measured;
+        for (uint32_t i = 0; timed && i < s->n; i++) {
+                uint64_t begin = s->step[i].t_ns, end = begin + s->step[i].ns;
+
+                if (!s->step[i].plain || end > log->span[log->n_spans - 1].end)
+                        continue; /* or behind the last call that is placed */
+                all += end - begin;
+                for (; at < log->n_spans && log->span[at].begin < end; at++) {
+                        const struct capo_gpu_span *g = &log->span[at];
+                        uint64_t from = g->begin > until ? g->begin : until;
+                        uint64_t to = g->end < end ? g->end : end;
+
+                        from = from < begin ? begin : from;
+                        on += g->gpu_ns && to > from ? to - from : 0;
+                        until = g->gpu_ns && g->end > until ? g->end : until;
+                }
+        }
+        return timed && all ? fmin(1, (double)on / (double)all) : -1;
+}
+
+/* Waiting for late ranks is known for the whole job; of its steps where these are nearly all of
+ * it. */
+static double share_waiting(const struct capo_job *job, const struct capo_job_steps *s)
+{
+        double duration = (double)capo_job_duration_ns(job), sum = 0;
+        double stepping = (double)s->total * step_ns(&s->steps); /* 0: not known how many */
+
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_skew *k = job->comms[i].skew;
+
+                if (k && k->wait_share < 0)
+                        return -1;
+                sum += k ? k->wait_share : 0;
+        }
+        return stepping >= COVERED * duration ? fmin(1, sum * duration / stepping) : -1;
+}
+
+/* Was every call of the process kept? */
+static bool is_whole(const struct capo_job_process *p)
+{
+        return p->n_records >= p->end.calls && p->n_records <= CALLS_MOST;
+}
+
+static int look_at_rank(const struct capo_job *job, struct step_log *log, struct capo_job_steps *s)
+{
+        int r = step_log_read(job, s->process, CALLS_MOST, true, log);
+
+        r = r == 0 ? capo_steps_find(log->call, log->n, &s->steps) : r;
+        if (r < 0)
+                return r;
+        if (s->steps.known == CAPO_STEPS_NONE && log->captured)
+                snprintf(s->steps.why, sizeof s->steps.why,
+                         "calls are in CUDA graphs, and nobody sees when these run");
+        else if (s->steps.known == CAPO_STEPS_NONE && !log->n)
+                snprintf(s->steps.why, sizeof s->steps.why, "the logs keep no single calls");
+        else if (s->steps.known == CAPO_STEPS_NONE && !is_whole(&job->processes[s->process]))
+                snprintf(s->steps.why + strlen(s->steps.why),
+                         sizeof s->steps.why - strlen(s->steps.why),
+                         " in the last %u that the log has", log->n);
+        if (s->steps.known == CAPO_STEPS_FOUND && 2 * s->agree <= s->asked) {
+                s->steps.known = CAPO_STEPS_UNCERTAIN;
+                snprintf(s->steps.why, sizeof s->steps.why,
+                         "of %u ranks looked at, %u have steps of this length", s->asked, s->agree);
+        }
+        for (uint32_t i = 0; i < s->steps.n_parts; i++) /* from numbers to indices */
+                s->steps.part[i].comm =
+                        s->steps.part[i].comm ? s->steps.part[i].comm - 1 : CAPO_NO_COMM;
+        return 0;
+}
+
+int capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
+{
+        struct step_log log = {0};
+        int r;
+
+        *s = (struct capo_job_steps){.nccl_share = -1, .wait_share = -1};
+        if (!job->n_processes)
+                return 0;
+        r = ask_ranks(job, s);
+        r = r == 0 ? look_at_rank(job, &log, s) : r;
+        if (r == 0 && s->steps.known != CAPO_STEPS_NONE) {
+                s->whole = is_whole(&job->processes[s->process]);
+                count_steps(job, s);
+                s->nccl_share = share_on_gpu(&s->steps, &log);
+                s->wait_share = share_waiting(job, s);
+                r = job_slow_steps(job, &log, s);
+        }
+        step_log_free(&log);
+        return r;
+}
+
+void capo_job_steps_finish(struct capo_job_steps *s)
+{
+        capo_steps_finish(&s->steps);
+        *s = (struct capo_job_steps){0};
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analysis/job/figures.h"
+#include "analysis/report/job_diff.h"
+#include "analysis/steps/job_steps.h"
+#include "cli/base/cli_json.h"
+#include "cli/diff_steps.h"
+#include "core/base/order.h"
+
+struct side {
+        double p50, nccl;
+        uint64_t total;
+        uint32_t period;
+        bool known, uncertain;
+};
+
+static int look_at_side(struct capo_job *const *jobs, size_t n, struct side *out)
+{
+        double p50[CAPO_DIFF_RUNS];
+        size_t found = 0;
+
+        *out = (struct side){.known = true};
+        for (size_t i = 0; i < n; i++) {
+                struct capo_job_steps s;
+                int r = capo_job_steps(jobs[i], &s);
+
+                if (r < 0)
+                        return r;
+                out->known &= s.steps.n_plain > 0 && (i == 0 || s.steps.period == out->period);
+                out->uncertain |= s.steps.known == CAPO_STEPS_UNCERTAIN;
+                out->period = s.steps.period;
+                if (i == 0) {
+                        out->total = s.total;
+                        out->nccl = s.nccl_share;
+                }
+                p50[found++] = s.steps.p50_ns;
+                capo_job_steps_finish(&s);
+        }
+        qsort(p50, found, sizeof *p50, capo_order_double);
+        out->p50 = found ? (p50[(found - 1) / 2] + p50[found / 2]) / 2 : 0;
+        return 0;
+}
+
+int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
+                    struct diff_steps *out)
+{
+        struct side x, y;
+        int r = look_at_side(a, n_a, &x);
+
+        r = r == 0 ? look_at_side(b, n_b, &y) : r;
+        if (r < 0)
+                return r;
+        *out = (struct diff_steps){.known = x.known && y.known && x.period == y.period && x.p50 > 0,
+                                   .uncertain = x.uncertain || y.uncertain,
+                                   .n_a = x.total,
+                                   .n_b = y.total,
+                                   .p50_a = x.p50,
+                                   .p50_b = y.p50,
+                                   .nccl_a = x.nccl,
+                                   .nccl_b = y.nccl};
+        return 0;
+}
+
+void diff_steps_print(const struct diff_steps *s, double seconds)
+{
+        char a[32], b[32];
+
+        if (!s->known)
+                return;
+        printf("steps%s: p50 %s -> %s (%+.1f %%)", s->uncertain ? " (uncertain)" : "",
+               capo_text_duration(s->p50_a, a), capo_text_duration(s->p50_b, b),
+               100 * (s->p50_b / s->p50_a - 1));
+        if (s->nccl_a >= 0 && s->nccl_b >= 0)
+                printf(", NCCL on the GPU %s -> %s", capo_text_percent(s->nccl_a, a),
+                       capo_text_percent(s->nccl_b, b));
+        if (s->n_b)
+                printf("; the calls: %+.3f ms per step", seconds * 1e3 / (double)s->n_b);
+        putchar('\n');
+}
+
+static json_t *number_if(bool known, double number)
+{
+        return known ? cli_json_number(number) : json_null();
+}
+
+json_t *diff_steps_json(const struct diff_steps *s)
+{
+        if (!s->known)
+                return json_null();
+        return json_pack(
+                "{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uncertain", s->uncertain, "before",
+                number_if(s->n_a, (double)s->n_a), "after", number_if(s->n_b, (double)s->n_b),
+                "before_p50_s", cli_json_number(s->p50_a / 1e9), "after_p50_s",
+                cli_json_number(s->p50_b / 1e9), "change", cli_json_number(s->p50_b / s->p50_a - 1),
+                "before_nccl_share", number_if(s->nccl_a >= 0, s->nccl_a), "after_nccl_share",
+                number_if(s->nccl_b >= 0, s->nccl_b));
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_DIFF_STEPS_H
+#define CAPO_DIFF_STEPS_H
+
+#include <jansson.h>
+
+#include "analysis/job/job.h"
+
+/* Steps before and after (analysis/steps/job_steps.h). */
+struct diff_steps {
+        bool known;            /* both sides have steps, of as many calls */
+        bool uncertain;        /* where one of them is */
+        uint64_t n_a, n_b;     /* of the first run of each side; 0 not known */
+        double p50_a, p50_b;   /* ns; median over the runs */
+        double nccl_a, nccl_b; /* share of a step; < 0 not known; of the first runs */
+};
+
+/** diff_steps_make() - Return: 0; -ENOMEM. */
+int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
+                    struct diff_steps *out);
+
+/** diff_steps_print() - a line, or nothing. @seconds: gained or lost in all on one rank. */
+void diff_steps_print(const struct diff_steps *s, double seconds);
+/** diff_steps_json() - the value of "steps"; null where they are not known. */
+json_t *diff_steps_json(const struct diff_steps *s);
+
+#endif

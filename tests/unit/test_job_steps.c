@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of recorded jobs: all calls kept, the last ones, none; a rank that holds one step up. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "analysis/job/stats.h"
+#include "analysis/steps/job_steps.h"
+#include "core/base/util.h"
+#include "tests/golden/gen_log.h"
+
+enum { RANKS = 3 };
+static char dir[] = "/tmp/capo-test-job-steps-XXXXXX";
+static char path[RANKS][64];
+static struct capo_job *job;
+static struct capo_job_steps s;
+
+static void start(void)
+{
+        cr_assert(mkdtemp(dir));
+        job = capo_job_new();
+}
+
+static void stop(void)
+{
+        char command[128];
+
+        capo_job_steps_finish(&s);
+        capo_job_free(job);
+        snprintf(command, sizeof command, "rm -r %s", dir);
+        cr_assert_eq(system(command), 0);
+}
+
+TestSuite(job_steps, .init = start, .fini = stop);
+
+static void load(unsigned kept)
+{
+        static const uint64_t sizes[] = {25 << 20, 1 << 20};
+        char command[256], line[256], why[128];
+        struct gen_job made = {.dir = dir,
+                               .layout = (unsigned[]){2, 1},
+                               .n_nodes = 2,
+                               .n_steps = 300,
+                               .sizes = sizes,
+                               .n_sizes = 2,
+                               .trace = kept > 0,
+                               .gpu = true,
+                               .kept_calls = kept == 1 ? 0 : kept};
+        FILE *list;
+
+        gen_job_write(&made);
+        snprintf(command, sizeof command, "ls %s/*.capo", dir);
+        list = popen(command, "r");
+        while (list && fgets(line, sizeof line, list)) {
+                line[strcspn(line, "\n")] = 0;
+                cr_assert_eq(capo_job_add_log(job, line, why, sizeof why, NULL, NULL), 0);
+        }
+        pclose(list);
+        cr_assert_eq(capo_job_finish(job), 0);
+        cr_assert_eq(capo_job_steps(job, &s), 0);
+}
+
+Test(job_steps, whole)
+{
+        load(1);
+        cr_expect_eq(s.steps.known, CAPO_STEPS_FOUND, "%s", s.steps.why);
+        cr_expect_eq(s.steps.period, 2);
+        cr_expect_eq(s.total, 300);
+        cr_expect(s.whole);
+        cr_expect_eq(s.agree, RANKS);
+        cr_expect_float_eq(s.steps.p50_ns, 2e6, 1e4); /* a call each ms */
+        cr_expect_eq(s.n_slow, 0);
+        cr_expect_eq(s.steps.part[0].comm, 0);
+        cr_expect_gt(s.nccl_share, 0.1);
+        cr_expect_lt(s.nccl_share, 1);
+}
+
+/* Of the steps before the last calls only the number is known. */
+Test(job_steps, last_calls)
+{
+        load(100);
+        cr_expect_eq(s.steps.known, CAPO_STEPS_FOUND, "%s", s.steps.why);
+        cr_expect_eq(s.total, 300);
+        cr_expect_geq(s.steps.n, 48);
+        cr_expect_leq(s.steps.n, 50);
+        cr_expect_not(s.whole);
+}
+
+Test(job_steps, no_calls)
+{
+        load(0);
+        cr_expect_eq(s.steps.known, CAPO_STEPS_NONE);
+        cr_expect_str_eq(s.steps.why, "the logs keep no single calls");
+        cr_expect_eq(s.total, 0);
+        cr_expect_eq(s.n_slow, 0);
+}
+
+/* ---- two calls in a step; in the one of @STALLED rank 1 comes 50 ms late to the second ---- */
+
+enum { STEPS = 40, STALLED = 25, STALL_NS = 50000000 };
+
+static void write_rank(int rank, bool gpu)
+{
+        struct gen_log g;
+        char text[64];
+        struct capo_log_shape shape[2] = {{.id = 0, .bytes = 1000000}, {.id = 1, .bytes = 4}};
+        uint32_t at = 0;
+        uint32_t begin[2 * STEPS], host[2 * STEPS], seq[2 * STEPS], on_gpu[2 * STEPS];
+        uint16_t of[2 * STEPS];
+
+        snprintf(path[rank], sizeof path[rank], "%s/a.%d.capo", dir, rank + 1);
+        gen_log_open(&g, path[rank], (unsigned)rank + 1);
+        snprintf(text, sizeof text, "host\ta\nboot_id\tx\nrank\t%d\n", rank);
+        gen_log_text(&g, CAPO_FRAME_INFO, text);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = RANKS, .rank = rank, .uid = 7},
+                     "dp");
+        for (int i = 0; i < 2; i++) {
+                shape[i].comm = 1;
+                shape[i].call = CAPO_CALL_ALLREDUCE;
+                shape[i].peer = -1;
+                shape[i].clock = gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST;
+        }
+        gen_log_shapes(&g, shape, 2);
+        for (uint32_t i = 0; i < 2 * STEPS; i++) {
+                bool stalled = i / 2 == STALLED && i % 2;
+                uint32_t late = stalled ? STALL_NS : 0;
+
+                begin[i] = at + (rank == 1 ? late : 0);
+                host[i] = 1000;
+                seq[i] = i + 1;
+                of[i] = i % 2;
+                on_gpu[i] = 20000 + (rank == 1 ? 0 : late);
+                at += 1000000 + late;
+        }
+        gen_log_block(&g, 1000, 1, 2 * STEPS, begin, host, seq, of, gpu ? on_gpu : NULL, NULL);
+        gen_log_frame(&g, CAPO_FRAME_END,
+                      &(struct capo_log_end){.t_ns = at + 1000000u, .clean = 1, .calls = 2 * STEPS},
+                      sizeof(struct capo_log_end));
+        gen_log_close(&g);
+}
+
+static void load_stalled(bool gpu)
+{
+        char why[128];
+
+        for (int i = 0; i < RANKS; i++)
+                write_rank(i, gpu);
+        for (int i = 0; i < RANKS; i++)
+                cr_assert_eq(capo_job_add_log(job, path[i], why, sizeof why, NULL, NULL), 0);
+        cr_assert_eq(capo_job_finish(job), 0);
+        cr_assert_eq(capo_job_steps(job, &s), 0);
+        cr_assert_eq(s.n_slow, 1, "%u", s.n_slow);
+        cr_expect_float_eq((double)s.slow[0].ns, 52e6, 1e4);
+        cr_expect(s.slow[0].known);
+        cr_expect_eq(s.slow[0].process, 1);
+        cr_expect_float_eq(s.slow[0].held_ns, 50e6, 1e4);
+}
+
+Test(job_steps, stalled_by_gpu)
+{
+        load_stalled(true);
+}
+
+Test(job_steps, stalled_by_host)
+{
+        load_stalled(false);
+        cr_expect_lt(s.nccl_share, 0);
+}
