@@ -266,6 +266,44 @@ static const struct {
         {CAPO_EVIDENCE_KERNEL, "NVRM: "},
         {CAPO_EVIDENCE_KERNEL, "oom-kill:"},
         {CAPO_EVIDENCE_KERNEL, "pcieport "},
+        {CAPO_EVIDENCE_WATCHDOG, "[c10d] "},
+        {CAPO_EVIDENCE_WATCHDOG, "Watchdog caught collective operation timeout"},
+        {CAPO_EVIDENCE_WATCHDOG, "TCPStore.cpp"},
+        {CAPO_EVIDENCE_WATCHDOG, "Watchdog timeout (self.watchdog_timeout="},
+        {CAPO_EVIDENCE_DEBUG, "NCCL error"},
+        {CAPO_EVIDENCE_DEBUG, "ncclInternalError"},
+        {CAPO_EVIDENCE_DEBUG, "ncclSystemError"},
+        {CAPO_EVIDENCE_DEBUG, "ncclUnhandledCudaError"},
+        {CAPO_EVIDENCE_DEBUG, "ncclInvalidUsage"},
+        {CAPO_EVIDENCE_DEBUG, "ncclRemoteError"},
+        {CAPO_EVIDENCE_DEBUG, "RCCL version "},
+        {CAPO_EVIDENCE_TESTS, "# Out of bounds values"},
+        {CAPO_EVIDENCE_TESTS, ": Test NCCL failure "},
+        {CAPO_EVIDENCE_TESTS, ": Test CUDA failure "},
+        {CAPO_EVIDENCE_TESTS, "#wrong "},
+        {CAPO_EVIDENCE_STACKS, "\n#0  "},
+        {CAPO_EVIDENCE_STACKS, "Fatal Python error: "},
+        {CAPO_EVIDENCE_STACKS, "most recent call first)"},
+        {CAPO_EVIDENCE_MATRIX, "NUMA Affinity"},
+        {CAPO_EVIDENCE_KERNEL, "nvidia-nvswitch"},
+        {CAPO_EVIDENCE_KERNEL, "mlx5_core "},
+        {CAPO_EVIDENCE_KERNEL, "Out of memory: Kill"},
+        {CAPO_EVIDENCE_KERNEL, "NVRM: Xid"},
+        {CAPO_EVIDENCE_KERNEL, "] Xid "},
+        {CAPO_EVIDENCE_PROGRAM, "Traceback (most recent call last)"},
+        {CAPO_EVIDENCE_PROGRAM, "RuntimeError: "},
+        {CAPO_EVIDENCE_PROGRAM, "OutOfMemoryError"},
+        {CAPO_EVIDENCE_PROGRAM, "DistStoreError"},
+        {CAPO_EVIDENCE_PROGRAM, "DistNetworkError"},
+        {CAPO_EVIDENCE_PROGRAM, "what():  "},
+        {CAPO_EVIDENCE_EXIT, "ChildFailedError"},
+        {CAPO_EVIDENCE_EXIT, "torch.distributed.elastic"},
+        {CAPO_EVIDENCE_EXIT, "mpirun noticed that process"},
+        {CAPO_EVIDENCE_EXIT, "closing signal SIGTERM"},
+        {CAPO_EVIDENCE_EXIT, "Segmentation fault"},
+        {CAPO_EVIDENCE_EXIT, "exit code "},
+        {CAPO_EVIDENCE_EXIT, "Exit Code: "},
+        {CAPO_EVIDENCE_EXIT, "exited on signal "},
         {CAPO_EVIDENCE_EXIT, "Worker exit type: "},
         {CAPO_EVIDENCE_EXIT, "CUDA error: "},
         {CAPO_EVIDENCE_EXIT, "DistBackendError"},
@@ -357,6 +395,8 @@ int capo_evidence_judge(struct capo_evidence *e)
                         r = recognise_text(e, i);
         }
         r = r ?: capo_watchdog_read(e);
+        r = r ?: capo_barriers_read(e);
+        r = r ?: capo_stacks_read(e);
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);
         for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {

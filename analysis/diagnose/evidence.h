@@ -122,5 +122,7 @@ int capo_rank_seen(struct capo_evidence *e, int32_t rank);
 int capo_watchdog_read(struct capo_evidence *e);
 int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);
+int capo_stacks_read(struct capo_evidence *e);
+int capo_barriers_read(struct capo_evidence *e);
 
 #endif

@@ -43,6 +43,24 @@ expect 1 'RANK 2 LEFT NO DUMP' -- pickles
 python3 -c 'import os, pickle, sys; pickle.dump(os.getcwd, open(sys.argv[1], "wb"))' evil
 expect 3 'nothing of it is run' -- evil
 
+# stacks: who does something else while the others wait; fewer than three processes decide nothing
+mkdir stacks
+stack() {
+        printf 'Process %d: python train.py\nPython v3.10.12 (/usr/bin/python3.10)\n\nThread %d (idle): "MainThread"\n    %s\n    <module> (train.py:99)\n' "$1" "$1" "$2"
+        printf 'Thread %d (idle): "Thread-1"\n    sleep (x.py:1)\n' "$(($1 + 100))"
+}
+for i in 0 1 3; do stack 70$i 'all_reduce (torch/distributed/distributed_c10d.py:2501)' >stacks/rank$i.txt; done
+stack 702 '_try_get_data (torch/utils/data/dataloader.py:1132)' >stacks/rank2.txt
+expect 1 'RANK 2 IS NOT IN A COLLECTIVE that the others wait in: it is loading data' -- stacks
+cat stacks/*.txt >stacks.txt
+expect 1 'PID 702 IS NOT IN A COLLECTIVE' -- stacks.txt
+expect 3 'NOT DECIDED' -- stacks/rank0.txt stacks/rank2.txt
+expect 3 'of 3 stacks 3 wait' -- stacks/rank0.txt stacks/rank1.txt stacks/rank3.txt
+printf '%s\n' 'Thread 1 (Thread 0x7f (LWP 5) "python"):' '#0  0x00 in ncclAllReduce ()' >gdb.txt
+expect 3 'of 1 stacks 1 wait' -- gdb.txt
+echo 'RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 600000 ms' >barrier.txt
+expect 1 'RANKS 1, 3 DID NOT COME' -- barrier.txt
+
 # logs of capo alone are those of capo hang
 "$capo" hang "$root/tests/golden/sample-v1" >hang.txt 2>&1
 status=$?
