@@ -9,6 +9,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_page.h"
 #include "cli/base/install_paths.h"
+#include "core/base/site_conf.h"
 #include "core/base/util.h"
 
 enum question { SETTINGS, MARKDOWN, PRELOAD, PLUGIN };
@@ -39,22 +40,39 @@ static void print_markdown(bool all)
 
 static int print_settings(bool all)
 {
-        static const struct cli_column columns[] = {
-                {"setting", "l"}, {"value", "l"}, {"default", "l"}, {"meaning", "l~"}};
+        static const struct cli_column columns[] = {{"setting", "l"},
+                                                    {"value", "l"},
+                                                    {"from", "l"},
+                                                    {"default", "l"},
+                                                    {"meaning", "l~"}};
+        static char site[CAPO_SITE_ROOM];
         _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
         struct cli_section *s;
 
         if (!page)
                 return capo_fail(CAPO_EXIT_FAIL, "env: out of memory");
+        capo_site_read(site);
         cli_page_title(page, "capo env");
+        if (*site)
+                cli_page_under(page, "site defaults: %s", capo_site_path());
         s = cli_page_section(page, "SETTINGS", columns, N_ELEMENTS(columns));
         for (size_t i = 0; i < N_ELEMENTS(settings); i++) {
-                const char *value = getenv(settings[i].name);
+                const char *value = getenv(settings[i].name), *from = "env", *type = "";
 
                 if (settings[i].own && !all)
                         continue;
+                if (!value) {
+                        value = capo_site_value(site, settings[i].name);
+                        from = value ? "site" : "-";
+                }
                 cli_section_cell(s, "%s", settings[i].name);
-                cli_section_cell(s, "%s", value ? value : "-");
+                if (!value || !*value)
+                        cli_section_cell(s, "-");
+                else if (capo_env_understood(settings[i].name, value, &type) < 0)
+                        cli_section_cell(s, "%s (%s is no %s)", settings[i].value, value, type);
+                else
+                        cli_section_cell(s, "%s", value);
+                cli_section_cell(s, "%s", from);
                 cli_section_cell(s, "%s", *settings[i].value ? settings[i].value : "-");
                 cli_section_cell(s, "%s", settings[i].help);
         }
@@ -103,8 +121,9 @@ static const struct cli_option options[] = {
 const struct cli_command env_command = {
         .usage = "[OPTIONS]",
         .about =
-                "Lists every setting that capo reads: the value in force (- when unset), the default, "
-                "what it means. What capo run would set for its command is not in force here.",
+                "Lists every setting that capo reads: the value in force (- when unset), whether it is from the environment (env) "
+                "or from the file of site defaults (site), the default, what it means. What capo run would set for its command is not "
+                "in force here.",
         .options = options,
         .after = "  capo env --wide | grep PROFILE\n"
                  "  LD_PRELOAD=$(capo env --preload) CAPO_DIR=logs python3 train.py",

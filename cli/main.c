@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "cli/base/cli_plain.h"
 #include "cli/base/near_word.h"
 #include "cli/commit.h"
+#include "core/base/site_conf.h"
 #include "core/base/text.h"
 
 const struct cli_verb cli_verbs[] = {
@@ -117,9 +119,25 @@ static int check_stdout(int status)
         return status;
 }
 
+/* What a site sets for everybody is this process's too, and that of the command it starts. */
+static void take_site_defaults(void)
+{
+        static char text[CAPO_SITE_ROOM];
+
+        capo_site_read(text);
+        for (const char *at = text; *at; at += strlen(at) + 1) {
+                char name[64];
+
+                snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "="), at);
+                setenv(name, capo_site_value(text, name), 0);
+        }
+}
+
 int main(int argc, char **argv)
 {
         cli_plain_stdout();
+        if (argc > 1 && strcmp(argv[1], "env") != 0) /* which says where a value is from */
+                take_site_defaults();
         if (argc < 2) {
                 cli_usage(stderr);
                 return CAPO_EXIT_USAGE;

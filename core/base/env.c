@@ -10,6 +10,7 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/site_conf.h"
 #include "core/base/size.h"
 
 static bool parse_STR(const char *text, capo_env_STR *out)
@@ -52,8 +53,10 @@ int capo_env_read(struct capo_env *env)
         int bad = 0;
         const char *text;
 
+        capo_site_read(env->site);
 #define ENV(field, type, name, def, help)                                                         \
         text = getenv(name);                                                                      \
+        text = text ? text : capo_site_value(env->site, name);                                    \
         if (!text || !*text || !parse_##type(text, &env->field)) {                                \
                 (void)parse_##type(def, &env->field);                                             \
                 if (text && *text) {                                                              \

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef const char *capo_env_STR; /* "" when unset; points into the environment or the default */
+typedef const char *capo_env_STR; /* "" when unset; points into the environment, into @site of the
+                                     same struct, or to the default */
 typedef int64_t capo_env_INT;
 typedef uint64_t capo_env_SIZE; /* bytes; K, M, G suffixes are powers of 1024 */
 typedef bool capo_env_BOOL;     /* 1/0, yes/no, on/off, true/false */
@@ -19,6 +20,7 @@ typedef bool capo_env_BOOL;     /* 1/0, yes/no, on/off, true/false */
 struct capo_env {
 #define ENV(field, type, name, def, help) capo_env_##type field;
 #include "capo/env.def"
+        char site[4096]; /* the file of site defaults, as values point into it */
 };
 
 /* CAPO_ENV_dir is the name of the variable behind capo_env.dir, and so on: for who sets one for
@@ -28,7 +30,8 @@ struct capo_env {
 #include "capo/env.def"
 
 /**
- * capo_env_read() - read all settings from the process environment
+ * capo_env_read() - read all settings from the process environment, and those that are not there
+ * from the file of site defaults (core/base/site_conf.h)
  * @env: filled completely; a value that does not parse gets its default
  *
  * For each value that does not parse one warning line names variable, value and the default used.

@@ -104,6 +104,7 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
         put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only
                                                    form 2.19 takes */
         put_env(e, "NCCL_PROFILER_PLUGIN=%s", PLAN_PROFILER_LINK);
+        put_env(e, "%s=none", CAPO_ENV_conf); /* a site's profile is not what was asked about */
         if (q->tuner && !q->wrap && !strchr(q->tuner, '/'))
                 put_env(e, "NCCL_TUNER_PLUGIN=%s", q->tuner);
         else

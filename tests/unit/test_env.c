@@ -3,10 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <criterion/criterion.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/site_conf.h"
 
 Test(env, defaults_then_values)
 {
@@ -82,4 +85,63 @@ Test(env, words_of_yes_and_no)
         setenv("CAPO_QUIET", "", 1);
         cr_assert_eq(capo_env_read(&env), 0);
         cr_expect_not(env.quiet, "an empty variable is none");
+}
+
+Test(env, site_defaults_where_the_environment_says_nothing)
+{
+        char path[] = "/tmp/capo-conf-XXXXXX", other[64];
+        FILE *file = fdopen(mkstemp(path), "w");
+        struct capo_env env;
+
+        cr_assert(file);
+        fputs("# of the site\n\n  CAPO_DIR=/logs/a b \r\nCAPO_HANG=60\nCAPO_FLIGHT=often\n"
+              "CAPO_RUN_PID=1\nCAPO_CONF=none\nCAPO_QUIET=1",
+              file);
+        fclose(file);
+        setenv("CAPO_CONF", path, 1);
+        setenv("CAPO_HANG", "7", 1);
+        unsetenv("CAPO_DIR");
+        unsetenv("CAPO_FLIGHT");
+        unsetenv("CAPO_QUIET");
+        unsetenv("CAPO_RUN_PID");
+        capo_msg_set_level(CAPO_ERROR);
+        cr_assert_eq(capo_env_read(&env), 1, "CAPO_FLIGHT is no number");
+        cr_expect_str_eq(env.dir, "/logs/a b");
+        cr_expect_eq(env.hang, 7, "the environment wins");
+        cr_expect_eq(env.flight, 16384);
+        cr_expect(env.quiet, "the last line needs no end");
+        cr_expect_eq(env.run_pid, 0, "not a setting for users");
+        setenv("CAPO_DIR", "", 1);
+        cr_assert_eq(capo_env_read(&env), 1);
+        cr_expect_str_eq(env.dir, "", "an empty variable wins too");
+        unsetenv("CAPO_DIR");
+
+        cr_assert_eq(chmod(path, 0666), 0);
+        cr_assert_eq(capo_env_read(&env), 0);
+        cr_expect_str_eq(env.dir, "", "others may write to the file");
+        cr_assert_eq(chmod(path, 0644), 0);
+        cr_assert_eq(truncate(path, CAPO_SITE_ROOM), 0);
+        capo_env_read(&env);
+        cr_expect_str_eq(env.dir, "", "larger than its memory");
+        unlink(path);
+        snprintf(other, sizeof other, "%s", "none");
+        setenv("CAPO_CONF", other, 1);
+        cr_assert_eq(capo_env_read(&env), 0);
+}
+
+/* What a line's end, a cut or a long line leaves never goes beyond what was given. */
+Test(env, site_defaults_of_any_bytes)
+{
+        static const char whole[] = "CAPO_DIR=/x\nCAPO_HANG=1\n#\n=\nCAPO_DIR\n\tCAPO_QUIET=1\r\n";
+
+        capo_msg_set_level(CAPO_ERROR);
+        for (size_t n = 0; n < sizeof whole; n++) {
+                char *text = malloc(n + 2);
+
+                memcpy(text, whole, n);
+                cr_assert_leq(capo_site_parse(text, n, "file"), 3);
+                for (const char *at = text; *at; at += strlen(at) + 1)
+                        cr_assert_lt(at - text, (ptrdiff_t)n + 1);
+                free(text);
+        }
 }

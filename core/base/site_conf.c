@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "core/base/site_conf.h"
+#include "core/base/util.h"
+
+const char *capo_site_path(void)
+{
+        const char *path = getenv(CAPO_ENV_conf);
+
+        if (!path || !*path)
+                return CAPO_SITE_CONF;
+        return strcmp(path, "none") ? path : NULL;
+}
+
+/* A setting that users may set, by its name up to the =. */
+static bool is_setting(const char *line, size_t n)
+{
+#define ENV(field, type, name, def, help)                                                  \
+        if (n == sizeof name - 1 && !memcmp(line, name, n) && strcmp(name, CAPO_ENV_conf)) \
+                return true;
+#define ENV_OWN(field, type, name, def, help)
+#include "capo/env.def"
+        return false;
+}
+
+unsigned capo_site_parse(char *text, size_t n, const char *path)
+{
+        char *to = text, *end = text + n;
+        unsigned found = 0, number = 0;
+        bool said = false;
+
+        *end = 0;
+        for (char *line = text, *next; line < end; line = next) {
+                char *stop = memchr(line, '\n', (size_t)(end - line)), *equals;
+                size_t length;
+
+                stop = stop ? stop : end;
+                next = stop + 1;
+                number++;
+                while (line < stop && (*line == ' ' || *line == '\t'))
+                        line++;
+                while (stop > line && strchr(" \t\r", stop[-1]))
+                        stop--;
+                length = (size_t)(stop - line);
+                if (!length || *line == '#')
+                        continue;
+                equals = memchr(line, '=', length);
+                if (!equals || !is_setting(line, (size_t)(equals - line)) ||
+                    memchr(line, 0, length)) {
+                        if (!said)
+                                capo_warn(
+                                        "%s:%u: expected NAME=VALUE with a name of capo env, found "
+                                        "\"%.*s\"",
+                                        path, number, length < 60 ? (int)length : 60, line);
+                        said = true;
+                        continue;
+                }
+                memmove(to, line, length);
+                to[length] = 0;
+                to += length + 1; /* not beyond @stop: there was a line's end, or the end */
+                found++;
+        }
+        if (to <= end)
+                *to = 0;
+        return found;
+}
+
+unsigned capo_site_read(char text[CAPO_SITE_ROOM])
+{
+        const char *path = capo_site_path(), *why = NULL;
+        _cleanup_close_ int fd =
+                path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+        bool given = path && strcmp(path, CAPO_SITE_CONF) != 0;
+        struct stat st;
+        ssize_t n = 0;
+
+        memset(text, 0, CAPO_SITE_ROOM);
+        if (fd < 0) {
+                if (path && (given || errno != ENOENT))
+                        capo_warn("%s: %s; no site defaults", path, strerror(errno));
+                return 0;
+        }
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+                why = "it is not a file";
+        else if (st.st_uid != 0 && !(given && st.st_uid == geteuid()))
+                why = given ? "it is not yours or root's" : "it is not root's";
+        else if (st.st_mode & (S_IWGRP | S_IWOTH))
+                why = "others may write to it";
+        else if (st.st_size > CAPO_SITE_ROOM - 2)
+                why = "it is larger than 4 KiB";
+        else if ((n = read(fd, text, CAPO_SITE_ROOM - 2)) < 0)
+                why = strerror(errno);
+        if (why) {
+                memset(text, 0, CAPO_SITE_ROOM);
+                capo_warn("%s is not read: %s; no site defaults", path, why);
+                return 0;
+        }
+        return capo_site_parse(text, (size_t)n, path);
+}
+
+const char *capo_site_value(const char *text, const char *name)
+{
+        size_t n = strlen(name);
+
+        for (; *text; text += strlen(text) + 1) {
+                if (!strncmp(text, name, n) && text[n] == '=')
+                        return text + n + 1;
+        }
+        return NULL;
+}

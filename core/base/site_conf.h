@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Site defaults: /etc/capo/capo.conf, lines NAME=VALUE of settings that users may set. The
+ * environment wins. The file is read into memory of the caller: in the job nothing is allocated.
+ */
+#ifndef CAPO_SITE_CONF_H
+#define CAPO_SITE_CONF_H
+
+#include <stddef.h>
+
+#define CAPO_SITE_CONF "/etc/capo/capo.conf"
+enum { CAPO_SITE_ROOM = 4096 }; /* bytes of a whole file */
+
+/** capo_site_path() - the file; NULL: CAPO_CONF=none. CAPO_CONF may name another. */
+const char *capo_site_path(void);
+
+/**
+ * capo_site_read() - the file's settings, "NAME=VALUE" one behind the other, an empty one at the
+ * end
+ *
+ * A file that anybody but root (or this user, of another file) may write is not read: what it says
+ * would run in their jobs. One warning says so, or names the first line that is not understood; the
+ * others count. No file is no error.
+ *
+ * Return: how many.
+ */
+unsigned capo_site_read(char text[CAPO_SITE_ROOM]);
+
+/** capo_site_parse() - the same of @n bytes that are there already; @text[n] is writable. */
+unsigned capo_site_parse(char *text, size_t n, const char *path);
+
+/** capo_site_value() - NULL: the file does not have the setting. */
+const char *capo_site_value(const char *text, const char *name);
+
+#endif
