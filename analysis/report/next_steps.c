@@ -13,6 +13,7 @@
 #include "core/base/util.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"
+#include "analysis/job/training_steps.h"
 #include "analysis/report/job_judge.h"
 
 #define SMALL                                                                                    \
@@ -85,6 +86,18 @@ static void suggest_late_rank(struct capo_page *r)
         }
 }
 
+/* What capo advise takes: a training job, with times of two sizes at least. */
+static bool advise_can_tell(const struct capo_job *job)
+{
+        uint64_t steps;
+
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                if (capo_steps_find(job, c, &steps) == 0 && capo_steps_timed(job, c) >= 2)
+                        return true;
+        }
+        return false;
+}
+
 static void suggest_small_calls(struct capo_page *r)
 {
         double share = 0;
@@ -103,7 +116,8 @@ static void suggest_small_calls(struct capo_page *r)
                         small += row->row.count;
                 }
         }
-        if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS)
+        if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS ||
+            !advise_can_tell(r->job))
                 return;
         next = ADD(r, small_calls, capo_text_percent(share, a), capo_text_count(small, b),
                    capo_text_count(all, c), r->what);

@@ -18,6 +18,7 @@
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
 #include "cli/fit/fit_page.h"
+#include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
@@ -54,6 +55,22 @@ static int who_and_when(struct capo_profile *profile)
                capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
 }
 
+/* A text per collective: how many runs of each were compared. */
+static int note_runs(const struct capo_fit *fit, struct capo_profile *profile)
+{
+        char all[1200] = "", runs[600];
+
+        for (int i = 0; i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                if (s->n_candidates > 1 && strlen(all) + sizeof runs < sizeof all)
+                        capo_append(all, sizeof all, "%s%s on %d ranks: %s", *all ? "; " : "",
+                                    capo_call_name(s->call), s->like.n_ranks,
+                                    fit_page_runs(s, runs, sizeof runs));
+        }
+        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "runs", all) : 0;
+}
+
 static int note_provenance(const struct job *j, const struct capo_fit *fit,
                            struct capo_profile *profile)
 {
@@ -77,6 +94,7 @@ static int note_provenance(const struct job *j, const struct capo_fit *fit,
                 capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
         e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
+        e |= note_runs(fit, profile);
         if (like->hosts[0])
                 e |= capo_profile_note(profile, CAPO_PROVENANCE, "hosts", like->hosts);
         if (like->driver[0])

@@ -10,6 +10,7 @@
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 static const char *format_percent(double fraction, char *text, size_t room)
@@ -192,18 +193,27 @@ static void print_next_measurement(const struct capo_fit_series *s, int rank,
         sweep_command(s, n);
 }
 
-/* Who is compared with whom: runs of each, and where. */
-static void print_compared(const struct capo_fit_series *s)
+char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room)
 {
         char name[56];
 
-        printf("  compared: NCCL's own choice in %d run%s", s->candidates[0].n_runs,
-               s->candidates[0].n_runs == 1 ? "" : "s");
+        snprintf(text, room, "NCCL's own choice in %d run%s", s->candidates[0].n_runs,
+                 s->candidates[0].n_runs == 1 ? "" : "s");
         for (int c = 1; c < s->n_candidates && c <= 8; c++)
-                printf(", %s in %d", capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
-                       s->candidates[c].n_runs);
+                capo_append(text, room, ", %s in %d",
+                            capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
+                            s->candidates[c].n_runs);
         if (s->n_candidates > 9)
-                printf(", %d more", s->n_candidates - 9);
+                capo_append(text, room, ", %d more", s->n_candidates - 9);
+        return text;
+}
+
+/* Who is compared with whom: runs of each, and where. */
+static void print_compared(const struct capo_fit_series *s)
+{
+        char runs[600];
+
+        printf("  compared: %s", fit_page_runs(s, runs, sizeof runs));
         printf("%s%s%s%s%s%s\n", *s->like.hosts ? "; hosts " : "", s->like.hosts,
                *s->like.driver ? "; driver " : "", s->like.driver,
                *s->like.settings ? "; settings " : "", s->like.settings);

@@ -25,4 +25,7 @@ void fit_runs(const struct capo_samples *set);
 int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
              const struct capo_profile *profile);
 
+/** fit_page_runs() - "NCCL's own choice in 3 runs, Ring Simple in 3": returns @text. */
+char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room);
+
 #endif

@@ -239,6 +239,7 @@ static int export_profile(void *options, int n, char **words)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
         bool csv = ((struct export *)options)->csv;
+        uint32_t fit, choices;
         int r;
 
         if (!p)
@@ -251,6 +252,15 @@ static int export_profile(void *options, int n, char **words)
         r = csv ? capo_profile_write_csv(p, stdout, stderr) : capo_profile_write(p, stdout);
         if (r < 0)
                 capo_error("%s: %s", p->file, strerror(-r));
+        fit = capo_profile_csv_rows(p, &choices);
+        if (csv && choices && !fit)
+                return capo_fail(CAPO_EXIT_FAIL,
+                                 "%s: the CSV is empty: none of %s can be said without the "
+                                 "conditions above, which a CSV does not have",
+                                 p->file, capo_text_plural(choices, "row", NULL));
+        if (csv && fit < choices)
+                capo_warn("%s: %u of %s left out of the CSV", p->file, choices - fit,
+                          capo_text_plural(choices, "row", NULL));
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
@@ -352,7 +362,8 @@ const struct cli_command profile_export_command = {
         .usage = "FILE [--csv]",
         .about = "Rewrites a profile: canonical JSON, or CSV.",
         .options = export_options,
-        .status = STATUS,
+        .status =
+                "0; 1 the profile is wrong or cannot be read, or a CSV can have none of its rows; 2 wrong command line.",
         ONE_FILE,
         .size = sizeof(struct export),
         .run = export_profile,

@@ -289,6 +289,31 @@ static int lose_of_row(FILE *to, const struct capo_profile *p, const struct capo
         return lost;
 }
 
+static bool rule_fits_csv(const struct capo_rule *rule)
+{
+        return when_fits_csv(&rule->when) && rule->basis != CAPO_BASIS_MODELLED;
+}
+
+uint32_t capo_profile_csv_rows(const struct capo_profile *p, uint32_t *choices)
+{
+        uint32_t fit = 0;
+
+        *choices = 0;
+        for (uint32_t i = 0; i < p->n_rules; i++) {
+                const struct capo_rule *rule = &p->rules[i];
+
+                for (int c = 0; c < CAPO_COLLS; c++) {
+                        for (uint32_t n = 0; n < rule->count[c]; n++) {
+                                bool chooses = p->rows[rule->first[c] + n].algo != 0;
+
+                                *choices += chooses;
+                                fit += chooses && rule_fits_csv(rule);
+                        }
+                }
+        }
+        return fit;
+}
+
 int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_out)
 {
         _cleanup_free_ uint32_t *order = NULL;
@@ -312,7 +337,7 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                         lost += report_omission(
                                 left_out, p, rule->line,
                                 "\"modelled\": its lines would hold without being allowed");
-                if (!when_fits_csv(&rule->when) || rule->basis == CAPO_BASIS_MODELLED)
+                if (!rule_fits_csv(rule))
                         continue;
                 for (int c = 0; c < CAPO_COLLS; c++) {
                         for (uint32_t n = 0; n < rule->count[c]; n++) {

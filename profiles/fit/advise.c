@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data-parallel step reduces the same gradients every time, so each size is called a whole
- * multiple of the number of steps: the steps are the greatest common divisor of the counts. A loss
- * average or a norm joins in with a few bytes and counts of its own; sizes below a thousandth of
- * the bytes are not asked.
- *
  * The model sums the buckets of a step one after another. A job that overlaps them with its
  * backward pass gains less from fewer, larger buckets: the last one starts later. So the best is
  * only named when it saves 3 % of the step's communication or more, and more than the 95 %
@@ -18,15 +13,10 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "analysis/job/hist.h"
+#include "analysis/job/training_steps.h"
 #include "profiles/fit/advise.h"
 
 #define LEAST_GAIN 0.03 /* of the step's communication */
-
-static bool is_comm_row(const struct capo_job_row *r, uint32_t comm)
-{
-        return r->comm == comm && r->call == CAPO_CALL_ALLREDUCE && r->bytes > 0 &&
-               !(r->flags & CAPO_RECORD_GROUP);
-}
 
 static int add_point(struct capo_curve *c, double bytes, double us, double pm)
 {
@@ -64,7 +54,7 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
                 enum capo_clock clock = capo_job_row_clock(r);
                 double us, pm;
 
-                if (!is_comm_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) ||
+                if (!capo_steps_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) ||
                     clock < CAPO_CLOCK_EVENT)
                         continue;
                 us = capo_hist_quantile(&r->time[clock], QUARTER) / 1e3;
@@ -137,57 +127,13 @@ static double doubt_at(const struct capo_curve *c, double bytes)
                                                                      : fmax(c->pm[i - 1], c->pm[i]);
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-        while (b) {
-                uint64_t t = a % b;
-
-                a = b;
-                b = t;
-        }
-        return a;
-}
-
-/* A benchmark goes through sizes that grow by one factor, each as often as the others. The buckets
- * of a training step do not. */
-static bool is_benchmark(const struct capo_job *job, uint32_t comm)
-{
-        enum { LEAST = 4 };
-        uint64_t bytes = 0, count = 0, last_bytes = 0, last_count = 0;
-        double ratio = 0;
-        int sizes = 0;
-
-        for (uint32_t i = 0; i <= job->n_rows; i++) {
-                const struct capo_job_row *r = i < job->n_rows ? &job->rows[i] : NULL;
-
-                if (r && !is_comm_row(r, comm))
-                        continue;
-                if (bytes && (!r || r->bytes != bytes)) { /* one size is complete */
-                        double step = last_bytes ? (double)bytes / (double)last_bytes : 0;
-
-                        if (last_count && (count > last_count * 1.1 || count < last_count * 0.9))
-                                return false;
-                        if (ratio > 0 && fabs(step / ratio - 1) > 0.01)
-                                return false;
-                        ratio = step;
-                        last_bytes = bytes;
-                        last_count = count;
-                        count = 0;
-                        sizes++;
-                }
-                bytes = r ? r->bytes : 0;
-                count += r ? r->count : 0;
-        }
-        return sizes >= LEAST;
-}
-
 int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve,
                 uint64_t steps, struct capo_advice *a)
 {
         static const uint64_t caps[CAPO_ADVICE_BUCKETS] = {1,  2,   5,   10,  25,  50,
                                                            64, 100, 128, 200, 400, 800};
         double bytes = 0, ns = 0, best, doubt = 0;
-        uint64_t calls = 0, last = 0, count = 0, found = 0;
+        uint64_t calls = 0;
 
         *a = (struct capo_advice){.comm = job->comms[comm].name,
                                   .n_ranks = (uint32_t)job->comms[comm].n_ranks,
@@ -195,7 +141,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *r = &job->rows[i];
 
-                if (!is_comm_row(r, comm))
+                if (!capo_steps_row(r, comm))
                         continue;
                 bytes += (double)r->bytes * (double)r->count;
                 calls += r->count;
@@ -207,26 +153,16 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 if (capo_job_row_clock(r) >= CAPO_CLOCK_EVENT)
                         ns += capo_job_row_total_ns(r) / (double)r->calls * (double)r->count;
         }
-        for (uint32_t i = 0; i <= job->n_rows;
-             i++) { /* a size may have several rows, by what ran */
-                const struct capo_job_row *r = i < job->n_rows ? &job->rows[i] : NULL;
-
-                if (r && !is_comm_row(r, comm))
-                        continue;
-                if (!r || r->bytes != last) {
-                        if (count && (double)last * (double)count >= bytes / 1000)
-                                found = common_divisor(count, found);
-                        count = 0;
-                }
-                last = r ? r->bytes : 0;
-                count += r ? r->count : 0;
-        }
         a->steps_found = steps == 0;
-        a->steps = steps ? steps : found;
+        a->steps = steps;
+        if (!steps) {
+                int e = capo_steps_find(job, comm, &a->steps);
+
+                if (e < 0)
+                        return e;
+        }
         if (calls == 0 || a->steps < 2)
                 return -ENODATA;
-        if (a->steps_found && is_benchmark(job, comm))
-                return -EDOM;
         a->calls = (calls + a->steps / 2) / a->steps;
         a->step_bytes = (uint64_t)(bytes / (double)a->steps);
         a->now_seconds /= (double)a->steps;

@@ -102,17 +102,33 @@ static uint64_t candidate_of(const struct capo_sample *s)
                s->want_chunk;
 }
 
-/* A run that has both choices, as of a sweep, has them in turn. Runs of one file follow each other
- * as they were made; of several files nothing is known. */
+/* Each side's first and last run: by their time stamps where all have them, else by their place in
+ * the one file that has them all. */
+struct turns_side {
+        int64_t first[2], last[2]; /* by stamp, by line */
+        uint32_t run;
+};
+
+static void side_add(struct turns_side *side, const struct capo_trial *t, uint32_t run)
+{
+        const int64_t at[2] = {t->began.at, t->line};
+
+        side->run = run;
+        for (int by = 0; by < 2; by++) {
+                side->first[by] = at[by] < side->first[by] ? at[by] : side->first[by];
+                side->last[by] = at[by] > side->last[by] ? at[by] : side->last[by];
+        }
+}
+
+/* A run that has both choices, as of a sweep, has them in turn. */
 static enum capo_fit_turns find_turns(const struct capo_samples *set,
                                       const struct capo_fit_item *items, size_t n)
 {
-        struct {
-                unsigned first, last;
-                uint32_t run;
-        } of[2] = {{UINT_MAX, 0, UINT32_MAX}, {UINT_MAX, 0, UINT32_MAX}};
-        const char *source = n ? set->runs[items[0].run].source : NULL;
-        bool one_file = true;
+        struct turns_side of[2] = {{{INT64_MAX, INT64_MAX}, {0, 0}, UINT32_MAX},
+                                   {{INT64_MAX, INT64_MAX}, {0, 0}, UINT32_MAX}};
+        const struct capo_trial *one = n ? &set->runs[items[0].run] : NULL;
+        bool stamped = true, one_file = true;
+        int by;
 
         for (size_t i = 0; i < n; i++) {
                 const struct capo_trial *t = &set->runs[items[i].run];
@@ -120,15 +136,16 @@ static enum capo_fit_turns find_turns(const struct capo_samples *set,
 
                 if (of[!forced].run == items[i].run)
                         return CAPO_FIT_IN_TURN;
-                of[forced].run = items[i].run;
-                of[forced].first = t->line < of[forced].first ? t->line : of[forced].first;
-                of[forced].last = t->line > of[forced].last ? t->line : of[forced].last;
-                one_file &= t->line && !strcmp(t->source, source);
+                side_add(&of[forced], t, items[i].run);
+                stamped &= t->began.at && t->began.local == one->began.local;
+                one_file &= t->line && !strcmp(t->source, one->source);
         }
-        if (!one_file || !of[0].last || !of[1].last)
+        by = stamped ? 0 : 1;
+        if ((!stamped && !one_file) || of[0].run == UINT32_MAX || of[1].run == UINT32_MAX)
                 return CAPO_FIT_TURNS_UNKNOWN;
-        return of[0].last < of[1].first || of[1].last < of[0].first ? CAPO_FIT_APART
-                                                                    : CAPO_FIT_IN_TURN;
+        return of[0].last[by] < of[1].first[by] || of[1].last[by] < of[0].first[by]
+                       ? CAPO_FIT_APART
+                       : CAPO_FIT_IN_TURN;
 }
 
 static void series_finish(struct capo_fit_series *s)

@@ -52,6 +52,10 @@ struct capo_trial {
         char settings[128]; /* NCCL_* set there but those that say what is forced or only talk,
                                "KEY=VALUE ..." by name */
         char tuner[32];     /* a tuner plugin that is neither NCCL's own nor capo's */
+        struct capo_stamp {
+                int64_t at; /* seconds since 1970; 0 when not recorded */
+                bool local; /* in a time zone that is not recorded */
+        } began;
         /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/fit_guard.c.
          */
         char why[96]; /* who said what was forced, or why the run takes no part */

@@ -215,6 +215,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
         run.nccl = (uint32_t)capo_nccl_code((int)json_count(root, "nccl_version", 0, INT_MAX));
         run.iterations = (uint32_t)json_count(config, "iterations", 1, UINT32_MAX);
         parse_devices(in, config, &run, &bad);
+        run.began = capo_stamp_read(json_str(root, "start_time"));
         e = capo_input_label(in, &run);
         if (e == 0)
                 e = parse_choice(in, root, &run, &want, &s.want_channels);

@@ -163,6 +163,7 @@ static uint32_t new_run(struct job *j, struct log_said *f, const struct capo_log
         struct capo_trial run = {.source = (char *)j->in->path,
                                  .iterations = 1,
                                  .nccl = f->nccl,
+                                 .began = {.at = f->began},
                                  .n_ranks = c->n_ranks > 0 ? c->n_ranks : 0,
                                  .n_nodes = c->n_nodes > 0 ? c->n_nodes : 0};
         struct capo_layout world, layout;

@@ -86,6 +86,10 @@ void capo_input_hosts(struct capo_trial *run, const char **names, size_t n);
  */
 void capo_input_tuner(struct capo_trial *run, const char *value, bool forced);
 
+/** capo_stamp_read() - a time stamp at the beginning of @text: "2025-11-20T10:00:00.5Z ...",
+ * "[2025-11-20 10:00:00] ...", "Thu Jul 18 15:41:05 2024..."; all 0 where there is none. */
+struct capo_stamp capo_stamp_read(const char *text);
+
 /** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run.
  * Return: 0 or -EINVAL. */
 int capo_input_layout(const char *text, struct capo_trial *run);

@@ -449,11 +449,14 @@ int capo_import_text(struct capo_input *in)
         collect_hosts(r);
         for (char *line = in->text, *next; e == 0 && line && *line; line = next) {
                 char *end = strchr(line, '\n');
+                struct capo_stamp stamp = capo_stamp_read(line);
 
                 next = end ? end + 1 : NULL;
                 if (end)
                         *end = 0;
                 e = read_line(r, line, ++n);
+                if (!r->block.run.began.at) /* of the run that the line begins */
+                        r->block.run.began = stamp;
                 if (e == -EINVAL) { /* the run is out, the rest of the file is not */
                         capo_text_fault(r);
                         r->n_words = 0;

@@ -128,6 +128,7 @@ int log_said_read(struct log_said *f, struct capo_log *log)
         struct capo_log_frame frame;
         int e;
 
+        f->began = (int64_t)(capo_log_header(log)->t0_real_ns / 1000000000);
         while ((e = capo_log_next(log, &frame)) > 0) {
                 const struct capo_log_shape *shapes;
                 struct capo_log_comm comm;

@@ -38,6 +38,7 @@ struct log_said {
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */
         bool env_several;
         uint64_t traced;
+        int64_t began; /* seconds since 1970 */
 };
 
 /** log_said_new() - for one log; NULL: no memory. */

@@ -72,6 +72,24 @@ says '^gradient accumulation over 2 steps: 0.4 ms less per step; over 4: 0.6 ms'
 # A recording without GPU times has sizes and counts, but only --with has times.
 "$capo" advise --with four.txt host > out || fail "host times with --with: exit status $?"
 says '^now: 0.341 ms per step modelled (times measured in --with)$' "host times with --with: nothing recorded to show beside it"
+# What a report recommends does not refuse: its commands are run, a sweep's as far as its plan.
+next_commands() { # folder
+        "$capo" report "$1" > out || fail "report $1: exit status $?"
+        grep -o 'capo advise [^ ]*' out > commands
+        grep -o 'capo sweep --coll.* -- COMMAND' out | sed 's/ -- COMMAND/ --print/' >> commands
+        while read -r _ verb rest; do
+                # shellcheck disable=SC2086
+                "$capo" $verb $rest > said 2>&1 || fail "NEXT of $1: capo $verb $rest: $(cat said)"
+        done < commands
+}
+job small layout=4 steps=600 sizes=16K,32K gpu=1
+job smallbench layout=4 steps=600 sizes=8K,16K,32K,64K gpu=1
+next_commands small
+grep -q 'capo advise small' commands || fail "small calls of a training job: $(cat out)"
+grep -q 'capo sweep' commands || fail "no sweep is recommended: $(cat out)"
+next_commands smallbench
+grep -q 'capo advise' commands && fail "a benchmark is sent to capo advise: $(cat out)"
+
 refuses() { # exit status, words, arguments
         want=$1 words=$2
         shift 2

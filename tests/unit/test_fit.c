@@ -3,6 +3,7 @@
  * known. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -534,4 +535,30 @@ Test(fit, many_sizes_take_time_in_proportion)
         double few = of_sizes(4000), many = of_sizes(40000);
 
         cr_expect_lt(many, 30 * few + 0.3, "ten times the sizes: %.3f s, %.3f s", few, many);
+}
+
+/* Runs of several files are put in order by their time stamps; without them nothing is known. */
+Test(fit, own_runs_and_candidates_in_turn, .fini = finish)
+{
+        static char names[4][8] = {"a", "b", "c", "d"};
+        static const int64_t hours[][4] = {{1, 2, 3, 4}, {1, 3, 2, 4}, {1, 2, 0, 4}};
+        static const enum capo_fit_turns turns[] = {CAPO_FIT_APART, CAPO_FIT_IN_TURN,
+                                                    CAPO_FIT_TURNS_UNKNOWN};
+
+        for (int i = 0; i < 4; i++)
+                run(i < 2 ? 0 : ring, 0, SIZES - 1, i < 2 ? own : all_20, 1);
+        for (size_t k = 0; k < 3; k++) {
+                for (int i = 0; i < 4; i++) {
+                        free(set.runs[i].source);
+                        set.runs[i].source = strdup(names[i]);
+                        set.runs[i].began.at = hours[k][i];
+                }
+                cr_expect_eq(make()->turns, turns[k], "%zu", k);
+                set.runs[2].began.local = true;
+                capo_fit_free(fit);
+                cr_expect_eq(make()->turns, CAPO_FIT_TURNS_UNKNOWN, "two kinds of clock");
+                set.runs[2].began.local = false;
+                capo_fit_free(fit);
+                fit = NULL;
+        }
 }

@@ -512,3 +512,16 @@ Test(import, decisions_in_any_order)
         cr_expect_eq(set.v[2].ran, 0, "decided in two ways");
         cr_expect(set.v[4].ran && !set.v[4].ran_channels, "on two numbers of channels");
 }
+
+/* The first time stamp of a run is when it began. */
+Test(import, when_a_run_began)
+{
+        cr_expect_eq(import("2026-01-02T03:04:05.5+01:00 ### ALGO=Ring\n%"
+                            "[2026-01-02 04:00:00] ### ALGO=Tree\n%### ALGO=NVLS\n%"),
+                     0, "%s", error);
+        cr_assert_eq(set.n_runs, 3);
+        cr_expect(set.runs[0].began.at == 1767319445 && !set.runs[0].began.local, "%lld",
+                  (long long)set.runs[0].began.at);
+        cr_expect(set.runs[1].began.at == 1767326400 && set.runs[1].began.local);
+        cr_expect_eq(set.runs[2].began.at, 0);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a data-parallel training job, found from how often each size is reduced. */
+#ifndef CAPO_TRAINING_STEPS_H
+#define CAPO_TRAINING_STEPS_H
+
+#include "analysis/job/job.h"
+
+/** capo_steps_row() - is @r an all-reduce of @comm that can be part of a step? */
+bool capo_steps_row(const struct capo_job_row *r, uint32_t comm);
+
+/**
+ * capo_steps_find() - steps of @comm
+ * @steps: set on success, 2 or more
+ *
+ * A step reduces the same gradients every time, so each size is called a whole multiple of the
+ * number of steps: their greatest common divisor. Sizes below a thousandth of the bytes are not
+ * asked: a loss average or a norm has counts of its own.
+ *
+ * Return: 0; -ENODATA no all-reduces, or no common count; -EDOM the sizes are those of a benchmark.
+ */
+int capo_steps_find(const struct capo_job *job, uint32_t comm, uint64_t *steps);
+
+/** capo_steps_timed() - sizes of @comm's all-reduces that were timed on the GPU. */
+int capo_steps_timed(const struct capo_job *job, uint32_t comm);
+
+#endif
