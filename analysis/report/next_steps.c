@@ -116,8 +116,7 @@ static void suggest_small_calls(struct capo_page *r)
                         small += row->row.count;
                 }
         }
-        if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS ||
-            !advise_can_tell(r->job))
+        if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS || !advise_can_tell(r->job))
                 return;
         next = ADD(r, small_calls, capo_text_percent(share, a), capo_text_count(small, b),
                    capo_text_count(all, c), r->what);

@@ -243,7 +243,8 @@ int capo_profile_write(const struct capo_profile *profile, FILE *out);
  * be NULL). Return: number of things left out, or -errno. */
 int capo_profile_write_csv(const struct capo_profile *profile, FILE *out, FILE *left_out);
 
-/** capo_profile_csv_rows() - how many rows it writes, of the @choices rows that choose something. */
+/** capo_profile_csv_rows() - how many rows it writes, of the @choices rows that choose something.
+ */
 uint32_t capo_profile_csv_rows(const struct capo_profile *profile, uint32_t *choices);
 
 /** capo_profile_modelled() - number of its modelled rules. */

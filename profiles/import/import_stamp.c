@@ -15,9 +15,8 @@ static bool apply_zone(const char *zone, int64_t *t)
 
         if (*zone == 'Z')
                 return true;
-        if ((*zone != '+' && *zone != '-') ||
-            (sscanf(zone + 1, "%2d:%2d", &hours, &minutes) != 2 &&
-             sscanf(zone + 1, "%2d%2d", &hours, &minutes) != 2))
+        if ((*zone != '+' && *zone != '-') || (sscanf(zone + 1, "%2d:%2d", &hours, &minutes) != 2 &&
+                                               sscanf(zone + 1, "%2d%2d", &hours, &minutes) != 2))
                 return false;
         *t += (*zone == '-' ? 1 : -1) * (3600 * hours + 60 * minutes);
         return true;

@@ -114,22 +114,22 @@ static bool same_point(const struct capo_sample *a, const struct capo_sample *b)
 
 static int split_repeats(struct capo_input *in, size_t first)
 {
-        struct capo_sample *v = in->set->v;
         size_t n = in->set->n - first, most = 0;
+        _cleanup_free_ struct capo_sample *v = malloc((n + 1) * sizeof *v);
         uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
 
+        if (!v)
+                return -ENOMEM;
         if (n == 0) /* then there may be no list at all */
                 return 0;
-        v += first;
+        memcpy(v, in->set->v + first, n * sizeof *v);
         qsort(v, n, sizeof *v, by_repeat);
         for (size_t i = 1, k = 0; i < n; i++) {
                 k = same_point(&v[i - 1], &v[i]) ? k + 1 : 0;
                 most = k > most ? k : most;
         }
-        if (most == 0 || most >= MAX_REPEATS) {
-                qsort(v, n, sizeof *v, by_line);
+        if (most == 0 || most >= MAX_REPEATS)
                 return 0;
-        }
         for (size_t i = 0, next; i < n; i = next) {
                 if (v[i].run != run) {
                         memset(made, 0xff, sizeof made);
@@ -151,6 +151,7 @@ static int split_repeats(struct capo_input *in, size_t first)
                         v[i + k].run = made[k];
         }
         qsort(v, n, sizeof *v, by_line);
+        memcpy(in->set->v + first, v, n * sizeof *v);
         return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-#define CAPO_STORE_VERSION 6
+#define CAPO_STORE_VERSION 7
 enum { CAPO_STORE_APPLICATION = 0x6361706f /* "capo" */ };
 
 /* What a database file says it is. */

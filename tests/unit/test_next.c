@@ -115,7 +115,8 @@ Test(next, small_calls_that_cost_little_are_nothing_to_mend)
 Test(next, small_calls_that_cost_more_than_two_percent)
 {
         made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 1000, CAPO_CLOCK_EVENT, 21000);
-        cr_assert_null(judged(CAPO_NEXT_small_calls), "times of one size: capo advise would refuse");
+        cr_assert_null(judged(CAPO_NEXT_small_calls),
+                       "times of one size: capo advise would refuse");
         made_row(page.job, CAPO_CALL_ALLREDUCE, 2048, 1000, CAPO_CLOCK_EVENT, 21000);
         cr_assert_not_null(judged(CAPO_NEXT_small_calls));
 }
