@@ -8,7 +8,7 @@
 #include "analysis/job/training_steps.h"
 #include "core/base/calls.h"
 
-bool capo_steps_row(const struct capo_job_row *r, uint32_t comm)
+bool capo_training_row(const struct capo_job_row *r, uint32_t comm)
 {
         return r->comm == comm && r->call == CAPO_CALL_ALLREDUCE && r->bytes > 0 &&
                !(r->flags & CAPO_RECORD_GROUP);
@@ -33,7 +33,7 @@ static bool next_size(const struct capo_job *job, uint32_t comm, uint32_t *at, u
         for (; *at < job->n_rows; ++*at) {
                 const struct capo_job_row *r = &job->rows[*at];
 
-                if (!capo_steps_row(r, comm))
+                if (!capo_training_row(r, comm))
                         continue;
                 if (*count && r->bytes != *bytes)
                         break;
@@ -67,7 +67,7 @@ static bool is_benchmark(const struct capo_job *job, uint32_t comm)
         return sizes >= LEAST;
 }
 
-int capo_steps_find(const struct capo_job *job, uint32_t comm, uint64_t *steps)
+int capo_training_steps(const struct capo_job *job, uint32_t comm, uint64_t *steps)
 {
         uint64_t bytes = 0, count, found = 0;
         double all = 0;
@@ -86,7 +86,7 @@ int capo_steps_find(const struct capo_job *job, uint32_t comm, uint64_t *steps)
         return 0;
 }
 
-int capo_steps_timed(const struct capo_job *job, uint32_t comm)
+int capo_training_timed(const struct capo_job *job, uint32_t comm)
 {
         uint64_t last = 0;
         int n = 0;
@@ -94,7 +94,7 @@ int capo_steps_timed(const struct capo_job *job, uint32_t comm)
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *r = &job->rows[i];
 
-                if (!capo_steps_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) ||
+                if (!capo_training_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) ||
                     capo_job_row_clock(r) < CAPO_CLOCK_EVENT || r->bytes == last)
                         continue;
                 last = r->bytes;

@@ -5,11 +5,11 @@
 
 #include "analysis/job/job.h"
 
-/** capo_steps_row() - is @r an all-reduce of @comm that can be part of a step? */
-bool capo_steps_row(const struct capo_job_row *r, uint32_t comm);
+/** capo_training_row() - is @r an all-reduce of @comm that can be part of a step? */
+bool capo_training_row(const struct capo_job_row *r, uint32_t comm);
 
 /**
- * capo_steps_find() - steps of @comm
+ * capo_training_steps() - steps of @comm
  * @steps: set on success, 2 or more
  *
  * A step reduces the same gradients every time, so each size is called a whole multiple of the
@@ -18,9 +18,9 @@ bool capo_steps_row(const struct capo_job_row *r, uint32_t comm);
  *
  * Return: 0; -ENODATA no all-reduces, or no common count; -EDOM the sizes are those of a benchmark.
  */
-int capo_steps_find(const struct capo_job *job, uint32_t comm, uint64_t *steps);
+int capo_training_steps(const struct capo_job *job, uint32_t comm, uint64_t *steps);
 
-/** capo_steps_timed() - sizes of @comm's all-reduces that were timed on the GPU. */
-int capo_steps_timed(const struct capo_job *job, uint32_t comm);
+/** capo_training_timed() - sizes of @comm's all-reduces that were timed on the GPU. */
+int capo_training_timed(const struct capo_job *job, uint32_t comm);
 
 #endif

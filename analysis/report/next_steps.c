@@ -92,7 +92,7 @@ static bool advise_can_tell(const struct capo_job *job)
         uint64_t steps;
 
         for (uint32_t c = 0; c < job->n_comms; c++) {
-                if (capo_steps_find(job, c, &steps) == 0 && capo_steps_timed(job, c) >= 2)
+                if (capo_training_steps(job, c, &steps) == 0 && capo_training_timed(job, c) >= 2)
                         return true;
         }
         return false;

@@ -54,7 +54,7 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
                 enum capo_clock clock = capo_job_row_clock(r);
                 double us, pm;
 
-                if (!capo_steps_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) ||
+                if (!capo_training_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) ||
                     clock < CAPO_CLOCK_EVENT)
                         continue;
                 us = capo_hist_quantile(&r->time[clock], QUARTER) / 1e3;
@@ -141,7 +141,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *r = &job->rows[i];
 
-                if (!capo_steps_row(r, comm))
+                if (!capo_training_row(r, comm))
                         continue;
                 bytes += (double)r->bytes * (double)r->count;
                 calls += r->count;
@@ -156,7 +156,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
         a->steps_found = steps == 0;
         a->steps = steps;
         if (!steps) {
-                int e = capo_steps_find(job, comm, &a->steps);
+                int e = capo_training_steps(job, comm, &a->steps);
 
                 if (e < 0)
                         return e;

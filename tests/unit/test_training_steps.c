@@ -30,10 +30,10 @@ Test(training_steps, common_count_of_the_large_sizes)
         uint64_t steps = 0;
 
         sizes((uint64_t[]){4, 1 << 20, 3 << 20}, (uint32_t[]){7, 50, 100}, 3);
-        cr_expect_eq(capo_steps_find(job, 0, &steps), 0);
+        cr_expect_eq(capo_training_steps(job, 0, &steps), 0);
         cr_expect_eq(steps, 50, "7 calls of 4 bytes are of a loss");
-        cr_expect_eq(capo_steps_timed(job, 0), 3);
-        cr_expect_eq(capo_steps_find(job, 1, &steps), -ENODATA, "another communicator");
+        cr_expect_eq(capo_training_timed(job, 0), 3);
+        cr_expect_eq(capo_training_steps(job, 1, &steps), -ENODATA, "another communicator");
 }
 
 Test(training_steps, counts_without_a_common_step)
@@ -41,7 +41,7 @@ Test(training_steps, counts_without_a_common_step)
         uint64_t steps;
 
         sizes((uint64_t[]){1 << 20, 3 << 20}, (uint32_t[]){7, 50}, 2);
-        cr_expect_eq(capo_steps_find(job, 0, &steps), -ENODATA);
+        cr_expect_eq(capo_training_steps(job, 0, &steps), -ENODATA);
 }
 
 Test(training_steps, sizes_that_grow_by_one_factor_are_a_benchmark)
@@ -49,5 +49,5 @@ Test(training_steps, sizes_that_grow_by_one_factor_are_a_benchmark)
         uint64_t steps;
 
         sizes((uint64_t[]){1 << 20, 2 << 20, 4 << 20, 8 << 20}, (uint32_t[]){50, 50, 50, 50}, 4);
-        cr_expect_eq(capo_steps_find(job, 0, &steps), -EDOM);
+        cr_expect_eq(capo_training_steps(job, 0, &steps), -EDOM);
 }
