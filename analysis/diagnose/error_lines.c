@@ -35,11 +35,18 @@ static bool line_has(const char *line, const char *word)
         return memmem(line, strcspn(line, "\n"), word, strlen(word));
 }
 
+/* People paste what NCCL says of its NICs without the prefix. */
+static bool row_is_network(const struct error_row *row)
+{
+        return !strncmp(row->word, "Got completion", 14);
+}
+
 /* An instance of the row, and not a word that happens to look like it. */
 static bool is_instance(const struct error_row *row, const char *line)
 {
         if (row->of == CAPO_EVIDENCE_DEBUG)
-                return line_has(line, "NCCL WARN");
+                return line_has(line, "NCCL WARN") ||
+                       (row_is_network(row) && line_has(line, "NET/IB"));
         return strncmp(row->word, "): ", 3) != 0 || line_has(line, "NVRM: Xid");
 }
 

@@ -395,7 +395,7 @@ int capo_evidence_judge(struct capo_evidence *e)
                         r = recognise_text(e, i);
         }
         r = r ?: capo_watchdog_read(e);
-        r = r ?: capo_barriers_read(e);
+        r = r ?: capo_c10d_read(e);
         r = r ?: capo_stacks_read(e);
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);
