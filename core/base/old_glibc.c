@@ -8,8 +8,8 @@
  * library, in every process that preloads it. The code of the old version is the same. So each such
  * name is defined here, hidden, and passes to the version that has been there since the beginning;
  * our own objects and libgcc's unwinder, which is linked in, both find these first. Before 2.34 the
- * old versions are in libpthread.so.0 and libdl.so.2, which the libraries therefore name as needed
- * (of newer releases they are empty).
+ * old versions are in libpthread.so.0 and libdl.so.2, which the plugin and programs therefore name
+ * as needed (of newer releases they are empty). libcapo.so looks for them instead (old_glibc.h).
  *
  * tests/exports/loadable.sh holds the built libraries to it: a name that a new compiler or glibc
  * brings is found there. Compiled into the two libraries that go into a job, and with
@@ -29,13 +29,34 @@
 #include "core/base/old_glibc.h"
 
 #pragma GCC visibility push(hidden)
+#ifdef CAPO_LATE_THREADS
+void *capo_object_next_function(const char *name); /* shim/find/object.h */
+
+/* Loads what nobody has brought by libc's own dlopen(), which glibc before 2.34 has. */
+void *capo_old_late(const char *name)
+{
+        enum { AS_DLOPEN = 0x80000000 }; /* glibc's flag for a load that is not part of the start */
+        void *(*load)(const char *file, int mode);
+        void *found = capo_object_next_function(name);
+
+        if (found)
+                return found;
+        load = (void *(*)(const char *, int))capo_object_next_function("__libc_dlopen_mode");
+        if (!load)
+                return NULL;
+        load("libpthread.so.0", RTLD_NOW | (int)AS_DLOPEN);
+        load("libdl.so.2", RTLD_NOW | (int)AS_DLOPEN);
+        return capo_object_next_function(name);
+}
+#endif
+
 /* Moved into libc by 2.34. */
 #ifndef CAPO_OWN_DLOPEN /* profiles/plan/virtual/worker_main.c */
 OLD(void *, dlopen, (const char *file, int mode), (file, mode))
 #endif
 OLD(int, dlclose, (void *handle), (handle))
 OLD(char *, dlerror, (void), ())
-OLD(int, dladdr, (const void *address, Dl_info *info), (address, info))
+OLD_ELSE(FIRST, 0, int, dladdr, (const void *address, Dl_info *info), (address, info))
 OLD_SINCE(AT_2_3_3, int, dlinfo, (void *restrict handle, int what, void *restrict out),
           (handle, what, out))
 #ifdef CAPO_OLD_DLSYM /* libcapo.so has a dlsym of its own (shim/nccl/dlsym.c) */
@@ -64,7 +85,7 @@ OLD(int, pthread_sigmask, (int how, const sigset_t *restrict set, sigset_t *rest
 int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *));
 int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
 {
-        return old_pthread_key_create(key, destroy);
+        return pthread_key_create(key, destroy);
 }
 
 /* Functions since 2.33, macros over __xstat before. The kernel's structure is glibc's on these
@@ -124,7 +145,7 @@ int capo_lstat64(const char *path, void *out)
  */
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 void *old_dlvsym(void *handle, const char *name,
-                 const char *version) __asm__("capo_old_dlvsym") DEFAULT;
+                 const char *version) __asm__("capo_old_dlvsym") OLD_WEAK;
 __asm__(".symver capo_old_dlvsym,dlvsym@" FIRST);
 
 struct find {
@@ -175,10 +196,13 @@ int _dl_find_object(void *pc, struct dl_find_object *out)
         static int asked;
 
         if (!__atomic_load_n(&asked, __ATOMIC_ACQUIRE)) {
-                __atomic_store_n(&real,
-                                 (int (*)(void *, struct dl_find_object *))old_dlvsym(
-                                         RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35"),
-                                 __ATOMIC_RELAXED);
+                __typeof__(&old_dlvsym) look_up = OLD_OF(dlvsym);
+
+                if (look_up)
+                        __atomic_store_n(&real,
+                                         (int (*)(void *, struct dl_find_object *))look_up(
+                                                 RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35"),
+                                         __ATOMIC_RELAXED);
                 __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
         }
         return real ? real(pc, out) : capo_find_object(pc, out);

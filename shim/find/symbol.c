@@ -17,6 +17,11 @@ CAPO_UNSANITIZED void *(*capo_real_dlvsym_address(void))(void *, const char *, c
         if (!f) {
                 f = (void *(*)(void *, const char *, const char *))capo_object_next_function(
                         "dlvsym");
+                if (!f) { /* glibc before 2.34 without libdl: whatever of it is called brings it */
+                        dlerror();
+                        f = (void *(*)(void *, const char *,
+                                       const char *))capo_object_next_function("dlvsym");
+                }
                 atomic_store_explicit(&real, f, memory_order_relaxed);
         }
         return f;
@@ -41,6 +46,8 @@ CAPO_UNSANITIZED void *(*capo_real_dlsym_address(void))(void *, const char *)
                 for (size_t i = 0; i < N_ELEMENTS(versions) && !f; i++)
                         f = (void *(*)(void *, const char *))capo_real_dlvsym(RTLD_NEXT, "dlsym",
                                                                               versions[i]);
+                if (!f) /* brought late, so not in the global scope */
+                        f = (void *(*)(void *, const char *))capo_object_next_function("dlsym");
                 atomic_store_explicit(&real, f, memory_order_relaxed);
         }
         return f;

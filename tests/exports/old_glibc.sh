@@ -35,6 +35,33 @@ export PYTHONHOME="$root/usr" CAPO_DIR="$tmp/logs" CAPO_TRACE=all
 [ "$(old -c 'print("hi")' 2>&1)" = hi ] || fail "a program that calls no NCCL: $(old -c 'print("hi")' 2>&1)"
 [ ! -e "$tmp/logs" ] || fail "it left a log"
 
+# a program of one thread without libpthread and libdl, which has not even what gcc starts a program with
+cat >"$tmp/alone.c" <<'END'
+#include <stdlib.h>
+#include <unistd.h>
+typedef struct { char b[128]; } Id;
+int ncclGetUniqueId(Id *);
+int ncclCommInitRank(void **, int, Id, int);
+int ncclAllReduce(const void *, void *, size_t, int, int, void *, void *);
+__attribute__((force_align_arg_pointer)) void _start(void)
+{
+        static char a[4096], b[4096];
+        static Id id;
+        void *comm;
+        int r = ncclGetUniqueId(&id) || ncclCommInitRank(&comm, 1, id, 0);
+
+        for (int i = 0; i < 10; i++)
+                r |= ncclAllReduce(a, b, 10, 7, 0, comm, NULL);
+        _exit(r);
+}
+END
+fake=$build/tests/preload/fake
+if gcc -nostartfiles -fno-stack-protector -O2 "$tmp/alone.c" -o "$tmp/alone" -L"$fake" -l:libnccl.so.2 2>/dev/null; then
+        "$root/lib/x86_64-linux-gnu/ld-2.31.so" --preload "$build/shim/libcapo.so" --library-path "$libs:$fake" "$tmp/alone" || fail "without libpthread: status $?"
+        "$build/cli/capo" report --json "$tmp/logs" 2>/dev/null | grep -q '"AllReduce"' || fail "without libpthread: no call is recorded"
+        rm -rf "$tmp/logs"
+fi
+
 cat >"$tmp/job.py" <<'END'
 import ctypes, sys, threading
 nccl = ctypes.CDLL(sys.argv[1])
