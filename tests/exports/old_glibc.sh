@@ -62,28 +62,7 @@ if gcc -nostartfiles -fno-stack-protector -O2 "$tmp/alone.c" -o "$tmp/alone" -L"
         rm -rf "$tmp/logs"
 fi
 
-cat >"$tmp/job.py" <<'END'
-import ctypes, sys, threading
-nccl = ctypes.CDLL(sys.argv[1])
-class Id(ctypes.Structure):
-    _fields_ = [("b", ctypes.c_char * 128)]
-p, n, i = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-nccl.ncclCommInitRank.argtypes = [p, i, Id, i]
-nccl.ncclAllReduce.argtypes = [p, p, n, i, i, p, p]
-nccl.ncclCommDestroy.argtypes = [p]
-unique, comm, buffer = Id(), p(), (ctypes.c_char * 4096)()
-assert nccl.ncclGetUniqueId(ctypes.byref(unique)) == 0
-assert nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0) == 0
-def work():
-    for _ in range(10):
-        assert nccl.ncclAllReduce(buffer, buffer, 100, 7, 0, comm, None) == 0
-t = threading.Thread(target=work)
-t.start()
-t.join()
-work()
-assert nccl.ncclCommDestroy(comm) == 0
-END
-old "$tmp/job.py" "$build/tests/preload/fake/libnccl.so.2" >"$tmp/out" 2>&1 || fail "the job: $(cat "$tmp/out")"
+old "$(dirname "$0")/nccl_job.py" "$build/tests/preload/fake/libnccl.so.2" >"$tmp/out" 2>&1 || fail "the job: $(cat "$tmp/out")"
 "$build/tests/preload/log_text" "$tmp"/logs/*.capo >"$tmp/log" || fail "no log"
 [ "$(grep -c '^call AllReduce ' "$tmp/log")" = 20 ] || fail "calls: $(grep '^call ' "$tmp/log" | sort | uniq -c)"
 grep -q '^end .* dropped=0 .* clean=1' "$tmp/log" || fail "$(grep '^end' "$tmp/log")"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installed tree that every package holds: what is in it, which package each file belongs to, what it needs."""
+import fnmatch
+import os
+import re
+import shutil
+import struct
+import subprocess
+
+SUMMARY = "records what NCCL collectives of unmodified jobs cost, explains hangs, tunes NCCL"
+# The archives of these Debian packages are linked into bin/capo; their licences come along.
+LINKED = ["libexpat1-dev", "libhwloc-dev", "libjansson-dev", "libsqlite3-dev", "libxxhash-dev"]
+# Packages of .deb and .rpm: name, name in .rpm, summary, the files. The first holds what no other one does.
+PARTS = [
+    ("capo", "capo", "the capo command: reports, hangs, fits and plans of NCCL jobs", []),
+    ("libcapo", "libcapo", "capo's preload library, which records NCCL calls", ["lib/libcapo.so"]),
+    ("libnccl-tuner-capo", "libnccl-tuner-capo", "capo's tuner and profiler plugin for NCCL", ["lib/libnccl-tuner-capo.so"]),
+    ("libcapo-dev", "libcapo-devel", "headers of capo's logs", ["include/*", "lib/pkgconfig/*"]),
+]
+OLDEST_GLIBC = (2, 28)  # core/base/old_glibc.c
+MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine
+DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def run(*command, **more):
+    """Runs a command and returns its output; its error output goes to ours."""
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, **more).stdout
+
+
+def files_of(tree):
+    """Every file and link of the tree, by its path in it."""
+    return sorted(os.path.relpath(os.path.join(folder, name), tree)
+                  for folder, _, names in os.walk(tree) for name in names)
+
+
+def part_of(path):
+    for name, _, _, patterns in PARTS:
+        if any(fnmatch.fnmatch(path, p) for p in patterns):
+            return name
+    return PARTS[0][0]
+
+
+def machine_of(tree):
+    with open(os.path.join(tree, "bin/capo"), "rb") as f:
+        return MACHINES[struct.unpack_from("<H", f.read(20), 18)[0]]
+
+
+def glibc_needed(tree):
+    """(2, 28): the newest version of glibc that a symbol in a file of the tree asks for."""
+    found = []
+    for path in files_of(tree):
+        full = os.path.join(tree, path)
+        with open(full, "rb") as f:
+            if f.read(4) != b"\x7fELF":
+                continue
+        said = run("readelf", "-dVW", full)
+        found += [(int(a), int(b)) for a, b in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", said)]
+        for library in re.findall(r"\(NEEDED\).*\[(.*)\]", said):
+            if not re.match(r"(lib(c|m|dl|pthread)\.so|ld-linux)", library):
+                raise SystemExit(f"package: {path} needs {library}, which a bare system lacks")
+    if max(found) > OLDEST_GLIBC:
+        raise SystemExit(f"package: glibc {max(found)} is needed, expected {OLDEST_GLIBC} at most")
+    return max(found)
+
+
+def install(build, out):
+    """What `meson install` makes, with the licences; returns the tree (its usr)."""
+    shutil.rmtree(out, ignore_errors=True)
+    run("meson", "install", "-C", build, "--no-rebuild", "--strip", "--destdir", os.path.abspath(out))
+    tree = os.path.join(out, "usr")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    docs = os.path.join(tree, "share/doc/capo")
+    os.makedirs(os.path.join(docs, "licenses"))
+    for name in ("LICENSE", "README.md", "CHANGELOG.md"):
+        shutil.copy(os.path.join(source, name), docs)
+    for package in LINKED:
+        shutil.copy(f"/usr/share/doc/{package}/copyright", os.path.join(docs, "licenses", package))
+    return tree
