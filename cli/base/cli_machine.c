@@ -81,7 +81,7 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
 }
 
 int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
-                      struct cli_machine_asker *out, char *why, size_t room)
+                      const char *libnccl, struct cli_machine_asker *out, char *why, size_t room)
 {
         int r;
 
@@ -89,7 +89,7 @@ int cli_machine_asker(const struct cli_machine_source *source, const struct capo
         if (!*source->path)
                 return capo_why(-EINVAL, why, room,
                                 "NCCL reads only its own XML; this machine is described otherwise");
-        r = cli_parts_find(NULL, out->tools, out->libnccl, sizeof out->tools, why, room);
+        r = cli_parts_find(libnccl, out->tools, out->libnccl, sizeof out->tools, why, room);
         if (r < 0)
                 return r;
         out->machine = (struct fragment_machine){out->tools, out->libnccl, source->path,

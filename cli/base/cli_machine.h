@@ -30,9 +30,9 @@ struct cli_machine_asker {
         char tools[4096], libnccl[4096];
 };
 
-/** cli_machine_asker() - find the worker and the libnccl. Return: 0; negative errno with @why:
- * there is no NCCL XML, or a part is missing. */
+/** cli_machine_asker() - find the worker and the libnccl: @libnccl, or NULL: as cli_parts_find().
+ * Return: 0; negative errno with @why: there is no NCCL XML, or a part is missing. */
 int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
-                      struct cli_machine_asker *out, char *why, size_t room);
+                      const char *libnccl, struct cli_machine_asker *out, char *why, size_t room);
 
 #endif

@@ -10,7 +10,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
-#include "cli/base/plan_tools.h"
 #include "cli/expect/cmd_expect.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -195,10 +194,7 @@ static void ask_nccl(const struct options *o, struct expect_page *page,
         }
         if (o->no_nccl || !n_asks)
                 return;
-        r = asker ? cli_machine_asker(source, t, asker, why, sizeof why) : -ENOMEM;
-        if (r == 0 && o->libnccl)
-                r = cli_parts_find(o->libnccl, asker->tools, asker->libnccl, sizeof asker->tools,
-                                   why, sizeof why);
+        r = asker ? cli_machine_asker(source, t, o->libnccl, asker, why, sizeof why) : -ENOMEM;
         if (r == 0)
                 r = fragment_ask(&asker->machine, gpus, (int)n, asks, n_asks, &answer, why,
                                  sizeof why);

@@ -68,7 +68,7 @@ static int plan_run(void *options, int n, char **words)
         if (o->q.nccl_2 && (o->every || o->q.profile || o->q.tuner))
                 return capo_fail(
                         CAPO_EXIT_USAGE,
-                        "plan: two --nccl compare releases by themselves, without --every, --profile and --tuner");
+                        "plan: two --libnccl compare releases by themselves, without --every, --profile and --tuner");
         if (o->q.alloc && o->q.gpus)
                 return capo_fail(CAPO_EXIT_USAGE,
                                  "plan: --alloc and --gpus say the same thing; give one");

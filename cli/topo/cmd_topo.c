@@ -53,12 +53,14 @@ static int find_allocation(const struct topo_options *o, struct capo_topology *t
 }
 
 /* What real NCCL would do; nccl->why_not says why it was not asked. */
-static void topo_ask(const struct cli_machine_source *s, const struct capo_topology *t,
-                     const struct capo_alloc *a, struct fragment_nccl *nccl)
+static void topo_ask(const struct topo_options *o, const struct cli_machine_source *s,
+                     const struct capo_topology *t, const struct capo_alloc *a,
+                     struct fragment_nccl *nccl)
 {
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
 
-        if (asker && cli_machine_asker(s, t, asker, nccl->why_not, sizeof nccl->why_not) == 0)
+        if (asker && cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not,
+                                       sizeof nccl->why_not) == 0)
                 (void)fragment_nccl_ask(&asker->machine, a, nccl);
 }
 
@@ -75,8 +77,8 @@ static int print_allocation(const struct topo_options *o, struct capo_topology *
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "topo: %s", why);
         r = capo_ceilings(t, &a, CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
-        if (!r && o->ask_nccl)
-                topo_ask(s, t, &a, &nccl); /* the page says why not */
+        if (!r && (o->predict || o->libnccl))
+                topo_ask(o, s, t, &a, &nccl); /* the page says why not */
         if (!r) {
                 if (o->json)
                         r = topo_json(stdout, t, &a, &c, &nccl, said);
@@ -116,8 +118,11 @@ static const struct cli_option options[] = {
          "opens to this process and CUDA_VISIBLE_DEVICES picks: numbers, UUIDs or beginnings of them, MIG slices"},
         {"alloc", CLI_TEXT(struct topo_options, alloc, "SIZES"),
          "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8. All that --gpus takes is taken too, but bare numbers are counts"},
-        {"nccl", CLI_FLAG(struct topo_options, ask_nccl),
-         "ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)"},
+        {"predict", CLI_FLAG(struct topo_options, predict),
+         "also what real NCCL would do, asked on virtual GPUs (takes seconds; its own model)"},
+        {"nccl", CLI_FLAG(struct topo_options, predict), NULL},
+        {"libnccl", CLI_FILE(struct topo_options, libnccl, "FILE"),
+         "the same by this libnccl.so.2"},
         {"json", CLI_FLAG(struct topo_options, json), "for programs"},
         {"svg", CLI_FILE(struct topo_options, svg, "FILE"), "draw the links"},
         {"brick", CLI_NUMBER(struct topo_options, machine.brick_gbs, "GBS", 0.001, 4096),

@@ -9,8 +9,8 @@
 
 struct topo_options {
         struct cli_machine_words machine;
-        const char *gpus, *alloc, *svg;
-        bool json, ask_nccl;
+        const char *gpus, *alloc, *svg, *libnccl;
+        bool json, predict;
 };
 
 /** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in

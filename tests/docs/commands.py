@@ -56,7 +56,7 @@ NOT_RUN = {
 }
 # What these ask is there on some machines only: (pattern of the command, how to see it, what it is)
 NEEDS = [
-    (r"\bplan |\bgraph |--nccl\b|--model|--graph auto|--atlas|(explain|expect) .*--(platform|gpus)", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
+    (r"\bplan |\bgraph |--predict\b|--model|--graph auto|--atlas|(explain|expect) .*--(platform|gpus)", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
     (r"nccl-2\.27\.3", "test -e nccl-2.27.3/libnccl.so.2", "NCCL 2.27.3"),
     (r"nccl-2\.27\.7", "test -e nccl-2.27.7/libnccl.so.2", "NCCL 2.27.7"),
     (r"\bfi_pingpong\b", "command -v fi_pingpong", "fi_pingpong"),
