@@ -53,7 +53,8 @@ static bool is_instance(const struct error_row *row, const char *line)
 static int take_error(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct search *s = arg;
-        bool after = s->timeout && number > s->timeout && s->row->of == CAPO_EVIDENCE_EXIT;
+        bool after = s->timeout && number > s->timeout &&
+                     (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
 
         if (!is_instance(s->row, line))
                 return 0;

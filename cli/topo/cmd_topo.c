@@ -59,8 +59,8 @@ static void topo_ask(const struct topo_options *o, const struct cli_machine_sour
 {
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
 
-        if (asker && cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not,
-                                       sizeof nccl->why_not) == 0)
+        if (asker &&
+            cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0)
                 (void)fragment_nccl_ask(&asker->machine, a, nccl);
 }
 
