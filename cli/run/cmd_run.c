@@ -386,6 +386,7 @@ int run_exec(const struct run *run, char **command)
          * releases where it costs. */
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
                 run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
+        run_start_watch(run, path);
         preload_library(library);
         if (asan)
                 run_setenv("ASAN_OPTIONS", asan);
@@ -417,6 +418,11 @@ const struct cli_option run_options[] = {
          .rare = true},
         {"alloc", CLI_TEXT(struct run, alloc, "SIZES"), "or the first ones: 3+5", .rare = true},
         {"quiet", CLI_FLAG(struct run, quiet), "say nothing unless something is wrong"},
+        {"metrics", CLI_FILE(struct run, metrics, "DIR"),
+         "export metrics of the job there while it runs, as capo watch --metrics does",
+         .rare = true},
+        {"no-watch", CLI_FLAG(struct run, no_watch),
+         "start no capo watch beside COMMAND: a job that is stuck gets no hang.txt", .rare = true},
         {0}};
 
 static const char *take_trace(void *trace, const char *value)

@@ -16,6 +16,8 @@ struct run {
         const char *gpus, *alloc;    /* the allocation on it */
         bool allow_modelled;         /* or CAPO_ALLOW_MODELLED */
         bool quiet;
+        const char *metrics; /* folder for those of `capo watch`; NULL none */
+        bool no_watch;
 };
 
 /* --dir, --names, --layout, the machine and its GPUs, --quiet, into a struct run: for every verb
@@ -29,6 +31,10 @@ int run_allocation(const struct run *run);
 /** run_record_topology() - this machine, to DIR/topology-HOST.xml where it has GPUs and none is
  * there; waits three seconds at most. */
 void run_record_topology(const char *dir);
+
+/** run_start_watch() - `capo watch` of the logs in @dir, until this process has ended, whatever
+ * program it becomes. */
+void run_start_watch(const struct run *run, const char *dir);
 
 /**
  * run_setenv() - set a variable for the command and remember to forward it through launchers

@@ -2,6 +2,7 @@
 /* capo watch: the command line and the clock. cli/watch/watch_jobs.h says which file does what. */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "cli/watch/metric_files.h"
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_alarm.h"
+#include "cli/watch/watch_claim.h"
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
@@ -86,7 +88,9 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
                 watch_serve_answer(&on->serve, w, fds + 2);
                 if (!on->ended && has_ended(w->options, on)) {
                         on->ended = true;
-                        return true;
+                        /* who waits for the end of the command's standard error is not to wait for
+                         * us */
+                        return freopen("/dev/null", "w", stderr);
                 }
                 if (now_mono() >= end_ns)
                         return true;
@@ -98,6 +102,9 @@ static int watch_loop(struct watch *w, struct waiting *on)
         const struct watch_options *o = w->options;
         uint64_t period = (uint64_t)(o->every * 1e9), next = now_mono();
 
+        /* a command that has only just begun has nothing to look at, and may be short */
+        if (o->until && !wait_until(w, on, next + (uint64_t)(fmin(o->every, o->hang / 2) * 1e9)))
+                return 0;
         for (;;) {
                 uint64_t soon = UINT64_MAX;
                 int r = watch_look(w, forget_job);
@@ -116,11 +123,6 @@ static int watch_loop(struct watch *w, struct waiting *on)
                 next = now_mono() + (soon < period ? soon : period);
                 if (!wait_until(w, on, next))
                         return 0;
-                if (on->ended) { /* what still holds its standard error is not to wait for us */
-                        fflush(stderr);
-                        if (!freopen("/dev/null", "w", stderr))
-                                return 0;
-                }
         }
 }
 
@@ -152,11 +154,14 @@ static int run_watch(void *options, int n, char **words)
         int status = CAPO_EXIT_OK;
 
         gethostname(w.node, sizeof w.node - 1);
-        if (o->dir && stat(o->dir, &st) < 0)
+        if (o->dir && !o->until && stat(o->dir, &st) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "watch: %s: expected a folder of logs: %s", o->dir,
                                  strerror(errno));
         if (o->metrics && metric_files_begin(&w) < 0)
                 return CAPO_EXIT_FAIL;
+        /* of several that capo run started for one folder on a node one is enough */
+        if (o->until && o->dir && watch_claim("logs", o->dir) == -EADDRINUSE)
+                return CAPO_EXIT_OK;
         if (o->once) {
                 status = print_once(&w);
         } else {
@@ -165,7 +170,8 @@ static int run_watch(void *options, int n, char **words)
                 setpriority(PRIO_PROCESS, 0, 10);
                 status = watch_loop(&w, &on) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
                 watch_serve_finish(&on.serve);
-                watch_recover(&w);
+                if (!o->until)
+                        watch_recover(&w);
                 for (uint32_t i = 0; i < w.n_jobs; i++)
                         forget_job(&w, &w.job[i]);
         }

@@ -3,44 +3,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/watch/metric_files.h"
 #include "cli/watch/metrics.h"
+#include "cli/watch/watch_claim.h"
 #include "core/base/util.h"
 
 enum { NAME = 400 };
-
-/* An address of a socket that has no file: it is free again when its holder ends, however that
- * ends. */
-int watch_claim(const char *what, const char *path)
-{
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        struct stat st;
-        int fd, n;
-
-        if (stat(path, &st) < 0)
-                return -errno;
-        n = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "capo-%s-%u-%llx-%llx",
-                     what, geteuid(), (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-                return -errno;
-        if (bind(fd, (struct sockaddr *)&address,
-                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0) {
-                n = -errno;
-                close(fd);
-                return n;
-        }
-        return 0; /* open until the end */
-}
 
 /* "capo-1000-48213-node-a.prom" */
 static void name_file(const struct watch *w, const char *id, char name[NAME])

@@ -16,10 +16,4 @@ int metric_files_write(const struct watch *w);
 /** metric_files_remove() - of a job that is gone. */
 void metric_files_remove(const struct watch *w, const struct watch_job *job);
 
-/**
- * watch_claim() - be the one of this user on this machine that does @what for the folder @path
- * Return: 0, until the process ends; -EADDRINUSE another process does; -errno.
- */
-int watch_claim(const char *what, const char *path);
-
 #endif

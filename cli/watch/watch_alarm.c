@@ -23,7 +23,12 @@
 #define SECOND      UINT64_C(1000000000)
 #define AGAIN_NS    (5 * SECOND)   /* from one judgement to the next while nobody is named */
 #define PATIENCE_NS (60 * SECOND)  /* then "undecided" is reported */
+#define GRACE_NS    (2 * SECOND)   /* for what the processes themselves write of a hang of 30 s */
 #define STALE_NS    (120 * SECOND) /* a claim that nobody has touched for so long is nobody's */
+
+/* So long after the report its pages are written again: by then the processes have written what
+ * their threads are in, those of other machines as well. */
+static const uint64_t refresh_after_ns[] = {5 * SECOND, 30 * SECOND};
 
 static char *path_of(const struct watch_job *job, const char *name, char *path, size_t room)
 {
@@ -216,30 +221,46 @@ static void say_headline(const struct watch_job *job, const char *text, bool wri
                   written ? "; " : "", written ? job->folder : "", written ? "/" VERDICT : "");
 }
 
+/* The pages beside the logs; what is on the JSON page, for the caller to free. @old: keep those of
+ * an earlier hang. Return: 0 they are there. */
+static int write_pages(const struct watch_job *job, const struct hang_page *page, bool old,
+                       char **text, char **json)
+{
+        size_t n_text = 0, n_json = 0;
+        FILE *out = open_memstream(text, &n_text);
+        int r;
+
+        if (!out || hang_text(page, out) < 0 || fclose(out))
+                return -ENOMEM;
+        out = open_memstream(json, &n_json);
+        if (!out || hang_json(page, out) < 0 || fclose(out))
+                return -ENOMEM;
+        if (!*job->folder)
+                return -ENOENT;
+        r = write_beside(job, VERDICT, old ? VERDICT_OLD : NULL, *text, n_text);
+        return r ?: write_beside(job, RECORD, NULL, *json, n_json);
+}
+
 static void report_verdict(const struct watch *w, struct watch_job *job,
                            const struct hang_page *page)
 {
         _cleanup_free_ char *text = NULL, *json = NULL;
-        size_t n_text = 0, n_json = 0;
-        FILE *out = open_memstream(&text, &n_text);
-        bool first = !job->stuck.reported;
-        int r = -ENOENT;
+        int r = write_pages(job, page, !job->stuck.reported, &text, &json);
 
-        if (!out || hang_text(page, out) < 0 || fclose(out))
-                return;
-        out = open_memstream(&json, &n_json);
-        if (!out || hang_json(page, out) < 0 || fclose(out))
-                return;
-        if (*job->folder) {
-                r = write_beside(job, VERDICT, first ? VERDICT_OLD : NULL, text, n_text);
-                r = r ?: write_beside(job, RECORD, NULL, json, n_json);
-                if (r < 0)
-                        capo_warn("watch: %s: the verdict cannot be written: %s", job->folder,
-                                  strerror(-r));
-        }
-        say_headline(job, text, r == 0);
-        if (w->options->on_hang)
-                run_command(w->options->on_hang, json, n_json);
+        if (r < 0 && *job->folder)
+                capo_warn("watch: %s: the verdict cannot be written: %s", job->folder,
+                          strerror(-r));
+        if (text)
+                say_headline(job, text, r == 0);
+        if (json && w->options->on_hang)
+                run_command(w->options->on_hang, json, strlen(json));
+}
+
+static void refresh_pages(const struct watch_job *job, const struct hang_page *page)
+{
+        _cleanup_free_ char *text = NULL, *json = NULL;
+
+        write_pages(job, page, false, &text, &json);
 }
 
 static bool is_hang(const struct capo_hang_verdict *v)
@@ -270,6 +291,10 @@ static void judge_all(const struct watch *w, struct watch_job *job)
                         report_verdict(w, job, &page);
                         s->reported = true;
                         s->decided = decided;
+                        s->refresh_ns = capo_clock_of(CLOCK_MONOTONIC) + refresh_after_ns[0];
+                } else if (decided) {
+                        keep_verdict(s, &page);
+                        refresh_pages(job, &page);
                 }
         }
         hang_page_finish(&page);
@@ -290,7 +315,7 @@ static uint64_t oldest_age(const struct watch_job *job)
 
 uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
 {
-        uint64_t limit = (uint64_t)(w->options->hang * 1e9), still;
+        uint64_t limit = (uint64_t)(w->options->hang * 1e9), still, now;
         struct watch_stuck *s = &job->stuck;
 
         if (!limit || !job->readable)
@@ -298,6 +323,7 @@ uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
         still = oldest_age(job);
         if (is_hang(&job->page.verdict) && job->page.verdict.still_ns > still)
                 still = job->page.verdict.still_ns;
+        limit += limit / 10 < GRACE_NS ? limit / 10 : GRACE_NS;
         if (still < limit) {
                 if (s->reported)
                         capo_info("watch: job %s: it goes on", job->id);
@@ -310,9 +336,17 @@ uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
                 read_verdict(job);
                 return UINT64_MAX;
         }
-        if (!s->decided)
-                judge_all(w, job);
-        return s->decided ? UINT64_MAX : AGAIN_NS;
+        now = capo_clock_of(CLOCK_MONOTONIC);
+        if (s->decided && now < s->refresh_ns)
+                return s->refresh_ns == UINT64_MAX ? UINT64_MAX : s->refresh_ns - now;
+        if (s->decided) {
+                s->refreshed++;
+                s->refresh_ns = s->refreshed < N_ELEMENTS(refresh_after_ns)
+                                        ? now + refresh_after_ns[s->refreshed]
+                                        : UINT64_MAX;
+        }
+        judge_all(w, job);
+        return AGAIN_NS;
 }
 
 void watch_alarm_end(struct watch_job *job)

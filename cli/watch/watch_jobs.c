@@ -156,7 +156,7 @@ static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct wa
                         continue;
                 }
                 gone(w, j);
-                if (*j->folder)
+                if (*j->folder && !w->options->until) /* else the program that ends says more */
                         capo_segment_find_dead(NULL, j->folder, recover_one, NULL);
                 free_job(j);
         }

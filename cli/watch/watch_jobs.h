@@ -44,6 +44,8 @@ struct watch_stuck {
         /* how far it is reported */
         bool ours;               /* this watch is elected to judge it */
         bool reported, decided;  /* a verdict was reported; with a culprit */
+        unsigned refreshed;      /* so often the pages were written again, and when next */
+        uint64_t refresh_ns;     /* CLOCK_MONOTONIC */
         uint64_t suspected_ns;   /* CLOCK_MONOTONIC: since then it may be; 0 not */
         struct timespec claimed; /* the other watch's last sign of life, by its file ... */
         uint64_t claim_seen_ns;  /* ... and when it was new, CLOCK_MONOTONIC */

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who asks for the verdict. The folder of the logs is what ranks share, and hang.txt in it is both
- * the verdict and the word that there is one: it is made (O_EXCL) by the first rank whose turn
- * comes, rank 0 at once, the others later and only where nobody has. The others see that it is new,
- * look every few seconds for that, and write what they stand in as well: the one who holds all up
- * is in host code and would see no hang. After the time that takes, whoever made it starts `capo
- * hang FOLDER`, which finds the ranks of its own node in memory and those of other nodes by their
- * frames. The engine that judges is no part of the job.
+ * What the process says of a hang: a line on standard error, and frames in its log with the calls
+ * that it is in and the frames of its threads. hang.txt beside the logs is the verdict of `capo
+ * watch`, which is no part of the job. A process that sees a new one writes a frame as well: the
+ * one that holds all up is in host code and would see no hang.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,14 +15,12 @@
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/log/hang_frame.h"
-#include "shim/record/hang_command.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 #include "shim/record/watch.h"
 
-#define VERDICT     "hang.txt"
-#define VERDICT_OLD "hang.before.txt"
-#define SECOND      UINT64_C(1000000000)
+#define VERDICT "hang.txt"
+#define SECOND  UINT64_C(1000000000)
 
 enum {
         MOST = 16, /* frames of a process by its own watch, and as many for others' */
@@ -40,10 +34,7 @@ static struct {
         uint64_t quiet_calls, quiet_since_ns; /* so many calls, since then */
         unsigned told, asked;
         uint64_t period_ns, next_ns; /* of looks at the folder */
-        uint64_t claim_ns, ask_ns;   /* CLOCK_MONOTONIC; 0 not */
-        uint64_t begun_ns;           /* when what stands here was reported */
-        ino_t known;                 /* of the verdict that is not of a hang of now */
-        uint64_t seen_ns;            /* when another one was seen; 0 none */
+        ino_t known;                 /* of the verdict that was seen */
         char folder[1024];
         char text[32000];
 } hang;
@@ -70,7 +61,6 @@ void capo_hang_begin(void)
                 hang.watch.limit_ns / 5 < 60 * SECOND ? hang.watch.limit_ns / 5 : 60 * SECOND;
         if (slash)
                 snprintf(hang.folder, sizeof hang.folder, "%.*s", (int)(slash - path), path);
-        capo_hang_command_begin();
         hang.known = verdict_there();
 }
 
@@ -100,11 +90,11 @@ static bool put_native(const struct capo_native *t, char *frames, void *arg)
         return s->n > before;
 }
 
-static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
+static void write_frame(unsigned nth, uint64_t since_ns)
 {
         struct capo_hang_text t = {.since_ns = since_ns, .nth = nth};
-        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text,
-                                        sizeof hang.text - 256 - PYTHON - NATIVE);
+        size_t n =
+                capo_hang_text_write(&capo_seg, &t, hang.text, sizeof hang.text - PYTHON - NATIVE);
         struct stacks python = {.text = hang.text + n}, native;
         static char frames[2048];
 
@@ -115,9 +105,6 @@ static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
         native = (struct stacks){.text = hang.text + n};
         capo_native_threads(frames, sizeof frames, put_native, &native);
         n += native.n;
-        if (why_none)
-                n += (size_t)snprintf(hang.text + n, 256, "%s\t%s\n", CAPO_HANG_KEY_WATCH,
-                                      why_none);
         capo_shim_text(CAPO_FRAME_HANG, hang.text, n);
 }
 
@@ -141,18 +128,13 @@ static void name_of(const struct capo_stand *s, char *text, size_t room)
         }
 }
 
-static void report_hang(const struct capo_stand *s, uint64_t now_ns)
+static void report_hang(const struct capo_stand *s)
 {
         const struct capo_timebase *clock = &capo_seg.header->clock;
-        const char *none = NULL;
-        char what[256];
-        bool may_ask = *hang.folder && capo_hang_command_found();
         long rank = capo_launcher_rank();
+        char what[256];
 
-        if (!may_ask)
-                none = *hang.folder ? "no capo command beside the library" : "no folder";
-        hang.begun_ns = now_ns;
-        write_frame(++hang.told, capo_clock_ns(clock, s->begin), none);
+        write_frame(++hang.told, capo_clock_ns(clock, s->begin));
         name_of(s, what, sizeof what);
         if (rank >= 0)
                 capo_warn(
@@ -163,38 +145,6 @@ static void report_hang(const struct capo_stand *s, uint64_t now_ns)
                 capo_warn("%s has not moved for %llu s; `capo hang %d` says who waits for whom",
                           what, (unsigned long long)(hang.watch.limit_ns / SECOND),
                           capo_seg.header->pid);
-        if (may_ask)
-                hang.claim_ns = now_ns + (rank > 0 ? hang.period_ns : 0) + 1;
-}
-
-/* The rank that has the verdict written: nobody else has, for this hang. */
-static void claim_verdict(uint64_t now_ns)
-{
-        char path[sizeof hang.folder + 32], old[sizeof hang.folder + 32];
-        ino_t there = verdict_there();
-        int fd;
-
-        if (there && (there != hang.known ||
-                      (hang.seen_ns && hang.seen_ns + hang.watch.limit_ns > hang.begun_ns)))
-                return; /* of this hang */
-        snprintf(path, sizeof path, "%s/%s", hang.folder, VERDICT);
-        snprintf(old, sizeof old, "%s/%s", hang.folder, VERDICT_OLD);
-        if (there)
-                rename(path, old);
-        fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return;
-        close(fd);
-        hang.known = verdict_there();
-        hang.ask_ns = now_ns + 2 * hang.period_ns;
-}
-
-static void start_hang_command(void)
-{
-        char path[sizeof hang.folder + 32];
-
-        snprintf(path, sizeof path, "%s/%s", hang.folder, VERDICT);
-        capo_hang_command_start(hang.folder, path, (unsigned)(hang.watch.limit_ns / SECOND));
 }
 
 /* Does anything stand here that was reported? */
@@ -234,15 +184,15 @@ bool capo_hang_look(void)
                                                  : QUIET_SECONDS * SECOND);
         s = capo_watch_look(&hang.watch, &capo_seg, now_ns);
         if (s && hang.told < MOST) {
-                report_hang(s, now_ns);
+                report_hang(s);
                 frame = true;
         } else if (hang.watch.early && hang.told < MOST) { /* in case nothing is left later on */
                 write_frame(++hang.told,
-                            capo_clock_ns(&capo_seg.header->clock, hang.watch.early->begin), NULL);
+                            capo_clock_ns(&capo_seg.header->clock, hang.watch.early->begin));
                 frame = true;
         }
         if (has_gone_quiet(now_ns)) {
-                write_frame(0, UINT64_MAX, NULL);
+                write_frame(0, UINT64_MAX);
                 frame = true;
         }
         if (now_ns >= hang.next_ns && *hang.folder) {
@@ -251,21 +201,11 @@ bool capo_hang_look(void)
                 hang.next_ns = now_ns + hang.period_ns;
                 if (there && there != hang.known) {
                         hang.known = there;
-                        hang.seen_ns = now_ns;
                         if (!has_reported_hang() && hang.asked < MOST) {
-                                write_frame(0, UINT64_MAX, NULL);
+                                write_frame(0, UINT64_MAX);
                                 frame = true;
                         }
                 }
-        }
-        if (hang.claim_ns && now_ns >= hang.claim_ns) {
-                hang.claim_ns = 0;
-                if (has_reported_hang())
-                        claim_verdict(now_ns);
-        }
-        if (hang.ask_ns && now_ns >= hang.ask_ns) {
-                hang.ask_ns = 0;
-                start_hang_command();
         }
         return frame;
 }

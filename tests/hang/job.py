@@ -17,6 +17,7 @@ class Job:
         """The player of @script; or @command, each of whose words has FOLDER filled in. @also: a library that it has loaded, too."""
         self.folder = tempfile.mkdtemp(prefix="capo-watch-test-")
         self.logs = os.path.join(self.folder, "logs")
+        self.watcher = None
         with open(os.path.join(self.folder, "script"), "w") as f:
             f.write(script)
         self.kept = socket.socket()  # nobody else is given its port; rank 0 reuses it
@@ -33,6 +34,11 @@ class Job:
                                                    [os.path.join(BUILD, "tests/hang/player"), self.path("script")], stderr=err,
                                                    stdin=subprocess.DEVNULL, env=dict(env, RANK=str(r), LOCAL_RANK=str(r))))
 
+    def watch(self, seconds, *also):
+        """capo watch of this job, until its end: hang.txt after so long. Looks often, because a test waits for it."""
+        self.watcher = subprocess.Popen([CAPO, "watch", "--dir", self.logs, "--until", str(os.getpid()), "--hang", str(seconds), "--every", "0.5", *also],
+                                        stderr=open(self.path("watch.stderr"), "w"))
+
     def path(self, name):
         return os.path.join(self.folder, name)
 
@@ -42,6 +48,11 @@ class Job:
                 return f.read()
         except OSError:
             return ""
+
+    def copy(self):
+        """The logs as they are now, in a folder of which no process is to be looked at."""
+        shutil.rmtree(self.path("copy"), ignore_errors=True)
+        return shutil.copytree(self.logs, self.path("copy"), ignore=shutil.ignore_patterns("hang.*"))
 
     def lines(self, rank, call="AllReduce"):
         """What the watch said of that call. That of a communicator in the making is not asked for: a busy machine may be slow there."""
@@ -70,6 +81,9 @@ class Job:
 
     def end(self):
         self.kept.close()
+        if self.watcher:
+            self.watcher.terminate()
+            self.watcher.wait()
         for p in self.ranks:
             if p.poll() is None:
                 p.kill()

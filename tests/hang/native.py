@@ -4,7 +4,6 @@
 import json
 import platform
 import re
-import shutil
 import subprocess
 
 from job import CAPO, Job, check
@@ -27,9 +26,10 @@ job = Job("""
 0 coll 0 allreduce 2000 7 0 0 0
 1 hang
 """, 2, CAPO_HANG="2")
+job.watch(2)
 try:
     job.wait("verdict", lambda: told(job.read("logs/hang.txt")))
-    shutil.copytree(job.logs, job.path("copy"))
+    job.copy()
     culprit = json.loads(hang("--json", job.path("copy")))["culprits"][0]
     threads = culprit["native"]
     check("the main thread first: %s" % threads, threads[0]["tid"] == culprit["pid"] and threads[0]["name"] == "player")

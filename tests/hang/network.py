@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -40,13 +39,12 @@ def whole(text):
 
 def as_from_elsewhere():
     """The logs as they are now, and no process to look at."""
-    shutil.rmtree(job.path("copy"), ignore_errors=True)
-    shutil.copytree(job.logs, job.path("copy"))
-    return told(hang(job.path("copy")))
+    return told(hang(job.copy()))
 
 
 job = Job("", 2, [os.path.abspath(sys.argv[3]), "FOLDER"], CAPO_HANG="2",
           FI_PROVIDER_PATH=os.path.dirname(os.path.abspath(sys.argv[4])))
+job.watch(2)
 pid = str(job.ranks[0].pid)
 try:
     job.wait("verdict of the living", lambda: told(hang(pid)))

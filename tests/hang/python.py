@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -34,10 +33,11 @@ def told(page):
 
 
 job = Job("", 2, [sys.executable, TRAIN, os.path.join(STANDIN, "libcuda.so.1"), os.path.join(STANDIN, "libnccl.so.2"), "FOLDER"], CAPO_HANG="2")
+job.watch(2)
 try:
     job.wait("verdict", lambda: told(job.read("logs/hang.txt")))
     check("the same of the living", told(hang(str(job.ranks[0].pid))))
-    shutil.copytree(job.logs, job.path("copy"))
+    job.copy()
     check("the same of logs alone", told(hang(job.path("copy"))))
     culprit = json.loads(hang("--json", job.path("copy")))["culprits"][0]
     check("two threads", [t["thread"] for t in culprit["python"]] == [0, 1] and culprit["python_at"] > 1e9)

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The watch inside a job (CAPO_HANG): watch.py CAPO BUILD. What hangs stands until the test has seen what it waits for, so nothing
+"""The watch inside a job (CAPO_HANG) and capo watch beside it: watch.py CAPO BUILD. What hangs stands until the test has seen what it waits for, so nothing
 here depends on how fast the machine is."""
 import json
 import os
-import shutil
 import subprocess
 import time
 
@@ -35,16 +34,14 @@ def two_hangs():
 1 sync 0
 """
     job = Job(script, 2, CAPO_HANG="2")
+    job.watch(2)
 
     def verdict(call):
         text = job.read("logs/hang.txt")
         return "RANK 1 IS MISSING from %s of world" % call in text and text.endswith("\n")
 
     def as_from_elsewhere():
-        """The logs as they are now, and no process to look at."""
-        shutil.rmtree(job.path("copy"), ignore_errors=True)
-        shutil.copytree(job.logs, job.path("copy"))
-        status, page = hang(job.path("copy"))
+        status, page = hang(job.copy())
         return (status == 1 and page["verdict"] == "missing" and [c["rank"] for c in page["culprits"]] == [1] and
                 page["call"]["number"] == 2 and page["call"]["call"] == "AllReduce")
 

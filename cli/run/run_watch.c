@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `capo watch` beside the command: a process that is no child of it, in a session of its own, with
+ * the standard error that the command has. It ends with the command.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "cli/run/cmd_run.h"
+
+/* Only the standard error is kept: the command's other files would not be at their end before the
+ * watch is. */
+static void close_files(void)
+{
+        int null = open("/dev/null", O_RDWR);
+
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+                _exit(127);
+        if (syscall(SYS_close_range, 3, ~0u, 0)) { /* before Linux 5.9 */
+                for (int fd = 3; fd < 1024; fd++)
+                        close(fd);
+        }
+}
+
+static void become_watch(const char *const *argv)
+{
+        pid_t child = fork();
+
+        if (child) /* whose parent is gone: nobody's child, or init's */
+                _exit(child < 0);
+        setsid();
+        close_files();
+        execv("/proc/self/exe", (char **)(uintptr_t)argv);
+        _exit(127);
+}
+
+void run_start_watch(const struct run *run, const char *dir)
+{
+        char until[16], hang[24];
+        const char *argv[16] = {"capo", "watch", "--dir", dir, "--until", until, "--hang", hang};
+        unsigned n = 8;
+        struct capo_env env;
+        pid_t child;
+
+        capo_env_read(&env);
+        if (run->no_watch || (env.hang <= 0 && !run->metrics))
+                return;
+        snprintf(until, sizeof until, "%d", (int)getpid());
+        snprintf(hang, sizeof hang, "%lld", (long long)(env.hang < 30 ? env.hang : 30));
+        if (run->metrics) {
+                argv[n++] = "--metrics";
+                argv[n++] = run->metrics;
+        }
+        child = fork();
+        if (child == 0)
+                become_watch(argv);
+        if (child < 0)
+                capo_warn("run: no capo watch beside the command: %s", strerror(errno));
+        while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+                ;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_WATCH_CLAIM_H
+#define CAPO_WATCH_CLAIM_H
+
+/**
+ * watch_claim() - be the one of this user on this machine that does @what for @path
+ * Return: 0, until the process ends; -EADDRINUSE another process does; -errno.
+ */
+int watch_claim(const char *what, const char *path);
+
+#endif
