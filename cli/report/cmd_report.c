@@ -337,7 +337,7 @@ const struct cli_command report_command = {
         .after =
                 "Times are per call, over all ranks. Calls are counted per rank: an AllReduce of 8 ranks is one. "
                 "Bandwidths are GB/s as in nccl-tests. Numbers in brackets refer to notes at the end of the page; "
-                "--notes explains how each number was obtained, docs/report.md all columns and keys.\n"
+                "--notes explains how each number was obtained, docs/report.md all columns, docs/internals/json.md the keys.\n"
                 "\n"
                 "  capo run -- torchrun --nproc-per-node 8 train.py && capo report capo-logs/\n"
                 "  capo report --json logs/ | jq '.rows[] | select(.call == \"AllReduce\") | {bytes, busbw_gbs}'",

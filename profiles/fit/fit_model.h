@@ -17,7 +17,7 @@
 
 /* The model takes NVLS for faster than it is below this: on 8 B300 it is 40 % too fast at 64 MiB
  * and prefers NVLS where Ring was 5 to 11 % faster, at 64 and 128 MiB; on 4 and 6 H100 it is right
- * from here on (docs/fragments.md). */
+ * from here on (docs/internals/models.md). */
 #define CAPO_MODEL_NVLS_BYTES (256ull << 20)
 
 struct capo_fit_machine {

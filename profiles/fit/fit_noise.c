@@ -33,7 +33,7 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define PRIOR         0.005 /* public series, docs/fit.md, "How runs differ": worth one repeated run */
+#define PRIOR         0.005 /* public series, docs/internals/fit-statistics.md: worth one repeated run */
 #define PRIOR_FREEDOM 1.0
 #define SHAPE_OF_RUN  1.5 /* variance: a run as a whole is slow or fast, which its shape hides */
 #define SHAPE_FREEDOM 8.0 /* the most that shapes count for, less what repeated runs say */

@@ -65,7 +65,7 @@ struct capo_expected_row {
  * capo_expected_judge() - what is normal for @row, and is it?
  *
  * Limits: of public measurements 80 % and more is normal, less than 50 % is not. NCCL's model errs
- * more (docs/fragments.md): 70 % and 40 %, below 64 MiB 40 % and 20 %. A ceiling is not what
+ * more (docs/internals/models.md): 70 % and 40 %, below 64 MiB 40 % and 20 %. A ceiling is not what
  * software reaches: 60 % is normal, less than 10 % is not, and between nothing is said. A fifth
  * above the ceiling is impossible: planning constants are up to 14 % below the links.
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How far the models are from measured placements: docs/fragments.md has the output.
+"""How far the models are from measured placements: docs/internals/models.md has the output.
 
 usage: model.py CAPO SOURCE_ROOT [--all]
 
