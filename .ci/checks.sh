@@ -92,6 +92,20 @@ configure() { # compiler folder options...
         [ -e "$dir/build.ninja" ] || CC=$cc meson setup "$dir" -Dwerror=true "$@"
 }
 
+# The SPANK plugin is built where Slurm's headers were when meson looked.
+slurm_cluster() {
+        need slurmctld slurmd slurm-client munge libslurm-dev || return 1
+        ninja -C build deploy/slurm/spank_capo.so || {
+                meson setup --reconfigure --clearcache build && ninja -C build deploy/slurm/spank_capo.so
+        } || return 1
+        tests/slurm/slurm.sh build/cli/capo .
+}
+
+launchers() {
+        need openmpi-bin mpich environment-modules || return 1
+        tests/slurm/launchers.sh build/cli/capo .
+}
+
 build_with() {
         configure "$@" && ninja -C "$2"
 }

@@ -260,29 +260,71 @@ void check_print(const json_t *page, FILE *out)
         say_counts(page, n, screen);
 }
 
+/* The nodes of the page that @text begins with. Return: is it whole? */
+static bool add_nodes(json_t *nodes, const char *text)
+{
+        json_t *page = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL), *node;
+        bool whole = page;
+        size_t i;
+
+        json_array_foreach(json_object_get(page, "nodes"), i, node)
+        {
+                if (json_is_object(json_object_get(node, "facts")) &&
+                    json_is_string(json_object_get(node, "node")) &&
+                    json_is_array(json_object_get(node, "findings")))
+                        json_array_append(nodes, node);
+        }
+        json_decref(page);
+        return whole;
+}
+
+/* @line goes on with a page whose beginning had the same label: srun -l cuts lines of 1 KiB. */
+static void go_on(json_t *nodes, json_t *begun, const char *line)
+{
+        const char *label;
+        json_t *text;
+
+        json_object_foreach(begun, label, text)
+        {
+                char *whole;
+
+                if (!*label || strncmp(line, label, strlen(label)) != 0)
+                        continue;
+                if (asprintf(&whole, "%s%s", json_string_value(text), line + strlen(label)) < 0)
+                        return;
+                if (add_nodes(nodes, whole))
+                        json_object_del(begun, label);
+                else
+                        json_object_set_new(begun, label, json_string(whole));
+                free(whole);
+                return;
+        }
+}
+
 int check_read(json_t *nodes, const char *path)
 {
         _cleanup_fclose_ FILE *in = strcmp(path, "-") ? fopen(path, "re") : fdopen(dup(0), "r");
         _cleanup_free_ char *line = NULL;
         size_t room = 0, before = json_array_size(nodes);
+        json_t *begun;
 
         if (!in)
                 return capo_fail(-errno, "check: %s: %s", path, strerror(errno));
+        begun = json_object();
         while (getline(&line, &room, in) > 0) {
-                const char *begin = strstr(line, "{\"capo_check\"");
-                json_t *page = begin ? json_loads(begin, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-                json_t *more = json_object_get(page, "nodes"), *node;
-                size_t i;
+                char *page = strstr(line, "{\"capo_check\"");
 
-                json_array_foreach(more, i, node)
-                {
-                        if (json_is_object(json_object_get(node, "facts")) &&
-                            json_is_string(json_object_get(node, "node")) &&
-                            json_is_array(json_object_get(node, "findings")))
-                                json_array_append(nodes, node);
+                line[strcspn(line, "\n")] = 0;
+                if (!page) {
+                        go_on(nodes, begun, line);
+                } else if (!add_nodes(nodes, page)) {
+                        json_t *text = json_string(page);
+
+                        *page = 0;
+                        json_object_set_new(begun, line, text);
                 }
-                json_decref(page);
         }
+        json_decref(begun);
         if (json_array_size(nodes) == before)
                 return capo_fail(-EINVAL,
                                  "check: %s: expected lines of capo check --json, found none",
