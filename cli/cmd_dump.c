@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo dump: a log as text, frame by frame, for people who look for a fault and for tests; or all
- * single calls of some logs as a trace (cli/cmd_trace.h). Text is written as it is read, so the
- * size of the log does not matter.
+ * capo dump: a log as text, frame by frame, for people who look for a fault and for tests. Text is
+ * written as it is read, so the size of the log does not matter.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +10,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "cli/base/cli_output.h"
-#include "cli/cmd_trace.h"
+#include "cli/trace/cmd_trace.h"
 #include "core/base/calls.h"
 #include "analysis/log/log_find.h"
 #include "core/log/info.h"
@@ -251,7 +249,7 @@ static int dump_text(struct capo_log *log, bool records)
 /* ---- command line ---- */
 
 /* One log after the other; @t: as one trace. Return: the exit status. */
-static int dump_files(const struct capo_log_paths *paths, struct trace *t, bool records)
+static int dump_files(const struct capo_log_paths *paths, bool records)
 {
         int status = CAPO_EXIT_OK;
 
@@ -265,29 +263,13 @@ static int dump_files(const struct capo_log_paths *paths, struct trace *t, bool 
                         status = CAPO_EXIT_FAIL;
                         continue;
                 }
-                r = t ? trace_log(t, log) : dump_text(log, records);
+                r = dump_text(log, records);
                 if (r < 0) {
                         capo_error("%s: %s", paths->path[i], strerror(-r));
                         status = CAPO_EXIT_FAIL;
                 }
         }
         return status;
-}
-
-/* A file appears when all of it is there: a trace that lacks a log is none. */
-static int dump_trace(const struct capo_log_paths *paths, const char *path)
-{
-        struct cli_output output;
-        struct trace t = {0};
-        int status;
-
-        if (cli_output_open(&output, path) < 0)
-                return CAPO_EXIT_FAIL;
-        t.out = output.file;
-        trace_begin(&t);
-        status = dump_files(paths, &t, false);
-        trace_end(&t);
-        return cli_output_close(&output, status ? -ECANCELED : 0) < 0 ? CAPO_EXIT_FAIL : status;
 }
 
 struct options {
@@ -305,32 +287,28 @@ static int run_dump(void *options, int n, char **words)
                 capo_error("dump: -o is where a trace goes: expected --chrome, too");
                 return CAPO_EXIT_USAGE;
         }
+        if (o->chrome)
+                return trace_make(&(struct trace_options){.out = o->out}, "dump", words, (size_t)n);
         if (capo_log_find(words, (size_t)n, &paths, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s", why);
         if (!paths.n)
                 return capo_fail(CAPO_EXIT_FAIL, "%s holds no logs (*.capo)", words[0]);
-        return o->chrome ? dump_trace(&paths, o->out) : dump_files(&paths, NULL, o->records);
+        return dump_files(&paths, o->records);
 }
 
 static const struct cli_option options[] = {
         {"records", CLI_FLAG(struct options, records), "every single call too"},
-        {"chrome", CLI_FLAG(struct options, chrome), "a trace: the second form"},
-        {"output", CLI_FILE(struct options, out, "FILE"),
-         "write the trace there, when all of it is there; default standard output", .letter = 'o'},
+        {"chrome", CLI_FLAG(struct options, chrome), NULL},
+        {"output", CLI_FILE(struct options, out, "FILE"), NULL, .letter = 'o'},
         {0}};
 
 const struct cli_command dump_command = {
-        .usage = "[--records] FILE\n"
-                 "--chrome [-o FILE] FILE|DIR...",
+        .usage = "[--records] FILE...",
         .about =
-                "The first form prints one log frame by frame (docs/internals/log-format.md); --records adds every single call. "
-                "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the "
-                "last ones of each process - for https://ui.perfetto.dev or chrome://tracing: a process per rank, a "
-                "line per thread with the time in the call, a line per stream with the time on the GPU where it was "
-                "taken, in the order of the stream. Hosts keep their own clocks there; capo report says which are more than a minute apart.",
+                "Prints a log frame by frame (docs/internals/log-format.md); --records adds every single call. "
+                "capo trace has the calls as a picture of time.",
         .options = options,
-        .after = "  capo dump capo-logs/48213/node3.4711.capo | less\n"
-                 "  capo dump --chrome -o trace.json capo-logs/48213",
+        .after = "  capo dump capo-logs/48213/node3.4711.capo | less",
         .status = "0; 1 a log cannot be read, 2 wrong command line.",
         .operand = "FILE",
         .missing = "which log? expected a file",

@@ -288,6 +288,12 @@ const char *capo_page_group_of(const struct capo_job_row *row);
  * group", "Group of AllReduce". */
 char *capo_page_call(const struct capo_job_row *row, char *text, size_t room);
 
+/** capo_page_site_line() - a call site (capo_job_site.text) in one line, innermost frame first: "f
+ * <- g
+ * <- main".
+ * @all: all frames, else the few that say most. */
+char *capo_page_site_line(const char *site, bool all, char *text, size_t room);
+
 /** capo_page_share_empty() - traffic that is none: not worth a row. What got a byte of another's
  * window has one, so that rows add up to all that was sent. */
 static inline bool capo_page_share_empty(const struct capo_fabric_share *s)

@@ -49,12 +49,12 @@ static bool is_plumbing(const char *frame)
         return false;
 }
 
-static char *site_line(const struct capo_job_site *site, bool all, char *text, size_t room)
+char *capo_page_site_line(const char *site, bool all, char *text, size_t room)
 {
         unsigned n = all ? 32 : 4;
         size_t n_asked = 0;
-        const char *asked = capo_asked_text(site->text, strlen(site->text), &n_asked);
-        const char *line = asked ? asked + n_asked + (asked[n_asked] == '\n') : site->text;
+        const char *asked = capo_asked_text(site, strlen(site), &n_asked);
+        const char *line = asked ? asked + n_asked + (asked[n_asked] == '\n') : site;
 
         *text = 0;
         for (unsigned i = 0; i < n && *line;) {
@@ -120,7 +120,7 @@ static int judge_sites(struct capo_page *r)
                 if (!site->count) /* nothing was moved from there */
                         continue;
                 *place = (struct capo_page_place){
-                        .line = strdup(site_line(site, r->all, line, sizeof line)),
+                        .line = strdup(capo_page_site_line(site->text, r->all, line, sizeof line)),
                         .time = site_time(r, site),
                         .share = site->gpu_count || !r->places_by_gpu ? 0 : -1,
                         .calls = site->count,

@@ -102,7 +102,7 @@ static char *resolve_target(const char *path, mode_t *mode, int *error)
                                                                            : strdup(resolved);
 }
 
-int cli_output_open(struct cli_output *o, const char *path)
+static int open_output(struct cli_output *o, const char *path, FILE *(*stream)(int fd))
 {
         mode_t mode;
         int error, fd = -1;
@@ -123,7 +123,7 @@ int cli_output_open(struct cli_output *o, const char *path)
         } else {
                 (void)fchmod(fd, mode);
         }
-        o->file = fd < 0 ? NULL : cli_plain_file(fd);
+        o->file = fd < 0 ? NULL : stream(fd);
         if (o->file)
                 return 0;
         error = -errno;
@@ -132,6 +132,21 @@ int cli_output_open(struct cli_output *o, const char *path)
         if (o->beside && o->beside == pending)
                 set_pending(NULL);
         return report_write_error(path, error);
+}
+
+static FILE *stream_bytes(int fd)
+{
+        return fdopen(fd, "w");
+}
+
+int cli_output_open(struct cli_output *o, const char *path)
+{
+        return open_output(o, path, cli_plain_file);
+}
+
+int cli_output_open_bytes(struct cli_output *o, const char *path)
+{
+        return open_output(o, path, stream_bytes);
 }
 
 int cli_output_close(struct cli_output *o, int error)

@@ -25,6 +25,9 @@ struct cli_output {
  */
 int cli_output_open(struct cli_output *o, const char *path);
 
+/** cli_output_open_bytes() - the same of a file that is no text: bytes are written as they are. */
+int cli_output_open_bytes(struct cli_output *o, const char *path);
+
 /**
  * cli_output_close() - end it; @error (a negative errno) is what went wrong in between, and leaves
  * nothing behind

@@ -41,7 +41,7 @@ fi
 log=$source/tests/fit/data/h100_g4_auto.log
 mkdir made
 for words in "fit $log --without-default --svg" "topo --platform dgx1v --svg" "report $source/tests/golden/sample-v1 --html" \
-             "dump --chrome $source/tests/golden/sample-v1 -o"; do
+             "trace $source/tests/golden/sample-v1 -o"; do
         # shellcheck disable=SC2086
         "$capo" $words made/file >/dev/null 2>err || fail "capo $words: exit status $?: $(cat err)"
         [ -s made/file ] || fail "capo $words: an empty file"

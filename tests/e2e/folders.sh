@@ -44,8 +44,8 @@ done
 "$capo" report capo-logs/48213@3 >/dev/null 2>err && fail "a third job is there"
 grep -q 'capo-logs/48213@3: there is no job 3 in that folder' err || fail "a third job: $(cat err)"
 # the other verbs mean the same
-[ "$("$capo" dump --chrome capo-logs/48213 2>/dev/null | grep -c process_name)" = 2 ] || fail "dump: not the newest job"
-[ "$("$capo" dump --chrome capo-logs/48213@1 | grep -c process_name)" = 4 ] || fail "dump: not the job that was asked for"
+[ "$("$capo" trace capo-logs/48213 2>/dev/null | grep -c 'process_name.* pid [0-9]')" = 2 ] || fail "dump: not the newest job"
+[ "$("$capo" trace capo-logs/48213@1 | grep -c 'process_name.* pid [0-9]')" = 4 ] || fail "dump: not the job that was asked for"
 "$capo" diff --json capo-logs/48213@1 capo-logs/48213@1 >json 2>err
 [ $? -lt 2 ] || fail "diff of a job in a folder: $(cat err)"
 for before in capo-logs/48213@1 capo-logs/48213; do # a folder of two jobs is two runs
@@ -74,7 +74,7 @@ grep -q 'capo-logs holds older jobs too (4 folders); this is the newest (4 logs'
 page capo-logs@1 4
 page capo-logs@2 4
 "$capo" diff capo-logs@1 capo-logs@2 2>err | grep -q '^1 run before, 1 after' || fail "pods: diff: $(cat err)"
-[ "$("$capo" dump --chrome capo-logs 2>/dev/null | grep -c process_name)" = 4 ] || fail "pods: dump"
+[ "$("$capo" trace capo-logs 2>/dev/null | grep -c 'process_name.* pid [0-9]')" = 4 ] || fail "pods: dump"
 
 # a name that is not there is a mistake, not an empty page
 for words in "report --comm nosuch" "report --call Reduce" "explain allreduce 8320 --comm nosuch --log"; do

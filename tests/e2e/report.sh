@@ -26,7 +26,7 @@ grep '^!' "$work/txt" && fail "problems in a healthy job"
 "$capo" report --json "$work/logs" >"$work/json" || fail "no JSON"
 "$capo" report --csv "$work/logs" >"$work/csv" || fail "no CSV"
 "$capo" report --html "$work/html" "$work/logs" >/dev/null || fail "no HTML"
-"$capo" dump --chrome "$work/logs" >"$work/trace" || fail "no trace"
+"$capo" trace "$work/logs" >"$work/trace" || fail "no trace"
 python3 "$here/check_counts.py" "$work/json" "$work/out" || fail "counts"
 python3 - "$work" <<'PY' || fail "faces differ"
 import collections, csv, json, re, sys, xml.dom.minidom
@@ -52,7 +52,7 @@ for svg in re.findall(r"<svg.*?</svg>", open(work + "/html").read(), re.S):
     xml.dom.minidom.parseString(svg)
 # a line of the host per call and rank in the trace, and a line of the GPU for those timed there
 events = [e for e in json.load(open(work + "/trace"))["traceEvents"] if e["ph"] == "X"]
-host = collections.Counter((e["name"].split()[0], e["args"]["bytes"]) for e in events if e["tid"] < 1 << 17)
+host = collections.Counter((e["name"].split()[0], e["args"]["bytes"]) for e in events if e["cat"] == "host")
 for row in report["rows"]:
     assert host[row["call"], row["bytes"]] == row["calls"], (row["call"], row["bytes"])
 skew = report["comms"][0]["skew"]

@@ -83,7 +83,7 @@ with tempfile.TemporaryDirectory(prefix="capo-hostile-") as top:
         check(*words, *(["logs"] * (2 if words == ["diff"] else 1)))
     cells(check("report", "--csv", "logs").stdout, ["comm"])
     check("report", "--html", "page.html", "logs", into="page.html")
-    check("dump", "--chrome", "-o", "trace.json", "logs", into="trace.json")
+    check("trace", "-o", "trace.json", "logs", into="trace.json")
     on_terminal("report", "logs")
     on_terminal("dump", "logs")
 

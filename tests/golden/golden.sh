@@ -61,7 +61,7 @@ expect mixed.csv "$capo" report --csv --sort call mixed
 "$capo" report --html page.html mixed >/dev/null
 expect mixed.html cat page.html
 expect dump.txt "$capo" dump --records host/node-a0.3000.capo
-expect chrome.json "$capo" dump --chrome host/node-a0.3000.capo host/node-b0.3002.capo
+expect trace.json "$capo" trace host/node-a0.3000.capo host/node-b0.3002.capo
 
 # A byte of one log flipped, another cut, a third of the future, a fourth that is something else.
 "$gen" damaged layout=5 steps=20 sizes=1M gpu=1 trace=1 >/dev/null

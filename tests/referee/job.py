@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 
-GPU_LANE = 1 << 17  # tid of the first stream in a trace; below are threads
 
 # One call as the program saw it: ns of CLOCK_MONOTONIC, on the host and (around it) on the GPU.
 Call = collections.namedtuple("Call", "name bytes begin end gpu_begin gpu_end")
@@ -145,9 +144,11 @@ class Job:
         self.csv = list(csv.DictReader(io.StringIO(run([capo, "report", "--csv", logs]))))
         run([capo, "report", "--all", "--html", os.path.join(work, "page.html"), logs])
         self.html = Html(open(os.path.join(work, "page.html")).read())
-        trace = json.loads(run([capo, "dump", "--chrome", logs]))["traceEvents"]
-        self.host = [e for e in trace if e["ph"] == "X" and e["tid"] < GPU_LANE]
-        self.gpu = [e for e in trace if e["ph"] == "X" and e["tid"] >= GPU_LANE]
+        trace = json.loads(run([capo, "trace", logs]))["traceEvents"]
+        self.host = [e for e in trace if e["ph"] == "X" and e["cat"] == "host"]
+        self.gpu = [e for e in trace if e["ph"] == "X" and e["cat"] == "gpu"]
+        for e in self.host + self.gpu:
+            e["pid"] -= 1  # of the steps is 0
         self.comms = {c["id"]: c for c in self.json["comms"]}
 
     def comm_name(self, number):

@@ -28,10 +28,8 @@ def members(job, pid):
 
 def calls_of(job, pid):
     """Every call of a process, stream by stream in order, as Placed; and from its clock to that of the trace."""
-    local = {e["args"]["comm"] for e in job.host if e["pid"] == pid and e["args"]["bytes"]}
-    names = dict(zip(sorted(local), members(job, pid)))
-    own = lambda e: job.truth.calls[names[e["args"]["comm"]][0]][e["args"]["seq"] - 1][names[e["args"]["comm"]][1]]
-    key = lambda e: (names[e["args"]["comm"]], e["args"]["seq"])
+    own = lambda e: job.truth.calls[e["args"]["comm"]][e["args"]["seq"] - 1][e["args"]["rank"]]
+    key = lambda e: ((e["args"]["comm"], e["args"]["rank"]), e["args"]["seq"])
     made = {key(e): e for e in job.host if e["pid"] == pid and e["args"]["bytes"]}
     # a call is recorded a moment after the program wrote that it begins: this is too large, by less than a call took the host
     to_trace = min(e["ts"] * 1e3 - own(e).begin for e in made.values())
@@ -39,7 +37,7 @@ def calls_of(job, pid):
     timed = {key(e): e for e in job.gpu if e["pid"] == pid}
     began = {k: own(e).gpu_end - e["dur"] * 1e3 for k, e in timed.items()}  # at the latest
     streams = collections.defaultdict(list)
-    for comm, rank in names.values():
+    for comm, rank in members(job, pid):
         for seq, ranks in job.truth.calls[comm].items():
             streams[rank, comm == "world/7"].append((ranks[rank].gpu_begin, ((comm, rank), seq + 1), ranks[rank]))
     firsts = [next(k for _, k, _ in sorted(s) if k in timed) for s in streams.values()]

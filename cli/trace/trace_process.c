@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls of one process. Millions of them: what calls that look alike have in common is made
+ * once and copied, and only numbers are written for each.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/job/gpu_spans.h"
+#include "analysis/job/log_calls.h"
+#include "analysis/report/job_page.h"
+#include "cli/trace/trace.h"
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+enum { LOOKS = 4096, LOOK_TEXT = 1600, THREADS = 1024, TAIL = 256 };
+
+/* What calls that look alike have in common. */
+struct look {
+        struct key {
+                uint64_t bytes;
+                uint32_t stream;
+                int32_t peer;
+                uint16_t comm, site;
+                uint8_t call, algo_proto, flags, on_gpu;
+        } key;
+        char *text; /* an event up to its args, and in these up to what each call has of its own */
+        size_t n;
+        size_t line; /* of the GPU */
+};
+
+struct stream {
+        uint32_t comm, stream;
+        uint64_t until; /* its last bar */
+};
+
+struct writer {
+        struct trace *t;
+        uint32_t process;
+        struct look look[LOOKS];
+        uint32_t comms[TRACE_IDS]; /* see trace_comms() */
+        int32_t ranks[TRACE_IDS];
+        char *site[TRACE_IDS]; /* by number: a line as JSON, or NULL */
+        bool thread[THREADS];  /* has calls */
+        struct stream *streams;
+        uint32_t n_streams;
+        struct capo_gpu_span *spans; /* where calls are placed by their order */
+        struct capo_record *calls;
+        size_t n;
+};
+
+static uint64_t hash_look(const struct key *k)
+{
+        const uint64_t *word = (const uint64_t *)k;
+        uint64_t h = 0;
+
+        for (size_t i = 0; i < sizeof *k / sizeof *word; i++)
+                h = (h ^ word[i]) * 0x9e3779b97f4a7c15;
+        return h >> 40;
+}
+
+/* The line of a communicator's calls on a stream. */
+static int line_of(struct writer *w, uint32_t comm, uint32_t stream, size_t *line)
+{
+        uint32_t i = 0;
+
+        while (i < w->n_streams && (w->streams[i].comm != comm || w->streams[i].stream != stream))
+                i++;
+        if (i == w->n_streams) {
+                if (capo_array_room(&w->streams, i, sizeof *w->streams) < 0)
+                        return -ENOMEM;
+                w->streams[w->n_streams++] = (struct stream){comm, stream, 0};
+        }
+        *line = TRACE_STREAM_LINE + i;
+        return 0;
+}
+
+static int describe_look(struct writer *w, struct look *l, const struct key *key)
+{
+        uint32_t comm = w->comms[key->comm];
+        const char *name = comm ? w->t->comm[comm - 1] : "", *site = w->site[key->site];
+        char text[LOOK_TEXT], size[32];
+        int r = 0;
+
+        snprintf(
+                text, sizeof text,
+                "{\"ph\":\"X\",\"name\":\"%s %s\",\"cat\":\"%s\",\"pid\":%u,\"args\":{\"bytes\":%llu",
+                capo_call_name(key->call), capo_size_print(key->bytes, size, sizeof size),
+                key->on_gpu ? "gpu" : "host", w->process + 1, (unsigned long long)key->bytes);
+        if (comm && strlen(name) < sizeof text / 2)
+                capo_append(text, sizeof text, ",\"comm\":%s,\"rank\":%d", name,
+                            w->ranks[key->comm]);
+        if (key->peer >= 0)
+                capo_append(text, sizeof text, ",\"%s\":%d",
+                            capo_call_kind(key->call) == CAPO_KIND_P2P ? "peer" : "root",
+                            key->peer);
+        if (key->algo_proto)
+                capo_append(text, sizeof text, ",\"ran\":\"%s %s\"", capo_ran_algo(key->algo_proto),
+                            capo_ran_proto(key->algo_proto));
+        if (site && !key->on_gpu && strlen(text) + strlen(site) + 64 < sizeof text)
+                capo_append(text, sizeof text, ",\"site\":%s", site);
+        if (key->flags & CAPO_RECORD_CAPTURED)
+                capo_append(text, sizeof text, ",\"captured\":true");
+        if (key->on_gpu)
+                r = line_of(w, comm, key->stream, &l->line);
+        free(l->text);
+        l->text = strdup(text);
+        if (!l->text || r < 0)
+                return -ENOMEM;
+        l->n = strlen(text);
+        l->key = *key;
+        return 0;
+}
+
+static struct look *look_of(struct writer *w, const struct capo_record *r, bool on_gpu)
+{
+        struct key key = {.bytes = r->bytes,
+                          .stream = on_gpu ? r->stream : 0,
+                          .peer = r->peer,
+                          .comm = r->comm,
+                          .site = r->site,
+                          .call = r->call,
+                          .algo_proto = r->algo_proto,
+                          .flags = r->flags & CAPO_RECORD_CAPTURED,
+                          .on_gpu = on_gpu};
+        struct look *l = &w->look[hash_look(&key) % LOOKS];
+
+        if (l->text && !memcmp(&l->key, &key, sizeof key))
+                return l;
+        return describe_look(w, l, &key) < 0 ? NULL : l;
+}
+
+static char *put_word(char *to, const char *word, size_t n)
+{
+        memcpy(to, word, n);
+        return to + n;
+}
+#define PUT(to, word) put_word(to, word, sizeof(word) - 1)
+
+/* The event, but for its end: args are open. */
+static char *begin_call(struct writer *w, const struct look *l, uint32_t seq)
+{
+        char *to = trace_out_room(w->t->out, l->n + TAIL);
+
+        to = w->t->some ? PUT(to, ",\n") : PUT(to, "\n");
+        w->t->some = true;
+        to = put_word(to, l->text, l->n);
+        if (seq) {
+                to = PUT(to, ",\"seq\":");
+                to = trace_put_number(to, seq);
+        }
+        return to;
+}
+
+static void end_call(struct writer *w, const struct look *l, char *to, size_t line, uint64_t begin,
+                     uint64_t ns)
+{
+        char *start = trace_out_room(w->t->out, l->n + TAIL); /* where it began: there is room */
+
+        to = PUT(to, "},\"tid\":");
+        to = trace_put_number(to, line);
+        to = PUT(to, ",\"ts\":");
+        to = trace_put_us(to, begin);
+        to = PUT(to, ",\"dur\":");
+        to = trace_put_us(to, ns);
+        *to++ = '}';
+        trace_out_take(w->t->out, (size_t)(to - start));
+}
+
+static int put_host_call(struct writer *w, const struct capo_record *r, unsigned thread)
+{
+        uint64_t begin = trace_ns(w->t, w->process, r->t_begin), ns = r->t_end - r->t_begin;
+        struct look *l;
+
+        if (!trace_is_seen(w->t, begin, begin + ns))
+                return 0;
+        l = look_of(w, r, false);
+        if (!l)
+                return -ENOMEM;
+        w->thread[thread % THREADS] = true;
+        end_call(w, l, begin_call(w, l, r->seq), thread % THREADS, begin, ns);
+        w->t->n_calls++;
+        return 0;
+}
+
+/* Part of a GPU's call in which it waited for the last rank, and the arrow from there. */
+static void put_waiting(struct writer *w, const struct capo_record *r, const struct look *l,
+                        uint64_t begin, uint64_t ns)
+{
+        uint32_t comm = w->comms[r->comm];
+        const struct trace_meet *m = comm && r->seq && trace_is_barrier(r)
+                                             ? trace_meet_of(w->t, comm - 1, r->seq)
+                                             : NULL;
+        uint64_t waited = m && r->gpu_ns > m->least_ns ? r->gpu_ns - m->least_ns : 0;
+        const struct trace_meets *all = comm ? &w->t->meets[comm - 1] : NULL;
+        char from[32], for_ns[32], at[32];
+        int rank;
+
+        if (!m)
+                return;
+        capo_record_waited(r, &waited);
+        waited = waited < ns ? waited : ns;
+        *trace_put_us(from, begin) = 0;
+        *trace_put_us(for_ns, waited) = 0;
+        *trace_put_us(at, begin + waited) = 0;
+        rank = w->t->job->processes[m->last].rank;
+        if (waited) {
+                trace_event(w->t);
+                trace_printf(w->t,
+                             "{\"ph\":\"X\",\"name\":\"waiting for rank %d\",\"cat\":\"waiting\","
+                             "\"cname\":\"grey\",\"pid\":%u,\"tid\":%zu,\"ts\":%s,\"dur\":%s}",
+                             rank, w->process + 1, l->line, from, for_ns);
+        }
+        trace_event(w->t);
+        trace_printf(
+                w->t,
+                "{\"ph\":\"%s\",\"name\":\"call\",\"cat\":\"ranks\",\"id\":%llu,\"pid\":%u,\"tid\":%zu,\"ts\":%s%s}",
+                w->process == m->last             ? "s"
+                : w->process == trace_meet_end(m) ? "f"
+                                                  : "t",
+                (unsigned long long)(all->flow + (r->seq - all->from)), w->process + 1, l->line, at,
+                w->process == trace_meet_end(m) ? ",\"bp\":\"e\"" : "");
+}
+
+static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t t_begin,
+                        enum capo_span_by by)
+{
+        uint64_t begin = trace_ns(w->t, w->process, t_begin);
+        uint64_t ns = r->gpu_ns;
+        struct stream *s;
+        struct look *l;
+        char *to;
+
+        if (!trace_is_seen(w->t, begin, begin + ns))
+                return 0;
+        l = look_of(w, r, true);
+        if (!l)
+                return -ENOMEM;
+        s = &w->streams[l->line - TRACE_STREAM_LINE];
+        if (begin < s->until && begin + ns > s->until) { /* by the begin's rounding */
+                ns -= s->until - begin;
+                begin = s->until;
+        }
+        s->until = begin + ns > s->until ? begin + ns : s->until;
+        to = begin_call(w, l, r->seq);
+        to = r->clock == CAPO_CLOCK_EVENT ? PUT(to, ",\"clock\":\"event\",\"placed\":\"")
+                                          : PUT(to, ",\"clock\":\"kernel\",\"placed\":\"");
+        to = put_word(to, capo_span_by_name(by), strlen(capo_span_by_name(by)));
+        *to++ = '"';
+        end_call(w, l, to, l->line, begin, ns);
+        put_waiting(w, r, l, begin, ns);
+        return 0;
+}
+
+/* One whose place on the GPU follows from the others on its stream. */
+static int keep_call(struct writer *w, const struct capo_record *r)
+{
+        if (capo_array_room(&w->calls, w->n, sizeof *w->calls) < 0 ||
+            capo_array_room(&w->spans, w->n, sizeof *w->spans) < 0)
+                return -ENOMEM;
+        w->calls[w->n] = *r;
+        w->spans[w->n] = capo_gpu_span_of(r, (uint32_t)w->n);
+        w->n++;
+        return 0;
+}
+
+static int take_call(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct writer *w = arg;
+        bool timed = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
+        uint64_t begin;
+        int e = r->t_end < r->t_begin ? 0 : put_host_call(w, r, thread);
+
+        if (e < 0 || r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
+                return e;
+        if (w->t->process[w->process].by_order)
+                return keep_call(w, r);
+        return timed && capo_record_gpu_begin(r, &begin)
+                       ? put_gpu_call(w, r, begin, CAPO_SPAN_BY_EVENT)
+                       : 0;
+}
+
+static int put_placed(struct writer *w)
+{
+        int r = 0;
+
+        capo_gpu_spans(w->spans, w->n);
+        for (size_t i = 0; i < w->n && r == 0; i++) {
+                if (w->spans[i].measured)
+                        r = put_gpu_call(w, &w->calls[w->spans[i].nth], w->spans[i].begin,
+                                         w->spans[i].by);
+        }
+        return r;
+}
+
+/* How many streams of the process the communicator has calls on. */
+static unsigned streams_of(const struct writer *w, uint32_t comm)
+{
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < w->n_streams; i++)
+                n += w->streams[i].comm == comm;
+        return n;
+}
+
+static int put_names(struct writer *w)
+{
+        const struct capo_job_process *p = &w->t->job->processes[w->process];
+        char text[512];
+        char *json;
+
+        if (p->rank >= 0)
+                snprintf(text, sizeof text, "rank %d  %.300s pid %u", p->rank, p->host,
+                         p->header.pid);
+        else
+                snprintf(text, sizeof text, "%.300s pid %u", p->host, p->header.pid);
+        json = trace_json_text(text);
+        if (!json)
+                return -ENOMEM;
+        trace_write_name(w->t, "process_name", w->process, 0, json,
+                         p->rank >= 0 ? (size_t)p->rank + 1 : w->process + 1u);
+        free(json);
+        for (size_t i = 0; i < THREADS; i++) {
+                snprintf(text, sizeof text, "\"host thread %zu\"", i);
+                if (w->thread[i])
+                        trace_write_name(w->t, "thread_name", w->process, i, text, i);
+        }
+        for (uint32_t i = 0; i < w->n_streams; i++) {
+                const struct stream *s = &w->streams[i];
+
+                snprintf(text, sizeof text, "GPU %.300s",
+                         s->comm ? w->t->job->comms[s->comm - 1].name : "several communicators");
+                if (streams_of(w, s->comm) > 1)
+                        capo_append(text, sizeof text, ", stream %u", i + 1);
+                json = trace_json_text(text);
+                if (!json)
+                        return -ENOMEM;
+                trace_write_name(w->t, "thread_name", w->process, TRACE_STREAM_LINE + i, json,
+                                 TRACE_STREAM_LINE + i);
+                free(json);
+        }
+        return 0;
+}
+
+/* Call sites in a line each; a later frame replaces an earlier one. Return: 0; -ENOMEM. */
+static int read_sites(struct writer *w, struct capo_log *log)
+{
+        struct capo_log_frame f;
+
+        while (capo_log_next(log, &f) > 0) {
+                struct capo_log_site site;
+                const char *text;
+                char *whole, line[512];
+
+                if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0)
+                        continue;
+                whole = strndup(text, site.text_size);
+                if (!whole)
+                        return -ENOMEM;
+                capo_page_site_line(whole, false, line, sizeof line);
+                free(whole);
+                free(w->site[site.id]);
+                w->site[site.id] = *line ? trace_json_text(line) : NULL;
+        }
+        capo_log_rewind(log);
+        return 0;
+}
+
+int trace_write_process(struct trace *t, uint32_t process)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct writer *w = calloc(1, sizeof *w);
+        char why[128];
+        int r = w ? 0 : -ENOMEM;
+
+        if (r == 0 && capo_log_open(t->job->processes[process].path, &log, why, sizeof why) == 0) {
+                w->t = t;
+                w->process = process;
+                trace_comms(t->job, process, w->comms, w->ranks);
+                r = read_sites(w, log);
+                r = r == 0 ? capo_log_calls_each(log, take_call, w) : r;
+                r = r == 0 || r == -EIO ? put_placed(w) : r;
+                r = r == 0 ? put_names(w) : r;
+                trace_write_network(t, process);
+        }
+        for (size_t i = 0; w && i < LOOKS; i++)
+                free(w->look[i].text);
+        for (size_t i = 0; w && i < TRACE_IDS; i++)
+                free(w->site[i]);
+        if (w) {
+                free(w->streams);
+                free(w->spans);
+                free(w->calls);
+        }
+        free(w);
+        return r;
+}
