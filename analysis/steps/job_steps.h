@@ -48,4 +48,11 @@ struct capo_job_steps {
 int capo_job_steps(const struct capo_job *job, struct capo_job_steps *out);
 void capo_job_steps_finish(struct capo_job_steps *s);
 
+/** capo_job_step_number() - the number that pages show for steps.step[@i]: from 1 in the whole job,
+ * as far as the counts tell; else among those that are seen. */
+static inline uint64_t capo_job_step_number(const struct capo_job_steps *s, uint32_t i)
+{
+        return (s->whole || s->total < s->steps.n ? 0 : s->total - s->steps.n) + i + 1;
+}
+
 #endif

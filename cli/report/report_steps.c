@@ -38,13 +38,11 @@ static void add_times(const struct capo_job_steps *j, struct cli_section *s)
                 cli_section_cell(s, "uncertain: %s", k->why);
 }
 
-/* Steps are numbered from 1 where the log has all of them; else from the last one back. */
-static const char *step_text(const struct capo_job_steps *j, uint32_t number, char text[48])
+static const char *step_text(const struct capo_job_steps *j, uint32_t step, char text[48])
 {
-        if (j->whole)
-                snprintf(text, 48, "step %u", number + 1);
-        else
-                snprintf(text, 48, "step -%u", j->steps.n - number);
+        char number[32];
+
+        snprintf(text, 48, "step %s", capo_text_count(capo_job_step_number(j, step), number));
         return text;
 }
 
@@ -133,7 +131,8 @@ static json_t *slow_json(const struct capo_page *r, const struct capo_slow_step 
 {
         bool named = slow->process < r->job->n_processes;
 
-        return json_pack("{s:i, s:o, s:o, s:o, s:o, s:i}", "step", (int)slow->number, "at_s",
+        return json_pack("{s:I, s:o, s:o, s:o, s:o, s:i}", "step",
+                         (json_int_t)capo_job_step_number(&r->steps, slow->number), "at_s",
                          cli_json_number(slow->at_s), "seconds",
                          cli_json_number((double)slow->ns / 1e9), "late_rank",
                          named ? json_integer(r->job->processes[slow->process].rank) : json_null(),
@@ -161,7 +160,10 @@ json_t *report_json_steps(const struct capo_page *r)
         json_object_set_new(j, "p95_s", number_if(k->n_plain, k->p95_ns / 1e9));
         json_object_set_new(j, "mean_s", number_if(k->n_plain, k->mean_ns / 1e9));
         json_object_set_new(j, "drift", number_if(k->n_plain, k->drift));
-        json_object_set_new(j, "changed_at", k->changed ? json_integer(k->changed) : json_null());
+        json_object_set_new(j, "changed_at",
+                            k->changed
+                                    ? json_integer((json_int_t)capo_job_step_number(s, k->changed))
+                                    : json_null());
         json_object_set_new(j, "before_s", number_if(k->changed, k->before_ns / 1e9));
         json_object_set_new(j, "after_s", number_if(k->changed, k->after_ns / 1e9));
         json_object_set_new(j, "nccl_share", number_if(s->nccl_share >= 0, s->nccl_share));
