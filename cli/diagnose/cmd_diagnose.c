@@ -13,7 +13,7 @@
 enum { UNDECIDED_EXIT = 3 };
 
 struct options {
-        bool json;
+        bool json, markdown;
         const char *bugs;
 };
 
@@ -73,7 +73,7 @@ static int run_diagnose(void *options, int n, char **words)
         if (r == 0 && in.logs.n && !capo_evidence_verdict(&in.evidence))
                 status = hand_to_hang(&in, n, words, o->json);
         else if (r == 0)
-                r = (o->json ? diagnose_json : diagnose_text)(&in, stdout);
+                r = o->json ? diagnose_json(&in, stdout) : diagnose_page(&in, o->markdown, stdout);
         diagnose_finish(&in);
         return r < 0 ? UNDECIDED_EXIT : status;
 }
@@ -82,6 +82,8 @@ static const struct cli_option options[] = {
         {"bugs", CLI_TEXT(struct options, bugs, "RELEASE"),
          "the known bugs of that NCCL release, or all; takes no operands", .example = "2.28.9"},
         {"json", CLI_FLAG(struct options, json), "for programs"},
+        {"markdown", CLI_FLAG(struct options, markdown),
+         "the page as Markdown, to paste into an issue"},
         CLI_WIDE,
         {0}};
 

@@ -31,9 +31,9 @@ void diagnose_finish(struct diagnose_inputs *in);
 int diagnose_flight(struct diagnose_inputs *in);
 int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number);
 
-/** diagnose_text(), diagnose_json() - the page. diagnose_bugs() - the known bugs of an NCCL
- * release, 0: all. Return: 0; -EIO. */
-int diagnose_text(struct diagnose_inputs *in, FILE *out);
+/** diagnose_page(), diagnose_json() - the page; @markdown: to paste into an issue. diagnose_bugs()
+ * - the known bugs of an NCCL release, 0: all. Return: 0; -EIO. */
+int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out);
 int diagnose_json(struct diagnose_inputs *in, FILE *out);
 int diagnose_bugs(int release, bool json, FILE *out);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_screen.h"
+#include "cli/base/cli_page.h"
 #include "cli/diagnose/cmd_diagnose.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
@@ -41,15 +41,18 @@ static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_
         return m;
 }
 
-/* "job.log:1,3,5 ras.txt" */
-static void print_marks(const struct capo_evidence *e, const struct capo_diagnose_finding *f,
-                        FILE *out)
+/* "job.log:1,3,5 ras.txt". To be freed; NULL no memory. */
+static char *marks_text(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
 {
-        if (f->n_marks > 3 && !f->marks[0].line) { /* whole files */
-                fprintf(out, "%s and %u more\n", e->texts[f->marks[0].text].name, f->n_marks - 1);
-                return;
-        }
-        for (uint32_t i = 0; i < f->n_marks; i++) {
+        char *text = NULL;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        if (!out)
+                return NULL;
+        if (f->n_marks > 3 && !f->marks[0].line) /* whole files */
+                fprintf(out, "%s and %u more", e->texts[f->marks[0].text].name, f->n_marks - 1);
+        for (uint32_t i = 0; i < f->n_marks && (f->n_marks <= 3 || f->marks[0].line); i++) {
                 bool same = i && f->marks[i].text == f->marks[i - 1].text;
 
                 if (!same)
@@ -57,26 +60,28 @@ static void print_marks(const struct capo_evidence *e, const struct capo_diagnos
                 if (f->marks[i].line)
                         fprintf(out, "%c%u", same ? ',' : ':', f->marks[i].line);
         }
-        fputs(f->n_marks == CAPO_DIAGNOSE_MARKS ? " ...\n" : "\n", out);
+        fputs(f->n_marks == CAPO_DIAGNOSE_MARKS ? " ..." : "", out);
+        if (fclose(out) != 0)
+                free(steal(&text));
+        return text;
 }
 
-/* Text of others goes to a terminal: nothing in it may steer that. */
-static void print_plain(const char *text, const char *before, FILE *out)
+/* Text of others goes to a terminal: nothing in it may steer that. A row for each of its lines. */
+static void add_plain(struct cli_section *s, const char *text)
 {
         _cleanup_free_ char *copy = strdup(text);
 
         if (!copy)
                 return;
         capo_plain(copy, strlen(copy), false, true);
-        for (char *line = copy, *end; *line; line = end) {
-                end = line + strcspn(line, "\n");
-                fprintf(out, "%s%.*s\n", before, (int)(end - line), line);
-                end += *end == '\n';
+        for (char *line, *rest = copy; (line = strsep(&rest, "\n"));) {
+                if (*line)
+                        cli_section_cell(s, "%s", line);
         }
 }
 
 /* Whose lines or dumps there are: a rank that is not among them may be the one to look at. */
-static void print_ranks(const struct capo_evidence *e, FILE *out)
+static void add_ranks(const struct capo_evidence *e, struct cli_section *s)
 {
         int32_t list[64];
         uint32_t n = 0, more = 0;
@@ -89,114 +94,143 @@ static void print_ranks(const struct capo_evidence *e, FILE *out)
                         more += e->seen[i];
         }
         if (n)
-                fprintf(out, "       of %s%s\n", capo_rank_list(list, n, text),
-                        more ? " and more" : "");
+                cli_section_line(s, "of %s%s", capo_rank_list(list, n, text),
+                                 more ? " and more" : "");
 }
 
-static void print_read(const struct capo_evidence *e, FILE *out)
+static void add_read(const struct capo_evidence *e, struct cli_page *page)
 {
-        uint32_t shown = 0;
-        char release[16];
+        static const struct cli_column columns[] = {{NULL, "l"}, {NULL, "l~"}};
+        struct cli_section *s = cli_page_section(page, "READ", columns, N_ELEMENTS(columns));
+        char text[512], release[16];
 
-        for (uint32_t i = 0; i < e->n_texts && shown < FILES_SHOWN; i++, shown++) {
-                const struct capo_evidence_text *t = &e->texts[i];
-                bool first = true;
-
-                fprintf(out, "%s%s   ", i ? "       " : "read   ", t->name);
+        for (uint32_t i = 0; i < e->n_texts && i < FILES_SHOWN; i++) {
+                *text = 0;
                 for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
-                        if (!t->n[k])
-                                continue;
-                        fprintf(out, "%s%s", first ? "" : ", ", capo_evidence_words(k));
-                        first = false;
+                        if (e->texts[i].n[k])
+                                capo_append(text, sizeof text, "%s%s", *text ? ", " : "",
+                                            capo_evidence_words(k));
                 }
-                fputc('\n', out);
+                cli_section_cell(s, "%s", e->texts[i].name);
+                cli_section_cell(s, "%s", text);
         }
-        if (e->n_texts > shown)
-                fprintf(out, "       and %u more\n", e->n_texts - shown);
+        if (e->n_texts > FILES_SHOWN)
+                cli_section_line(s, "and %u more", e->n_texts - FILES_SHOWN);
+        *text = 0;
         if (e->nccl)
-                fprintf(out, "       NCCL %s",
-                        capo_nccl_text((uint32_t)e->nccl, release, sizeof release));
+                capo_append(text, sizeof text, "NCCL %s",
+                            capo_nccl_text((uint32_t)e->nccl, release, sizeof release));
         if (e->ofi)
-                fprintf(out, "%saws-ofi-nccl %s", e->nccl ? ", " : "       ",
-                        capo_nccl_text((uint32_t)e->ofi, release, sizeof release));
-        if (e->nccl || e->ofi)
-                fputc('\n', out);
-        print_ranks(e, out);
+                capo_append(text, sizeof text, "%saws-ofi-nccl %s", *text ? ", " : "",
+                            capo_nccl_text((uint32_t)e->ofi, release, sizeof release));
+        if (*text)
+                cli_section_line(s, "%s", text);
+        add_ranks(e, s);
 }
 
-static void print_bugs(struct capo_evidence *e, FILE *out)
+static const struct cli_column sentence[] = {{NULL, "l~"}};
+
+static void add_bugs(struct capo_evidence *e, struct cli_page *page)
 {
+        struct cli_section *s;
         unsigned n = 0;
-        char fixed[32];
+        char text[512];
 
         for (int fits = CAPO_BUG_FITS; fits >= CAPO_BUG_MAYBE; fits--) {
+                s = cli_page_section(page,
+                                     fits == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
+                                     sentence, 1);
                 for (size_t i = 0; i < capo_n_known_bugs && n < BUGS_SHOWN; i++) {
-                        const struct capo_known_bug *b = &capo_known_bugs[i];
-
-                        if ((int)match_bug(e, b) != fits)
+                        if ((int)match_bug(e, &capo_known_bugs[i]) != fits)
                                 continue;
-                        fprintf(out, "%s  %s %s: %s\n",
-                                fits == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
-                                capo_bug_software(b->of), capo_bug_does(b->effect), b->when);
-                        fprintf(out, "  %s (%s)\n  %s\n", b->advice, capo_bug_fixed(b, fixed),
-                                b->link);
+                        cli_section_cell(s, "%s",
+                                         capo_bug_text(&capo_known_bugs[i], text, sizeof text));
                         n++;
                 }
         }
 }
 
-/* Nothing that was read says what failed. */
-static void print_nothing(const struct capo_evidence *e, FILE *out)
+static void add_verdict(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
+                        struct cli_page *page)
 {
+        struct cli_section *s = cli_page_section(page, "VERDICT", sentence, 1);
+        _cleanup_free_ char *marks = v ? marks_text(e, v) : NULL;
         bool any = false;
 
+        s->leads = true;
         for (uint32_t i = 0; i < e->n_texts; i++)
                 any |= !e->texts[i].n[CAPO_EVIDENCE_UNKNOWN];
-        fputs(any ? "NO FAULT FOUND: nothing in these inputs says that something failed\n"
-                  : "NOTHING RECOGNISED in these inputs\n",
-              out);
-        fputs("MISSING  the output of all ranks from before the failure on; the watchdog's lines; "
-              "NCCL_DEBUG=INFO\n"
-              "  flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
-              "TORCH_NCCL_DUMP_ON_TIMEOUT=1)\n"
-              "  dmesg of the nodes, the end of the launcher's output\n"
-              "NEXT  run the job under capo run: its logs say which rank each other rank waited for\n",
-              out);
+        if (v) {
+                cli_section_cell(s, "%s, %s", v->headline, v->sure);
+                add_plain(s, v->detail);
+                cli_section_cell(s, "from %s", marks ? marks : "");
+        } else {
+                cli_section_cell(
+                        s, "%s",
+                        any ? "NO FAULT FOUND: nothing in these inputs says that something failed"
+                            : "NOTHING RECOGNISED in these inputs");
+        }
 }
 
-int diagnose_text(struct diagnose_inputs *in, FILE *to)
+static void add_others(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
+                       struct cli_page *page)
 {
-        FILE *out = cli_screen_begin(to);
-        struct capo_evidence *e = &in->evidence;
-        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+        struct cli_section *s = cli_page_section(page, "ALSO", sentence, 1);
         unsigned others = 0;
 
-        print_read(e, out);
-        fputc('\n', out);
-        if (!v) {
-                print_nothing(e, out);
-        } else {
-                fprintf(out, "%s       %s\n", v->headline, v->sure);
-                print_plain(v->detail, "  ", out);
-                fputs("  from ", out);
-                print_marks(e, v, out);
-        }
         for (uint32_t i = 0; i < e->n_findings && others < OTHERS_SHOWN; i++) {
                 const struct capo_diagnose_finding *f = &e->findings[i];
+                _cleanup_free_ char *marks = marks_text(e, f);
 
                 if (f == v || (v && v->rank == CAPO_RANK_HANG && f->rank <= CAPO_RANK_HEALTHY))
                         continue;
-                fprintf(out, "%s %s   ", others++ ? "    " : "ALSO", f->headline);
-                print_marks(e, f, out);
+                cli_section_cell(s, "%s   %s", f->headline, marks ? marks : "");
+                others++;
         }
-        print_bugs(e, out);
+}
+
+static void add_advice(const struct diagnose_inputs *in, const struct capo_diagnose_finding *v,
+                       struct cli_page *page)
+{
+        struct cli_section *missing = cli_page_section(page, "MISSING", sentence, 1),
+                           *next = cli_page_section(page, "NEXT", sentence, 1);
+
         if (v && *v->missing)
-                fprintf(out, "MISSING  %s\n", v->missing);
+                cli_section_cell(missing, "%s", v->missing);
         if (v && *v->next)
-                fprintf(out, "NEXT  %s\n", v->next);
+                cli_section_cell(next, "%s", v->next);
+        if (!v) {
+                cli_section_cell(missing, "the output of all ranks from before the failure on; the "
+                                          "watchdog's lines; NCCL_DEBUG=INFO");
+                cli_section_cell(missing,
+                                 "flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+                                 "TORCH_NCCL_DUMP_ON_TIMEOUT=1)");
+                cli_section_cell(missing, "dmesg of the nodes, the end of the launcher's output");
+                cli_section_cell(next, "run the job under capo run: its logs say which rank each "
+                                       "other rank waited for");
+        }
         if (in->logs.n)
-                fprintf(out, "NEXT  capo hang %s%s: these are logs of capo\n", in->logs.v[0],
-                        in->logs.n > 1 ? " ..." : "");
+                cli_section_cell(next, "capo hang %s%s: these are logs of capo", in->logs.v[0],
+                                 in->logs.n > 1 ? " ..." : "");
+}
+
+int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out)
+{
+        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
+        struct capo_evidence *e = &in->evidence;
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+
+        if (!page)
+                return -ENOMEM;
+        cli_page_title(page, "capo diagnose   %s%s",
+                       e->n_texts ? capo_base_name(e->texts[0].name) : "",
+                       e->n_texts > 1 ? " ..." : "");
+        add_read(e, page);
+        add_verdict(e, v, page);
+        add_others(e, v, page);
+        add_bugs(e, page);
+        add_advice(in, v, page);
+        (markdown ? cli_page_markdown : cli_page_text)(page, out);
         return fflush(out) || ferror(out) ? -EIO : 0;
 }
 
