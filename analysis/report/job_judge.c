@@ -11,8 +11,9 @@ static int judge_steps(struct capo_page *page)
 int capo_judge(struct capo_page *page)
 {
         static int (*const steps[])(struct capo_page *) = {
-                capo_judge_rows,  capo_judge_exposed, capo_judge_waits,    capo_judge_places,
-                capo_judge_links, judge_steps,        capo_judge_problems, capo_judge_next,
+                capo_judge_rows,     capo_judge_exposed,  capo_judge_waits,
+                capo_judge_places,   capo_judge_links,    judge_steps,
+                capo_judge_creation, capo_judge_problems, capo_judge_next,
         };
         int r = 0;
 

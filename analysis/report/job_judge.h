@@ -19,6 +19,8 @@ int capo_judge_rows(struct capo_page *page);
 int capo_judge_exposed(struct capo_page *page);
 /** capo_judge_waits() - waits (lateness.c). */
 int capo_judge_waits(struct capo_page *page);
+/** capo_judge_creation() - created, creation (creation.c). */
+int capo_judge_creation(struct capo_page *page);
 /** capo_judge_places() - places and rules (places.c). */
 int capo_judge_places(struct capo_page *page);
 /** capo_judge_links() - links (nic_notes.c). */

@@ -70,6 +70,32 @@ struct capo_page_near {
         bool nearer_idle;        /* no rank of this host moved data over it */
 };
 
+/* How long the creation of a communicator took on the rank that was in it longest and shortest: it
+ * ends on all together. ns; 0 not known. */
+struct capo_page_created {
+        double ns, least_ns;
+};
+
+/* What NCCL says in a debug line of one creation on one rank. */
+enum { CAPO_INIT_PARTS = 10 };
+struct capo_page_init {
+        int rank, n_ranks;
+        double total_s;
+        struct capo_page_init_part {
+                char name[16];
+                double seconds;
+        } part[CAPO_INIT_PARTS];
+        unsigned n_parts;
+};
+
+struct capo_page_creation {
+        uint32_t n;       /* communicators of which it is known how long they took */
+        double ns;        /* all of them, each on its slowest rank */
+        uint32_t comm;    /* the slowest; CAPO_NO_COMM none */
+        uint32_t n_inits; /* debug lines of NCCL that were found */
+        struct capo_page_init slowest;
+};
+
 /* Who waits for whom on one communicator. */
 struct capo_page_wait {
         uint32_t comm;
@@ -245,9 +271,11 @@ struct capo_page {
         bool places_by_gpu;
         struct capo_page_rule *rules; /* by number */
         uint32_t n_rules;
-        uint64_t ruled_calls;         /* of which rules decided some */
-        struct capo_page_link *links; /* by fabric->links */
-        struct capo_job_steps steps;  /* of the whole job, whatever the filters */
+        uint64_t ruled_calls;              /* of which rules decided some */
+        struct capo_page_link *links;      /* by fabric->links */
+        struct capo_page_created *created; /* by communicator */
+        struct capo_page_creation creation;
+        struct capo_job_steps steps; /* of the whole job, whatever the filters */
 };
 
 void capo_page_finish(struct capo_page *page);

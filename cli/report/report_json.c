@@ -60,6 +60,21 @@ static json_t *skew_json(const struct capo_page *r, const struct capo_job_comm *
         return j;
 }
 
+static json_t *creation_json(const struct capo_page *r)
+{
+        const struct capo_page_init *init = &r->creation.slowest;
+        json_t *parts = json_object();
+
+        for (unsigned i = 0; i < init->n_parts; i++)
+                json_object_set_new(parts, init->part[i].name,
+                                    cli_json_number(init->part[i].seconds));
+        return json_pack("{s:i, s:o, s:o, s:o, s:o}", "communicators", (int)r->creation.n,
+                         "seconds", number_or_null(r->creation.n, r->creation.ns / 1e9),
+                         "nccl_total_s", number_or_null(r->creation.n_inits, init->total_s),
+                         "nccl_rank", r->creation.n_inits ? json_integer(init->rank) : json_null(),
+                         "nccl_parts_s", parts);
+}
+
 static json_t *comm_json(const struct capo_page *r, uint32_t id)
 {
         const struct capo_job_comm *c = &r->job->comms[id];
@@ -82,6 +97,10 @@ static json_t *comm_json(const struct capo_page *r, uint32_t id)
         json_object_set_new(j, "calls", json_integer((json_int_t)c->n_calls));
         for (uint32_t i = 0; i < c->n_members; i++)
                 json_array_append_new(logs, json_integer(c->members[i].rank));
+        json_object_set_new(j, "created_s",
+                            number_or_null(r->created[id].ns > 0, r->created[id].ns / 1e9));
+        json_object_set_new(j, "created_least_s",
+                            number_or_null(r->created[id].ns > 0, r->created[id].least_ns / 1e9));
         json_object_set_new(j, "ranks_logged", logs);
         json_object_set_new(j, "skew", skew_json(r, c));
         return j;
@@ -179,6 +198,7 @@ int report_json(const struct report_view *view, FILE *out)
                             number_or_null(r->gpu_share >= 0, r->gpu_range.low));
         json_object_set_new(j, "gpu_share_high",
                             number_or_null(r->gpu_share >= 0, r->gpu_range.high));
+        json_object_set_new(j, "creation", creation_json(r));
         json_object_set_new(j, "steps", report_json_steps(r));
         json_object_set_new(j, "comms", comms);
         json_object_set_new(j, "rows", rows);

@@ -14,6 +14,8 @@
 #include "core/base/util.h"
 
 enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
+#define LEAST_CREATION  0.01 /* of the job, or a second: worth a line */
+#define CREATION_WAITED 0.1  /* of it */
 
 /* The job's layout is that of its largest communicator; several nodes without one are only counted.
  */
@@ -123,6 +125,35 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                               capo_text_percent(fmin(1, sum), text));
 }
 
+/* How long communicators took to be created, and which part of it was slow where NCCL says so. */
+static void add_creation(const struct capo_page *r, struct cli_page *page)
+{
+        const struct capo_page_creation *c = &r->creation;
+        const struct capo_page_init_part *most = &c->slowest.part[0];
+        char text[512], a[32], b[32];
+
+        if (c->n == 1)
+                snprintf(text, sizeof text, "in %s", capo_text_duration(c->ns, a));
+        else
+                snprintf(text, sizeof text, "%u in %s, longest %.100s %s", c->n,
+                         capo_text_duration(c->ns, a), capo_page_comm(r, c->comm),
+                         capo_text_duration(r->created[c->comm].ns, b));
+        for (unsigned i = 1; i < c->slowest.n_parts; i++)
+                most = c->slowest.part[i].seconds > most->seconds ? &c->slowest.part[i] : most;
+        if (c->slowest.n_parts)
+                capo_append(text, sizeof text, ", of it %s %s (NCCL, rank %d of %d)", most->name,
+                            capo_text_duration(most->seconds * 1e9, a), c->slowest.rank,
+                            c->slowest.n_ranks);
+        else if (r->created[c->comm].ns - r->created[c->comm].least_ns >
+                 CREATION_WAITED * r->created[c->comm].ns)
+                capo_append(text, sizeof text, ", %s of it waiting for the last rank",
+                            capo_text_duration(
+                                    r->created[c->comm].ns - r->created[c->comm].least_ns, a));
+        cli_page_fact(page, NULL, " ");
+        cli_page_fact(page, c->n == 1 ? "communicator created" : "communicators created", "%s",
+                      text);
+}
+
 static void add_facts(const struct report_view *view, struct cli_page *page)
 {
         const struct capo_page *r = view->page;
@@ -147,6 +178,9 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
         if (job->cost_ns > 0 && share >= 0)
                 cli_page_fact(page, "recording cost", "%s",
                               share < 1e-4 ? "< 0.01 %" : capo_text_percent(share, text));
+        if (r->creation.n && (r->all || r->creation.ns >= 1e9 ||
+                              r->creation.ns >= LEAST_CREATION * (double)capo_job_duration_ns(job)))
+                add_creation(r, page);
 }
 
 /* Which GPU clocks there are, and how many of the calls of such rows they saw. */
