@@ -101,6 +101,15 @@ slurm_cluster() {
         tests/slurm/slurm.sh build/cli/capo .
 }
 
+kubernetes_schemas() {
+        [ -x build-kubernetes/bin/python ] || python3 -m venv build-kubernetes || return 1
+        build-kubernetes/bin/pip install -q kubernetes-validate==1.37.0 pyyaml || {
+                echo "kubernetes-validate cannot be installed here"
+                return 77
+        }
+        build-kubernetes/bin/python tests/kubernetes/webhook.py . --need-schemas
+}
+
 launchers() {
         need openmpi-bin mpich environment-modules || return 1
         tests/slurm/launchers.sh build/cli/capo .
