@@ -58,9 +58,9 @@ enum capo_record_flag {
         CAPO_RECORD_CAPTURED =
                 4, /* the stream was being captured: it ran, if at all, in graph launches */
         CAPO_RECORD_ASYNC = 8,   /* returned ncclInProgress */
-        CAPO_RECORD_CHOSEN = 16, /* of a sample: timed on the GPU as the first or second of its kind
-                                    and size on its communicator, not by draw: it stands for itself,
-                                    those drawn for all others */
+        CAPO_RECORD_CHOSEN = 16, /* of a sample: timed on the GPU as one of the first on its
+                                    communicator, or the first or second of its kind and size there,
+                                    not by draw: it stands for itself, those drawn for all others */
 };
 
 struct capo_record {

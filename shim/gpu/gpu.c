@@ -29,6 +29,7 @@
 #include "capo/msg.h"
 #include "core/base/write_signals.h"
 #include "shim/gpu/anchor.h"
+#include "shim/gpu/draw.h"
 #include "shim/gpu/driver.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
@@ -54,8 +55,7 @@ static struct anchored {
 } anchors[16];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool looked_for_good; /* found, and what `cu` has it keeps */
-static uint32_t sample;
-static _Atomic uint32_t n_slots; /* made so far; behind them are kernel_stamps.c's */
+static _Atomic uint32_t n_slots;     /* made so far; behind them are kernel_stamps.c's */
 
 const struct capo_gpu_driver *capo_gpu_driver(void)
 {
@@ -111,7 +111,7 @@ void capo_gpu_look(void)
         }
         capo_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
-                sample = (uint32_t)capo_shim_env()->gpu_sample;
+                capo_draw_one_in((uint32_t)capo_shim_env()->gpu_sample);
                 capo_gpu_switch(true);
         }
         capo_unlock(&capo_seg.lock);
@@ -274,67 +274,6 @@ static int32_t slot_take(void *context)
         return slot_new(context);
 }
 
-/*
- * Calls to the next one that is timed: 1 .. 2 * sample - 1, `sample` on average. Not always
- * `sample`: a training step with, say, 38 calls would then have some that are never timed. The same
- * on all ranks, so that every rank times the same calls of a communicator. (The generator is the
- * linear congruential one of Numerical Recipes, its upper bits.)
- */
-static uint32_t next_wait(struct capo_comm *comm)
-{
-        uint64_t span = 2 * (uint64_t)sample - 1;
-
-        comm->gpu_turn = comm->gpu_turn * 1664525u + 1013904223u;
-        span = span < UINT32_MAX ? span : UINT32_MAX;
-        return 1 + (uint32_t)(comm->gpu_turn * span >> 32);
-}
-
-/*
- * Beside those: the first call of each kind and size, which NCCL's preparations are in, and the
- * second, which is like all that follow: so what a short job spends its time on is not left without
- * any. They stand for themselves and for no other, and their records say so. The same on all ranks,
- * again: they make the same calls of a communicator.
- */
-static bool is_chosen(struct capo_comm *comm, unsigned call, uint64_t bytes)
-{
-        enum { N = N_ELEMENTS(comm->gpu_shapes), LOOK = 8 };
-        uint64_t hash = (bytes * 64 + call + 1) * 0x9e3779b97f4a7c15u;
-        uint32_t is = (uint32_t)(hash >> 20) | 3;
-
-        for (uint32_t k = 0; k < LOOK; k++) { /* its place, or the next that is free */
-                uint32_t *seen = &comm->gpu_shapes[((hash >> 58) + k) % N];
-
-                if (*seen && *seen != is - 1 && *seen != is)
-                        continue;
-                if (*seen == is)
-                        return false;
-                *seen = *seen ? is : is - 1;
-                return sample > 1;
-        }
-        return false;
-}
-
-/* So large that two events beside it are nothing: all of them are timed. */
-static bool is_large(uint64_t bytes)
-{
-        return bytes >= 256 << 20;
-}
-
-/* Is it the turn of this call? Every call takes part in the draw, whatever else it is timed for. */
-static bool is_drawn(struct capo_comm *comm)
-{
-        if (!comm->gpu_wait) { /* where one comes in between two that are timed: nearer to the next
-                                  than they are apart */
-                uint32_t a = next_wait(comm), b = next_wait(comm);
-
-                comm->gpu_wait = a < b ? a : b;
-        }
-        if (--comm->gpu_wait)
-                return false;
-        comm->gpu_wait = next_wait(comm);
-        return true;
-}
-
 struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned id,
                                     uint64_t bytes)
 {
@@ -342,7 +281,7 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
         int status = 0, device = -1, saved = errno;
         uint64_t asked;
         void *context = NULL;
-        bool drawn, chosen;
+        struct capo_draw draw;
         cu_result r;
         int32_t i;
 
@@ -351,9 +290,8 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
                 call.captured = r == CU_OK || r == CU_CAPTURE_IMPLICIT;
                 goto out;
         }
-        chosen = is_chosen(comm, id, bytes);
-        drawn = is_drawn(comm);
-        if (comm->pending || (!chosen && !drawn && !is_large(bytes)))
+        draw = capo_draw_call(comm, id, bytes);
+        if (comm->pending || !draw.timed)
                 goto out;
         if ((uintptr_t)stream <= 2) {
                 if (cu.CtxGetCurrent(&context) != CU_OK || !context ||
@@ -372,7 +310,7 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
                                               memory_order_release);
         } else {
                 events[i].asked = asked;
-                events[i].chosen = chosen;
+                events[i].chosen = draw.chosen;
                 call.slot = i;
         }
 out:

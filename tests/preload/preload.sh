@@ -732,21 +732,21 @@ gpu)
         want 1 '^info cuda.driver '
         want 1 '^info gpu.busid.0 0000:01:00.0$'
         want 1 '^info gpu.numa.0 1$'
-        # 16: the first two of a kind and size, which stand for themselves
-        want 1 '^cell AllReduce comm=1 bytes=1048576 count=2 result=0 flags=16 host=2 gpu=2$'
-        want 1 '^cell AllReduce comm=1 bytes=1048576 count=78 result=0 flags=0 host=78 gpu=(1[4-9]|2[0-9])$'
+        # 16: the first of all, and the first two of a kind and size, which stand for themselves
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=32 result=0 flags=16 host=32 gpu=32$'
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=48 result=0 flags=0 host=48 gpu=([6-9]|1[0-9]|2[0-4])$'
         want 1 '^cell AllReduce comm=1 bytes=1048576 count=4 result=0 flags=4 host=0 gpu=0'
         want 4 '^call AllReduce .* clock=none flags=4 '
         want 1 '^cell Group comm=1 bytes=2097152 count=2 result=0 flags=18 host=2 gpu=2$'
-        want 1 '^cell Group comm=1 bytes=2097152 count=14 result=0 flags=2 host=14 gpu=[1-6]$'
+        want 1 '^cell Group comm=1 bytes=2097152 count=14 result=0 flags=2 host=14 gpu=([1-9]|1[0-4])$'
         want 1 '^end .* gpu_dropped=0 '
         n=$(grep -cE '^call .* clock=event .* gpu=1 ' "$tmp/log")
-        [ "$n" -ge 18 ] || fail "$n calls with GPU time"
+        [ "$n" -ge 40 ] || fail "$n calls with GPU time"
         gone
         rm -r "$CAPO_DIR" # nothing by chance
         CAPO_GPU_SAMPLE=1000000 both "$bin/app_gpu" calls
-        want 1 '^cell AllReduce comm=1 bytes=1048576 count=2 .* gpu=2$'
-        want 1 '^cell AllReduce comm=1 bytes=1048576 count=78 .* gpu=0$'
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=32 .* gpu=32$'
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=48 .* gpu=0$'
         want 1 '^cell Group comm=1 bytes=2097152 count=2 .* gpu=2$'
         gone
         rm -r "$CAPO_DIR" # all of them: nothing is there for others to stand for
