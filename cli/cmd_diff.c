@@ -30,7 +30,7 @@ static size_t load_runs(const char *path, struct capo_job **runs)
         bool failed = capo_log_find_jobs(path, &jobs, &n) < 0;
 
         for (size_t i = 0; i < n; i++) {
-                if (n > 1 && !failed && used < CAPO_DIFF_RUNS) {
+                if (!failed && used < CAPO_DIFF_RUNS) {
                         runs[used] = cli_job_load_paths(path, &jobs[i]);
                         failed = !runs[used];
                         used += !failed;
@@ -38,7 +38,7 @@ static size_t load_runs(const char *path, struct capo_job **runs)
                 capo_log_paths_finish(&jobs[i]);
         }
         free(jobs);
-        if (n < 2)
+        if (!n)
                 return (runs[0] = cli_job_load(path)) ? 1 : 0;
         return failed ? 0 : used;
 }

@@ -249,14 +249,14 @@ static int dump_text(struct capo_log *log, bool records)
 /* ---- command line ---- */
 
 /* One log after the other; @t: as one trace. Return: the exit status. */
-static int dump_files(const struct capo_log_paths *paths, bool records)
+static int dump_files(struct capo_log_paths *paths, bool records)
 {
         int status = CAPO_EXIT_OK;
 
         for (size_t i = 0; i < paths->n; i++) {
                 _cleanup_(capo_log_closep) struct capo_log *log = NULL;
                 char why[512] = "out of memory";
-                int r = capo_log_open(paths->path[i], &log, why, sizeof why);
+                int r = capo_log_paths_take(paths, i, &log, why, sizeof why);
 
                 if (r < 0) {
                         capo_error("%s %s", paths->path[i], why);

@@ -15,14 +15,12 @@ static bool is_final(const struct capo_job_process *p, uint8_t known)
 /* The moment that a log which is not final tells all of. */
 static void find_frame(const struct capo_job_process *jp, struct hang_moment *out)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = jp->log;
         struct capo_hang_text t = {0}, read;
         struct capo_log_frame f;
         struct capo_log_end end;
-        char why[512];
 
-        if (capo_log_open(jp->path, &log, why, sizeof why) < 0)
-                return;
+        capo_log_rewind(log);
         while (capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_HANG && capo_hang_text_read(&f, &read) == 0) {
                         t = read;
@@ -32,6 +30,7 @@ static void find_frame(const struct capo_job_process *jp, struct hang_moment *ou
                         t.at_ns = 0; /* it went on */
                 }
         }
+        capo_log_park(log);
         out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
 }
 

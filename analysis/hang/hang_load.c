@@ -287,12 +287,11 @@ static int read_log(struct reader *rd, uint32_t process)
 {
         const struct capo_job_process *jp = &rd->job->processes[process];
         const struct hang_moment *framed = &rd->frames[process];
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = capo_job_log(rd->job, process);
         struct capo_unfinished_call u;
         struct capo_log_frame f;
-        char why[512];
         size_t at = 0;
-        int r = capo_log_open(jp->path, &log, why, sizeof why);
+        int r = 0;
 
         rd->t0 = jp->header.t0_real_ns;
         rd->n_last = 0;
@@ -317,7 +316,9 @@ static int read_log(struct reader *rd, uint32_t process)
         }
         for (uint32_t i = 0; i < rd->n_cells; i++)
                 count_cell(rd, process, rd->cells[i]);
-        return take_calls(rd, process, framed->at_ns ? &f : NULL);
+        r = take_calls(rd, process, framed->at_ns ? &f : NULL);
+        capo_log_park(log);
+        return r;
 }
 
 /* ---- the job ---- */

@@ -65,31 +65,26 @@ static int add_asked(struct capo_asked **list, size_t *n, const char *text, size
 }
 
 /* The calls of one log, then the places that they name. */
-static int look_into(const char *path, struct look *l, struct capo_asked **list, size_t *n)
+static int look_into(struct capo_log *log, struct look *l, struct capo_asked **list, size_t *n)
 {
-        for (int round = 0; round < 2; round++) {
-                _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-                struct capo_log_frame f;
-                char why[128];
+        struct capo_log_frame f;
 
-                if (capo_log_open(path, &log, why, sizeof why) < 0)
-                        return 0;
-                if (round == 0 && capo_log_calls_each(log, count_site, l) == -ENOMEM)
+        if (capo_log_calls_each(log, count_site, l) == -ENOMEM)
+                return -ENOMEM;
+        capo_log_rewind(log);
+        while (capo_log_next(log, &f) > 0) {
+                struct capo_log_site site;
+                const char *text;
+                size_t length;
+
+                if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
+                    !l->calls[site.id] || !(text = capo_asked_text(text, site.text_size, &length)))
+                        continue;
+                if (add_asked(list, n, text, length, l->calls[site.id]) < 0)
                         return -ENOMEM;
-                while (round == 1 && capo_log_next(log, &f) > 0) {
-                        struct capo_log_site site;
-                        const char *text;
-                        size_t length;
-
-                        if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
-                            !l->calls[site.id] ||
-                            !(text = capo_asked_text(text, site.text_size, &length)))
-                                continue;
-                        if (add_asked(list, n, text, length, l->calls[site.id]) < 0)
-                                return -ENOMEM;
-                        l->calls[site.id] = 0;
-                }
+                l->calls[site.id] = 0;
         }
+        capo_log_park(log);
         return 0;
 }
 
@@ -117,18 +112,19 @@ long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, u
         int r = l ? 0 : -ENOMEM;
 
         for (uint32_t p = 0; p < job->n_processes && r == 0; p++) {
+                struct capo_log *log = capo_job_log(job, p);
+                const struct capo_job_use *use;
+                uint32_t n_uses;
+
                 memset(l, 0, sizeof *l);
                 l->call = call;
                 l->bytes = bytes;
                 l->most = most;
-                for (uint32_t c = 0; c < job->n_comms; c++) {
-                        for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
-                                if (job->comms[c].members[m].process == p)
-                                        l->comms[job->comms[c].members[m].id] =
-                                                !comm || fnmatch(comm, job->comms[c].name, 0) == 0;
-                        }
-                }
-                r = look_into(job->processes[p].path, l, &list, &n);
+                use = capo_job_uses(job, p, &n_uses);
+                for (; n_uses--; use++)
+                        l->comms[job->comms[use->comm].members[use->member].id] =
+                                !comm || fnmatch(comm, job->comms[use->comm].name, 0) == 0;
+                r = log ? look_into(log, l, &list, &n) : 0;
                 for (size_t i = 0; i < IDS; i++)
                         rest += l->calls[i];
         }

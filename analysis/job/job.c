@@ -28,6 +28,7 @@ static void free_process(struct capo_job_process *p)
         }
         free(p->info);
         free(p->path);
+        capo_log_close(p->log);
         free(p->host);
         free(p->fabric);
         free(p->rules);
@@ -63,6 +64,8 @@ void capo_job_free(struct capo_job *job)
                 free(job->scratch->comms.slots);
                 free(job->scratch->failures.slots);
                 free(job->scratch->meets);
+                free(job->scratch->uses);
+                free(job->scratch->first_use);
                 job_reading_free(job->scratch->spare);
         }
         free(job->scratch);
@@ -73,6 +76,48 @@ void capo_job_free(struct capo_job *job)
         free(job->rows);
         free(job->sites);
         free(job);
+}
+
+struct capo_log *capo_job_log(const struct capo_job *job, uint32_t process)
+{
+        struct capo_log *log = job->processes[process].log;
+
+        if (log)
+                capo_log_rewind(log);
+        return log;
+}
+
+int job_list_uses(struct capo_job *job)
+{
+        struct job_scratch *s = job->scratch;
+        size_t n = 0;
+
+        s->first_use = calloc(job->n_processes + 2, sizeof *s->first_use);
+        for (uint32_t c = 0; c < job->n_comms; c++)
+                n += job->comms[c].n_members;
+        s->uses = calloc(n + 1, sizeof *s->uses);
+        if (!s->first_use || !s->uses)
+                return -ENOMEM;
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                for (uint32_t m = 0; m < job->comms[c].n_members; m++)
+                        s->first_use[job->comms[c].members[m].process + 2]++;
+        }
+        for (uint32_t p = 0; p < job->n_processes; p++)
+                s->first_use[p + 2] += s->first_use[p + 1];
+        for (uint32_t c = 0; c < job->n_comms; c++) { /* each ends where the next begins */
+                for (uint32_t m = 0; m < job->comms[c].n_members; m++)
+                        s->uses[s->first_use[job->comms[c].members[m].process + 1]++] =
+                                (struct capo_job_use){c, m};
+        }
+        return 0;
+}
+
+const struct capo_job_use *capo_job_uses(const struct capo_job *job, uint32_t process, uint32_t *n)
+{
+        const uint32_t *first = job->scratch->first_use;
+
+        *n = first ? first[process + 1] - first[process] : 0;
+        return *n ? job->scratch->uses + first[process] : NULL;
 }
 
 const char *capo_job_info(const struct capo_job_process *process, const char *key)

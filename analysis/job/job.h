@@ -23,9 +23,9 @@ struct capo_job_info {
 
 /* One log. */
 struct capo_job_process {
-        char *path; /* as it was given: to open it again. Who shows it sees to what may steer a
-                       terminal */
-        char *host; /* INFO host; the file name up to its first dot when there is none */
+        char *path;           /* as it was given. Who shows it sees to what may steer a terminal */
+        struct capo_log *log; /* for capo_job_log(); NULL: not made from a log. Owned */
+        char *host;           /* INFO host; the file name up to its first dot when there is none */
         struct capo_log_header header;
         struct capo_log_health health;
         struct capo_log_end end; /* the last one; all zero when there is none */
@@ -232,6 +232,26 @@ static inline void capo_job_freep(struct capo_job **job)
 {
         capo_job_free(*job);
 }
+
+/**
+ * capo_job_log() - the log of a process, at its first frame, for another reading
+ *
+ * It has been open since it was added. capo_log_park() it when it is read. capo_log_calls_each()
+ * walks its calls, capo_log_next() its frames.
+ *
+ * Return: the job's; NULL: the job was not made from logs.
+ */
+struct capo_log *capo_job_log(const struct capo_job *job, uint32_t process);
+
+/* A communicator that a process is in, and as which member. A process of several GPUs may be in it
+ * more than once. */
+struct capo_job_use {
+        uint32_t comm, member;
+};
+
+/** capo_job_uses() - the communicators of a process, after capo_job_finish(). Return: *n of them,
+ * in order. */
+const struct capo_job_use *capo_job_uses(const struct capo_job *job, uint32_t process, uint32_t *n);
 
 /** capo_job_info() - value of @key (core/log/info.h) in a process' INFO, NULL when it has none. */
 const char *capo_job_info(const struct capo_job_process *process, const char *key);

@@ -15,10 +15,16 @@ struct job_scratch {
         struct job_index rows, sites, comms, failures;
         struct capo_meet *
                 *meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
-        uint64_t meet_bytes;   /* that they take */
-        struct reading *spare; /* of the log before: its tables are large and nearly empty.
-                                  analysis/job/reading.h */
+        uint64_t meet_bytes;       /* that they take */
+        struct capo_job_use *uses; /* by process, then communicator and member */
+        uint32_t *first_use;       /* of each process, and one past the last */
+        struct reading *spare;     /* of the log before: its tables are large and nearly empty.
+                                      analysis/job/reading.h */
 };
+
+/** job_list_uses() - fill uses and first_use: after the last change of members. Return: 0, -ENOMEM.
+ */
+int job_list_uses(struct capo_job *job);
 
 /** job_reading_free() - of the spare one, with the job. @rd may be NULL. */
 void job_reading_free(struct reading *rd);

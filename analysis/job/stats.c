@@ -62,8 +62,10 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                 comm->parent = rd->comms[c.parent] - 1;
         if (c.color >= 0)
                 comm->color = c.color;
-        for (uint32_t i = comm->n_members; i-- > 0 && !m;) {
-                if (comm->members[i].process == rd->process && comm->members[i].id == c.id)
+        /* those of this log are the last */
+        for (uint32_t i = comm->n_members;
+             i-- > 0 && !m && comm->members[i].process == rd->process;) {
+                if (comm->members[i].id == c.id)
                         m = &comm->members[i];
         }
         if (!m) {
@@ -171,17 +173,15 @@ static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void
         return r < 0 ? r : job_add_sites(rd->job, rd->log, &rd->sites);
 }
 
-int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
-                     void (*progress)(uint64_t bytes, void *arg), void *arg)
+int capo_job_add(struct capo_job *job, struct capo_log *from,
+                 void (*progress)(uint64_t bytes, void *arg), void *arg)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        _cleanup_(capo_log_closep) struct capo_log *log = from;
+        const char *path = capo_log_path(log), *host;
         struct reading *rd;
         struct capo_job_process *p;
-        const char *host;
-        int r = capo_log_open(path, &log, why, why_size);
+        int r;
 
-        if (r < 0)
-                return r;
         if (capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0)
                 return -ENOMEM;
         rd = job_reading_new(job, job->n_processes, log);
@@ -192,10 +192,21 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
                 .rank = -1, .header = *capo_log_header(log), .path = strdup(path)};
         r = p->path ? read_frames(rd, progress, arg) : -ENOMEM;
         p->health = *capo_log_health(log);
+        p->log = steal(&log);
+        capo_log_park(p->log);
         host = capo_job_info(p, CAPO_INFO_HOST);
         p->host = host ? job_text_copy(host, strlen(host)) : host_from_path(path);
         if (!p->host)
                 r = -ENOMEM;
         job_reading_end(rd);
         return r;
+}
+
+int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
+                     void (*progress)(uint64_t bytes, void *arg), void *arg)
+{
+        struct capo_log *log;
+        int r = capo_log_open(path, &log, why, why_size);
+
+        return r < 0 ? r : capo_job_add(job, log, progress, arg);
 }

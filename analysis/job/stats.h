@@ -5,7 +5,7 @@
  * not with the number of records.
  *
  *      job = capo_job_new();
- *      for each path: capo_job_add_log(job, path, why, sizeof why);
+ *      for each log: capo_job_add(job, log, NULL, NULL);
  *      capo_job_finish(job);      names, layouts, skew; then everything in analysis/job/job.h may
  *                                 be read
  *
@@ -18,12 +18,22 @@
 #include "analysis/job/job.h"
 
 /**
- * capo_job_add_log() - read one log into the job
- * @why: as capo_log_open(), when the log could not be used at all
+ * capo_job_add() - read one log into the job
+ * @log: at its first frame: a file (capo_log_open()) or the memory of a living process
+ *       (capo_live_log_open()). Taken over in any case: the job keeps it open for capo_job_log()
  * @progress: called now and then with bytes read of this log; may be NULL
  *
  * A log that breaks off or is damaged is used as far as it goes: its process' health and read_error
  * tell.
+ *
+ * Return: 0; -ENOMEM.
+ */
+int capo_job_add(struct capo_job *job, struct capo_log *log,
+                 void (*progress)(uint64_t bytes, void *arg), void *arg);
+
+/**
+ * capo_job_add_log() - the same by the path of a log
+ * @why: as capo_log_open(), when the log could not be used at all
  *
  * Return: 0; what capo_log_open() returned; -ENOMEM.
  */

@@ -377,27 +377,25 @@ void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t ra
 
 static int fetch_long(struct capo_job *job, uint32_t process)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = capo_job_log(job, process);
+        const struct capo_job_use *use;
         struct reading *rd;
-        char why[256];
-        int r = capo_log_open(job->processes[process].path, &log, why, sizeof why);
+        uint32_t n;
 
-        if (r < 0)
-                return r;
+        if (!log)
+                return 0;
         rd = job_reading_new(job, process, log);
         if (!rd)
                 return -ENOMEM;
         rd->longs = true;
-        for (uint32_t k = 0; k < job->n_comms; k++) {
-                for (uint32_t i = 0; i < job->comms[k].n_members; i++) {
-                        const struct capo_job_member *m = &job->comms[k].members[i];
+        use = capo_job_uses(job, process, &n);
+        for (; n--; use++) {
+                const struct capo_job_member *m = &job->comms[use->comm].members[use->member];
 
-                        if (m->process != process)
-                                continue;
-                        job_reading_comm(rd, m->id, k, m->rank);
-                }
+                job_reading_comm(rd, m->id, use->comm, m->rank);
         }
         job_read_again(rd);
+        capo_log_park(log);
         job_reading_end(rd);
         return 0;
 }

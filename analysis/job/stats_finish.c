@@ -459,7 +459,7 @@ int capo_job_finish(struct capo_job *job)
         if (r < 0)
                 return r;
         count_ranks(job);
-        r = number_members(job);
+        r = number_members(job) ?: job_list_uses(job);
         add_up(job);
         for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
                 r = name_comm(job, i, &names);

@@ -37,6 +37,7 @@ struct use {
 };
 
 struct all {
+        struct capo_log_paths *paths;
         struct said *log;
         uint32_t n;
         struct use *use;
@@ -87,11 +88,11 @@ static void extend_end(struct said *s, uint64_t ns)
 /* Read the first @most bytes of a log. 0 or -ENOMEM; a log that cannot be read is marked so. */
 static int scan_log(struct all *all, uint32_t i, uint64_t most)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
         struct said *s = &all->log[i];
+        struct capo_log *log;
         struct capo_log_frame f;
         char why[512];
-        int r = capo_log_open(s->path, &log, why, sizeof why);
+        int r = capo_log_paths_open(all->paths, i, &log, why, sizeof why);
 
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
@@ -120,6 +121,7 @@ static int scan_log(struct all *all, uint32_t i, uint64_t most)
                         all->use[all->n_uses++] = (struct use){comm.uid, i};
                 }
         }
+        capo_log_park(log);
         return 0;
 }
 
@@ -279,20 +281,21 @@ static uint32_t make_groups(struct all *all, struct group *group)
         return in_order(group, n);
 }
 
-int capo_log_jobs(char *const *path, size_t n, uint32_t *job, struct capo_log_job **jobs)
+int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_job **jobs)
 {
-        _cleanup_(all_finish) struct all all = {.log = calloc(n + 1, sizeof *all.log),
-                                                .n = (uint32_t)n};
+        const size_t n = paths->n;
+        _cleanup_(all_finish) struct all all = {
+                .paths = paths, .log = calloc(n + 1, sizeof *all.log), .n = (uint32_t)n};
         _cleanup_free_ struct group *group = calloc(n + 1, sizeof *group);
         uint32_t n_groups;
 
         if (!all.log || !group)
                 return -ENOMEM;
         for (uint32_t i = 0; i < n; i++) {
-                const char *slash = strrchr(path[i], '/');
+                const char *path = paths->path[i], *slash = strrchr(path, '/');
 
-                all.log[i] = (struct said){.path = path[i], .group = i};
-                all.log[i].n_folder = slash ? (size_t)(slash - path[i]) : 0;
+                all.log[i] = (struct said){.path = path, .group = i};
+                all.log[i].n_folder = slash ? (size_t)(slash - path) : 0;
                 job[i] = CAPO_LOG_NO_JOB;
         }
         if (read_all(&all, HEAD) < 0 ||

@@ -7,7 +7,8 @@
 #define CAPO_LOG_JOBS_H
 
 #include <stdint.h>
-#include <stddef.h>
+
+#include "analysis/log/log_paths.h"
 
 /* The job of a log that cannot be read: it may be of any. */
 #define CAPO_LOG_NO_JOB UINT32_MAX
@@ -19,7 +20,8 @@ struct capo_log_job {
 };
 
 /**
- * capo_log_jobs() - number the jobs of @n logs by their beginning, the oldest 0
+ * capo_log_jobs() - number the jobs of @paths by their beginning, the oldest 0
+ * @paths: their logs are opened, and stay so
  * @job:   filled with a number for each path, or CAPO_LOG_NO_JOB
  * @jobs:  set to one item per job; free() it
  *
@@ -29,6 +31,6 @@ struct capo_log_job {
  *
  * Return: how many jobs; -ENOMEM.
  */
-int capo_log_jobs(char *const *path, size_t n, uint32_t *job, struct capo_log_job **jobs);
+int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_job **jobs);
 
 #endif

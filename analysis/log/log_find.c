@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +15,16 @@
 #include "core/base/util.h"
 #include "analysis/log/log_find.h"
 #include "analysis/log/live_jobs.h"
+#include "analysis/log/log_read.h"
 
 /* Takes @path over; NULL is a want of memory. */
-static int add_path(char ***list, size_t *n, char *path)
+static int add_folder_name(struct capo_log_paths *out, char *path)
 {
-        if (!path || capo_array_room(list, *n, sizeof **list) < 0) {
+        if (!path || capo_array_room(&out->folder, out->n_folders, sizeof *out->folder) < 0) {
                 free(path);
                 return -ENOMEM;
         }
-        (*list)[(*n)++] = path;
+        out->folder[out->n_folders++] = path;
         return 0;
 }
 
@@ -133,8 +133,11 @@ static int list_logs(const char *folder, struct capo_log_paths *out)
 
         if (n < 0)
                 return -errno;
-        for (int i = 0; i < n && r == 0; i++)
-                r = add_path(&out->path, &out->n, join_path(folder, names[i]->d_name));
+        for (int i = 0; i < n && r == 0; i++) {
+                _cleanup_free_ char *path = join_path(folder, names[i]->d_name);
+
+                r = path ? capo_log_paths_add(out, path, NULL) : -ENOMEM;
+        }
         free_names(names, n);
         return r;
 }
@@ -163,7 +166,7 @@ static int who_is_who(struct found *f)
         free(f->jobs);
         f->jobs = NULL;
         f->job = malloc((f->all.n + 1) * sizeof *f->job);
-        f->n_jobs = f->job ? capo_log_jobs(f->all.path, f->all.n, f->job, &f->jobs) : -ENOMEM;
+        f->n_jobs = f->job ? capo_log_jobs(&f->all, f->job, &f->jobs) : -ENOMEM;
         return f->n_jobs < 0 ? f->n_jobs : 0;
 }
 
@@ -240,7 +243,7 @@ static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
  * say so. */
 static int take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
 {
-        int r = f->below ? 0 : add_path(&out->folder, &out->n_folders, strdup(folder));
+        int r = f->below ? 0 : add_folder_name(out, strdup(folder));
 
         for (size_t i = 0; i < f->all.n && r == 0; i++) {
                 if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !is_beside_job(f, i, job)))
@@ -253,10 +256,10 @@ static int take_job(struct found *f, const char *folder, uint32_t job, struct ca
                         if (known)
                                 free(of);
                         else
-                                r = add_path(&out->folder, &out->n_folders, of);
+                                r = add_folder_name(out, of);
                 }
                 if (r == 0)
-                        r = add_path(&out->path, &out->n, strdup(f->all.path[i]));
+                        r = capo_log_paths_add(out, f->all.path[i], steal(&f->all.log[i]));
         }
         return r;
 }
@@ -271,7 +274,7 @@ static int add_folder(const char *folder, unsigned long number, struct capo_log_
         if (r < 0)
                 return r;
         if (!f.all.n)
-                return number ? -ENOENT : add_path(&out->folder, &out->n_folders, strdup(folder));
+                return number ? -ENOENT : add_folder_name(out, strdup(folder));
         if (number > (unsigned long)f.n_jobs)
                 return -ENOENT;
         job = number ? (uint32_t)number - 1 : f.n_jobs ? (uint32_t)f.n_jobs - 1 : 0;
@@ -282,32 +285,22 @@ static int add_folder(const char *folder, unsigned long number, struct capo_log_
 
 /* A log by its beginning, which has the time of its process to the ns, and its size. */
 struct face {
-        struct capo_log_header header;
-        uint64_t size;
+        struct capo_log *log;
         size_t at; /* in the list of paths */
 };
+
+static int compare_headers(const struct face *x, const struct face *y)
+{
+        return memcmp(capo_log_header(x->log), capo_log_header(y->log),
+                      sizeof(struct capo_log_header));
+}
 
 static int by_face(const void *a, const void *b)
 {
         const struct face *x = a, *y = b;
 
-        return memcmp(&x->header, &y->header, sizeof x->header) ?: CAPO_ORDER(x->size, y->size) ?:
+        return compare_headers(x, y) ?: CAPO_ORDER(capo_log_size(x->log), capo_log_size(y->log)) ?:
                CAPO_ORDER(x->at, y->at);
-}
-
-/* Does @b begin with all of @a, or is it that? */
-static bool begins_with(const char *b, const char *a)
-{
-        _cleanup_fclose_ FILE *x = fopen(a, "re"), *y = fopen(b, "re");
-        char at_x[16384], at_y[16384];
-        size_t n = 1;
-
-        while (x && y && n) {
-                n = fread(at_x, 1, sizeof at_x, x);
-                if (fread(at_y, 1, n, y) != n || memcmp(at_x, at_y, n) != 0)
-                        return false;
-        }
-        return x && y;
 }
 
 /* Of faces [@first, @end), which are of one process, the longest stays, and what is none of its
@@ -315,20 +308,24 @@ static bool begins_with(const char *b, const char *a)
 static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first,
                            size_t end)
 {
+        uint64_t size = capo_log_size(face[end - 1].log);
         size_t longest = end - 1;
 
-        while (longest > first && face[longest - 1].size == face[end - 1].size)
+        while (longest > first && capo_log_size(face[longest - 1].log) == size)
                 longest--;
         for (size_t i = first; i < end; i++) {
-                const char *kept = out->path[face[longest].at];
-
-                if (i == longest || !begins_with(kept, out->path[face[i].at]))
+                if (i == longest || !capo_log_begins_with(face[longest].log, face[i].log))
                         continue;
                 capo_warn("%s is %s %s: counted once", out->path[face[i].at],
-                          face[i].size == face[longest].size ? "the same log as"
+                          capo_log_size(face[i].log) == size ? "the same log as"
                                                              : "an earlier copy of",
-                          kept);
+                          out->path[face[longest].at]);
                 free(steal(&out->path[face[i].at]));
+                capo_log_close(steal(&out->log[face[i].at]));
+        }
+        for (size_t i = first; i < end; i++) {
+                if (out->log[face[i].at])
+                        capo_log_park(out->log[face[i].at]);
         }
 }
 
@@ -338,32 +335,30 @@ static int drop_copies(struct capo_log_paths *out)
 {
         _cleanup_free_ struct face *face = calloc(out->n + 1, sizeof *face);
         size_t n = 0, kept = 0;
+        char why[256];
 
         if (!face)
                 return -ENOMEM;
         for (size_t i = 0; i < out->n; i++) {
-                _cleanup_close_ int fd = open(out->path[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-                struct stat st;
-
-                if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-                    read(fd, &face[n].header, sizeof face[n].header) !=
-                            (ssize_t)sizeof face[n].header)
+                if (capo_log_paths_open(out, i, &face[n].log, why, sizeof why) < 0)
                         continue;
-                face[n].size = (uint64_t)st.st_size;
+                capo_log_park(face[n].log);
                 face[n++].at = i;
         }
         if (n)
                 qsort(face, n, sizeof *face, by_face);
         for (size_t first = 0, end; first < n; first = end) {
                 end = first + 1;
-                while (end < n &&
-                       !memcmp(&face[end].header, &face[first].header, sizeof face[first].header))
+                while (end < n && compare_headers(&face[end], &face[first]) == 0)
                         end++;
-                drop_copies_of(out, face, first, end);
+                if (end - first > 1)
+                        drop_copies_of(out, face, first, end);
         }
         for (size_t i = 0; i < out->n; i++) {
-                if (out->path[i])
-                        out->path[kept++] = out->path[i];
+                if (out->path[i]) {
+                        out->path[kept] = out->path[i];
+                        out->log[kept++] = out->log[i];
+                }
         }
         out->n = kept;
         return 0;
@@ -406,7 +401,7 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 } else if (S_ISDIR(st.st_mode)) {
                         r = add_folder(args[i], 0, out);
                 } else {
-                        r = add_path(&out->path, &out->n, strdup(args[i]));
+                        r = capo_log_paths_add(out, args[i], NULL);
                 }
                 if (r < 0)
                         return capo_why(r, why, why_size, "%s: %s", args[i], strerror(-r));
@@ -436,15 +431,4 @@ int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t 
                 r = r < 0 ? r : drop_copies(&(*jobs)[i]);
         }
         return r;
-}
-
-void capo_log_paths_finish(struct capo_log_paths *paths)
-{
-        for (size_t i = 0; i < paths->n; i++)
-                free(paths->path[i]);
-        for (size_t i = 0; i < paths->n_folders; i++)
-                free(paths->folder[i]);
-        free(paths->path);
-        free(paths->folder);
-        *paths = (struct capo_log_paths){0};
 }

@@ -3,15 +3,7 @@
 #ifndef CAPO_LOG_FIND_H
 #define CAPO_LOG_FIND_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-struct capo_log_paths {
-        char **path; /* sorted by name inside each folder */
-        size_t n;
-        char **folder; /* the folders they were found in */
-        size_t n_folders;
-};
+#include "analysis/log/log_paths.h"
 
 /**
  * capo_log_find() - files as they are; a folder stands for the newest job in it
@@ -27,7 +19,6 @@ struct capo_log_paths {
  */
 int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, char *why,
                   size_t why_size);
-void capo_log_paths_finish(struct capo_log_paths *paths);
 
 /**
  * capo_log_find_jobs() - every job in @folder, the oldest first, as FOLDER@N counts

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,10 +27,14 @@
 #include "core/base/util.h"
 
 #define WINDOW ((size_t)1 << 20)
+enum { OTHER_FILES = 64 };
 
 struct capo_log {
         char *path;
-        int fd;
+        int fd;    /* -1: parked without a descriptor */
+        dev_t dev; /* the file, to know it when it is opened again */
+        ino_t ino;
+        bool in_memory; /* the file has no name, and cannot be opened again */
         uint64_t size;
         uint64_t next; /* offset of the next frame */
         uint64_t search_left;
@@ -46,6 +51,76 @@ static uint64_t pad_size(uint64_t n)
         return (n + 7) & ~(uint64_t)7;
 }
 
+static uint64_t opened;
+static rlim_t n_open; /* descriptors of logs */
+
+/* How many logs may stay open: as many descriptors as the system lets this process have, but for
+ * those that it needs otherwise. */
+static rlim_t open_most(void)
+{
+        static rlim_t most;
+        struct rlimit files;
+
+        if (!most && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+                files.rlim_cur = files.rlim_max;
+                if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+                        getrlimit(RLIMIT_NOFILE, &files);
+                most = files.rlim_cur > 2 * OTHER_FILES ? files.rlim_cur - OTHER_FILES
+                                                        : files.rlim_cur / 2;
+        }
+        return most;
+}
+
+/* Return: 0 or -errno. */
+static int open_file(struct capo_log *log, const char *path, struct stat *st)
+{
+        opened++;
+        log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
+        if (log->fd < 0)
+                return -errno;
+        n_open++;
+        return fstat(log->fd, st) < 0 ? -errno : 0;
+}
+
+static void close_file(struct capo_log *log)
+{
+        if (log->fd < 0)
+                return;
+        close(log->fd);
+        log->fd = -1;
+        n_open--;
+}
+
+/* What capo_log_park() let go of. */
+static int unpark_log(struct capo_log *log)
+{
+        struct stat st;
+        int r;
+
+        if (!log->window) {
+                log->room = log->size < WINDOW ? (log->size + 4095) & ~(size_t)4095 : WINDOW;
+                log->window = aligned_alloc(4096, log->room);
+                if (!log->window)
+                        return -ENOMEM;
+        }
+        if (log->fd >= 0)
+                return 0;
+        r = open_file(log, log->path, &st);
+        if (r == 0 && (st.st_dev != log->dev || st.st_ino != log->ino))
+                r = -ESTALE;
+        if (r < 0)
+                close_file(log);
+        return r;
+}
+
+void capo_log_park(struct capo_log *log)
+{
+        free(steal(&log->window));
+        log->room = log->held = 0;
+        if (n_open > open_most() && !log->in_memory)
+                close_file(log);
+}
+
 /* Bytes [offset, offset + n) of the file, which has them: NULL and *error when it cannot be read or
  * memory is short. */
 static const unsigned char *read_window(struct capo_log *log, uint64_t offset, size_t n, int *error)
@@ -54,6 +129,9 @@ static const unsigned char *read_window(struct capo_log *log, uint64_t offset, s
 
         if (offset >= log->start && offset + n <= log->start + log->held)
                 return log->window + (offset - log->start);
+        *error = unpark_log(log);
+        if (*error < 0)
+                return NULL;
         if (n > log->room) {
                 size_t room = (n + WINDOW) & ~(size_t)4095;
                 void *larger = aligned_alloc(4096, room);
@@ -113,8 +191,6 @@ static int check_header(const struct capo_log_header *h, uint64_t file_size, cha
         return 0;
 }
 
-static _Atomic uint64_t opened;
-
 uint64_t capo_log_opened(void)
 {
         return opened;
@@ -127,54 +203,110 @@ void capo_log_rewind(struct capo_log *log)
         log->health = (struct capo_log_health){0};
 }
 
-int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size)
+/* @log has its file and its path: the header is checked. */
+static int begin_log(struct capo_log *log, const struct stat *st, char *why, size_t why_size)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = calloc(1, sizeof *log);
         const unsigned char *bytes;
-        struct stat st;
         int r = 0;
 
-        if (!log)
-                return -ENOMEM;
-        opened++;
-        log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
-        if (log->fd < 0 || fstat(log->fd, &st) < 0) {
-                r = -errno;
-                return capo_why(r, why, why_size, "%s", strerror(-r));
-        }
-        if (!S_ISREG(st.st_mode))
+        if (!S_ISREG(st->st_mode))
                 return capo_why(-EBADMSG, why, why_size, "is not a regular file");
-        log->size = (uint64_t)st.st_size;
+        log->dev = st->st_dev;
+        log->ino = st->st_ino;
+        log->size = (uint64_t)st->st_size;
         if (log->size < sizeof log->header)
                 return capo_why(-EBADMSG, why, why_size,
                                 log->size ? "is not a capo log (%llu bytes)" : "is empty",
                                 (unsigned long long)log->size);
-        log->path = strdup(path);
-        log->room = log->size < WINDOW ? (log->size + 4095) & ~(size_t)4095 : WINDOW;
-        log->window = aligned_alloc(4096, log->room);
-        if (!log->path || !log->window)
-                return -ENOMEM;
         bytes = read_window(log, 0, sizeof log->header, &r);
         if (!bytes)
                 return capo_why(r, why, why_size, "%s", strerror(-r));
         memcpy(&log->header, bytes, sizeof log->header);
         r = check_header(&log->header, log->size, why, why_size);
+        if (r == 0)
+                capo_log_rewind(log);
+        return r;
+}
+
+static struct capo_log *new_log(const char *path)
+{
+        struct capo_log *log = calloc(1, sizeof *log);
+
+        if (!log)
+                return NULL;
+        log->fd = -1;
+        log->path = strdup(path);
+        if (!log->path)
+                free(steal(&log));
+        return log;
+}
+
+int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = new_log(path);
+        struct stat st;
+        int r = log ? open_file(log, path, &st) : -ENOMEM;
+
         if (r < 0)
-                return r;
-        capo_log_rewind(log);
-        *out = steal(&log);
-        return 0;
+                return capo_why(r, why, why_size, "%s", strerror(-r));
+        r = begin_log(log, &st, why, why_size);
+        if (r == 0)
+                *out = steal(&log);
+        return r;
+}
+
+int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why, size_t why_size)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = new_log(path);
+        struct stat st;
+        int r;
+
+        if (!log) {
+                close(fd);
+                return capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
+        }
+        log->fd = fd;
+        n_open++;
+        r = fstat(fd, &st) < 0 ? -errno : begin_log(log, &st, why, why_size);
+        log->in_memory = r == 0 && st.st_nlink == 0;
+        if (r == 0)
+                *out = steal(&log);
+        return r;
 }
 
 void capo_log_close(struct capo_log *log)
 {
         if (!log)
                 return;
-        if (log->fd >= 0)
-                close(log->fd);
+        close_file(log);
         free(log->window);
         free(log->path);
         free(log);
+}
+
+bool capo_log_begins_with(struct capo_log *log, struct capo_log *other)
+{
+        char a[16384], b[sizeof a];
+        bool same = log->size >= other->size && unpark_log(log) == 0 && unpark_log(other) == 0;
+
+        for (uint64_t at = 0; same && at < other->size;) {
+                ssize_t n = pread(other->fd, a, sizeof a, (off_t)at);
+
+                same = n > 0 && pread(log->fd, b, (size_t)n, (off_t)at) == n &&
+                       !memcmp(a, b, (size_t)n);
+                at += n > 0 ? (uint64_t)n : 0;
+        }
+        return same;
+}
+
+bool capo_log_in_memory(const struct capo_log *log)
+{
+        return log->in_memory;
+}
+
+uint64_t capo_log_size(const struct capo_log *log)
+{
+        return log->size;
 }
 
 const struct capo_log_header *capo_log_header(const struct capo_log *log)

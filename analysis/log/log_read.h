@@ -55,6 +55,13 @@ struct capo_log_health {
  */
 int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size);
 
+/**
+ * capo_log_open_fd() - the same of a file that is open
+ * @fd:   taken over in any case. It may have no name (memfd_create)
+ * @path: its name, or that of the log that it stands for
+ */
+int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why, size_t why_size);
+
 /** capo_log_close() - NULL is fine. */
 void capo_log_close(struct capo_log *log);
 
@@ -71,7 +78,27 @@ const char *capo_log_path(const struct capo_log *log);
  * its damage begins anew, too. */
 void capo_log_rewind(struct capo_log *log);
 
-/** capo_log_opened() - how many logs this process has opened: for tests. */
+/**
+ * capo_log_park() - give the memory of the window back; the log stays open, and can be read on or
+ * rewound at any time. What was read of it is no longer valid.
+ *
+ * A command keeps each log of a job open from the moment it is found, so that it is opened once. If
+ * there are more logs than the system allows open files, the file of this one is closed, too, and
+ * the next read opens it again (-ESTALE if there is another file of that name then).
+ */
+void capo_log_park(struct capo_log *log);
+
+/** capo_log_size() - bytes of the file when it was opened. */
+uint64_t capo_log_size(const struct capo_log *log);
+
+/** capo_log_in_memory() - has its file no name? */
+bool capo_log_in_memory(const struct capo_log *log);
+
+/** capo_log_begins_with() - does @log begin with all bytes of @other, or is it that? Does not move
+ * either. */
+bool capo_log_begins_with(struct capo_log *log, struct capo_log *other);
+
+/** capo_log_opened() - how many times this process has opened the file of a log: for tests. */
 uint64_t capo_log_opened(void);
 
 /** capo_log_position() - bytes read so far: for a progress line. */

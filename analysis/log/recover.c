@@ -345,14 +345,17 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
         return find_segments(shm_dir, log_dir, true, found, cookie);
 }
 
-/* All that @seg knows goes to header.log_path. @clean: of the END frame. */
-static int drain_all(struct capo_segment *seg, unsigned clean)
+/* All that @seg knows goes to header.log_path or, where it is not negative, to @fd. @clean: of the
+ * END frame. */
+static int drain_all(struct capo_segment *seg, unsigned clean, int fd)
 {
         struct capo_drain *drain;
         int r = capo_drain_new(seg, &drain);
 
         if (r < 0)
                 return r;
+        if (fd >= 0)
+                capo_drain_into(drain, fd);
         r = capo_drain_take_over(drain);
         if (r == 0) {
                 capo_drain_round(drain);
@@ -362,21 +365,21 @@ static int drain_all(struct capo_segment *seg, unsigned clean)
         return r;
 }
 
-int capo_segment_peek(const struct capo_segment_info *info, const char *log)
+int capo_segment_peek(const struct capo_segment_info *info, int *out)
 {
-        _cleanup_close_ int fd = open(info->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int fd = open(info->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC), memory = -1;
         struct capo_segment seg;
         int r = fd < 0 ? -errno : attach_segment(fd, &seg, true);
 
         if (r < 0)
                 return r;
-        if (snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s", log) >=
-            (int)sizeof seg.header->log_path)
-                r = -ENAMETOOLONG;
-        seg.header->commit[seg.header->commit_now].log_bytes = 0; /* a log from the beginning */
-        if (r == 0)
-                r = drain_all(&seg, info->alive ? 0 : 2);
+        memory = memfd_create("capo-log", MFD_CLOEXEC);
+        r = memory < 0 ? -errno : drain_all(&seg, info->alive ? 0 : 2, memory);
         capo_segment_unmap(&seg);
+        if (r == 0) {
+                *out = memory;
+                memory = -1;
+        }
         return r;
 }
 
@@ -414,7 +417,7 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
                 r = -EPERM;
                 goto out;
         }
-        r = seg.header->log_path[0] ? drain_all(&seg, seg.header->ended == 1 ? 1 : 2) : -ENOENT;
+        r = seg.header->log_path[0] ? drain_all(&seg, seg.header->ended == 1 ? 1 : 2, -1) : -ENOENT;
         if (r == 0 && unlink(path))
                 r = -errno;
         if (r == 0 && out)

@@ -44,17 +44,17 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
                       void *cookie);
 
 /**
- * capo_segment_peek() - what a process has in memory, as a log of its own at @log, or beside it
- * where that name is taken
+ * capo_segment_peek() - what a process has in memory, as a log in a file without a name
  * @info: of capo_segment_find(); nothing of the process, its segment and its own log is touched
+ * @fd:   set on success to a file of memfd_create(2); for capo_log_open_fd()
  *
  * The drain runs on a copy. A living process goes on meanwhile: of one that is making calls the
- * newest may be missing or damaged; of one that stands still all is there. The log's END is not
- * clean for a living process.
+ * newest may be missing or damaged; of one that makes no progress all is there. The log's END is
+ * not clean for a living process.
  *
  * Return: as capo_segment_recover(), but for -EBUSY; -ENOENT when it is there no more.
  */
-int capo_segment_peek(const struct capo_segment_info *info, const char *log);
+int capo_segment_peek(const struct capo_segment_info *info, int *fd);
 
 /**
  * capo_segment_recover() - bring what a dead process left into its log, and remove the segment

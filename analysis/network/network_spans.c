@@ -15,12 +15,12 @@
 
 static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t id)
 {
-        for (uint32_t c = 0; c < job->n_comms; c++) {
-                for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
-                        if (job->comms[c].members[m].process == process &&
-                            job->comms[c].members[m].id == id)
-                                return c;
-                }
+        uint32_t n;
+        const struct capo_job_use *use = capo_job_uses(job, process, &n);
+
+        for (; n--; use++) {
+                if (job->comms[use->comm].members[use->member].id == id)
+                        return use->comm;
         }
         return CAPO_NO_COMM;
 }
@@ -192,18 +192,18 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
                       struct fabric_calls *calls)
 {
         const struct capo_job_process *p = &job->processes[process];
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = capo_job_log(job, process);
         struct gathered g = {.f = f, .job = job, .process = process};
-        char why[128];
         int r = 0;
 
         for (uint32_t i = 0; i < job->n_comms; i++)
                 g.others |= job->comms[i].n_ranks > 1;
-        if (!p->n_records || capo_log_open(p->path, &log, why, sizeof why) < 0)
+        if (!p->n_records || !log)
                 return 0;
         if (capo_log_calls_each(log, add_call, &g) == -ENOMEM ||
             place_calls(&g, p->header.t0_mono_ns, calls) < 0)
                 r = -ENOMEM;
+        capo_log_park(log);
         free(g.alike);
         free(g.index.slots);
         free(g.spans);

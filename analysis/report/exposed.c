@@ -61,30 +61,30 @@ static double covered_time(const struct kept *k, size_t n, unsigned device, doub
  * is not known. */
 static int overlap_of(const struct capo_job *job, uint32_t process, double *part)
 {
-        const struct capo_job_process *p = &job->processes[process];
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = capo_job_log(job, process);
+        const struct capo_job_use *use;
         _cleanup_free_ struct capo_gpu_span *spans = malloc(SPANS_MOST * sizeof *spans);
         _cleanup_free_ uint8_t *device = malloc(SPANS_MOST), *device_of = calloc(65536, 1);
         struct kept k = {spans, device, 0, device_of};
         double once = 0, sum = 0;
-        char why[128];
+        uint32_t n_uses;
         size_t n;
 
         *part = 1;
         if (!spans || !device || !device_of)
                 return -ENOMEM;
-        for (uint32_t c = 0; c < job->n_comms; c++) {
-                for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
-                        const struct capo_job_member *member = &job->comms[c].members[m];
+        use = capo_job_uses(job, process, &n_uses);
+        for (; n_uses--; use++) {
+                const struct capo_job_member *member = &job->comms[use->comm].members[use->member];
 
-                        if (member->process == process && member->device > 0)
-                                device_of[member->id] = (uint8_t)(member->device % DEVICES);
-                }
+                if (member->device > 0)
+                        device_of[member->id] = (uint8_t)(member->device % DEVICES);
         }
-        if (capo_log_open(p->path, &log, why, sizeof why) < 0)
+        if (!log)
                 return 0;
         if (capo_log_calls_each(log, keep_span, &k) == -ENOMEM)
                 return -ENOMEM;
+        capo_log_park(log);
         n = k.n < SPANS_MOST ? k.n : SPANS_MOST;
         capo_gpu_spans(k.spans, n);
         for (unsigned d = 0; d < DEVICES; d++)

@@ -121,17 +121,19 @@ static int see_call(const struct capo_record *r, unsigned thread, void *arg)
 
 static int see_rank(const struct capo_job *job, struct seen *s)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = capo_job_log(job, s->process[s->rank]);
         _cleanup_free_ uint32_t *comms = calloc(65536, sizeof *comms);
-        char why[128];
+        int r;
 
         if (!comms)
                 return -ENOMEM;
-        if (capo_log_open(job->processes[s->process[s->rank]].path, &log, why, sizeof why) < 0)
+        if (!log)
                 return 0;
         step_log_comms(job, s->process[s->rank], comms);
         s->comms = comms;
-        return capo_log_calls_each(log, see_call, s) == -ENOMEM ? -ENOMEM : 0;
+        r = capo_log_calls_each(log, see_call, s);
+        capo_log_park(log);
+        return r == -ENOMEM ? r : 0;
 }
 
 /* Who came last in the call, and how long each of the others waited; by the GPU's clock, or not.

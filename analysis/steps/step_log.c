@@ -20,12 +20,11 @@ struct reader {
 
 void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comms)
 {
-        for (uint32_t c = 0; c < job->n_comms; c++) {
-                for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
-                        if (job->comms[c].members[m].process == process)
-                                comms[job->comms[c].members[m].id] = c + 1;
-                }
-        }
+        uint32_t n;
+        const struct capo_job_use *use = capo_job_uses(job, process, &n);
+
+        for (; n--; use++)
+                comms[job->comms[use->comm].members[use->member].id] = use->comm + 1;
 }
 
 /* Twice as many as are wanted are held; then the older half goes. (They are nearly in order.) */
@@ -79,19 +78,19 @@ static int by_time(const void *a, const void *b)
 int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
                   struct step_log *out)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = capo_job_log(job, process);
         _cleanup_free_ uint32_t *comms = calloc(65536, sizeof *comms);
         struct reader rd = {.to = out, .comms = comms, .most = most, .spans = spans};
-        char why[128];
 
         *out = (struct step_log){0};
         if (!comms)
                 return -ENOMEM;
-        if (capo_log_open(job->processes[process].path, &log, why, sizeof why) < 0)
+        if (!log)
                 return 0;
         step_log_comms(job, process, comms);
         if (capo_log_calls_each(log, take_call, &rd) == -ENOMEM)
                 return -ENOMEM;
+        capo_log_park(log);
         if (out->n)
                 qsort(out->call, out->n, sizeof *out->call, by_time);
         if (out->n > most) {

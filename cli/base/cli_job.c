@@ -6,7 +6,7 @@
 #include "analysis/log/log_find.h"
 #include "core/base/util.h"
 
-struct capo_job *cli_job_load_paths(const char *path, const struct capo_log_paths *paths)
+struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *paths)
 {
         _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
         char why[512];
@@ -17,7 +17,10 @@ struct capo_job *cli_job_load_paths(const char *path, const struct capo_log_path
                 return NULL;
         }
         for (size_t i = 0; i < paths->n; i++) {
-                if (capo_job_add_log(job, paths->path[i], why, sizeof why, NULL, NULL) < 0)
+                struct capo_log *log;
+
+                if (capo_log_paths_take(paths, i, &log, why, sizeof why) < 0 ||
+                    capo_job_add(job, log, NULL, NULL) < 0)
                         capo_warn("left out %s: %s", paths->path[i], why);
                 else
                         used++;

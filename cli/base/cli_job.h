@@ -15,6 +15,6 @@ struct capo_job *cli_job_load(const char *path);
 
 /** cli_job_load_paths() - the same of logs that were found in @path. */
 struct capo_log_paths;
-struct capo_job *cli_job_load_paths(const char *path, const struct capo_log_paths *paths);
+struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *paths);
 
 #endif

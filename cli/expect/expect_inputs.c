@@ -111,16 +111,22 @@ static int read_settings(struct expect_page *page)
 static int read_logs(struct expect_page *page, struct capo_log_paths *paths,
                      const struct capo_label *label, struct capo_samples *set)
 {
-        _cleanup_(capo_live_logs_finish) struct capo_live_logs live = {.lock = -1};
         char why[1024] = "no memory";
         struct capo_label place = *label;
-        int r = capo_live_logs_take(paths, &live);
+        int r = capo_live_logs_take(paths);
 
         place.call = 0; /* logs say themselves what each call was */
         if (r < 0)
                 capo_warn("the memory of living processes cannot be read: %s", strerror(-r));
-        for (size_t i = 0, e = 0; i < paths->n && !e; i++)
-                e = (size_t)(r = capo_import_more(paths->path[i], &place, set, why, sizeof why));
+        r = 0;
+        for (size_t i = 0; i < paths->n && r == 0; i++) {
+                struct capo_log *log;
+
+                if (capo_log_paths_open(paths, i, &log, why, sizeof why) == 0)
+                        r = capo_import_open_log(log, paths->path[i], &place, set);
+                else
+                        r = capo_import_more(paths->path[i], &place, set, why, sizeof why);
+        }
         if (r >= 0)
                 r = capo_import_end(set, why, sizeof why);
         if (r < 0)

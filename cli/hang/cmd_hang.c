@@ -65,16 +65,15 @@ char *hang_call(const struct hang_page *page, const struct capo_hang_call *call,
 
 char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log;
         struct capo_log_site site;
         struct capo_log_frame f;
         const char *text;
-        char why[512], *found = NULL;
+        char *found = NULL;
 
         if (call->site && call->site <= page->hang.n_sites)
                 return strdup(page->hang.sites[call->site - 1]);
-        if (!call->site ||
-            capo_log_open(page->job->processes[process].path, &log, why, sizeof why) < 0)
+        if (!call->site || !(log = capo_job_log(page->job, process)))
                 return NULL;
         while (capo_log_next(log, &f) > 0) {
                 if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
@@ -86,6 +85,7 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
                      c++) /* text out of a log goes to terminals: nothing in it may steer them */
                         *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
         }
+        capo_log_park(log);
         return found;
 }
 
@@ -117,18 +117,32 @@ static void put_native(const struct capo_log_frame *f, FILE *out)
         }
 }
 
+/* The log that a process writes itself: HANG frames are there only. NULL: none. */
+static struct capo_log *own_log(const struct hang_page *page, uint32_t process)
+{
+        struct capo_log *log = capo_job_log(page->job, process);
+        char why[512];
+
+        if (!log || !page->own || !capo_log_in_memory(log))
+                return log;
+        if (page->own[process])
+                capo_log_rewind(page->own[process]);
+        else if (capo_log_open(capo_log_path(log), &page->own[process], why, sizeof why) < 0)
+                return NULL;
+        return page->own[process];
+}
+
 /* What @put finds in the last HANG frame of the process, where it has made no call since. */
 static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *at_ns,
                       void (*put)(const struct capo_log_frame *f, FILE *out))
 {
         uint64_t active_ns = capo_hang_active_ns(&page->hang.processes[process]);
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        char why[512], *text = NULL;
+        struct capo_log *log = own_log(page, process);
         struct capo_log_frame f;
+        char *text = NULL;
         size_t size;
 
-        if (!page->own || !page->own[process] ||
-            capo_log_open(page->own[process], &log, why, sizeof why) < 0)
+        if (!log)
                 return NULL;
         while (capo_log_next(log, &f) > 0) {
                 struct capo_hang_text t;
@@ -144,6 +158,7 @@ static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *
                 if (fclose(out) != 0)
                         free(steal(&text));
         }
+        capo_log_park(log);
         if (text)
                 capo_plain(text, strlen(text), false, true);
         return text;

@@ -8,26 +8,23 @@
 
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/log/log_find.h"
+#include "analysis/log/log_read.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/report/job_page.h"
 
-/* A log of the job: of a process as it is, by a look at its memory, or a file that lies there. */
+/* What is known of a log of the job: a process's memory, or a file. */
 struct hang_log {
-        char *path;
-        char *own;     /* of a look: the log that the process itself writes; NULL */
-        int pid;       /* of a look; 0: a file */
+        int pid;       /* of the process whose memory it is; 0: a file */
         bool here;     /* and that is its number here: it is in no namespace of its own */
         uint8_t known; /* enum capo_hang_known */
 };
 
 struct hang_logs {
-        struct hang_log *v;
-        uint32_t n;
-        char folder[32]; /* where the looks are kept; "" none */
-        int lock;        /* on it, while this process lives */
-        uint64_t now_ns; /* of the looks, since 1970 */
-        bool live;       /* some of the processes are here and alive */
-        int stranger;    /* the PID that was asked for and that capo does not record; 0 none */
+        struct capo_log_paths paths; /* of memory: the log that the process itself writes */
+        struct hang_log *v;          /* by paths */
+        uint64_t now_ns;             /* when memory was read, since 1970 */
+        bool live;                   /* some of the processes are here and alive */
+        int stranger; /* the PID that was asked for and that capo does not record; 0 none */
 };
 
 /**
@@ -42,24 +39,23 @@ void hang_logs_finish(struct hang_logs *logs);
 /**
  * hang_gather_here() - all recorded processes of this user here, living and killed, by job
  * @folder: only those whose logs are there; NULL: all
- * @all:    keeps the looks that the jobs refer to
- * @jobs:   set to @n_jobs items; hang_logs_finish() each, free() it, then hang_logs_finish(@all),
- *          in any case
+ * @now_ns: when their memory was read, since 1970
+ * @jobs:   set to @n_jobs items; hang_logs_finish() each and free() it in any case
  *
  * Return: 0; -ENOMEM; -errno.
  */
-int hang_gather_here(const char *folder, struct hang_logs *all, struct hang_logs **jobs,
+int hang_gather_here(const char *folder, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs);
 
 /* What there is to say. */
 struct hang_page {
-        const struct hang_logs *logs;
+        struct hang_logs *logs;
         struct capo_job *job;
         struct capo_hang_job hang;
         struct capo_hang_verdict verdict;
         uint8_t *known;        /* by process */
         bool *here;            /* by process: its number is its number here; NULL: of none */
-        const char **own;      /* by process: the log that it writes itself; NULL: there is none */
+        struct capo_log **own; /* by process: the file beside its memory, once it was opened */
         uint32_t n_stale;      /* processes whose log is not final */
         struct capo_page late; /* of it only what analysis/report/lateness.c fills: who holds the
                                   others up, as in the report */

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes and logs are meant. A process that can be looked at counts as it is now, not as
  * its log has it. */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
@@ -17,15 +13,8 @@
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "analysis/log/live_jobs.h"
-#include "analysis/log/recover.h"
+#include "analysis/log/live_logs.h"
 #include "analysis/hang/wait_node.h"
-
-#define NAME "capo-hang-"
-
-enum {
-        FOLDER = 32,     /* bytes of the name of the folder for looks, with its path */
-        UNLOCKED_S = 60, /* that old, it has its lock */
-};
 
 struct segments {
         struct capo_segment_info *v;
@@ -42,23 +31,25 @@ static int keep_segment(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static int add_log(struct hang_logs *logs, const char *path, const char *own,
-                   const struct capo_segment_info *s, uint8_t known)
+/* Takes @log over, which may be NULL, in any case. */
+static int add_log(struct hang_logs *logs, const char *path, struct capo_log *log,
+                   struct hang_log known)
 {
-        char *copy = strdup(path), *own_copy = own ? strdup(own) : NULL;
+        size_t n = logs->paths.n;
 
-        if (!copy || (own && !own_copy) ||
-            capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0) {
-                free(copy);
-                free(own_copy);
+        if (capo_array_room(&logs->v, n, sizeof *logs->v) < 0) {
+                capo_log_close(log);
                 return -ENOMEM;
         }
-        logs->v[logs->n++] = (struct hang_log){.path = copy,
-                                               .own = own_copy,
-                                               .pid = s ? s->pid : 0,
-                                               .here = s && s->here,
-                                               .known = known};
-        return 0;
+        logs->v[n] = known;
+        return capo_log_paths_add(&logs->paths, path, log);
+}
+
+/* Of @paths, log @i goes to @logs. */
+static int move_log(struct hang_logs *logs, struct capo_log_paths *paths, size_t i)
+{
+        return add_log(logs, paths->path[i], steal(&paths->log[i]),
+                       (struct hang_log){.known = CAPO_HANG_BY_LOG});
 }
 
 static bool is_pid(const char *word)
@@ -132,76 +123,12 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
         return n == 0;
 }
 
-static void remove_folder(const char *folder)
-{
-        struct dirent **names = NULL;
-        int n = scandir(folder, &names, NULL, NULL);
-
-        while (n-- > 0) {
-                char path[sizeof(names[n]->d_name) + FOLDER];
-
-                snprintf(path, sizeof path, "%s/%s", folder, names[n]->d_name);
-                unlink(path); /* of the two dots it fails */
-                free(names[n]);
-        }
-        free(names);
-        rmdir(folder);
-}
-
-static int is_ours(const struct dirent *e)
-{
-        return strlen(e->d_name) == strlen(NAME "XXXXXX") &&
-               !strncmp(e->d_name, NAME, strlen(NAME));
-}
-
-/* What a capo hang that was killed has left in @tmp. The living hold a lock on theirs, which comes
- * right after the folder. */
-static void sweep_folders(const char *tmp)
-{
-        struct dirent **names = NULL;
-        int n = scandir(tmp, &names, is_ours, NULL);
-
-        while (n-- > 0) {
-                char path[FOLDER];
-                _cleanup_close_ int fd = -1;
-                struct stat st;
-
-                snprintf(path, sizeof path, "%s/%.*s", tmp, (int)strlen(NAME "XXXXXX"),
-                         names[n]->d_name);
-                free(names[n]);
-                fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
-                    st.st_mtime + UNLOCKED_S < time(NULL) && flock(fd, LOCK_EX | LOCK_NB) == 0)
-                        remove_folder(path);
-        }
-        free(names);
-}
-
-static int make_folder(struct hang_logs *logs)
-{
-        sweep_folders("/tmp");
-        snprintf(logs->folder, sizeof logs->folder, "/tmp/" NAME "XXXXXX");
-        if (!mkdtemp(logs->folder)) {
-                *logs->folder = 0;
-                return capo_fail(-errno, "/tmp: %s", strerror(errno));
-        }
-        logs->lock = open(logs->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (logs->lock >= 0)
-                flock(logs->lock, LOCK_EX | LOCK_NB);
-        return 0;
-}
-
 static int gather_segment(struct hang_logs *logs, const struct capo_segment_info *s)
 {
         uint8_t known = CAPO_HANG_IS_DEAD;
-        char path[sizeof logs->folder + sizeof s->path + sizeof ".capo"];
-        int r = *logs->folder ? 0 : make_folder(logs);
+        struct capo_log *log;
+        int r = capo_live_log_open(s, &log);
 
-        if (r < 0)
-                return r;
-        /* two processes may have one number, each in a namespace of its own */
-        snprintf(path, sizeof path, "%s/%s.capo", logs->folder, capo_base_name(s->path));
-        r = capo_segment_peek(s, path);
         if (r < 0) { /* gone meanwhile, or damaged: its log has to do */
                 capo_warn("pid %d cannot be looked at: %s", s->pid, strerror(-r));
                 return 0;
@@ -209,14 +136,14 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
         if (s->alive)
                 known = s->here && capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED
                                                                   : CAPO_HANG_IS_ALIVE;
-        return add_log(logs, path, s->log_path, s, known);
+        return add_log(logs, s->log_path, log, (struct hang_log){s->pid, s->here, known});
 }
 
 static bool looked_at(const struct segments *all, const struct hang_logs *logs, const char *path)
 {
-        _cleanup_free_ char *real = realpath(path, NULL);
+        _cleanup_free_ char *real = all->n ? realpath(path, NULL) : NULL;
 
-        for (uint32_t i = 0; i < logs->n && real; i++) {
+        for (size_t i = 0; i < logs->paths.n && real; i++) {
                 for (uint32_t k = 0; k < all->n && logs->v[i].pid; k++) {
                         if (all->v[k].pid == logs->v[i].pid && !strcmp(all->v[k].log_path, real))
                                 return true;
@@ -231,10 +158,10 @@ static uint32_t find_named_job(const struct hang_logs *logs, const struct segmen
 {
         for (int w = 0; w < n; w++) {
                 for (uint32_t k = 0; is_pid(words[w]) && k < all->n; k++) {
-                        for (uint32_t i = 0;
-                             i < logs->n && is_named(all, &all->v[k], atoi(words[w])); i++) {
-                                if (logs->v[i].pid == all->v[k].pid && logs->v[i].own &&
-                                    !strcmp(logs->v[i].own, all->v[k].log_path))
+                        for (size_t i = 0;
+                             i < logs->paths.n && is_named(all, &all->v[k], atoi(words[w])); i++) {
+                                if (logs->v[i].pid == all->v[k].pid &&
+                                    !strcmp(logs->paths.path[i], all->v[k].log_path))
                                         return job[i];
                         }
                 }
@@ -245,17 +172,16 @@ static uint32_t find_named_job(const struct hang_logs *logs, const struct segmen
 /* Of several jobs the one that is named, else the newest, and a word on the others. */
 static int one_job(struct hang_logs *logs, const struct segments *all, int n_words, char **words)
 {
-        _cleanup_free_ char **path = calloc(logs->n + 1, sizeof(char *));
-        _cleanup_free_ uint32_t *job = calloc(logs->n + 1, sizeof *job);
+        struct capo_log_paths *paths = &logs->paths;
+        _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *jobs = NULL;
-        uint32_t n = 0, wanted;
+        uint32_t wanted;
+        size_t n = 0;
         int n_jobs;
 
-        if (!path || !job)
+        if (!job)
                 return -ENOMEM;
-        for (uint32_t i = 0; i < logs->n; i++)
-                path[i] = logs->v[i].path;
-        n_jobs = capo_log_jobs(path, logs->n, job, &jobs);
+        n_jobs = capo_log_jobs(paths, job, &jobs);
         if (n_jobs <= 1)
                 return n_jobs < 0 ? n_jobs : 0;
         wanted = find_named_job(logs, all, job, n_words, words);
@@ -265,15 +191,17 @@ static int one_job(struct hang_logs *logs, const struct segments *all, int n_wor
                         "there are %d jobs; this is the newest (%u process%s); name a folder or a pid for another",
                         n_jobs, jobs[wanted].n_logs, jobs[wanted].n_logs == 1 ? "" : "es");
         }
-        for (uint32_t i = 0; i < logs->n; i++) {
-                if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB)
-                        logs->v[n++] = logs->v[i];
-                else {
-                        free(logs->v[i].path);
-                        free(logs->v[i].own);
+        for (size_t i = 0; i < paths->n; i++) {
+                if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB) {
+                        logs->v[n] = logs->v[i];
+                        paths->log[n] = paths->log[i];
+                        paths->path[n++] = paths->path[i];
+                } else {
+                        free(paths->path[i]);
+                        capo_log_close(paths->log[i]);
                 }
         }
-        logs->n = n;
+        paths->n = n;
         return 0;
 }
 
@@ -291,7 +219,7 @@ static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, 
                         wanted = looked_at(all, logs, jobs[j].path[k]);
                 for (size_t k = 0; k < jobs[j].n && wanted && r >= 0; k++) {
                         if (!looked_at(all, logs, jobs[j].path[k]))
-                                r = add_log(logs, jobs[j].path[k], NULL, NULL, CAPO_HANG_BY_LOG);
+                                r = move_log(logs, &jobs[j], k);
                 }
                 capo_log_paths_finish(&jobs[j]);
         }
@@ -302,16 +230,16 @@ static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, 
 /* Logs of processes that have ended: they lie beside those of the processes that were looked at. */
 static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
 {
-        uint32_t looks = logs->n;
+        size_t looks = logs->paths.n;
         int r = 0;
 
-        for (uint32_t i = 0; i < looks && r >= 0; i++) {
-                const char *own = logs->v[i].own;
-                _cleanup_free_ char *folder = own ? strndup(own, folder_length(own)) : NULL;
+        for (size_t i = 0; i < looks && r >= 0; i++) {
+                const char *own = logs->paths.path[i];
+                _cleanup_free_ char *folder = strndup(own, folder_length(own));
                 bool seen = !folder || !*folder;
 
-                for (uint32_t k = 0; k < i && !seen; k++)
-                        seen = logs->v[k].own && same_folder(logs->v[k].own, own);
+                for (size_t k = 0; k < i && !seen; k++)
+                        seen = same_folder(logs->paths.path[k], own);
                 if (!seen)
                         r = add_rest_of_jobs(logs, all, folder);
         }
@@ -320,7 +248,7 @@ static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
 
 static void mark_living(struct hang_logs *logs)
 {
-        for (uint32_t i = 0; i < logs->n; i++)
+        for (size_t i = 0; i < logs->paths.n; i++)
                 logs->live |= logs->v[i].known == CAPO_HANG_IS_ALIVE ||
                               logs->v[i].known == CAPO_HANG_IS_STOPPED;
 }
@@ -350,7 +278,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         }
         for (size_t i = 0; i < paths.n && r >= 0; i++) {
                 if (!looked_at(&all, out, paths.path[i]))
-                        r = add_log(out, paths.path[i], NULL, NULL, CAPO_HANG_BY_LOG);
+                        r = move_log(out, &paths, i);
         }
         if (r >= 0)
                 r = one_job(out, &all, n, words);
@@ -358,9 +286,9 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                 r = add_logs_beside(out, &all) ?: one_job(out, &all, n, words);
         free(all.v);
         mark_living(out);
-        if (r >= 0 && !out->n && n == 1 && is_pid(words[0]))
+        if (r >= 0 && !out->paths.n && n == 1 && is_pid(words[0]))
                 out->stranger = atoi(words[0]);
-        else if (r >= 0 && !out->n)
+        else if (r >= 0 && !out->paths.n)
                 return capo_fail(-ENOENT,
                                  n ? "%s: no process under capo, and no log of one"
                                    : "no process of yours here runs under capo%s",
@@ -371,62 +299,48 @@ int hang_gather(int n, char **words, struct hang_logs *out)
 /* The logs of @all to the jobs that they are of; one that cannot be read is left out. */
 static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t *n_jobs)
 {
-        _cleanup_free_ char **path = calloc(all->n + 1, sizeof(char *));
-        _cleanup_free_ uint32_t *job = calloc(all->n + 1, sizeof *job);
+        struct capo_log_paths *paths = &all->paths;
+        _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *found = NULL;
-        int n;
+        int n = job ? capo_log_jobs(paths, job, &found) : -ENOMEM, r = 0;
 
-        if (!path || !job)
-                return -ENOMEM;
-        for (uint32_t i = 0; i < all->n; i++)
-                path[i] = all->v[i].path;
-        n = capo_log_jobs(path, all->n, job, &found);
         if (n < 0)
                 return n;
         *jobs = calloc((size_t)n + 1, sizeof **jobs);
         if (!*jobs)
                 return -ENOMEM;
         *n_jobs = (uint32_t)n;
-        for (uint32_t i = 0; i < all->n; i++) {
-                struct hang_logs *to = job[i] == CAPO_LOG_NO_JOB ? NULL : &(*jobs)[job[i]];
-
-                if (!to || capo_array_room(&to->v, to->n, sizeof *to->v) < 0)
-                        continue;
-                to->v[to->n++] = all->v[i];
-                all->v[i] = (struct hang_log){0};
+        for (size_t i = 0; i < paths->n && r == 0; i++) {
+                if (job[i] != CAPO_LOG_NO_JOB)
+                        r = add_log(&(*jobs)[job[i]], paths->path[i], steal(&paths->log[i]),
+                                    all->v[i]);
         }
         for (uint32_t i = 0; i < *n_jobs; i++) {
                 (*jobs)[i].now_ns = all->now_ns;
                 mark_living(&(*jobs)[i]);
         }
-        return 0;
+        return r;
 }
 
-int hang_gather_here(const char *folder, struct hang_logs *all, struct hang_logs **jobs,
+int hang_gather_here(const char *folder, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs)
 {
+        struct hang_logs all = {.now_ns = capo_clock_of(CLOCK_REALTIME)};
         struct segments here = {0};
         int r = capo_segment_find(NULL, folder, keep_segment, &here);
 
-        all->now_ns = capo_clock_of(CLOCK_REALTIME);
+        *now_ns = all.now_ns;
         for (uint32_t i = 0; i < here.n && r >= 0; i++)
-                r = gather_segment(all, &here.v[i]);
+                r = gather_segment(&all, &here.v[i]);
         free(here.v);
-        return r < 0 ? r : divide_logs(all, jobs, n_jobs);
+        r = r < 0 ? r : divide_logs(&all, jobs, n_jobs);
+        hang_logs_finish(&all);
+        return r;
 }
 
 void hang_logs_finish(struct hang_logs *logs)
 {
-        for (uint32_t i = 0; i < logs->n; i++) {
-                free(logs->v[i].path);
-                free(logs->v[i].own);
-        }
+        capo_log_paths_finish(&logs->paths);
         free(logs->v);
         logs->v = NULL;
-        logs->n = 0;
-        if (!*logs->folder)
-                return;
-        remove_folder(logs->folder);
-        if (logs->lock >= 0)
-                close(logs->lock);
 }

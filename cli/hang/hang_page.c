@@ -30,29 +30,31 @@ static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t dev
 
 int hang_page_read(struct hang_page *page)
 {
-        char why[512];
+        struct capo_log_paths *paths = &page->logs->paths;
+        char why[512] = "no memory";
         int used = 0;
 
         page->job = capo_job_new();
         if (!page->job)
                 return -ENOMEM;
-        page->known = calloc(page->logs->n + 1, sizeof *page->known);
-        page->own = calloc(page->logs->n + 1, sizeof(const char *));
-        page->here = calloc(page->logs->n + 1, sizeof *page->here);
+        page->known = calloc(paths->n + 1, sizeof *page->known);
+        page->own = calloc(paths->n + 1, sizeof(struct capo_log *));
+        page->here = calloc(paths->n + 1, sizeof *page->here);
         if (!page->known || !page->own || !page->here)
                 return -ENOMEM;
-        for (uint32_t i = 0; i < page->logs->n; i++) {
-                const struct hang_log *log = &page->logs->v[i];
+        for (size_t i = 0; i < paths->n; i++) {
+                const struct hang_log *known = &page->logs->v[i];
                 uint32_t process = page->job->n_processes;
+                struct capo_log *log;
 
-                if (capo_job_add_log(page->job, log->path, why, sizeof why, NULL, NULL) < 0)
-                        capo_warn("left out %s: %s", log->path, why);
+                if (capo_log_paths_take(paths, i, &log, why, sizeof why) < 0 ||
+                    capo_job_add(page->job, log, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", paths->path[i], why);
                 else
                         used++;
                 if (process < page->job->n_processes) {
-                        page->known[process] = log->known;
-                        page->here[process] = log->here;
-                        page->own[process] = log->own ? log->own : log->path;
+                        page->known[process] = known->known;
+                        page->here[process] = known->here;
                 }
         }
         if (!used)
@@ -77,6 +79,8 @@ void hang_page_finish(struct hang_page *page)
         capo_hang_verdict_finish(&page->verdict);
         capo_hang_job_finish(&page->hang);
         page->late.job = page->job;
+        for (uint32_t i = 0; page->own && i < page->job->n_processes; i++)
+                capo_log_close(page->own[i]);
         capo_page_finish(&page->late); /* with the job */
         free(page->known);
         free(page->own);

@@ -87,26 +87,31 @@ static void show_progress(uint64_t bytes, void *arg)
         cli_progress_percent(p->what, p->before + bytes, p->total);
 }
 
-static uint64_t file_size(const char *path)
+static uint64_t log_size(const struct capo_log_paths *paths, size_t i)
 {
         struct stat st;
 
-        return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+        if (paths->log[i])
+                return capo_log_size(paths->log[i]);
+        return stat(paths->path[i], &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static int read_logs(struct capo_page *r, const struct capo_log_paths *paths)
+static int read_logs(struct capo_page *r, struct capo_log_paths *paths)
 {
         struct progress p = {.total = 0};
         char why[512] = "";
         int e = 0;
 
         for (size_t i = 0; i < paths->n; i++)
-                p.total += file_size(paths->path[i]);
+                p.total += log_size(paths, i);
         for (size_t i = 0; i < paths->n && e != -ENOMEM; i++) {
                 const char *path = paths->path[i];
+                const uint64_t size = log_size(paths, i);
+                struct capo_log *log;
 
                 snprintf(p.what, sizeof p.what, "reading log %zu of %zu,", i + 1, paths->n);
-                e = capo_job_add_log(r->job, path, why, sizeof why, show_progress, &p);
+                e = capo_log_paths_take(paths, i, &log, why, sizeof why);
+                e = e < 0 ? e : capo_job_add(r->job, log, show_progress, &p);
                 if (e < 0)
                         cli_progress_end();
                 if (e == -ENOMEM) {
@@ -115,7 +120,7 @@ static int read_logs(struct capo_page *r, const struct capo_log_paths *paths)
                         capo_warn("%s %s: left out", path, why);
                         capo_problem_left_out(r, path, why);
                 }
-                p.before += file_size(path);
+                p.before += size;
         }
         cli_progress_end();
         return e == -ENOMEM ? e : 0;
@@ -167,7 +172,7 @@ static int check_filter(const struct capo_page *r)
 }
 
 static int make_page(struct capo_page *r, const struct report_options *o,
-                     const struct capo_log_paths *paths)
+                     struct capo_log_paths *paths)
 {
         int e;
 
@@ -204,12 +209,12 @@ static int make_page(struct capo_page *r, const struct report_options *o,
 }
 
 /* Several operands may be the nodes of one job; of two jobs there is no one page. */
-static int refuse_several_jobs(const struct capo_log_paths *paths)
+static int refuse_several_jobs(struct capo_log_paths *paths)
 {
         _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *jobs = NULL;
         size_t first = paths->n, other = paths->n;
-        int n = job ? capo_log_jobs(paths->path, paths->n, job, &jobs) : -ENOMEM;
+        int n = job ? capo_log_jobs(paths, job, &jobs) : -ENOMEM;
 
         if (n < 0)
                 return capo_fail(n, "report: %s", strerror(-n));
@@ -258,7 +263,6 @@ static int find_logs(const struct report_options *o, struct capo_log_paths *path
 static int report_run(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
-        _cleanup_(capo_live_logs_finish) struct capo_live_logs live = {.lock = -1};
         _cleanup_(capo_page_finish) struct capo_page r = {0};
         struct report_options *o = options;
         struct report_view view = {.page = &r, .bytes = o->bytes, .notes = o->notes};
@@ -275,7 +279,7 @@ static int report_run(void *options, int n, char **words)
         }
         if (o->n_args > 1 && refuse_several_jobs(&paths) < 0)
                 return CAPO_EXIT_FAIL;
-        e = capo_live_logs_take(&paths, &live);
+        e = capo_live_logs_take(&paths);
         if (e < 0)
                 capo_warn("the memory of living processes cannot be read: %s", strerror(-e));
         if (make_page(&r, o, &paths) < 0)

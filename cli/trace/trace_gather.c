@@ -80,29 +80,28 @@ const struct trace_meet *trace_meet_of(const struct trace *t, uint32_t comm, uin
 
 void trace_comms(const struct capo_job *job, uint32_t process, uint32_t *comms, int32_t *ranks)
 {
-        memset(comms, 0, TRACE_IDS * sizeof *comms);
-        for (uint32_t c = 0; c < job->n_comms; c++) {
-                for (uint32_t i = 0; i < job->comms[c].n_members; i++) {
-                        const struct capo_job_member *m = &job->comms[c].members[i];
+        uint32_t n;
+        const struct capo_job_use *use = capo_job_uses(job, process, &n);
 
-                        if (m->process != process)
-                                continue;
-                        comms[m->id] = c + 1;
-                        if (ranks)
-                                ranks[m->id] = m->rank;
-                }
+        memset(comms, 0, TRACE_IDS * sizeof *comms);
+        for (; n--; use++) {
+                const struct capo_job_member *m = &job->comms[use->comm].members[use->member];
+
+                comms[m->id] = use->comm + 1;
+                if (ranks)
+                        ranks[m->id] = m->rank;
         }
 }
 
 static int gather_process(struct gathering *g)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        char why[128];
+        struct capo_log *log = capo_job_log(g->t->job, g->process);
+        int r;
 
         trace_comms(g->t->job, g->process, g->comms, NULL);
-        if (capo_log_open(g->t->job->processes[g->process].path, &log, why, sizeof why) < 0)
-                return 0;
-        return capo_log_calls_each(log, gather_call, g) == -ENOMEM ? -ENOMEM : 0;
+        r = capo_log_calls_each(log, gather_call, g);
+        capo_log_park(log);
+        return r == -ENOMEM ? r : 0;
 }
 
 int trace_gather(struct trace *t)

@@ -373,12 +373,11 @@ static int read_sites(struct writer *w, struct capo_log *log)
 
 int trace_write_process(struct trace *t, uint32_t process)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log *log = capo_job_log(t->job, process);
         struct writer *w = calloc(1, sizeof *w);
-        char why[128];
         int r = w ? 0 : -ENOMEM;
 
-        if (r == 0 && capo_log_open(t->job->processes[process].path, &log, why, sizeof why) == 0) {
+        if (r == 0) {
                 w->t = t;
                 w->process = process;
                 trace_comms(t->job, process, w->comms, w->ranks);
@@ -387,6 +386,7 @@ int trace_write_process(struct trace *t, uint32_t process)
                 r = r == 0 || r == -EIO ? put_placed(w) : r;
                 r = r == 0 ? put_names(w) : r;
                 trace_write_network(t, process);
+                capo_log_park(log);
         }
         for (size_t i = 0; w && i < LOOKS; i++)
                 free(w->look[i].text);

@@ -148,7 +148,7 @@ static int print_once(struct watch *w)
 static int run_watch(void *options, int n, char **words)
 {
         const struct watch_options *o = options;
-        struct watch w = {.options = o, .looks = {.lock = -1}};
+        struct watch w = {.options = o};
         struct waiting on = {.signals = -1, .until = -1};
         struct stat st;
         int status = CAPO_EXIT_OK;

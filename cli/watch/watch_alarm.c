@@ -272,7 +272,7 @@ static bool is_hang(const struct capo_hang_verdict *v)
 static void judge_all(const struct watch *w, struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
-        struct hang_logs logs = {.lock = -1};
+        struct hang_logs logs = {0};
         struct hang_page page = {.logs = &logs, .after_s = w->options->hang};
         char pid[16], *words[] = {job->folder, pid, NULL}; /* the job of that process there */
         bool patient = capo_clock_of(CLOCK_MONOTONIC) - s->suspected_ns < PATIENCE_NS;

@@ -33,8 +33,8 @@ static void free_job(struct watch_job *j)
 
 static bool has_log(const struct hang_logs *logs, const char *own)
 {
-        for (uint32_t i = 0; i < logs->n; i++) {
-                if (logs->v[i].own && own && !strcmp(logs->v[i].own, own))
+        for (size_t i = 0; i < logs->paths.n; i++) {
+                if (!strcmp(logs->paths.path[i], own))
                         return true;
         }
         return false;
@@ -44,8 +44,8 @@ static bool has_log(const struct hang_logs *logs, const char *own)
 static struct watch_job *find_job(struct watch *w, const struct hang_logs *logs)
 {
         for (uint32_t j = 0; j < w->n_jobs; j++) {
-                for (uint32_t i = 0; i < logs->n; i++) {
-                        if (has_log(&w->job[j].logs, logs->v[i].own))
+                for (size_t i = 0; i < logs->paths.n; i++) {
+                        if (has_log(&w->job[j].logs, logs->paths.path[i]))
                                 return &w->job[j];
                 }
         }
@@ -100,7 +100,7 @@ static int read_job(struct watch *w, struct watch_job *j)
         r = r ?: capo_judge_rows(&j->page.late);
         r = r ?: capo_fabric_job_new(j->page.job, &j->fabric);
         if (r == 0 && is_new) {
-                const char *own = j->logs.v[0].own, *slash = own ? strrchr(own, '/') : NULL;
+                const char *own = j->logs.paths.path[0], *slash = strrchr(own, '/');
 
                 snprintf(j->folder, sizeof j->folder, "%.*s", slash ? (int)(slash - own) : 0,
                          slash ? own : "");
@@ -171,10 +171,7 @@ int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *
 
         for (uint32_t i = 0; i < w->n_jobs; i++)
                 w->job[i].here = false;
-        hang_logs_finish(&w->looks);
-        w->looks = (struct hang_logs){.lock = -1};
-        r = hang_gather_here(w->options->dir, &w->looks, &jobs, &n);
-        w->looked_ns = w->looks.now_ns;
+        r = hang_gather_here(w->options->dir, &w->looked_ns, &jobs, &n);
         for (uint32_t i = 0; i < n; i++) {
                 r = r ?: take_logs(w, &jobs[i]);
                 hang_logs_finish(&jobs[i]);
@@ -193,7 +190,6 @@ void watch_finish(struct watch *w)
         for (uint32_t i = 0; i < w->n_jobs; i++)
                 free_job(&w->job[i]);
         free(w->job);
-        hang_logs_finish(&w->looks);
         w->job = NULL;
         w->n_jobs = 0;
 }

@@ -66,7 +66,6 @@ struct watch_job {
 
 struct watch {
         const struct watch_options *options;
-        struct hang_logs looks; /* of the last look: what the jobs refer to */
         struct watch_job *job;
         uint32_t n_jobs;
         char node[72];

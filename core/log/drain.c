@@ -278,6 +278,12 @@ int capo_drain_create_log(struct capo_drain *d)
         return capo_output_create(&d->out);
 }
 
+void capo_drain_into(struct capo_drain *d, int fd)
+{
+        d->out.log.fd = fd;
+        d->out.log.nameless = true;
+}
+
 int capo_drain_take_over(struct capo_drain *d)
 {
         struct capo_segment_header *h = d->h;

@@ -28,6 +28,10 @@ void capo_drain_forget(struct capo_drain *d);
  */
 int capo_drain_create_log(struct capo_drain *d);
 
+/** capo_drain_into() - before capo_drain_take_over(): all that is known goes into an empty file
+ * that has no name (memfd_create), and no other is touched. @fd stays the caller's. */
+void capo_drain_into(struct capo_drain *d, int fd);
+
 /** capo_drain_take_over() - go on with the log of a dead process, at its last commit; made when it
  * is missing. */
 int capo_drain_take_over(struct capo_drain *d);

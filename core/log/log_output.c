@@ -130,7 +130,9 @@ int capo_output_take_over(struct capo_output *o)
         struct capo_log_header header = log_header(o->h);
         int r = -ENOENT;
 
-        if (o->done.log_bytes >= sizeof header) {
+        if (o->log.nameless) {
+                /* as if the log was missing */
+        } else if (o->done.log_bytes >= sizeof header) {
                 r = capo_log_append(&o->log, &header, o->done.log_bytes);
                 if (r == 0)
                         o->log.lost_bytes = o->h->bytes_lost;

@@ -49,10 +49,16 @@ static int write_all(int fd, const char *p, size_t n, uint64_t offset)
 int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *header)
 {
         _cleanup_close_ int fd =
-                open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+                w->nameless
+                        ? -1
+                        : open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         CAPO_NO_WRITE_SIGNALS;
         int r;
 
+        if (w->nameless) {
+                w->file_bytes = sizeof *header;
+                return write_all(w->fd, (const char *)header, sizeof *header, 0);
+        }
         if (fd < 0)
                 return -errno;
         r = write_all(fd, (const char *)header, sizeof *header, 0);
@@ -120,6 +126,8 @@ static int check_file(const struct capo_log_writer *w)
 {
         struct stat st;
 
+        if (w->nameless)
+                return 0;
         if (w->fd < 0)
                 return -EBADF;
         if (fstat(w->fd, &st) || st.st_dev != w->dev || st.st_ino != w->ino)
@@ -182,7 +190,7 @@ void capo_log_cut(struct capo_log_writer *w, uint64_t bytes)
 
 void capo_log_forget(struct capo_log_writer *w)
 {
-        if (w->fd >= 0 && check_file(w) != -ESTALE)
+        if (w->fd >= 0 && !w->nameless && check_file(w) != -ESTALE)
                 close(w->fd);
         w->fd = -1;
 }

@@ -22,6 +22,7 @@ struct capo_log_writer {
         uint64_t file_bytes; /* good bytes in the file */
         uint64_t lost_bytes; /* of frames that could not be written */
         uint32_t n;          /* bytes waiting in buffer */
+        bool nameless;       /* fd is the caller's, of a file without a name; path is not used */
         bool failed;         /* the last flush failed, and one line said so */
         char *buffer;        /* CAPO_LOG_BUFFER bytes, the caller's */
 };

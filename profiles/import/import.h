@@ -145,6 +145,18 @@ int capo_import(const char *path, const struct capo_label *label, struct capo_sa
 int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set,
                      char *error, size_t room);
 
+struct capo_log;
+
+/**
+ * capo_import_open_log() - capo_import_more() of a log that is open, or of a process's memory
+ * @log:   lent until capo_import_end(); rewound by it
+ * @named: what the user called it
+ *
+ * Return: 0; -ENOMEM.
+ */
+int capo_import_open_log(struct capo_log *log, const char *named, const struct capo_label *label,
+                         struct capo_samples *set);
+
 /** capo_import_end() - samples of what capo_import_more() has put off, inputs of one label
  * together. Return: as capo_import(), the first error; an input of logs without measurements is
  * noted where another has some. */

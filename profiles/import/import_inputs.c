@@ -257,21 +257,37 @@ bool capo_import_is_log(const char *head, size_t n)
 }
 
 /* Logs of one job are read together, at the end. */
-int capo_import_log(struct capo_input *in)
+static struct capo_late_log *put_off(struct capo_input *in)
 {
         struct capo_late *late = capo_late_of(in);
         struct capo_late_log log = {0};
 
         if (!late || capo_array_room(&late->logs, late->n_logs, sizeof log) < 0)
-                return -ENOMEM;
+                return NULL;
         log.path = strdup(in->path);
         log.named = strdup(in->named ? in->named : in->path);
         if (!log.path || !log.named) {
                 free(log.path);
                 free(log.named);
-                return -ENOMEM;
+                return NULL;
         }
-        late->logs[late->n_logs++] = log;
+        late->logs[late->n_logs] = log;
+        return &late->logs[late->n_logs++];
+}
+
+int capo_import_log(struct capo_input *in)
+{
+        struct capo_late_log *log = put_off(in);
+        char why[160];
+
+        if (!log)
+                return -ENOMEM;
+        if (in->fd < 0 ? capo_log_open(in->path, &log->log, why, sizeof why) < 0
+                       : capo_log_open_fd(in->fd, in->path, &log->log, why, sizeof why) < 0)
+                log->why = strdup(why);
+        else
+                capo_log_park(log->log);
+        in->fd = -1;
         return 0;
 }
 
@@ -388,9 +404,11 @@ static int import_file(struct capo_input *in, uint64_t file_size)
         enum { HEAD = 65536 };
         const struct importer *format = importers;
         size_t before = count_measured(in), rejected = in->set->n_rejected;
-        _cleanup_close_ int fd = open(in->path, O_RDONLY | O_CLOEXEC);
-        int r = fd < 0 ? -errno : capo_file_read_fd(fd, HEAD, &in->text, &in->size);
+        int r;
         bool more;
+
+        in->fd = open(in->path, O_RDONLY | O_CLOEXEC);
+        r = in->fd < 0 ? -errno : capo_file_read_fd(in->fd, HEAD, &in->text, &in->size);
 
         if (r < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
@@ -409,7 +427,7 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                 r = read_before(in, file_size);
                 return r ? (r < 0 ? r : 0) : format->read(in);
         }
-        if (more && (r = read_whole(in, fd)) == 0)
+        if (more && (r = read_whole(in, in->fd)) == 0)
                 strip_bom(in);
         if (r < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
@@ -482,6 +500,8 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
         if (in_folder && !S_ISREG(st.st_mode))
                 return 0;
         r = import_file(in, (uint64_t)st.st_size);
+        if (in->fd >= 0)
+                close(in->fd);
         free(in->text);
         in->text = NULL;
         if ((r == -ENODATA || r == -EINVAL || r == -EACCES || r == -EIO) &&
@@ -500,10 +520,26 @@ int capo_import_more(const char *path, const struct capo_label *label, struct ca
                                 .set = set,
                                 .error = error,
                                 .room = room,
-                                .named = path};
+                                .named = path,
+                                .fd = -1};
 
         error[0] = 0;
         return import_path(&in, false, 0);
+}
+
+int capo_import_open_log(struct capo_log *log, const char *named, const struct capo_label *label,
+                         struct capo_samples *set)
+{
+        struct capo_input in = {
+                .path = capo_log_path(log), .named = named, .label = label, .set = set, .fd = -1};
+        struct capo_late_log *late = put_off(&in);
+
+        if (!late)
+                return -ENOMEM;
+        late->log = log;
+        late->lent = true;
+        set->n_files++;
+        return 0;
 }
 
 int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set,

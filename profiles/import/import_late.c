@@ -49,6 +49,9 @@ void capo_late_free(struct capo_samples *set)
                 for (size_t k = 0; k < l->n_logs; k++) {
                         free(l->logs[k].path);
                         free(l->logs[k].named);
+                        free(l->logs[k].why);
+                        if (!l->logs[k].lent)
+                                capo_log_close(l->logs[k].log);
                 }
                 free(l->logs);
                 inspector_finish(l->records);

@@ -152,7 +152,7 @@ static int mark_rank(struct job *j, struct job_comm *k, struct log_said *f,
                 return -ENOMEM;
         if (k->ranks && c->rank >= 0 && c->rank < k->n_ranks)
                 k->ranks[c->rank / 8] |= (uint8_t)(1 << c->rank % 8);
-        f->comm_run[c->id] = k->run + 1;
+        f->comms[c->id].run = k->run + 1;
         return 0;
 }
 
@@ -204,8 +204,8 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
 {
         size_t i = 0;
 
-        if (f->comm_run[c->id]) /* as for nearly all calls */
-                return f->comm_run[c->id] - 1;
+        if (f->comms[c->id].run) /* as for nearly all calls */
+                return f->comms[c->id].run - 1;
         while (i < j->n_comms && (j->comms[i].uid != c->uid || j->comms[i].n_ranks != c->n_ranks ||
                                   has_rank(&j->comms[i], c)))
                 i++;
@@ -367,28 +367,21 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
         return e;
 }
 
-static int read_log(struct job *j, const char *path, struct log_said *f)
+static int read_log(struct job *j, struct capo_log *log, struct log_said *f)
 {
-        char why[160];
-        int e = 0;
+        int e = log_said_read(f, log);
 
-        for (int pass = 0; pass < 3 && e >= 0; pass++) {
-                _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-
-                if (pass == 2 && f->traced > 0)
-                        break;
-                e = capo_log_open(path, &log, why, sizeof why);
-                if (e < 0) {
-                        capo_samples_note(j->in->set, "left out %s: %s", path, why);
-                        return 0;
-                }
-                e = pass == 0   ? log_said_read(f, log)
-                    : pass == 1 ? take_calls(j, f, log)
-                                : take_cells(j, f, log);
-                if (pass == 0 && capo_log_health(log)->n_damages)
-                        capo_samples_note(j->in->set,
-                                          "%s: damaged in %llu places, the rest is used", path,
-                                          (unsigned long long)capo_log_health(log)->n_damages);
+        if (capo_log_health(log)->n_damages)
+                capo_samples_note(j->in->set, "%s: damaged in %llu places, the rest is used",
+                                  capo_log_path(log),
+                                  (unsigned long long)capo_log_health(log)->n_damages);
+        if (e >= 0) {
+                capo_log_rewind(log);
+                e = take_calls(j, f, log);
+        }
+        if (e >= 0 && !f->traced) {
+                capo_log_rewind(log);
+                e = take_cells(j, f, log);
         }
         return e < 0 ? e : 0;
 }
@@ -487,20 +480,27 @@ static int say_empty(struct job *j)
         return i ? -ENODATA : 0;
 }
 
-int capo_import_logs(struct capo_input *in, const struct capo_late_log *logs, size_t n)
+int capo_import_logs(struct capo_input *in, struct capo_late_log *logs, size_t n)
 {
+        _cleanup_(log_said_freep) struct log_said *f = log_said_new();
         struct capo_input each = *in;
         char said[512] = "";
         struct job j = {.in = &each};
         size_t before = 0;
-        int e = 0, wrong = 0;
+        int e = f ? 0 : -ENOMEM, wrong = 0;
 
         for (size_t i = 0; i < n && e == 0; i++) {
-                struct log_said *f = log_said_new();
-
                 each.path = logs[i].named;
-                e = f ? read_log(&j, logs[i].path, f) : -ENOMEM;
-                log_said_free(f);
+                if (logs[i].log)
+                        e = read_log(&j, logs[i].log, f);
+                else
+                        capo_samples_note(in->set, "left out %s: %s", logs[i].path,
+                                          logs[i].why ? logs[i].why : "no memory");
+                log_said_clear(f);
+                if (logs[i].log)
+                        capo_log_park(logs[i].log);
+                if (!logs[i].lent)
+                        capo_log_close(steal(&logs[i].log));
                 if (e == -EINVAL) { /* this log is out, the others are not */
                         if (!wrong)
                                 snprintf(said, sizeof said, "%s", in->error);

@@ -4,6 +4,7 @@
 #ifndef CAPO_IMPORT_PRIV_H
 #define CAPO_IMPORT_PRIV_H
 
+#include "analysis/log/log_read.h"
 #include "profiles/import/import.h"
 
 struct capo_input {
@@ -15,6 +16,7 @@ struct capo_input {
         char *error;
         size_t room;
         const char *named; /* by the user: the file, or the folder that it is in; NULL: the file */
+        int fd; /* of the file while it is read, at any offset; -1 when it was taken over */
 };
 
 /* What waits for the other inputs of its label, because the ranks of a job are in several files. */
@@ -23,6 +25,9 @@ struct capo_late {
         struct capo_label label;
         struct capo_late_log {
                 char *path, *named;
+                struct capo_log *log; /* NULL: it cannot be read */
+                char *why;            /* not; NULL where it can */
+                bool lent;            /* log is the caller's */
         } * logs;
         size_t n_logs;
         struct inspector *records;
@@ -100,8 +105,8 @@ int capo_input_layout(const char *text, struct capo_trial *run);
 #include "profiles/import/importers.def"
 
 /** capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every
- * rank; @in: the label, and where things go. */
-int capo_import_logs(struct capo_input *in, const struct capo_late_log *logs, size_t n);
+ * rank; @in: the label, and where things go. @logs that are not lent are closed, one by one. */
+int capo_import_logs(struct capo_input *in, struct capo_late_log *logs, size_t n);
 
 /* ---- what NCCL says about itself in its log, profiles/import/nccl_log.c ---- */
 

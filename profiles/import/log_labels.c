@@ -79,6 +79,7 @@ static void read_rules(struct log_said *f, const struct capo_log_frame *frame)
                 if (!capo_rules_row(text, &row) || row.rule > 65535)
                         continue;
                 f->sweep |= row.candidate;
+                f->n_candidates = row.rule >= f->n_candidates ? row.rule + 1u : f->n_candidates;
                 f->candidates[row.rule] = (struct log_candidate){
                         row.candidate,
                         {CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
@@ -120,7 +121,7 @@ enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ra
 
 const struct capo_log_comm *log_said_comm(const struct log_said *f, unsigned id)
 {
-        return id < MAX_COMMS && f->has_comm[id] ? &f->comm[id] : NULL;
+        return id < f->n_comms && f->comms[id].known ? &f->comms[id].comm : NULL;
 }
 
 int log_said_read(struct log_said *f, struct capo_log *log)
@@ -140,15 +141,17 @@ int log_said_read(struct log_said *f, struct capo_log *log)
                         read_rules(f, &frame);
                 else if (frame.type == CAPO_FRAME_COMM &&
                          capo_log_comm(&frame, &comm, &name) == 0) {
-                        if (comm.id < MAX_COMMS) {
-                                f->comm[comm.id] = comm;
-                                f->has_comm[comm.id] = true;
-                        }
+                        f->comms[comm.id].comm = comm;
+                        f->comms[comm.id].known = true;
+                        f->n_comms = comm.id >= f->n_comms ? comm.id + 1u : f->n_comms;
                 } else if (frame.type == CAPO_FRAME_SHAPE) {
                         unsigned n = capo_log_shapes(&frame, &shapes);
 
-                        for (unsigned i = 0; i < n; i++)
-                                f->shapes[shapes[i].id] = shapes[i];
+                        for (; n--; shapes++) {
+                                f->shapes[shapes->id] = *shapes;
+                                if (shapes->id >= f->n_shapes)
+                                        f->n_shapes = shapes->id + 1u;
+                        }
                 }
         }
         return e;
@@ -159,19 +162,29 @@ struct log_said *log_said_new(void)
         struct log_said *f = calloc(1, sizeof *f);
 
         if (f) {
+                f->comms = calloc(65536, sizeof *f->comms);
                 f->shapes = calloc(65536, sizeof *f->shapes);
                 f->candidates = calloc(65536, sizeof *f->candidates);
         }
-        if (f && f->shapes && f->candidates)
+        if (f && f->comms && f->shapes && f->candidates)
                 return f;
         log_said_free(f);
         return NULL;
+}
+
+void log_said_clear(struct log_said *f)
+{
+        memset(f->comms, 0, f->n_comms * sizeof *f->comms);
+        memset(f->shapes, 0, f->n_shapes * sizeof *f->shapes);
+        memset(f->candidates, 0, f->n_candidates * sizeof *f->candidates);
+        *f = (struct log_said){.comms = f->comms, .shapes = f->shapes, .candidates = f->candidates};
 }
 
 void log_said_free(struct log_said *f)
 {
         if (!f)
                 return;
+        free(f->comms);
         free(f->shapes);
         free(f->candidates);
         free(f);

@@ -10,8 +10,6 @@
 #include "analysis/log/log_read.h"
 #include "profiles/import/import_private.h"
 
-enum { MAX_COMMS = 4096 };
-
 /* A candidate of a sweep, as a RULES frame names it: "candidate <id> <algo> <proto> <channels>",
  * tabs between. */
 struct log_want {
@@ -25,15 +23,19 @@ struct log_candidate {
 };
 
 struct log_said {
-        struct capo_log_comm comm[MAX_COMMS];
-        bool has_comm[MAX_COMMS];
+        struct log_comm {
+                struct capo_log_comm comm;
+                bool known;               /* the log describes it */
+                uint32_t run;             /* 1 + the run of its calls; 0: none yet */
+        } * comms;                        /* by id */
         struct capo_log_shape *shapes;    /* by id */
         struct log_candidate *candidates; /* by rule */
+        /* tables are for every number there can be; of most logs a few are used, below these */
+        uint32_t n_comms, n_shapes, n_candidates;
         bool sweep;
         char layout[CAPO_LAYOUT_TEXT], gpu[48], host[64];
         char tuner[256], driver[32];
         struct capo_settings settings;
-        uint32_t comm_run[MAX_COMMS]; /* 1 + the run of its calls; 0: none yet */
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */
         bool env_several;
@@ -41,9 +43,14 @@ struct log_said {
         int64_t began; /* seconds since 1970 */
 };
 
-/** log_said_new() - for one log; NULL: no memory. */
+/** log_said_new() - for one log; NULL: no memory. log_said_clear() makes it ready for the next. */
 struct log_said *log_said_new(void);
+void log_said_clear(struct log_said *f);
 void log_said_free(struct log_said *f);
+static inline void log_said_freep(struct log_said **f)
+{
+        log_said_free(*f);
+}
 
 /** log_said_read() - what later frames lean on, whatever their order: the first pass. 0, or -errno
  * of the reader. */

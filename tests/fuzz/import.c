@@ -69,7 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                 .label = rest && !strcmp(rest, "labelled") ? &labels[1] : NULL,
                                 .set = &set,
                                 .error = error,
-                                .room = sizeof error};
+                                .room = sizeof error,
+                                .fd = -1};
         int r;
 
         for (size_t i = 0; i < N_ELEMENTS(importers); i++) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
+#include "analysis/log/live_logs.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/recover.h"
 #include "core/log/unfinished.h"
@@ -197,15 +198,11 @@ static void write_segment(unsigned flags, struct fuzz_bytes *b)
         put(fd, &h, sizeof h, 0);
 }
 
-static void look_at_log(const char *name)
+static void look_at_log(struct capo_log *log)
 {
         struct capo_log_frame f;
-        struct capo_log *log;
-        struct stat st;
-        char why[256];
 
-        must(stat(name, &st) == 0 && st.st_size < LOG_MOST);
-        must(capo_log_open(name, &log, why, sizeof why) == 0);
+        must(capo_log_size(log) < LOG_MOST);
         while (capo_log_next(log, &f) > 0)
                 ;
         must(!capo_log_health(log)->n_damages && !capo_log_health(log)->cut_bytes);
@@ -223,6 +220,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct fuzz_bytes b = {data, size};
         struct capo_segment_info info;
         unsigned flags = (unsigned)fuzz_number(&b, 1);
+        struct capo_log *log;
+        char why[256];
         int r = -1;
 
         if (!*path)
@@ -233,13 +232,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 close(open(log_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
         if (flags & PEEK && capo_segment_find(fuzz_folder(), NULL, found, &info) == 1) {
                 must(strlen(info.log_path) < sizeof info.log_path);
-                r = capo_segment_peek(&info, log_path);
+                r = capo_live_log_open(&info, &log);
+                if (r == 0)
+                        look_at_log(log);
         } else {
                 r = capo_segment_recover(path, log_path, &info);
+                if (r == 0 && !(flags & LOG_THERE)) {
+                        must(capo_log_open(log_path, &log, why, sizeof why) == 0);
+                        look_at_log(log);
+                }
         }
         unlink(path);
-        if (r == 0 && !(flags & LOG_THERE))
-                look_at_log(log_path);
         unlink(log_path);
         return 0;
 }

@@ -75,37 +75,16 @@ class Run:
         asks.kill()
         asks.wait()
 
-    def leave(self):
-        """What one who was killed a while ago has left; the next one who looks at living processes takes it away."""
-        left = "/tmp/capo-hang-%06d" % (self.ranks[0].pid % 1000000)
-        os.mkdir(left)
-        open(os.path.join(left, "1.capo"), "w").close()
-        os.utime(left, (0, 0))
-        return left
-
-    def taken_away(self, left):
-        """Has it been? Somebody who asks beside this test, and is killed while at it, leaves it a minute more: it is made old again."""
-        for _ in range(8):
-            still = [path for path in left if os.path.exists(path)]
-            if not still:
-                return True
-            for path in still:
-                try:
-                    os.utime(path, (0, 0))
-                except FileNotFoundError:
-                    pass
-            self.ask()
-        return False
-
     def asker_dies(self, left):
         """Who asks for stacks is killed while its helper is at work, and the helper too, or not. Said is who stays: of the ranks those stopped by
-        it, and the helper. Into @left goes what the next one who looks has to take away."""
+        it, and the helper. Into @left goes what it has made in /tmp: memory is read without files."""
         asks = subprocess.Popen([self.capo, "hang", "--stacks", "--after", str(AFTER), self.logs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while asks.poll() is None and not children(asks.pid):
             time.sleep(0.001)
         time.sleep(self.job.rng.random() * 0.02)
         asks.send_signal(signal.SIGSTOP)  # what it has open now is what it leaves
-        helpers, mine = children(asks.pid), folders(asks.pid, "/tmp/capo-hang-")
+        helpers = children(asks.pid)
+        left += folders(asks.pid, "/tmp/capo-hang-")
         asks.kill()
         for helper in helpers if self.job.rng.random() < 0.5 else []:
             try:
@@ -119,12 +98,6 @@ class Run:
             if not stay or time.monotonic() > end:
                 break
             time.sleep(0.01)
-        for folder in mine:
-            try:
-                os.utime(folder, (0, 0))  # as if it lay there for long: who has just made one has no lock on it yet
-                left.append(folder)
-            except FileNotFoundError:
-                pass  # it was through
         return stay
 
     def helper_dies(self):
@@ -200,7 +173,6 @@ def hung(tools, seed, cause, keep):
         left = []
         if seed % 3 == 0:
             run.ask_and_die()
-            left.append(run.leave())
         if seed % 5 == 0 and run.helper_dies():
             return [("stopped by the helper", {"verdict": "-", "culprits": []})], job, run.folder
         if seed % 5 == 1:
@@ -224,7 +196,7 @@ def hung(tools, seed, cause, keep):
                 if not early or how == "later":
                     break
             results.append((result, page))
-            if not run.taken_away(left):
+            if left:
                 results.append(("left behind: " + left[0], page))
     finally:
         run.finish(keep or any(r[0] == "wrong" for r in results))

@@ -6,6 +6,8 @@
 #include <criterion/criterion.h>
 
 #include "analysis/job/asked.h"
+#include "analysis/job/stats.h"
+#include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
 static char path[] = "/tmp/capo-test-asked-XXXXXX";
@@ -29,6 +31,7 @@ static void write_log(void)
 
         close(mkstemp(path));
         gen_log_open(&g, path, 1);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 2, .uid = 7}, "dp");
         for (unsigned i = 0; i < 3; i++)
                 put_call(&g, 1, 64, 1);
         put_call(&g, 2, 64, 1);
@@ -58,28 +61,26 @@ Test(asked, text)
 
 Test(asked, counted, .init = write_log)
 {
-        struct capo_job_member member = {.process = 0, .id = 1};
-        char name[] = "dp";
-        struct capo_job_comm comm = {.name = name, .members = &member, .n_members = 1};
-        struct capo_job_process process = {.path = path};
-        struct capo_job job = {
-                .processes = &process, .n_processes = 1, .comms = &comm, .n_comms = 1};
+        _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
         struct capo_asked *list = NULL;
+        char why[256];
         long n;
 
-        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, 64, "d*", &list);
+        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        unlink(path); /* the job keeps it open */
+        cr_assert_eq(capo_job_finish(job), 0);
+        n = capo_job_asked(job, CAPO_CALL_ALLREDUCE, 64, 64, "d*", &list);
         cr_assert_eq(n, 3);
         cr_expect(list[0].calls == 3 && !*list[0].text);
         cr_expect(list[1].calls == 2 && !strcmp(list[1].text, "maxCTAs=4"));
         cr_expect(list[2].calls == 1 && !strcmp(list[2].text, "minCTAs=2"));
         capo_asked_free(list, n);
         list = NULL;
-        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 65, 90, NULL, &list);
+        n = capo_job_asked(job, CAPO_CALL_ALLREDUCE, 65, 90, NULL, &list);
         cr_assert(n == 1 && list[0].calls == 1);
         capo_asked_free(list, n);
         list = NULL;
-        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, 64, "x*", &list), 0);
+        cr_expect_eq(capo_job_asked(job, CAPO_CALL_ALLREDUCE, 64, 64, "x*", &list), 0);
         capo_asked_free(list, 0);
-        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_REDUCE, 64, 64, NULL, &list), 0);
-        unlink(path);
+        cr_expect_eq(capo_job_asked(job, CAPO_CALL_REDUCE, 64, 64, NULL, &list), 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of a living process stands in for its log, for the time of one command. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "analysis/log/log_read.h"
 
 static char dir[] = "/tmp/capo-live-test-XXXXXX";
-static char segment[sizeof((struct capo_segment *)0)->path], log_path[64];
+static char segment[sizeof((struct capo_segment *)0)->path], log_path[64], other[64];
 static struct capo_log_paths paths;
 static pid_t process;
 
@@ -72,9 +73,9 @@ static void begin(bool trace_all)
         close(pipes[1]);
         cr_assert_eq(read(pipes[0], segment, sizeof segment), (ssize_t)sizeof segment);
         close(pipes[0]);
-        paths = (struct capo_log_paths){.path = calloc(2, sizeof *paths.path), .n = 2};
-        paths.path[0] = strdup(log_path);
-        cr_assert(asprintf(&paths.path[1], "%s/another.capo", dir) > 0);
+        snprintf(other, sizeof other, "%s/another.capo", dir);
+        cr_assert_eq(capo_log_paths_add(&paths, log_path, NULL), 0);
+        cr_assert_eq(capo_log_paths_add(&paths, other, NULL), 0);
 }
 
 static void end(void)
@@ -89,14 +90,17 @@ static void end(void)
         cr_assert_eq(system(command), 0);
 }
 
-static uint64_t calls_in(const char *path)
+static int keep_first(const struct capo_segment_info *info, void *out)
 {
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        *(struct capo_segment_info *)out = *info;
+        return 1;
+}
+
+static uint64_t calls_in(struct capo_log *log)
+{
         struct capo_log_frame f;
         struct capo_log_end last = {0};
-        char why[256];
 
-        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
         while (capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_END)
                         cr_assert_eq(capo_log_end(&f, &last), 0);
@@ -107,33 +111,50 @@ static uint64_t calls_in(const char *path)
 
 Test(live_logs, memory_stands_in_for_the_log)
 {
-        struct capo_live_logs live;
-        char other[64], copy[64];
+        uint64_t before = capo_log_opened();
 
         begin(false);
-        snprintf(other, sizeof other, "%s", paths.path[1]);
-        cr_assert_eq(capo_live_logs_take(&paths, &live), 0);
-        cr_assert_eq(live.n, 1);
-        cr_assert_str_eq(capo_base_name(paths.path[0]), "n0.1.capo");
-        cr_assert_str_eq(paths.path[1], other, "nobody's memory");
-        cr_assert_eq(calls_in(paths.path[0]), 3);
-        snprintf(copy, sizeof copy, "%s", paths.path[0]);
-        cr_assert_eq(access(copy, F_OK), 0);
-        capo_live_logs_finish(&live);
-        cr_assert_neq(access(copy, F_OK), 0);
+        cr_assert_eq(capo_live_logs_take(&paths), 1);
+        cr_assert(paths.log[0] && !paths.log[1], "nobody's memory");
+        cr_assert_str_eq(capo_log_path(paths.log[0]), log_path);
+        cr_assert(capo_log_in_memory(paths.log[0]));
+        cr_assert_eq(calls_in(paths.log[0]), 3);
+        capo_log_park(paths.log[0]);
+        capo_log_rewind(paths.log[0]);
+        cr_assert_eq(calls_in(paths.log[0]), 3, "a second reading");
+        cr_assert_eq(capo_log_opened(), before, "no file was opened");
         cr_assert_eq(access(segment, F_OK), 0, "the process keeps its memory");
+        end();
+}
+
+/* The reader shows the moment in which it was opened; another shows what came later. */
+Test(live_logs, each_reader_is_of_one_moment)
+{
+        struct capo_segment_info info = {.pid = 0};
+        struct capo_log *log, *again;
+
+        begin(false);
+        cr_assert_eq(capo_segment_find(NULL, dir, keep_first, &info), 1);
+        cr_assert(info.alive && info.pid == process);
+        cr_assert_eq(capo_live_log_open(&info, &log), 0);
+        cr_assert_eq(capo_live_log_open(&info, &again), 0);
+        cr_assert_eq(calls_in(again), 3);
+        kill(process, SIGKILL);
+        waitpid(process, NULL, 0);
+        unlink(segment);
+        cr_assert_eq(calls_in(log), 3, "it is a copy");
+        cr_assert_eq(capo_live_log_open(&info, &(struct capo_log *){NULL}), -ENOENT);
+        capo_log_close(log);
+        capo_log_close(again);
         end();
 }
 
 /* Its log has all calls already, and its memory the latest only. */
 Test(live_logs, a_log_of_all_calls_stays)
 {
-        struct capo_live_logs live;
-
         begin(true);
-        cr_assert_eq(capo_live_logs_take(&paths, &live), 0);
-        cr_assert(live.n == 0 && !*live.folder);
+        cr_assert_eq(capo_live_logs_take(&paths), 0);
+        cr_assert(!paths.log[0]);
         cr_assert_str_eq(paths.path[0], log_path);
-        capo_live_logs_finish(&live);
         end();
 }

@@ -72,6 +72,15 @@ static void make(const struct made *m, const char *path)
         gen_log_close(&g);
 }
 
+static int number_jobs(char *const *path, size_t n, uint32_t *job, struct capo_log_job **jobs)
+{
+        _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
+
+        for (size_t i = 0; i < n; i++)
+                cr_assert_eq(capo_log_paths_add(&paths, path[i], NULL), 0);
+        return capo_log_jobs(&paths, job, jobs);
+}
+
 /* The number of each log's job, a digit each; "-": not readable. */
 static const char *jobs_of(const struct made *made, unsigned n)
 {
@@ -94,7 +103,7 @@ static const char *jobs_of(const struct made *made, unsigned n)
                 else
                         fclose(fopen(path[i], "w"));
         }
-        n_jobs = capo_log_jobs(path, n, job, &jobs);
+        n_jobs = number_jobs(path, n, job, &jobs);
         cr_assert_geq(n_jobs, 0);
         for (int g = 0; g < n_jobs; g++) {
                 uint32_t logs = 0;
@@ -235,7 +244,7 @@ Test(log_jobs, a_communicator_behind_much_else)
                 gen_log_comm(&g, (struct capo_log_comm){.id = 2, .n_ranks = 2, .uid = 5}, "late");
                 gen_log_close(&g);
         }
-        cr_assert_eq(capo_log_jobs(path, 2, job, &jobs), 1);
+        cr_assert_eq(number_jobs(path, 2, job, &jobs), 1);
 }
 
 Test(log_jobs, communicators_join_by_way_of_several_logs)
@@ -326,7 +335,7 @@ Test(log_jobs, what_a_log_says_of_its_job)
                                       &zero, &shape, NULL, NULL);
                         gen_log_close(&g);
                 }
-                cr_expect_eq(capo_log_jobs(path, 2, job, &jobs), rows[r].jobs, "row %zu", r);
+                cr_expect_eq(number_jobs(path, 2, job, &jobs), rows[r].jobs, "row %zu", r);
         }
 }
 
@@ -339,5 +348,5 @@ Test(log_jobs, a_folder_without_a_name)
         cr_assert_eq(chdir(top), 0);
         for (unsigned i = 0; i < 2; i++)
                 make(&(struct made){.rank = -1, .n_ranks = -1, .begin = 10, .end = 20}, path[i]);
-        cr_expect_eq(capo_log_jobs(path, 2, job, &jobs), 1, "one folder, one time");
+        cr_expect_eq(number_jobs(path, 2, job, &jobs), 1, "one folder, one time");
 }

@@ -19,6 +19,7 @@
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "analysis/log/log_read.h"
+#include "analysis/log/live_logs.h"
 #include "analysis/log/recover.h"
 
 #define CALLS 200
@@ -585,17 +586,17 @@ static int first(const struct capo_segment_info *info, void *cookie)
         return 1;
 }
 
-/* The calls in the log of a look, and its END. */
-static uint64_t calls_seen(const char *path, struct capo_log_end *end)
+/* The calls in the memory of a process, and the END of its log. */
+static uint64_t calls_seen(const struct capo_segment_info *info, struct capo_log_end *end)
 {
         struct capo_log_hist_view host, gpu;
         struct capo_log_frame f;
         struct capo_log_cell cell;
         struct capo_log *log;
         uint64_t n = 0;
-        char why[200];
 
-        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_live_log_open(info, &log), 0);
+        cr_assert_str_eq(capo_log_path(log), info->log_path);
         while (capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
                         n += cell.count;
@@ -610,19 +611,16 @@ Test(recover, a_look_changes_nothing)
 {
         struct capo_segment_info info = {.pid = 0};
         struct capo_log_end end = {0};
-        char look[160];
+        int fd;
 
-        snprintf(look, sizeof look, "%s/look.capo", dir);
         cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
         cr_assert(!info.alive && info.records == CALLS);
-        cr_assert_eq(capo_segment_peek(&info, look), 0);
-        cr_assert_eq(calls_seen(look, &end), CALLS);
+        cr_assert_eq(calls_seen(&info, &end), CALLS);
         cr_assert_eq(end.clean, 2);
         cr_assert(access(segment, F_OK) == 0 && access(log_path, F_OK) != 0,
                   "neither taken nor written");
-        cr_assert_eq(capo_segment_peek(&info, look), 0, "beside what is there");
         cr_assert_eq(unlink(segment), 0);
-        cr_assert_eq(capo_segment_peek(&info, look), -ENOENT);
+        cr_assert_eq(capo_segment_peek(&info, &fd), -ENOENT);
 }
 
 static void stay(struct capo_segment *seg)
@@ -636,7 +634,6 @@ Test(recover, a_living_process_is_looked_at)
 {
         struct capo_segment_info info = {.pid = 0};
         struct capo_log_end end = {0};
-        char look[160];
         int pipes[2];
         pid_t pid;
 
@@ -650,9 +647,7 @@ Test(recover, a_living_process_is_looked_at)
         cr_assert_eq(capo_segment_find_dead(dir, NULL, first, &info), 0);
         cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
         cr_assert(info.alive && info.pid == pid);
-        snprintf(look, sizeof look, "%s/look.capo", dir);
-        cr_assert_eq(capo_segment_peek(&info, look), 0);
-        cr_assert_eq(calls_seen(look, &end), CALLS);
+        cr_assert_eq(calls_seen(&info, &end), CALLS);
         cr_assert_eq(end.clean, 0);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -EBUSY);
         cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
@@ -692,7 +687,8 @@ Test(recover, who_looks_is_in_nobodys_way)
 Test(recover, one_that_is_being_recovered_is_dead)
 {
         struct capo_segment_info info = {.alive = true};
-        char look[160];
+        struct capo_log_end end;
+        char look[1];
         int pipes[2];
         pid_t pid;
 
@@ -710,8 +706,7 @@ Test(recover, one_that_is_being_recovered_is_dead)
         cr_assert_eq(capo_segment_find_dead(dir, NULL, first, &info), 0);
         cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
         cr_assert(!info.alive && info.records == CALLS);
-        snprintf(look, sizeof look, "%s/look.capo", dir);
-        cr_assert_eq(capo_segment_peek(&info, look), 0);
+        cr_assert_eq(calls_seen(&info, &end), CALLS);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -EBUSY);
         cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
