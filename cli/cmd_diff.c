@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo diff: did it help, beyond noise? */
+#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -11,16 +12,21 @@
 #include "cli/base/cli_job.h"
 #include "analysis/job/figures.h"
 #include "analysis/log/log_find.h"
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
+#include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
 #include "cli/diff_steps.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/job/stats.h"
 #include "analysis/report/job_diff.h"
+
+struct options {
+        double min_change;
+        bool json, all, markdown;
+};
 
 /* Each job in a folder, or in folders below it, is a run. Return: how many, 0 after saying why. */
 static size_t load_runs(const char *path, struct capo_job **runs)
@@ -84,56 +90,76 @@ static const char *seconds_text(const struct capo_diff_row *r, char text[32])
         }
 }
 
-static void print_diff(const char *before, const char *after, const struct capo_diff *d,
-                       const struct diff_steps *steps, size_t most)
+static void add_changes(const struct capo_diff *d, struct cli_section *s, size_t most)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l/d,lrr/b,rrrr/c,l~/a");
-        size_t slower = 0;
-
-        if (!t)
-                return;
-        cli_screen_begin(stdout);
-        printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n",
-               before, after, (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched,
-               d->seconds_a, d->seconds_b);
-        printf("%s before, %zu after; noise is %s\n", capo_text_plural(d->runs_a, "run", NULL),
-               d->runs_b,
-               d->between_runs ? "the variation between them"
-                               : "that within the runs; how much runs differ is not known");
-        capo_table_row(
-                t,
-                "comm\tcall\tsize\tcalls\tbefore p50\tafter p50\tchange (95 %%)\tseconds\twhat ran");
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
-                char size[16], change[64], ran[64], seconds[32], rule[300] = "";
-                char before_p50[32], after_p50[32];
+                char text[300], rule[300] = "";
 
                 if (r->rule_b)
                         capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
-                capo_table_row(t, "%.16s\t%s\t%s\t%llu\t%s\t%s\t%s\t%s\t%s%s%s", r->comm,
-                               capo_call_name(r->call),
-                               capo_size_print(r->bytes, size, sizeof size),
-                               (unsigned long long)r->count_b,
-                               capo_text_duration(1e3 * r->p50_a_us, before_p50),
-                               capo_text_duration(1e3 * r->p50_b_us, after_p50),
-                               change_text(r, change), seconds_text(r, seconds),
-                               what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
+                cli_section_cell(s, "%.16s", r->comm);
+                cli_section_cell(s, "%s", capo_call_name(r->call));
+                cli_section_cell(s, "%s", capo_size_print(r->bytes, text, sizeof text));
+                cli_section_cell(s, "%llu", (unsigned long long)r->count_b);
+                cli_section_cell(s, "%s", capo_text_duration(1e3 * r->p50_a_us, text));
+                cli_section_cell(s, "%s", capo_text_duration(1e3 * r->p50_b_us, text));
+                cli_section_cell(s, "%s", change_text(r, text));
+                cli_section_cell(s, "%s", seconds_text(r, text));
+                what_ran(r, text, 64);
+                cli_section_cell(s, "%s%s%s", text, *rule ? "  " : "", rule);
         }
-        capo_table_print(t, stdout, 1, "", "");
         if (d->n_rows > most)
-                printf("%zu more rows: --all\n", d->n_rows - most);
-        printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds,
-               d->seconds_a, d->seconds_a > 0 ? 100 * d->seconds / d->seconds_a : 0);
-        for (size_t i = 0; i < d->n_rows; i++) {
-                char size[16];
+                cli_section_line(s, "%zu more rows: --all", d->n_rows - most);
+}
 
-                if (d->rows[i].verdict == CAPO_DIFF_SLOWER && slower++ < 5)
-                        printf("%s%s %s %s", slower > 1 ? ", " : "", d->rows[i].comm,
-                               capo_call_name(d->rows[i].call),
-                               capo_size_print(d->rows[i].bytes, size, sizeof size));
+static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
+                      struct cli_section *s)
+{
+        size_t slower = 0;
+        char text[600] = "", size[16];
+
+        for (size_t i = 0; i < d->n_rows; i++) {
+                const struct capo_diff_row *r = &d->rows[i];
+
+                if (r->verdict == CAPO_DIFF_SLOWER && slower++ < 5)
+                        capo_append(text, sizeof text, "%s%s %s %s", slower > 1 ? ", " : "",
+                                    r->comm, capo_call_name(r->call),
+                                    capo_size_print(r->bytes, size, sizeof size));
         }
-        puts(slower == 0 ? "nothing" : slower > 5 ? ", ..." : "");
-        diff_steps_print(steps, d->seconds);
+        cli_section_line(
+                s, "total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: %s%s",
+                d->seconds, d->seconds_a, d->seconds_a > 0 ? 100 * d->seconds / d->seconds_a : 0,
+                slower ? text : "nothing", slower > 5 ? ", ..." : "");
+        if (*diff_steps_text(steps, d->seconds, text, sizeof text))
+                cli_section_line(s, "%s", text);
+}
+
+static int print_diff(const char *before, const char *after, const struct capo_diff *d,
+                      const struct diff_steps *steps, const struct options *o)
+{
+        static const struct cli_column columns[] = {
+                {"comm", "l/d"},        {"call", "l"},       {"size", "r"},
+                {"calls", "r/b"},       {"before p50", "r"}, {"after p50", "r"},
+                {"change (95 %)", "r"}, {"seconds", "r/c"},  {"what ran", "l~/a"}};
+        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
+        struct cli_section *s;
+
+        if (!page)
+                return -ENOMEM;
+        cli_page_title(page, "capo diff   %s -> %s", before, after);
+        cli_page_under(page, "%llu calls in both, %llu in one only   %.1f s -> %.1f s",
+                       (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched,
+                       d->seconds_a, d->seconds_b);
+        cli_page_under(page, "%s before, %zu after; noise is %s",
+                       capo_text_plural(d->runs_a, "run", NULL), d->runs_b,
+                       d->between_runs ? "the variation between them"
+                                       : "that within the runs; how much runs differ is not known");
+        s = cli_page_section(page, "CHANGES", columns, N_ELEMENTS(columns));
+        add_changes(d, s, o->all ? SIZE_MAX : 20);
+        add_total(d, steps, s);
+        (o->markdown ? cli_page_markdown : cli_page_text)(page, stdout);
+        return 0;
 }
 
 static void json_page(const struct capo_diff *d, const struct diff_steps *steps)
@@ -176,11 +202,6 @@ static void json_page(const struct capo_diff *d, const struct diff_steps *steps)
         json_decref(all);
 }
 
-struct options {
-        double min_change;
-        bool json, all;
-};
-
 static int run_diff(void *options, int n, char **paths)
 {
         const struct options *o = options;
@@ -191,7 +212,7 @@ static int run_diff(void *options, int n, char **paths)
         int status = CAPO_EXIT_USAGE;
 
         if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
-                return diff_files(paths[0], paths[1], o->min_change, o->json);
+                return diff_files(paths[0], paths[1], o->min_change, o->json, o->markdown);
         n_a = load_runs(paths[0], a);
         n_b = n_a ? load_runs(paths[1], b) : 0;
         if (!n_a || !n_b)
@@ -214,8 +235,8 @@ static int run_diff(void *options, int n, char **paths)
         } else {
                 if (o->json)
                         json_page(&d, &steps);
-                else
-                        print_diff(paths[0], paths[1], &d, &steps, o->all ? SIZE_MAX : 20);
+                else if (print_diff(paths[0], paths[1], &d, &steps, o) < 0)
+                        capo_error("diff: no memory");
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
         capo_diff_finish(&d);
@@ -234,6 +255,8 @@ static const struct cli_option options[] = {
          "percent below which nothing is called a change (default 1)"},
         {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
         {"json", CLI_FLAG(struct options, json), "the same as JSON"},
+        {"markdown", CLI_FLAG(struct options, markdown),
+         "the same as Markdown, to paste into an issue"},
         CLI_WIDE,
         {0}};
 

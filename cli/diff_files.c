@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analysis/job/figures.h"
 #include "analysis/job/spread.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
+#include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -25,7 +25,8 @@
 
 /* What is found, over all labels. */
 struct found {
-        struct capo_table *table;
+        struct cli_page *page;
+        struct cli_section *table;
         json_t *rows;
         size_t n_rows, n_slower, n_faster;
 };
@@ -96,13 +97,17 @@ static void add_row(struct found *f, const char *label, const struct capo_fit_se
         f->n_rows++;
         f->n_slower += sure && large && change > 0;
         f->n_faster += sure && large && change < 0;
-        capo_table_row(f->table, "%s\t%d\t%s\t%s\t%.1f us\t%.1f us\t%+.1f %% (%+.1f to %+.1f)%s",
-                       capo_call_name(s->call), s->like.n_ranks, label,
-                       capo_size_print(q->bytes, size, sizeof size), a->us, b->us,
-                       100 * expm1(change), 100 * expm1(change - half), 100 * expm1(change + half),
-                       !sure    ? ", within noise"
-                       : !large ? ", below --min-change"
-                                : "");
+        cli_section_cell(f->table, "%s", capo_call_name(s->call));
+        cli_section_cell(f->table, "%d", s->like.n_ranks);
+        cli_section_cell(f->table, "%s", label);
+        cli_section_cell(f->table, "%s", capo_size_print(q->bytes, size, sizeof size));
+        cli_section_cell(f->table, "%.1f us", a->us);
+        cli_section_cell(f->table, "%.1f us", b->us);
+        cli_section_cell(f->table, "%+.1f %% (%+.1f to %+.1f)%s", 100 * expm1(change),
+                         100 * expm1(change - half), 100 * expm1(change + half),
+                         !sure    ? ", within noise"
+                         : !large ? ", below --min-change"
+                                  : "");
         json_array_append_new(
                 f->rows,
                 json_pack("{s:s, s:i, s:s, s:I, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:s}", "call",
@@ -148,15 +153,16 @@ static int compare_label(const struct capo_samples *before, const struct capo_sa
         return e == -ENOMEM ? e : 0;
 }
 
-static void print_side(const char *what, const char *path, const struct capo_samples *set)
+static void add_side(struct cli_page *page, const char *what, const char *path,
+                     const struct capo_samples *set)
 {
         const struct capo_trial *t = &set->runs[0];
         char nccl[16];
 
-        printf("  %-7s %s: %zu run%s, NCCL %s%s%s\n", what, path, set->n_runs,
-               set->n_runs == 1 ? "" : "s",
-               t->nccl ? capo_nccl_text(t->nccl, nccl, sizeof nccl) : "not recorded",
-               *t->gpu ? ", " : "", t->gpu);
+        cli_page_under(page, "%-7s %s: %s, NCCL %s%s%s", what, path,
+                       capo_text_plural((unsigned)set->n_runs, "run", NULL),
+                       t->nccl ? capo_nccl_text(t->nccl, nccl, sizeof nccl) : "not recorded",
+                       *t->gpu ? ", " : "", t->gpu);
 }
 
 static int say_nothing_common(const char *before, const char *after, const struct capo_samples *a,
@@ -173,16 +179,22 @@ static int say_nothing_common(const char *before, const char *after, const struc
                          before, after);
 }
 
-int diff_files(const char *before, const char *after, double min_change, bool json)
+int diff_files(const char *before, const char *after, double min_change, bool json, bool markdown)
 {
+        static const struct cli_column columns[] = {
+                {"call", "l"},   {"ranks", "r"}, {"forced", "l"},        {"size", "r"},
+                {"before", "r"}, {"after", "r"}, {"change (95 %)", "l~"}};
         struct capo_samples a = {0}, b = {0};
-        struct found f = {capo_table_new("l,.r,l,.r,.r,.r,l~"), json_array(), 0, 0, 0};
+        struct found f = {.page = cli_page_new(), .rows = json_array()};
         bool seen[256] = {false};
-        int status = CAPO_EXIT_USAGE, e = f.table && f.rows ? 0 : -ENOMEM;
+        int status = CAPO_EXIT_USAGE, e = f.page && f.rows ? 0 : -ENOMEM;
 
         if (e < 0 || read_file(before, &a) < 0 || read_file(after, &b) < 0)
                 goto end;
-        capo_table_row(f.table, "call\tranks\tforced\tsize\tbefore\tafter\tchange (95 %%)");
+        cli_page_title(f.page, "capo diff");
+        add_side(f.page, "before", before, &a);
+        add_side(f.page, "after", after, &b);
+        f.table = cli_page_section(f.page, "CHANGES", columns, N_ELEMENTS(columns));
         for (size_t i = 0; i < a.n && e == 0; i++) {
                 if (!seen[a.v[i].want])
                         e = compare_label(&a, &b, a.v[i].want, min_change, &f);
@@ -202,17 +214,13 @@ int diff_files(const char *before, const char *after, double min_change, bool js
                         putchar('\n');
                         json_decref(all);
                 } else {
-                        cli_screen_begin(stdout);
-                        puts("capo diff");
-                        print_side("before", before, &a);
-                        print_side("after", after, &b);
-                        capo_table_print(f.table, stdout, 1, "", "");
-                        printf("%zu slower, %zu faster, of %zu\n", f.n_slower, f.n_faster,
-                               f.n_rows);
+                        cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n_slower,
+                                         f.n_faster, f.n_rows);
+                        (markdown ? cli_page_markdown : cli_page_text)(f.page, stdout);
                 }
         }
 end:
-        capo_table_free(f.table);
+        cli_page_free(f.page);
         json_decref(f.rows);
         capo_samples_free(&a);
         capo_samples_free(&b);

@@ -10,6 +10,6 @@
 bool diff_files_are(const char *path);
 
 /** diff_files() - compare two of them, print. Return: the exit status of capo diff. */
-int diff_files(const char *before, const char *after, double min_change, bool json);
+int diff_files(const char *before, const char *after, double min_change, bool json, bool markdown);
 
 #endif

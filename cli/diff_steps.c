@@ -9,6 +9,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/diff_steps.h"
 #include "core/base/order.h"
+#include "core/base/text.h"
 
 struct side {
         double p50, nccl;
@@ -64,21 +65,23 @@ int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *cons
         return 0;
 }
 
-void diff_steps_print(const struct diff_steps *s, double seconds)
+char *diff_steps_text(const struct diff_steps *s, double seconds, char *text, size_t room)
 {
         char a[32], b[32];
 
+        *text = 0;
         if (!s->known)
-                return;
-        printf("steps%s: p50 %s -> %s (%+.1f %%)", s->uncertain ? " (uncertain)" : "",
-               capo_text_duration(s->p50_a, a), capo_text_duration(s->p50_b, b),
-               100 * (s->p50_b / s->p50_a - 1));
+                return text;
+        snprintf(text, room, "steps%s: p50 %s -> %s (%+.1f %%)", s->uncertain ? " (uncertain)" : "",
+                 capo_text_duration(s->p50_a, a), capo_text_duration(s->p50_b, b),
+                 100 * (s->p50_b / s->p50_a - 1));
         if (s->nccl_a >= 0 && s->nccl_b >= 0)
-                printf(", NCCL on the GPU %s -> %s", capo_text_percent(s->nccl_a, a),
-                       capo_text_percent(s->nccl_b, b));
+                capo_append(text, room, ", NCCL on the GPU %s -> %s",
+                            capo_text_percent(s->nccl_a, a), capo_text_percent(s->nccl_b, b));
         if (s->n_b)
-                printf("; the calls: %+.3f ms per step", seconds * 1e3 / (double)s->n_b);
-        putchar('\n');
+                capo_append(text, room, "; the calls: %+.3f ms per step",
+                            seconds * 1e3 / (double)s->n_b);
+        return text;
 }
 
 static json_t *number_if(bool known, double number)

@@ -19,8 +19,9 @@ struct diff_steps {
 int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
                     struct diff_steps *out);
 
-/** diff_steps_print() - a line, or nothing. @seconds: gained or lost in all on one rank. */
-void diff_steps_print(const struct diff_steps *s, double seconds);
+/** diff_steps_text() - a sentence; "" where they are not known. @seconds: gained or lost in all on
+ * one rank. Return: @text. */
+char *diff_steps_text(const struct diff_steps *s, double seconds, char *text, size_t room);
 /** diff_steps_json() - the value of "steps"; null where they are not known. */
 json_t *diff_steps_json(const struct diff_steps *s);
 

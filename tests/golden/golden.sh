@@ -41,7 +41,7 @@ expect symk.txt "$capo" report symk
 expect symk.json "$capo" report --json symk
 expect symk.csv "$capo" report --csv symk
 expect symk-explain.txt "$capo" explain allreduce 4M --log symk
-expect symk-diff.txt "$capo" diff symk symk2
+expect symk-diff.txt "$capo" diff --wide symk symk2
 expect symk-fit.txt "$capo" fit symk2 symk
 expect uneven.txt "$capo" report uneven
 expect uneven.json "$capo" report --json uneven
