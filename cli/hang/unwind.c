@@ -11,10 +11,12 @@
 
 #if defined __x86_64__
 #define ARCH "x86_64"
-enum { IP = 16 };
+enum { FIRST_IP = 16, IP = FIRST_IP };
 #else
 #define ARCH "aarch64"
-enum { IP = 32 };
+/* The program counter keeps the innermost frame's value. Further out it is what libunwind calls the
+ * instruction pointer, the link register. */
+enum { FIRST_IP = 32, IP = 30 };
 #endif
 enum { FRAMES = 64 };
 
@@ -72,7 +74,7 @@ void hang_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *a
                         uint64_t ip = 0, into = 0;
                         char name[1024] = "";
 
-                        if (unw.get_reg(cursor, IP, &ip) < 0 || !ip)
+                        if (unw.get_reg(cursor, i ? IP : FIRST_IP, &ip) < 0 || !ip)
                                 break;
                         if (unw.get_proc_name(cursor, name, sizeof name, &into) < 0)
                                 *name = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables: Linux Standard Base 5.0, Core, 10.6 (.eh_frame and .eh_frame_hdr); DWARF 5, 6.4
- * and 7.24. What linkers write for x86-64 is read (a sorted table of 4-byte offsets from the
- * header, 4-byte offsets in the entries), anything else is refused.
+ * and 7.24; DWARF for the Arm 64-bit Architecture (AADWARF64). What linkers write is read (a sorted
+ * table of 4-byte offsets from the header, 4-byte offsets in the entries), anything else is
+ * refused.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -164,7 +165,7 @@ static bool read_cie(const struct capo_cfi *own, uintptr_t at, struct cie *c)
         b->p += strlen(letters) + 1;
         c->code_align = read_uleb(b);
         c->data_align = (uint64_t)read_sleb(b);
-        if ((version == 1 ? read_fixed(b, 1) : read_uleb(b)) != CAPO_CFI_PC)
+        if ((version == 1 ? read_fixed(b, 1) : read_uleb(b)) != CAPO_CFI_RA)
                 return false;
         size = read_uleb(b);
         if (b->bad || size > (uint64_t)(b->end - b->p))
@@ -180,7 +181,8 @@ static bool read_cie(const struct capo_cfi *own, uintptr_t at, struct cie *c)
                         read_fixed(&data, (unsigned)size);
                 else if (*letters == 'S')
                         c->signal = true;
-                else
+                else if (*letters !=
+                         'B') /* AArch64: return addresses are signed with another key */
                         return false;
         }
         return !data.bad && size_of(c->encoding);
@@ -269,7 +271,8 @@ static bool read_simple_block(struct bytes *b, uint8_t *reg, int64_t *at, bool *
         *there = block.p < block.end;
         if (*there && read_fixed(&block, 1) != 0x06) /* DW_OP_deref */
                 return false;
-        return !block.bad && block.p == block.end && *reg < CAPO_CFI_PC;
+        return !block.bad && block.p == block.end && *reg < CAPO_CFI_REGISTERS &&
+               *reg != CAPO_CFI_PC;
 }
 
 static void set_block_rule(struct machine *m, uint64_t reg, struct bytes *b)
@@ -354,7 +357,8 @@ static void run_extended_op(struct machine *m, uint8_t op, struct bytes *b)
         case 0x14:     /* val_offset */
         case 0x15:
                 reg = read_uleb(b), read_uleb(b), set_rule(m, reg, UNKNOWN, 0);
-                break;                  /* val_offset_sf */
+                break;    /* val_offset_sf */
+        case 0x2d: break; /* AARCH64_negate_ra_state: plain_address() undoes it without asking */
         case 0x2e: read_uleb(b); break; /* GNU_args_size */
         default: m->bad = true;
         }
@@ -380,7 +384,6 @@ static bool run_instructions(struct machine *m, struct bytes b)
         return !b.bad && !m->bad;
 }
 
-#ifdef __x86_64__
 /* Can it be read? Of a futex that is looked at for nobody (0 to wake, 0 to move) the kernel reads
  * the word and says EFAULT where it cannot; no container forbids that one, as some do
  * process_vm_readv(). */
@@ -411,13 +414,50 @@ static CAPO_UNSANITIZED bool load_word(struct capo_cfi *c, uint64_t at, uint64_t
         return true;
 }
 
+/* A return address as the program counter has it: AArch64 may sign it in the bits above. */
+static uint64_t plain_address(uint64_t address)
+{
+#ifdef __aarch64__
+        register uint64_t x30 __asm__("x30") = address;
+
+        __asm__("hint #7" : "+r"(x30)); /* xpaclri; nothing on a processor that does not sign */
+        address = x30;
+#endif
+        return address;
+}
+
+static bool is_known(const struct capo_cfi *c, uint64_t reg)
+{
+        return reg < CAPO_CFI_REGISTERS && c->known >> reg & 1;
+}
+
+/* The registers of who called, by the row that holds where @c is. */
+static int restore_registers(struct capo_cfi *c, const struct row *row, uint64_t cfa,
+                             struct capo_cfi *up)
+{
+        for (unsigned i = 0; i < CAPO_CFI_REGISTERS; i++) {
+                uint8_t rule = row->reg[i].rule, by = row->reg[i].by;
+                uint64_t from = rule == SAVED_BY ? c->v[by] : cfa;
+                bool same = rule == SAME && is_known(c, i) && CAPO_CFI_KEPT >> i & 1,
+                     saved = rule == SAVED || (rule == SAVED_BY && is_known(c, by));
+
+                if (saved && !load_word(c, from + (uint64_t)row->reg[i].at, &up->v[i]))
+                        return -ENODATA;
+                if (same)
+                        up->v[i] = c->v[i];
+                if (same || saved)
+                        up->known |= UINT64_C(1) << i;
+        }
+        up->v[CAPO_CFI_SP] = cfa;
+        up->known |= UINT64_C(1) << CAPO_CFI_SP;
+        up->v[CAPO_CFI_PC] = plain_address(up->v[CAPO_CFI_RA]);
+        return 0;
+}
+
 int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
 {
-        enum {
-                KEPT = 1 << 3 | 1 << 6 | 0xf << 12
-        }; /* what a function leaves as it was: rbx, rbp, r12 to r15 */
         uint64_t pc = c->v[CAPO_CFI_PC] - after_call, begin, cfa;
-        struct capo_cfi up = {.known = 1u << CAPO_CFI_RSP};
+        struct capo_cfi up = {0};
         struct machine m; /* what is big is not set to 0 first: that would be half of the time */
         struct entry fde;
         struct cie cie;
@@ -434,39 +474,20 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
                 return -ENODATA;
         m.first = m.now;
         if (!run_instructions(&m, fde.program) || !m.now.cfa_known ||
-            m.now.cfa_reg >= CAPO_CFI_PC || !(c->known & 1u << m.now.cfa_reg))
+            m.now.cfa_reg == CAPO_CFI_PC || !is_known(c, m.now.cfa_reg))
                 return -ENODATA;
-        if (m.now.reg[CAPO_CFI_PC].rule == UNDEFINED)
+        if (m.now.reg[CAPO_CFI_RA].rule == UNDEFINED)
                 return 0;
-        if (m.now.reg[CAPO_CFI_PC].rule != SAVED)
+        if (m.now.reg[CAPO_CFI_RA].rule != SAVED) /* a link register is known of nobody */
                 return -ENODATA;
         cfa = c->v[m.now.cfa_reg] + (uint64_t)m.now.cfa_at;
         if (m.now.cfa_there && !load_word(c, cfa, &cfa))
                 return -ENODATA;
-        if (cfa <= c->v[CAPO_CFI_RSP]) /* a stack grows down: else this would never end */
+        if (cfa <= c->v[CAPO_CFI_SP]) /* a stack grows down: else this would never end */
                 return -ENODATA;
-        for (unsigned i = 0; i < CAPO_CFI_REGISTERS; i++) {
-                uint8_t rule = m.now.reg[i].rule, by = m.now.reg[i].by;
-                uint64_t from = rule == SAVED_BY ? c->v[by] : cfa;
-                bool same = rule == SAME && c->known & KEPT & 1u << i,
-                     saved = rule == SAVED || (rule == SAVED_BY && c->known & 1u << by);
-
-                if (saved && !load_word(c, from + (uint64_t)m.now.reg[i].at, &up.v[i]))
-                        return -ENODATA;
-                if (same)
-                        up.v[i] = c->v[i];
-                if (same || saved)
-                        up.known |= 1u << i;
-        }
-        up.v[CAPO_CFI_RSP] = cfa;
+        if (restore_registers(c, &m.now, cfa, &up))
+                return -ENODATA;
         up.begin = c->begin, up.end = c->end, up.low = c->low, up.high = c->high;
         *c = up;
         return up.v[CAPO_CFI_PC] ? 1 : 0;
 }
-#else
-int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
-{
-        (void)c, (void)eh_frame_hdr, (void)after_call;
-        return -ENOTSUP;
-}
-#endif

@@ -100,11 +100,11 @@ static unsigned put_frame(const struct capo_map *m, uint64_t pc, bool after_call
 /* From where it stands upwards. */
 static unsigned put_stack(const struct where *w, uint64_t began_ns, char *text, unsigned room)
 {
-        struct capo_cfi c = {.known = 1u << CAPO_CFI_RSP};
+        struct capo_cfi c = {.known = UINT64_C(1) << CAPO_CFI_SP};
         unsigned n = 0;
         int r = 1;
 
-        c.v[CAPO_CFI_RSP] = w->sp;
+        c.v[CAPO_CFI_SP] = w->sp;
         c.v[CAPO_CFI_PC] = w->pc;
         for (unsigned i = 0; i < FRAMES && r > 0; i++) {
                 bool after_call = i > 0, name = capo_clock_mono() - began_ns < MOST_NS / 2;

@@ -10,8 +10,7 @@
  * own since libgcc's unwinder believes them: where they are wrong - assembly by hand, code that a
  * signal interrupted between two instructions - it reads wherever they lead, or calls abort(), and
  * the job is dead. Debian's and Ubuntu's static libunwind is not position-independent, and a
- * preload library should bring no shared library along. On other machines than x86-64 libgcc's is
- * what there is, linked statically and hidden.
+ * preload library should bring no shared library along.
  *
  * Names are found later, on the drain thread (object.c). Python frames are read here, at the time
  * of the call.
@@ -44,7 +43,6 @@ static struct {
         uint32_t site;
 } table[TABLE];
 
-#ifdef __x86_64__
 /* The return addresses of who called us, the innermost first. What called us may lie in no object
  * (code made when it runs); what is further out and in none may be no code at all. */
 static uint32_t walk_stack(uint64_t *pc)
@@ -69,34 +67,6 @@ static uint32_t walk_stack(uint64_t *pc)
         }
         return n;
 }
-#else
-#include <unwind.h>
-
-struct walk {
-        uint64_t *pc;
-        uint32_t n;
-};
-
-static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *cookie)
-{
-        struct walk *w = cookie;
-        uintptr_t pc = _Unwind_GetIP(context);
-
-        if (!pc || w->n == CAPO_SITE_FRAMES)
-                return _URC_END_OF_STACK;
-        if (!capo_own((const void *)pc))
-                w->pc[w->n++] = pc;
-        return _URC_NO_REASON;
-}
-
-static uint32_t walk_stack(uint64_t *pc)
-{
-        struct walk w = {pc, 0};
-
-        _Unwind_Backtrace(visit_frame, &w);
-        return w.n;
-}
-#endif
 
 /* A handler's own stack may have 8 KB, of which the kernel has taken half for the registers. */
 static bool on_signal_stack(void)

@@ -12,6 +12,7 @@
 #include "shim/find/maps.h"
 #include "shim/find/object.h"
 #include "shim/site/cfi.h"
+#include "tests/unit/cfi_code.h"
 
 Test(maps, whose_address_it_is)
 {
@@ -30,7 +31,6 @@ Test(maps, whose_address_it_is)
         cr_assert(!capo_read_self(8, word, 4) && !capo_read_self(0, word, 4));
 }
 
-#ifdef __x86_64__
 /* Each comes to cfi_seen(stack pointer): of by_sp() the frame hangs on the stack pointer, of
  * by_rbp() on rbp, which nobody has kept; keeper() calls one like that, which calls one that leaves
  * rbp alone, which calls one that keeps it; last() has no caller, as the first function of a
@@ -43,28 +43,6 @@ void cfi_last(void);
 void cfi_back(void);
 void cfi_tail(void);
 void cfi_seen(uintptr_t sp);
-__asm__(".text\n"
-        "cfi_by_sp: .globl cfi_by_sp\n .cfi_startproc\n sub $24, %rsp\n .cfi_adjust_cfa_offset 24\n mov %rsp, %rdi\n call cfi_seen\n"
-        " add $24, %rsp\n .cfi_adjust_cfa_offset -24\n ret\n .cfi_endproc\n"
-        "cfi_by_rbp: .globl cfi_by_rbp\n .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n"
-        " mov %rsp, %rbp\n .cfi_def_cfa_register 6\n sub $32, %rsp\n mov %rsp, %rdi\n call cfi_seen\n"
-        " leave\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
-        "cfi_outer: .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n"
-        " mov %rsp, %rbp\n .cfi_def_cfa_register 6\n sub $48, %rsp\n call cfi_middle\n leave\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
-        "cfi_middle: .cfi_startproc\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n call cfi_inner\n add $8, %rsp\n .cfi_def_cfa_offset 8\n ret\n"
-        " .cfi_endproc\n"
-        "cfi_back: .globl cfi_back\n .cfi_startproc\n sub $24, %rsp\n .cfi_def_cfa_offset 32\n .cfi_remember_state\n nop\n .cfi_def_cfa_offset 8\n nop\n"
-        " .cfi_restore_state\n nop\n mov %rsp, %rdi\n call cfi_seen\n add $24, %rsp\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n"
-        "cfi_tail: .globl cfi_tail\n .cfi_startproc\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n mov %rsp, %rdi\n call cfi_seen\n .cfi_endproc\n"
-        "cfi_behind: .cfi_startproc\n .cfi_def_cfa_offset 64\n add $8, %rsp\n ret\n .cfi_endproc\n"
-        "cfi_inner: .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n sub $8, %rsp\n .cfi_def_cfa_offset 24\n"
-        " .cfi_remember_state\n add $8, %rsp\n .cfi_def_cfa_offset 16\n sub $8, %rsp\n .cfi_restore_state\n\n"
-        " xor %ebp, %ebp\n sub $24, %rsp\n .cfi_def_cfa_offset 48\n mov %rsp, %rdi\n call cfi_seen\n add $32, %rsp\n .cfi_def_cfa_offset 16\n"
-        " pop %rbp\n .cfi_restore 6\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n"
-        "cfi_keeper: .globl cfi_keeper\n .cfi_startproc\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n call cfi_outer\n add $8, %rsp\n"
-        " .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n"
-        "cfi_last: .globl cfi_last\n .cfi_startproc\n .cfi_undefined 16\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n mov %rsp, %rdi\n call cfi_seen\n"
-        " add $8, %rsp\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n");
 
 static struct capo_cfi at[8];
 static int steps, ended;
@@ -72,10 +50,10 @@ static int steps, ended;
 /* Up from the function that called, as far as it goes or to the eighth. */
 __attribute__((noinline, used)) void cfi_seen(uintptr_t sp)
 {
-        struct capo_cfi c = {.known = 1u << CAPO_CFI_RSP};
+        struct capo_cfi c = {.known = UINT64_C(1) << CAPO_CFI_SP};
         struct capo_map m;
 
-        c.v[CAPO_CFI_RSP] = sp;
+        c.v[CAPO_CFI_SP] = sp;
         c.v[CAPO_CFI_PC] = (uintptr_t)__builtin_return_address(0);
         for (steps = 0, ended = 1; steps < 8; steps++) {
                 ended = capo_map_of(c.v[CAPO_CFI_PC] - 1, &m)
@@ -113,13 +91,13 @@ Test(cfi, by_the_stack_pointer)
         cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256, "who called it");
         calls(cfi_keeper);
         cr_assert_geq(steps, 4, "%d", steps);
-        cr_assert(at[0].known & 1u << CAPO_CFI_RBP, "kept further in");
-        cr_assert(at[1].known & 1u << CAPO_CFI_RBP &&
-                          at[1].v[CAPO_CFI_RBP] == at[0].v[CAPO_CFI_RBP],
+        cr_assert(at[0].known & UINT64_C(1) << CAPO_CFI_FP, "kept further in");
+        cr_assert(at[1].known & UINT64_C(1) << CAPO_CFI_FP &&
+                          at[1].v[CAPO_CFI_FP] == at[0].v[CAPO_CFI_FP],
                   "left alone on the way");
         cr_assert(is_in(at[2].v[CAPO_CFI_PC], cfi_keeper), "over the one whose frame hangs on rbp");
         cr_assert(at[3].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256);
-        cr_assert_eq(at[3].v[CAPO_CFI_RSP], at[2].v[CAPO_CFI_RSP] + 16);
+        cr_assert_eq(at[3].v[CAPO_CFI_SP], at[2].v[CAPO_CFI_SP] + 16);
 }
 
 Test(cfi, which_row_counts)
@@ -133,6 +111,18 @@ Test(cfi, which_row_counts)
         cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256,
                   "of the call, not of what stands behind it");
 }
+
+#ifdef __aarch64__
+/* Its return address is signed, where the processor does that. */
+void cfi_signed(void);
+
+Test(cfi, signed_address)
+{
+        calls(cfi_signed);
+        cr_assert_geq(steps, 1);
+        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256);
+}
+#endif
 
 Test(cfi, no_guess)
 {
@@ -215,15 +205,13 @@ static __attribute__((noinline)) void aligned(size_t size)
 {
         char room[64] __attribute__((aligned(256))), *more = __builtin_alloca(size);
 
-        __asm__ volatile("" : : "r"(room), "r"(more) : "memory", "rbx", "r12", "r13", "r14", "r15");
+        __asm__ volatile("" : : "r"(room), "r"(more) : "memory", CFI_KEPT);
         cfi_both_ways();
         __asm__ volatile("" : : "r"(room), "r"(more) : "memory");
 }
 
 /* A table of 2 KB. */
 void cfi_long(void);
-__asm__(".text\ncfi_long: .globl cfi_long\n .cfi_startproc\n sub $8, %rsp\n .rept 700\n nop\n .cfi_def_cfa_offset 16\n .endr\n"
-        " call cfi_both_ways\n add $8, %rsp\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n");
 
 Test(cfi, as_libgcc)
 {
@@ -252,13 +240,6 @@ void cfi_fence(void);
 void cfi_wrong(void);
 extern char *cfi_fenced;
 char *cfi_fenced;
-__asm__(".text\n"
-        "cfi_flags: .globl cfi_flags\n .cfi_startproc\n pushfq\n sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n call cfi_wrong\n"
-        " add $24, %rsp\n .cfi_adjust_cfa_offset -16\n ret\n .cfi_endproc\n"
-        "cfi_wild: .globl cfi_wild\n .cfi_startproc\n push %rbp\n .cfi_def_cfa 6, 16\n movabs $0x7f1234567890, %rbp\n call cfi_wrong\n"
-        " pop %rbp\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
-        "cfi_fence: .globl cfi_fence\n .cfi_startproc\n push %rbp\n .cfi_def_cfa 6, 16\n mov cfi_fenced@GOTPCREL(%rip), %rbp\n"
-        " mov (%rbp), %rbp\n call cfi_wrong\n pop %rbp\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n");
 
 __attribute__((noinline, used)) void cfi_wrong(void)
 {
@@ -292,7 +273,7 @@ Test(cfi, wrong_tables)
 Test(cfi, damaged)
 {
         struct capo_cfi c = {.v = {[CAPO_CFI_PC] = (uintptr_t)&calls_it},
-                             .known = 1u << CAPO_CFI_RSP},
+                             .known = UINT64_C(1) << CAPO_CFI_SP},
                         before = c;
         static const uint8_t other[64] = {1, 0x1b, 0x03, 0x3a}, empty[64] = {1, 0x1b, 0x03, 0x3b};
 
@@ -301,4 +282,3 @@ Test(cfi, damaged)
         cr_assert_eq(capo_cfi_step(&c, (uintptr_t)empty, false), -ENODATA);
         cr_assert(!memcmp(&c, &before, sizeof c));
 }
-#endif
