@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `capo watch --once` writes of a job that stands still where the test wants it: metrics_test.py CAPO BUILD. Nothing here waits for time."""
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hang"))
+from exposition import of, read
+from job import CAPO, Job, check
+
+CALLS = 20
+SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k) for k in range(CALLS) for r in range(2))
+SCRIPT += "0 sync 0\n1 sync 0\n0 mark\n1 mark\n0 until end\n1 until end\n"
+
+
+def watch(job, *words, status=0):
+    out = subprocess.run([CAPO, "watch", "--once", "--dir", job.logs, *words], capture_output=True, text=True)
+    check("status %d of %s: %s" % (out.returncode, words, out.stderr), out.returncode == status)
+    return out.stdout if status == 0 else out.stderr
+
+
+def names():
+    """Of the families, and which are counters, from the list that the program is made of."""
+    text = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cli/watch/metrics.def")).read()
+    return {m[1] + ("_total" if m[2] == "COUNTER" else "") for m in re.finditer(r'^METRIC\(\w+, "(\w+)", (\w+),', text, re.M)}
+
+
+def check_files(job):
+    folder = job.path("metrics")
+    os.mkdir(folder)
+    open(os.path.join(folder, "capo-%d-killed-%s.prom" % (os.geteuid(), os.uname().nodename)), "w").write("left by a killed watch\n")
+    watch(job, "--metrics", folder)
+    found = os.listdir(folder)
+    check("one file, and what a killed watch left is gone: %s" % found, found == ["capo-%d-logs-%s.prom" % (os.geteuid(), os.uname().nodename)])
+    path = os.path.join(folder, found[0])
+    read(open(path).read())
+    check("the exporter may read it", stat.S_IMODE(os.stat(path).st_mode) == 0o644)
+
+
+def check_refused(job):
+    check("no folder", "expected a folder for metrics: No such file" in watch(job, "--metrics", job.path("none"), status=1))
+    check("a file", "expected a folder, found a file" in watch(job, "--metrics", job.path("script"), status=1))
+    check("no address", "expected HOST:PORT" in subprocess.run([CAPO, "watch", "--listen", "nowhere:x"], capture_output=True, text=True).stderr)
+    out = subprocess.run([CAPO, "watch", "--once", "--dir", job.folder], capture_output=True, text=True)
+    check("no job: %s" % out.stderr, out.returncode == 1 and "no process of yours here runs under capo" in out.stderr)
+
+
+job = Job(SCRIPT, 2, CAPO_HANG="0")
+try:
+    job.wait("place", lambda: all(os.path.exists(job.path("script.place.%d" % r)) for r in range(2)))
+    text = watch(job)
+    series = read(text)
+    check("calls: " + text, sum(of(series, "capo_calls_total", comm="world", call="AllReduce")) == 2 * CALLS)
+    check("bytes", sum(of(series, "capo_message_bytes_total", call="AllReduce")) == 2 * 4 * sum(4000 + k for k in range(CALLS)))
+    check("times", of(series, "capo_call_seconds_count", call="AllReduce", clock="gpu") == [2 * CALLS])
+    check("ranks", of(series, "capo_ranks", state="alive") == [2] and len(of(series, "capo_oldest_call_age_seconds")) == 2)
+    check("one verdict holds", sum(of(series, "capo_hang_verdict")) == 1 and of(series, "capo_hang_verdict", verdict="healthy") == [1])
+    check("labels", all([n for n, _ in l][:3] == ["job_id", "user", "node"] for _, l in series))
+    of_list = names()
+    used = {n for n, _ in series}
+    check("all are in the list: %s" % (used - of_list), all(n in of_list or re.sub("_(bucket|sum|count)$", "", n) in of_list for n in used))
+    lines = [json.loads(line) for line in watch(job, "--json").splitlines()]
+    check("the same as JSON", {(o["metric"], tuple(o["tags"].items())) for o in lines} == set(series) and all(o["value"] >= 0 for o in lines))
+    inspected = read(watch(job, "--style", "inspector"))
+    check("as Inspector: %s" % inspected, of(inspected, "nccl_collective_exec_time_microseconds", collective="AllReduce", nranks=2, gpu="all"))
+    check_files(job)
+    check_refused(job)
+    job.go("end")
+    check("it ends well", all(p.wait() == 0 for p in job.ranks))
+    check("gone", "no process of yours here runs under capo" in watch(job, status=1))
+finally:
+    job.end()
+print("ok")
