@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/watch/live_rates.h"
+
+static int make_room(struct capo_live_rates *rates, uint32_t n)
+{
+        struct capo_live_before *before = realloc(rates->before, (n + 1) * sizeof *before);
+        struct capo_live_rate *rate;
+
+        if (!before)
+                return -ENOMEM;
+        rates->before = before;
+        for (; rates->n_before < n; rates->n_before++)
+                before[rates->n_before] = (struct capo_live_before){0};
+        rate = realloc(rates->rate, (n + 1) * sizeof *rate);
+        if (!rate)
+                return -ENOMEM;
+        rates->rate = rate;
+        for (; rates->n < n; rates->n++)
+                rate[rates->n] = (struct capo_live_rate){.share = -1};
+        return 0;
+}
+
+/* A process that ended took its calls with it: then nothing is known of this time. */
+static double grown(double now, double before)
+{
+        return now > before ? now - before : 0;
+}
+
+int capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
+                           uint64_t begin_ns, uint64_t now_ns, uint32_t ranks)
+{
+        uint64_t since = rates->before_ns ? rates->before_ns : begin_ns;
+        double s = now_ns > since ? (double)(now_ns - since) / 1e9 : 0;
+
+        if (make_room(rates, rows->n) < 0)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < rows->n; i++) {
+                const struct capo_live_row *row = &rows->row[i];
+                struct capo_live_rate *r = &rates->rate[i];
+                struct capo_live_before *b = &rates->before[i];
+
+                r->row = row;
+                if (s <= 0)
+                        continue;
+                r->calls_s = grown((double)row->calls, (double)b->calls) / s;
+                r->bytes_s = grown((double)row->bytes, (double)b->bytes) / s;
+                r->share = row->gpu.count && ranks
+                                   ? fmin(1, grown(row->total_ns, b->total_ns) / 1e9 / s / ranks)
+                                   : -1;
+                r->p50_ns = capo_hist_quantile(&row->gpu, 0.5);
+                *b = (struct capo_live_before){row->calls, row->bytes, row->total_ns};
+        }
+        if (s > 0)
+                rates->before_ns = now_ns;
+        return 0;
+}
+
+void capo_live_rates_finish(struct capo_live_rates *rates)
+{
+        free(rates->rate);
+        free(rates->before);
+        *rates = (struct capo_live_rates){0};
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_screen.h"
+#include "cli/top/top_page.h"
+#include "core/base/util.h"
+
+enum { NORMAL = 80 };
+
+struct options {
+        const char *dir, *filter;
+        double every;
+        int sort; /* enum top_sort */
+        bool once, json;
+};
+
+/* What a line may take: the terminal's width, else 80 columns. */
+static unsigned find_width(void)
+{
+        struct winsize size;
+
+        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : NORMAL;
+}
+
+static int print_once(const struct top *t)
+{
+        struct top_lines lines = {0};
+        int r = top_page(t, find_width(), &lines);
+
+        for (size_t i = 0; i < lines.n; i++)
+                puts(lines.line[i].text);
+        top_lines_finish(&lines);
+        return r;
+}
+
+static int run_top(void *options, int n, char **words)
+{
+        const struct options *o = options;
+        struct watch_options watch = {.dir = o->dir, .hang = 10};
+        struct top t = {.watch = {.options = &watch, .looks = {.lock = -1}},
+                        .sort = (enum top_sort)o->sort};
+        struct stat st;
+        int r;
+
+        if (o->dir && stat(o->dir, &st) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "top: %s: expected a folder of logs: %s", o->dir,
+                                 strerror(errno));
+        snprintf(t.filter, sizeof t.filter, "%s", o->filter ? o->filter : "");
+        gethostname(t.watch.node, sizeof t.watch.node - 1);
+        r = top_look(&t);
+        if (r < 0)
+                capo_error("top: %s", strerror(-r));
+        else if (o->json)
+                r = top_json(&t, stdout);
+        else if (o->once)
+                r = print_once(&t);
+        else
+                r = top_show(&t, o->every);
+        if (r == 0 && (o->once || o->json) && !t.n_jobs)
+                r = -ENOENT;
+        top_finish(&t);
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+static const struct options defaults = {.every = 2};
+
+static const struct cli_option options[] = {
+        {"once", CLI_FLAG(struct options, once),
+         "print the page once; rates are since the start of the job"},
+        {"json", CLI_FLAG(struct options, json), "the same for programs"},
+        {"every", CLI_SECONDS(struct options, every, "SECONDS", 0.2, 3600),
+         "from look to look (2)"},
+        {"sort", CLI_CHOICE(struct options, sort, "KEY", top_sort_names),
+         "rows by time (default), calls, bytes, p50, busbw or name"},
+        {"filter", CLI_TEXT(struct options, filter, "TEXT"),
+         "only rows whose communicator or call has TEXT in it"},
+        {"dir", CLI_FILE(struct options, dir, "LOGS"),
+         "only jobs whose logs are in this folder; default all of this user on this machine"},
+        {0}};
+
+const struct cli_command top_command = {
+        .usage = "[OPTION...]",
+        .about =
+                "Shows the recorded jobs of this user on this machine while they run, from outside: calls and bytes per second, the share "
+                "of time in NCCL, bus bandwidth, late ranks, network interfaces, and whether a job is stuck. h lists the keys.",
+        .options = options,
+        .after = "  capo top\n"
+                 "  capo top --once --sort bytes\n"
+                 "  capo top --json",
+        .status = "0; 1 no job, or no terminal; 2 wrong command line.",
+        .size = sizeof(struct options),
+        .defaults = &defaults,
+        .run = run_top,
+};

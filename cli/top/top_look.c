@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli/top/top_page.h"
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/order.h"
+
+enum { NIC_SILENT_S = 15 }; /* without news: nothing moves there */
+
+static void ignore_gone(struct watch *w, struct watch_job *job)
+{
+}
+
+static void finish_job(struct top_job *job)
+{
+        capo_live_rates_finish(&job->rates);
+        free(job->nic);
+}
+
+void top_finish(struct top *t)
+{
+        for (uint32_t i = 0; i < t->n_jobs; i++)
+                finish_job(&t->job[i]);
+        free(t->job);
+        watch_finish(&t->watch);
+}
+
+static struct top_job *find_job(struct top *t, const char *id)
+{
+        for (uint32_t i = 0; i < t->n_jobs; i++) {
+                if (!strcmp(t->job[i].id, id))
+                        return &t->job[i];
+        }
+        return NULL;
+}
+
+const struct watch_job *top_job_of(const struct top *t, const struct top_job *job)
+{
+        for (uint32_t i = 0; i < t->watch.n_jobs; i++) {
+                if (!strcmp(t->watch.job[i].id, job->id) && t->watch.job[i].readable)
+                        return &t->watch.job[i];
+        }
+        return NULL;
+}
+
+static struct top_nic *place_nic(struct top_job *job, const char *name)
+{
+        for (size_t i = 0; i < job->n_nics; i++) {
+                if (!strcmp(job->nic[i].name, name))
+                        return &job->nic[i];
+        }
+        if (capo_array_room(&job->nic, job->n_nics, sizeof *job->nic) < 0)
+                return NULL;
+        job->nic[job->n_nics] = (struct top_nic){0};
+        snprintf(job->nic[job->n_nics].name, sizeof job->nic->name, "%s", name);
+        return &job->nic[job->n_nics++];
+}
+
+static double rate_of(uint64_t now, uint64_t before, double s)
+{
+        return s > 0 && now > before ? (double)(now - before) / s : 0;
+}
+
+/* The recorder says what the network did every few seconds only: between two such moments the rate
+ * stays as it is. */
+static void rate_nic(struct top_nic *nic, uint64_t sent, uint64_t received, uint64_t begin_ns,
+                     uint64_t now_ns)
+{
+        uint64_t since = nic->since_ns ? nic->since_ns : begin_ns;
+        double s = now_ns > since ? (double)(now_ns - since) / 1e9 : 0;
+
+        if (nic->since_ns && sent == nic->sent && received == nic->received && s < NIC_SILENT_S)
+                return;
+        nic->sent_s = rate_of(sent, nic->sent, s);
+        nic->received_s = rate_of(received, nic->received, s);
+        nic->sent = sent;
+        nic->received = received;
+        nic->since_ns = now_ns;
+}
+
+static const char *nic_of(const struct capo_fabric_link *l)
+{
+        return *l->domain->name ? l->domain->name : l->domain->nic;
+}
+
+/* Each interface once, over the ranks that use it. */
+static int update_nics(struct top_job *job, const struct capo_fabric_job *f, uint64_t begin_ns,
+                       uint64_t now_ns)
+{
+        for (size_t i = 0; f && i < f->n_links; i++) {
+                if (!place_nic(job, nic_of(&f->links[i])))
+                        return -ENOMEM;
+        }
+        for (size_t n = 0; n < job->n_nics; n++) {
+                uint64_t sent = 0, received = 0;
+
+                for (size_t i = 0; f && i < f->n_links; i++) {
+                        if (!strcmp(nic_of(&f->links[i]), job->nic[n].name)) {
+                                sent += f->links[i].sent;
+                                received += f->links[i].received;
+                        }
+                }
+                rate_nic(&job->nic[n], sent, received, begin_ns, now_ns);
+        }
+        return 0;
+}
+
+static uint32_t count_alive(const struct watch_job *w)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < w->page.hang.n_processes; i++)
+                n += w->page.hang.processes[i].life <= CAPO_HANG_STOPPED;
+        return n;
+}
+
+static int update_job(struct top *t, const struct watch_job *w)
+{
+        struct top_job *job = find_job(t, w->id);
+        uint64_t begin = w->page.job->t_begin_ns, now = t->watch.looked_ns;
+        int r;
+
+        if (!job) {
+                if (capo_array_room(&t->job, t->n_jobs, sizeof *t->job) < 0)
+                        return -ENOMEM;
+                job = &t->job[t->n_jobs++];
+                *job = (struct top_job){0};
+                snprintf(job->id, sizeof job->id, "%s", w->id);
+        }
+        job->here = true;
+        r = update_nics(job, w->fabric, begin, now);
+        job->looked_ns = now;
+        return r ?: capo_live_rates_update(&job->rates, &w->rows, begin, now, count_alive(w));
+}
+
+int top_look(struct top *t)
+{
+        int r = watch_look(&t->watch, ignore_gone);
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < t->n_jobs; i++)
+                t->job[i].here = false;
+        for (uint32_t i = 0; i < t->watch.n_jobs && r == 0; i++) {
+                if (t->watch.job[i].readable)
+                        r = update_job(t, &t->watch.job[i]);
+        }
+        for (uint32_t i = 0; i < t->n_jobs; i++) {
+                if (t->job[i].here)
+                        t->job[kept++] = t->job[i];
+                else
+                        finish_job(&t->job[i]);
+        }
+        t->n_jobs = kept;
+        return r;
+}
+
+/* ---- rows in order ---- */
+
+static double value_of(const struct capo_live_rate *r, enum top_sort sort)
+{
+        switch (sort) {
+        case TOP_SORT_TIME: return r->share;
+        case TOP_SORT_CALLS: return r->calls_s;
+        case TOP_SORT_BYTES: return r->bytes_s;
+        case TOP_SORT_P50: return r->p50_ns;
+        case TOP_SORT_BUSBW: return r->row->busbw;
+        default: return 0;
+        }
+}
+
+struct sorting {
+        const struct capo_live_rates *rates;
+        enum top_sort sort;
+};
+
+static int by_sort(const void *a_, const void *b_, void *arg)
+{
+        const struct sorting *s = arg;
+        const struct capo_live_rate *a = &s->rates->rate[*(const uint32_t *)a_],
+                                    *b = &s->rates->rate[*(const uint32_t *)b_];
+        double x = value_of(a, s->sort), y = value_of(b, s->sort);
+
+        if (x != y)
+                return x > y ? -1 : 1;
+        return strcmp(a->row->comm, b->row->comm)
+                       ?: CAPO_ORDER(a->row->call, b->row->call) ?: CAPO_ORDER(a->row->size, b->row->size);
+}
+
+uint32_t top_rows(const struct top *t, const struct top_job *job, uint32_t *order)
+{
+        struct sorting s = {&job->rates, t->sort};
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < job->rates.n; i++) {
+                const struct capo_live_row *row = job->rates.rate[i].row;
+
+                if (row && row->calls &&
+                    (capo_call_kind(row->call) != CAPO_KIND_OTHER ||
+                     job->rates.rate[i].calls_s > 0) &&
+                    (strcasestr(row->comm, t->filter) ||
+                     strcasestr(capo_call_name(row->call), t->filter)))
+                        order[n++] = i;
+        }
+        qsort_r(order, n, sizeof *order, by_sort, &s);
+        return n;
+}

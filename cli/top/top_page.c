@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/top/top_page.h"
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/job/figures.h"
+
+const char *const top_sort_names[TOP_SORTS + 1] = {
+#define TOP_SORT(id, name, help) name,
+#include "cli/top/top_sorts.def"
+        NULL};
+
+enum { LATE = 3, CULPRITS = 4, NICS = 4, COMM_LEAST = 7, COMM_MOST = 24 };
+
+/* ---- columns ---- */
+
+static void put_comm(const struct capo_live_rate *r, char *text)
+{
+        snprintf(text, 64, "%s", r->row->comm);
+}
+
+static void put_call(const struct capo_live_rate *r, char *text)
+{
+        snprintf(text, 64, "%s", capo_call_name(r->row->call));
+}
+
+static void put_size(const struct capo_live_rate *r, char *text)
+{
+        capo_live_size_text(r->row->size, text);
+}
+
+static void put_share(const struct capo_live_rate *r, char *text)
+{
+        if (r->share < 0)
+                snprintf(text, 64, "-");
+        else
+                snprintf(text, 64, "%.1f%%", 100 * r->share);
+}
+
+static void put_calls(const struct capo_live_rate *r, char *text)
+{
+        if (r->calls_s >= 99999.5)
+                snprintf(text, 64, "%.0fk", r->calls_s / 1e3);
+        else
+                snprintf(text, 64, r->calls_s < 9.95 ? "%.1f" : "%.0f", r->calls_s);
+}
+
+static void put_bytes(const struct capo_live_rate *r, char *text)
+{
+        if (r->bytes_s > 0)
+                capo_text_gbs(r->bytes_s / 1e9, text);
+        else
+                snprintf(text, 64, "-");
+}
+
+static void put_p50(const struct capo_live_rate *r, char *text)
+{
+        if (r->p50_ns > 0)
+                capo_text_duration(r->p50_ns, text);
+        else
+                snprintf(text, 64, "-");
+}
+
+static void put_busbw(const struct capo_live_rate *r, char *text)
+{
+        if (r->row->busbw > 0)
+                capo_text_gbs(r->row->busbw, text);
+        else
+                snprintf(text, 64, "-");
+}
+
+static void put_reached(const struct capo_live_rate *r, char *text)
+{
+        if (r->row->reached >= 0)
+                snprintf(text, 64, "%.0f%%", 100 * r->row->reached);
+        else
+                snprintf(text, 64, "-");
+}
+
+/* From left to right; the one with the lowest rank leaves a narrow page first. The first column
+ * takes the room that is left. */
+static const struct {
+        const char *head;
+        unsigned width, rank;
+        bool left;
+        void (*put)(const struct capo_live_rate *r, char *text);
+} columns[] = {
+        {"COMM", COMM_LEAST, 9, true, put_comm}, {"CALL", 13, 7, true, put_call},
+        {"SIZE", 12, 4, true, put_size},         {"TIME", 6, 8, false, put_share},
+        {"CALLS/S", 7, 6, false, put_calls},     {"GB/S", 7, 5, false, put_bytes},
+        {"P50", 8, 3, false, put_p50},           {"BUSBW", 7, 2, false, put_busbw},
+        {"LINKS", 5, 1, false, put_reached},
+};
+
+/* Which columns have room. Return: the width of the first. */
+static unsigned fit_columns(unsigned width, bool shown[N_ELEMENTS(columns)])
+{
+        unsigned sum = 0, room;
+
+        for (size_t i = 0; i < N_ELEMENTS(columns); i++) {
+                shown[i] = true;
+                sum += columns[i].width + (i > 0);
+        }
+        for (unsigned rank = 1; sum > width && rank < N_ELEMENTS(columns); rank++) {
+                for (size_t i = 1; i < N_ELEMENTS(columns); i++) {
+                        if (columns[i].rank == rank) {
+                                shown[i] = false;
+                                sum -= columns[i].width + 1;
+                        }
+                }
+        }
+        room = columns[0].width + (width > sum ? width - sum : 0);
+        return room > COMM_MOST ? COMM_MOST : room;
+}
+
+/* ---- lines ---- */
+
+void top_lines_finish(struct top_lines *lines)
+{
+        free(lines->line);
+        *lines = (struct top_lines){0};
+}
+
+/* What comes from a job may have letters that take more bytes than columns: each becomes '?'. */
+static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
+                    const char *format, ...)
+{
+        struct top_line *line;
+        va_list args;
+
+        if (capo_array_room(&to->line, to->n, sizeof *to->line) < 0)
+                return -ENOMEM;
+        line = &to->line[to->n++];
+        *line = (struct top_line){strong, alarm, ""};
+        va_start(args, format);
+        vsnprintf(line->text, sizeof line->text, format, args);
+        va_end(args);
+        for (char *c = line->text; *c; c++)
+                *c = *c < ' ' || *c > '~' ? '?' : *c;
+        if (width < sizeof line->text)
+                line->text[width] = 0;
+        for (size_t n = strlen(line->text); n && line->text[n - 1] == ' ';)
+                line->text[--n] = 0;
+        return 0;
+}
+
+static int add_row(struct top_lines *to, unsigned width, const struct capo_live_rate *rate)
+{
+        bool shown[N_ELEMENTS(columns)];
+        unsigned first = fit_columns(width, shown);
+        char text[TOP_LINE] = "", cell[64];
+
+        for (size_t i = 0; i < N_ELEMENTS(columns); i++) {
+                int room = (int)(i ? columns[i].width : first);
+
+                if (!shown[i])
+                        continue;
+                if (rate)
+                        columns[i].put(rate, cell);
+                else
+                        snprintf(cell, sizeof cell, "%s", columns[i].head);
+                capo_append(text, sizeof text, "%s%*.*s", i ? " " : "",
+                            columns[i].left ? -room : room, room, cell);
+        }
+        return add_line(to, width, !rate, false, "%s", text);
+}
+
+static double sum_shares(const struct capo_live_rates *rates)
+{
+        double sum = -1;
+
+        for (uint32_t i = 0; i < rates->n; i++) {
+                if (rates->rate[i].share >= 0)
+                        sum = fmax(sum, 0) + rates->rate[i].share;
+        }
+        return fmin(sum, 1);
+}
+
+static int add_head(struct top_lines *to, unsigned width, const struct top_job *job,
+                    const struct watch_job *w)
+{
+        enum capo_hang_kind kind = watch_kind(w);
+        double share = sum_shares(&job->rates), calls = 0, bytes = 0;
+        char time[32], gbs[32], in_nccl[32] = "", rate[64];
+
+        for (uint32_t i = 0; i < job->rates.n; i++) {
+                calls += job->rates.rate[i].calls_s;
+                bytes += job->rates.rate[i].bytes_s;
+        }
+        snprintf(rate, sizeof rate, "%.0f calls/s, %s GB/s", calls,
+                 capo_text_gbs(bytes / 1e9, gbs));
+        if (share >= 0)
+                snprintf(in_nccl, sizeof in_nccl, ", %.0f %% in NCCL", 100 * share);
+        return add_line(to, width, true, capo_hang_kind_exit(kind) == 1,
+                        "%s  %s  %s here  %s  %s  %s%s", w->id, capo_hang_kind_name(kind),
+                        capo_text_plural(w->page.hang.n_processes, "rank", NULL), w->user,
+                        capo_text_time((double)(job->looked_ns - w->page.job->t_begin_ns), time),
+                        rate, in_nccl);
+}
+
+static int add_verdict(struct top_lines *to, unsigned width, const struct watch_job *w)
+{
+        const struct capo_hang_verdict *v = &w->page.verdict;
+        char who[32], still[32];
+        int r = 0;
+
+        if (capo_hang_kind_exit(v->kind) == 0 || !v->n_culprits)
+                return 0;
+        for (uint32_t i = 0; i < v->n_culprits && i < CULPRITS && r == 0; i++)
+                r = add_line(to, width, false, true, "  %s: %s (%s for %s)",
+                             hang_who(&w->page, v->culprits[i].process, who),
+                             capo_hang_why_meaning(v->culprits[i].why),
+                             capo_hang_kind_name(v->kind),
+                             capo_text_time((double)v->still_ns, still));
+        return r;
+}
+
+static int add_job(const struct top *t, struct top_lines *to, unsigned width,
+                   const struct top_job *job)
+{
+        _cleanup_free_ uint32_t *order = calloc(job->rates.n + 1, sizeof *order);
+        const struct watch_job *w = top_job_of(t, job);
+        const struct capo_page_wait *late;
+        char sent[32], received[32];
+        uint32_t n;
+        int r;
+
+        if (!order || !w)
+                return order ? 0 : -ENOMEM;
+        r = add_head(to, width, job, w);
+        r = r ?: add_verdict(to, width, w);
+        for (uint32_t i = 0; i < LATE && r == 0 && (late = hang_late(&w->page, i)); i++)
+                r = add_line(to, width, false, false, "  late: %s", late->text);
+        for (size_t i = 0; i < job->n_nics && i < NICS && r == 0; i++)
+                r = add_line(to, width, false, false, "  %s: %s GB/s out, %s in", job->nic[i].name,
+                             capo_text_gbs(job->nic[i].sent_s / 1e9, sent),
+                             capo_text_gbs(job->nic[i].received_s / 1e9, received));
+        n = top_rows(t, job, order);
+        r = r ?: add_row(to, width, NULL);
+        for (uint32_t i = 0; i < n && r == 0; i++)
+                r = add_row(to, width, &job->rates.rate[order[i]]);
+        return r
+                       ?: add_line(to, width, false, false, "%s",
+                                   n                   ? ""
+                                   : job->rates.n == 0 ? "(no calls yet)"
+                                                       : "(no calls that the filter lets through)");
+}
+
+int top_page(const struct top *t, unsigned width, struct top_lines *out)
+{
+        int r = 0;
+
+        if (!t->n_jobs)
+                return add_line(out, width, false, false,
+                                "no process of yours here runs under capo");
+        for (uint32_t i = 0; i < t->n_jobs && r == 0; i++)
+                r = add_job(t, out, width, &t->job[i]);
+        return r;
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""capo top of a job that stands where the test wants it: once, for programs, and on terminals of 80 and 20 columns: top_test.py CAPO BUILD"""
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hang"))
+from job import CAPO, Job, check
+
+SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k) for k in range(8) for r in range(2))
+SCRIPT += "0 sync 0\n1 sync 0\n0 mark\n1 mark\n0 until end\n1 until end\n"
+
+
+def top(job, *words):
+    return subprocess.run([CAPO, "top", "--dir", job.logs, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+class Screen:
+    """capo top on a terminal; keys are sent when what they answer is there."""
+
+    def __init__(self, job, columns, lines):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            os.execve(CAPO, ["capo", "top", "--dir", job.logs, "--every", "0.2"], dict(os.environ, TERM="xterm"))
+        self.text = ""
+
+    def wait(self, what):
+        end = time.monotonic() + 100
+        while what not in self.text:
+            check("%s on the screen: %r" % (what, self.text[-2000:]), time.monotonic() < end)
+            if select.select([self.fd], [], [], 1)[0]:
+                self.text += os.read(self.fd, 65536).decode(errors="replace")
+        self.text = ""
+
+    def key(self, key, what):
+        os.write(self.fd, key.encode())
+        self.wait(what)
+
+    def leave(self):
+        os.write(self.fd, b"q")
+        try:
+            while os.read(self.fd, 65536):
+                pass
+        except OSError:  # the other end is closed
+            pass
+        check("it ends well", os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]) == 0)
+
+
+def on_screens(job):
+    screen = Screen(job, 80, 24)
+    screen.wait("AllReduce")
+    screen.key("s", "calls")
+    screen.key("h", "stop and go on")
+    screen.key("h", "AllReduce")
+    screen.key("/", "filter")
+    screen.key("x", "lets through")
+    screen.key("\rp", "PAUSED")
+    screen.leave()
+    screen = Screen(job, 20, 10)
+    screen.wait("TIME")
+    screen.leave()
+
+
+job = Job(SCRIPT, 2, CAPO_HANG="0")
+try:
+    job.wait("place", lambda: all(os.path.exists(job.path("script.place.%d" % r)) for r in range(2)))
+    page = top(job, "--once")
+    lines = page.stdout.splitlines()
+    check(page, page.returncode == 0 and lines[0].startswith("logs  healthy  2 ranks here") and "AllReduce     4KiB-16KiB" in page.stdout)
+    check("80 columns", all(len(line) <= 80 for line in lines))
+    rows = json.loads(top(job, "--json").stdout)["jobs"][0]["rows"]
+    check(rows, [r["calls"] for r in rows if r["call"] == "AllReduce"] == [16] and all(0 <= r["gpu_share"] <= 1 for r in rows if r["call"] == "AllReduce"))
+    check("a filter", "AllReduce" not in top(job, "--once", "--filter", "nothing").stdout)
+    out = top(job)
+    check(out, out.returncode == 1 and "expected a terminal" in out.stderr or "without ncurses" in out.stderr)
+    if "without ncurses" not in out.stderr:
+        on_screens(job)
+    job.go("end")
+    check("it ends well", all(p.wait() == 0 for p in job.ranks))
+    check("no job", "no process of yours here" in top(job, "--once").stdout and top(job, "--once").returncode == 1)
+finally:
+    job.end()
+print("ok")
