@@ -100,6 +100,37 @@ static unsigned plain_text(const struct capo_seg_site *site, char *text, unsigne
         return n;
 }
 
+static void name_site(const struct capo_describe *d, struct capo_seg_site *site)
+{
+        unsigned n = 0;
+
+        if (site->py_size && site->py_size <= sizeof site->py) {
+                memcpy(site->text, site->py, site->py_size);
+                n = site->py_size;
+        }
+        n += (d->site_text ? d->site_text : plain_text)(site, site->text + n,
+                                                        (unsigned)sizeof site->text - n);
+        site->text_size = (uint16_t)n;
+}
+
+void capo_describe_name_site(struct capo_describe *d)
+{
+        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used,
+                                          memory_order_acquire);
+
+        while (d->named < n) {
+                struct capo_seg_site *site = capo_area_at(d->seg, CAPO_AREA_SITES, d->named);
+
+                if (!atomic_load_explicit(&site->ready, memory_order_acquire))
+                        return;
+                d->named++;
+                if (!site->text_size) {
+                        name_site(d, site);
+                        return;
+                }
+        }
+}
+
 static void sites_write(struct capo_describe *d)
 {
         uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used,
@@ -114,17 +145,8 @@ static void sites_write(struct capo_describe *d)
                 if (!atomic_load_explicit(&site->ready, memory_order_acquire) ||
                     (site->written == 1 + site->log.count && !d->again))
                         continue;
-                if (!site->text_size) {
-                        unsigned n_text = 0;
-
-                        if (site->py_size && site->py_size <= sizeof site->py) {
-                                memcpy(site->text, site->py, site->py_size);
-                                n_text = site->py_size;
-                        }
-                        n_text += (d->site_text ? d->site_text : plain_text)(
-                                site, site->text + n_text, (unsigned)sizeof site->text - n_text);
-                        site->text_size = (uint16_t)n_text;
-                }
+                if (!site->text_size)
+                        name_site(d, site);
                 log = site->log;
                 log.id = (uint16_t)(i + 1);
                 log.text_size = site->text_size <= sizeof site->text ? site->text_size : 0;

@@ -15,7 +15,8 @@ struct capo_describe {
         capo_site_text_fn site_text; /* NULL: numbers only */
         bool again;                  /* say what was written, too */
         uint64_t dropped;            /* what the last END said */
-        char text[96u << 10];        /* the largest piece of text */
+        uint32_t named;       /* sites that have been looked at by capo_describe_name_site() */
+        char text[96u << 10]; /* the largest piece of text */
         _Alignas(8) char cell_frame[3 * (sizeof(struct capo_log_hist) +
                                          CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
 };
@@ -26,6 +27,10 @@ void capo_describe_texts(struct capo_describe *d);
 
 /** capo_describe_kept() - what a dead process would have said of itself next. */
 void capo_describe_kept(struct capo_describe *d);
+
+/** capo_describe_name_site() - the text of the next new site, if there is one, into the segment:
+ * when the process is killed nobody else can name its addresses. */
+void capo_describe_name_site(struct capo_describe *d);
 
 /** capo_describe_things() - communicators, sites and cells that changed. */
 void capo_describe_things(struct capo_describe *d);

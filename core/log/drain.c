@@ -69,6 +69,11 @@ void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text)
         d->describe.site_text = site_text;
 }
 
+void capo_drain_name_site(struct capo_drain *d)
+{
+        capo_describe_name_site(&d->describe);
+}
+
 bool capo_drain_waits(const struct capo_drain *d)
 {
         return d->h->trace_all && d->out.log.fd < 0 &&

@@ -76,4 +76,7 @@ uint64_t capo_drain_wait(uint64_t *before_ns);
  * only. */
 void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text);
 
+/** capo_drain_name_site() - name one new site, in a round that has time for it. */
+void capo_drain_name_site(struct capo_drain *d);
+
 #endif

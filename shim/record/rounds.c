@@ -283,6 +283,8 @@ static void *drain_main(void *unused)
                 }
                 round_once();
                 full = capo_drain_fullest(drain);
+                if (full < 0.25)
+                        capo_drain_name_site(drain);
                 if (!log_file.made &&
                     (capo_drain_waits(drain) ||
                      capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns >

@@ -307,7 +307,7 @@ void fake_in_call(size_t count)
                 kill(getpid(), SIGKILL);
 }
 
-enum { IN_CALL = 1, IN_GROUP, AFTER_GROUP, IN_INIT };
+enum { IN_CALL = 1, IN_GROUP, AFTER_GROUP, IN_INIT, STAYS };
 
 /* Killed in a call, in a group, behind a group of one, while a communicator is made. */
 static void killed_in(int where)
@@ -315,8 +315,8 @@ static void killed_in(int where)
         ncclComm_t comm = comm_new(2, 0);
 
         all_reduce(comm, 3);
-        if (where == IN_CALL)
-                ncclAllReduce(a, b, 4242, 7, 0, comm, stream);
+        if (where == IN_CALL || where == STAYS)
+                ncclAllReduce(a, b, where == STAYS ? 4243 : 4242, 7, 0, comm, stream);
         if (where == IN_INIT)
                 comm_new(4242, 0);
         ncclGroupStart();

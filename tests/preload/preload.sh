@@ -386,6 +386,21 @@ early) # killed before anything was written
         want 1 '^end calls=1[12] dropped=0 .* clean=2'
         gone
         ;;
+kill-named) # where it called from is named before, because nobody can name it afterwards
+        LD_PRELOAD=$lib "$bin/app" kill-in 5 >/dev/null 2>&1 &
+        i=0
+        until grep -qs 'killed_in+' "$CAPO_SHM"/*; do
+                i=$((i + 1))
+                [ $i -lt 3000 ] || { kill -9 $!; fail "no name within 30 s"; break; }
+                sleep 0.01
+        done
+        kill -9 $! 2>/dev/null
+        wait 2>/dev/null
+        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^site [0-9]+ 3 (all_reduce\+0x[0-9a-f]+ [^;]*;)?killed_in\+0x[0-9a-f]+ '
+        gone
+        ;;
 unclean) # _exit
         both "$bin/app" unclean 10
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
