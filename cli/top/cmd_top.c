@@ -43,8 +43,7 @@ static int run_top(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct watch_options watch = {.dir = o->dir, .hang = 10};
-        struct top t = {.watch = {.options = &watch, .looks = {.lock = -1}},
-                        .sort = (enum top_sort)o->sort};
+        struct top t = {.watch = {.options = &watch}, .sort = (enum top_sort)o->sort};
         struct stat st;
         int r;
 
