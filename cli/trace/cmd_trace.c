@@ -84,12 +84,11 @@ static void free_trace(struct trace *t)
         for (uint32_t c = 0; t->job && c < t->job->n_comms; c++) {
                 if (t->comm)
                         free(t->comm[c]);
-                if (t->meets)
-                        free(t->meets[c].meet);
         }
         free(t->comm);
-        free(t->meets);
-        free(t->process);
+        free(t->flow);
+        free(t->wanted);
+        capo_last_ranks_finish(&t->last);
         capo_job_steps_finish(&t->steps);
         capo_clocks_finish(&t->clocks);
         capo_fabric_job_free((struct capo_fabric_job *)t->fabric);
@@ -104,9 +103,9 @@ static int prepare_trace(struct trace *t)
         int r = capo_clocks_make(&t->clocks, job, NULL);
 
         t->comm = calloc(job->n_comms + 1, sizeof *t->comm);
-        t->meets = calloc(job->n_comms + 1, sizeof *t->meets);
-        t->process = calloc(job->n_processes + 1, sizeof *t->process);
-        if (!t->comm || !t->meets || !t->process)
+        t->flow = calloc(job->n_comms + 1, sizeof *t->flow);
+        t->wanted = calloc(job->n_processes + 1, sizeof *t->wanted);
+        if (!t->comm || !t->flow || !t->wanted)
                 r = -ENOMEM;
         for (uint32_t c = 0; r == 0 && c < job->n_comms; c++) {
                 t->comm[c] = trace_json_text(job->comms[c].name);
@@ -150,8 +149,8 @@ static int set_window(struct trace *t, const struct trace_options *o, const char
         if (t->to_ns < t->from_ns)
                 return capo_fail(-EINVAL, "%s: --to is before --from", verb);
         for (uint32_t i = 0; i < t->job->n_processes; i++) {
-                t->process[i].wanted = is_asked(o, t->job->processes[i].rank);
-                wanted += t->process[i].wanted;
+                t->wanted[i] = is_asked(o, t->job->processes[i].rank);
+                wanted += t->wanted[i];
         }
         if (!wanted)
                 return capo_fail(-EINVAL, "%s: --ranks: none of these ranks has a log", verb);
@@ -160,12 +159,14 @@ static int set_window(struct trace *t, const struct trace_options *o, const char
 
 static int write_trace(struct trace *t)
 {
-        int r = trace_gather(t);
+        int r = capo_last_ranks_make(t->job, t->wanted, &t->last);
 
+        for (uint32_t c = 1; r == 0 && c < t->job->n_comms; c++)
+                t->flow[c] = t->flow[c - 1] + t->last.comm[c - 1].from + t->last.comm[c - 1].n;
         trace_printf(t, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
         trace_write_steps(t);
         for (uint32_t i = 0; i < t->job->n_processes && r == 0; i++) {
-                if (t->process[i].wanted)
+                if (t->wanted[i])
                         r = trace_write_process(t, i);
         }
         trace_printf(t, "\n]}\n");

@@ -12,46 +12,21 @@
 #include "analysis/job/job.h"
 #include "analysis/network/network.h"
 #include "analysis/steps/job_steps.h"
+#include "analysis/timeline/last_ranks.h"
 #include "cli/trace/trace_out.h"
-
-/* A collective that several ranks have: who was in it shortest on the GPU, so came last. */
-struct trace_meet {
-        uint32_t least_ns; /* on the GPU */
-        uint32_t last;     /* that process */
-        uint32_t high[2];  /* the highest two processes whose GPU timed it: the arrow ends there */
-        uint32_t n;        /* how many such there are */
-};
-
-static inline uint32_t trace_meet_end(const struct trace_meet *m)
-{
-        return m->high[0] != m->last ? m->high[0] : m->high[1];
-}
-
-/* Those of one communicator, by number from @from on. */
-struct trace_meets {
-        struct trace_meet *meet;
-        uint32_t from, n;
-        uint64_t flow; /* number of the first one's arrow */
-};
-
-struct trace_process {
-        bool wanted;
-        bool by_order; /* calls were timed of which the GPU did not tell the begin */
-};
-
-enum { TRACE_IDS = 65536 }; /* communicators and sites that a process can have */
 
 struct trace {
         struct capo_job *job;
         struct capo_clocks clocks;
         const struct capo_fabric_job *fabric; /* NULL: none */
         struct capo_job_steps steps;
-        struct trace_process *process;
-        struct trace_meets *meets; /* by communicator */
-        char **comm;               /* names as JSON */
-        double base_ns;            /* of the job's clock: where the trace begins */
-        uint64_t from_ns, to_ns;   /* the window, after that */
-        uint64_t n_calls;          /* written */
+        struct capo_last_ranks last;
+        bool *wanted;            /* by process */
+        uint64_t *flow;          /* by communicator: number of the arrow of its call 0 */
+        char **comm;             /* names as JSON */
+        double base_ns;          /* of the job's clock: where the trace begins */
+        uint64_t from_ns, to_ns; /* the window, after that */
+        uint64_t n_calls;        /* written */
         struct trace_out *out;
         bool some; /* an event has been written: the next one needs a comma */
 };
@@ -73,15 +48,6 @@ static inline bool trace_is_seen(const struct trace *t, uint64_t begin, uint64_t
         return end >= t->from_ns && begin <= t->to_ns;
 }
 
-/** trace_is_barrier() - nobody leaves such a call before everybody has come: who is in it shortest
- * came last. */
-static inline bool trace_is_barrier(const struct capo_record *r)
-{
-        struct capo_meet_row row = {.call = r->call, .bytes = r->bytes};
-
-        return capo_meet_is_barrier(&row);
-}
-
 /** trace_event() - begin an event: a comma if it needs one. */
 void trace_event(struct trace *t);
 
@@ -91,17 +57,6 @@ void trace_printf(struct trace *t, const char *format, ...) __attribute__((forma
 /** trace_json_text() - as a JSON string with its quotes, of valid UTF-8; owned by the caller; NULL:
  * no memory. */
 char *trace_json_text(const char *text);
-
-/** trace_comms() - number in the process -> 1 + index in job->comms, and the rank there; of
- * TRACE_IDS. @ranks may be NULL. */
-void trace_comms(const struct capo_job *job, uint32_t process, uint32_t *comms, int32_t *ranks);
-
-/** trace_gather() - first reading of all logs: who came last. Return: 0; -ENOMEM. */
-int trace_gather(struct trace *t);
-
-/** trace_meet_of() - the collective @seq of job->comms[@comm], when at least two ranks have it;
- * else NULL. */
-const struct trace_meet *trace_meet_of(const struct trace *t, uint32_t comm, uint32_t seq);
 
 /** trace_write_process() - all that is of one process. Return: 0; -ENOMEM. */
 int trace_write_process(struct trace *t, uint32_t process);

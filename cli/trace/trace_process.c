@@ -43,10 +43,10 @@ struct writer {
         struct trace *t;
         uint32_t process;
         struct look look[LOOKS];
-        uint32_t comms[TRACE_IDS]; /* see trace_comms() */
-        int32_t ranks[TRACE_IDS];
-        char *site[TRACE_IDS]; /* by number: a line as JSON, or NULL */
-        bool thread[THREADS];  /* has calls */
+        uint32_t comms[CAPO_IDS]; /* see capo_comms_of() */
+        int32_t ranks[CAPO_IDS];
+        char *site[CAPO_IDS]; /* by number: a line as JSON, or NULL */
+        bool thread[THREADS]; /* has calls */
         struct stream *streams;
         uint32_t n_streams;
         struct capo_gpu_span *spans; /* where calls are placed by their order */
@@ -193,18 +193,18 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
                         uint64_t begin, uint64_t ns)
 {
         uint32_t comm = w->comms[r->comm];
-        const struct trace_meet *m = comm && r->seq && trace_is_barrier(r)
-                                             ? trace_meet_of(w->t, comm - 1, r->seq)
-                                             : NULL;
-        uint64_t waited = m && r->gpu_ns > m->least_ns ? r->gpu_ns - m->least_ns : 0;
-        const struct trace_meets *all = comm ? &w->t->meets[comm - 1] : NULL;
+        const struct capo_last_call *m = comm && r->seq && capo_is_joint(r)
+                                                 ? capo_last_call(&w->t->last, comm - 1, r->seq)
+                                                 : NULL;
+        uint64_t waited = capo_waited_ns(m, r);
+        uint32_t end;
         char from[32], for_ns[32], at[32];
         int rank;
 
         if (!m)
                 return;
-        capo_record_waited(r, &waited);
         waited = waited < ns ? waited : ns;
+        end = m->high[0] != m->last ? m->high[0] : m->high[1];
         *trace_put_us(from, begin) = 0;
         *trace_put_us(for_ns, waited) = 0;
         *trace_put_us(at, begin + waited) = 0;
@@ -220,11 +220,11 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
         trace_printf(
                 w->t,
                 "{\"ph\":\"%s\",\"name\":\"call\",\"cat\":\"ranks\",\"id\":%llu,\"pid\":%u,\"tid\":%zu,\"ts\":%s%s}",
-                w->process == m->last             ? "s"
-                : w->process == trace_meet_end(m) ? "f"
-                                                  : "t",
-                (unsigned long long)(all->flow + (r->seq - all->from)), w->process + 1, l->line, at,
-                w->process == trace_meet_end(m) ? ",\"bp\":\"e\"" : "");
+                w->process == m->last ? "s"
+                : w->process == end   ? "f"
+                                      : "t",
+                (unsigned long long)(w->t->flow[comm - 1] + r->seq), w->process + 1, l->line, at,
+                w->process == end ? ",\"bp\":\"e\"" : "");
 }
 
 static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t t_begin,
@@ -278,7 +278,7 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 
         if (e < 0 || r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
                 return e;
-        if (w->t->process[w->process].by_order)
+        if (w->t->last.by_order[w->process])
                 return keep_call(w, r);
         return timed && capo_record_gpu_begin(r, &begin)
                        ? put_gpu_call(w, r, begin, CAPO_SPAN_BY_EVENT)
@@ -380,7 +380,7 @@ int trace_write_process(struct trace *t, uint32_t process)
         if (r == 0) {
                 w->t = t;
                 w->process = process;
-                trace_comms(t->job, process, w->comms, w->ranks);
+                capo_comms_of(t->job, process, w->comms, w->ranks);
                 r = read_sites(w, log);
                 r = r == 0 ? capo_log_calls_each(log, take_call, w) : r;
                 r = r == 0 || r == -EIO ? put_placed(w) : r;
@@ -390,7 +390,7 @@ int trace_write_process(struct trace *t, uint32_t process)
         }
         for (size_t i = 0; w && i < LOOKS; i++)
                 free(w->look[i].text);
-        for (size_t i = 0; w && i < TRACE_IDS; i++)
+        for (size_t i = 0; w && i < CAPO_IDS; i++)
                 free(w->site[i]);
         if (w) {
                 free(w->streams);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/job/clocks.h"
+#include "analysis/job/gpu_spans.h"
+#include "analysis/job/log_calls.h"
+#include "analysis/timeline/last_ranks.h"
+#include "analysis/timeline/timeline.h"
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+
+/* Calls of a rank that are drawn: the last ones. */
+enum { CALLS_MOST = 1 << 16 };
+
+/* A stretch of time of one rank, ns after the job's start. */
+struct stretch {
+        double begin, end;
+        double waited; /* at its begin */
+};
+
+struct drawing {
+        const struct capo_job *job;
+        const struct capo_clocks *clocks;
+        const struct capo_last_ranks *last;
+        uint32_t process;
+        uint32_t *comms; /* of it */
+        struct capo_gpu_span *span;
+        uint64_t *waited; /* by span.nth; of it */
+        size_t n;
+        struct stretch *stretch;
+        size_t n_stretches;
+        bool gpu;
+};
+
+static int take_call(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct drawing *d = arg;
+        size_t i = d->n % CALLS_MOST;
+        uint32_t comm = d->comms[r->comm];
+        const struct capo_last_call *last;
+
+        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
+                return 0;
+        last = comm && capo_is_joint(r) ? capo_last_call(d->last, comm - 1, r->seq) : NULL;
+        d->span[i] = capo_gpu_span_of(r, (uint32_t)i);
+        d->waited[i] = d->span[i].measured ? capo_waited_ns(last, r) : 0;
+        d->gpu |= d->span[i].measured;
+        d->n++;
+        return 0;
+}
+
+/* Calls one after the other; of what overlaps the later one begins where the earlier one ends. */
+static int lay_stretches(struct drawing *d)
+{
+        size_t n = d->n < CALLS_MOST ? d->n : CALLS_MOST;
+        double until = -INFINITY;
+
+        capo_gpu_spans(d->span, n);
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_gpu_span *s = &d->span[i];
+                uint64_t begin = d->gpu ? s->begin : s->host_begin;
+                uint64_t end = d->gpu ? s->end : s->host_end;
+                struct stretch to = {.begin = capo_clocks_ns(d->clocks, d->process, begin),
+                                     .end = capo_clocks_ns(d->clocks, d->process, end),
+                                     .waited = (double)d->waited[s->nth]};
+
+                if ((d->gpu && !s->gpu_ns) || to.end <= until)
+                        continue;
+                if (to.begin < until) {
+                        to.waited = fmax(0, to.waited - (until - to.begin));
+                        to.begin = until;
+                }
+                until = to.end;
+                if (capo_array_room(&d->stretch, d->n_stretches, sizeof to) < 0)
+                        return -ENOMEM;
+                d->stretch[d->n_stretches++] = to;
+        }
+        return 0;
+}
+
+static void add_share(float *to, const struct capo_timeline *t, double begin, double end)
+{
+        double part = (t->to_s - t->from_s) / t->n_parts * 1e9, from = t->from_s * 1e9;
+        double at = fmax(0, (begin - from) / part), until = fmin(t->n_parts, (end - from) / part);
+
+        while (at < until) {
+                uint32_t i = (uint32_t)at;
+                double next = fmin(until, i + 1.0);
+
+                to[i] = (float)fmin(1, to[i] + (next - at));
+                at = next;
+        }
+}
+
+/* By rank, as far as ranks are known; of many, evenly. */
+static int by_rank(const void *a, const void *b, void *arg)
+{
+        const struct capo_job *job = arg;
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+        int first = job->processes[x].rank, second = job->processes[y].rank;
+
+        return first != second ? (first > second) - (first < second) : (x > y) - (x < y);
+}
+
+static int choose_ranks(const struct capo_job *job, struct capo_timeline *t)
+{
+        _cleanup_free_ uint32_t *all = calloc(job->n_processes + 1, sizeof *all);
+
+        if (!all)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                all[i] = i;
+        qsort_r(all, job->n_processes, sizeof *all, by_rank, (void *)job);
+        t->n_ranks =
+                job->n_processes < CAPO_TIMELINE_RANKS ? job->n_processes : CAPO_TIMELINE_RANKS;
+        for (uint32_t i = 0; i < t->n_ranks; i++)
+                t->rank[i].process = all[(uint64_t)i * job->n_processes / t->n_ranks];
+        return 0;
+}
+
+static int read_rank(struct drawing *d)
+{
+        struct capo_log *log = capo_job_log(d->job, d->process);
+        int r;
+
+        d->n = 0;
+        d->gpu = false;
+        d->stretch = NULL;
+        d->n_stretches = 0;
+        capo_comms_of(d->job, d->process, d->comms, NULL);
+        r = capo_log_calls_each(log, take_call, d);
+        capo_log_park(log);
+        return r == -ENOMEM ? r : lay_stretches(d);
+}
+
+static void draw_rank(struct capo_timeline *t, struct capo_timeline_rank *to,
+                      const struct stretch *s, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                double moves = fmin(s[i].end, s[i].begin + s[i].waited);
+
+                add_share(to->waiting, t, s[i].begin, moves);
+                add_share(to->busy, t, moves, s[i].end);
+        }
+}
+
+/* All stretches first: they say what time there is to draw. */
+static int make_ranks(struct drawing *d, struct capo_timeline *t)
+{
+        struct stretch *of[CAPO_TIMELINE_RANKS] = {0};
+        size_t n[CAPO_TIMELINE_RANKS] = {0};
+        double from = INFINITY, to = -INFINITY;
+        int r = 0;
+
+        for (uint32_t i = 0; i < t->n_ranks && r == 0; i++) {
+                d->process = t->rank[i].process;
+                r = read_rank(d);
+                of[i] = d->stretch;
+                n[i] = d->n_stretches;
+                t->gpu |= d->gpu;
+                if (n[i]) {
+                        from = fmin(from, of[i][0].begin);
+                        to = fmax(to, of[i][n[i] - 1].end);
+                }
+        }
+        if (!(to > from))
+                t->n_ranks = 0;
+        t->from_s = from / 1e9;
+        t->to_s = to / 1e9;
+        for (uint32_t i = 0; i < t->n_ranks && r == 0; i++) {
+                t->rank[i].busy = calloc(t->n_parts, sizeof(float));
+                t->rank[i].waiting = calloc(t->n_parts, sizeof(float));
+                if (!t->rank[i].busy || !t->rank[i].waiting)
+                        r = -ENOMEM;
+                else
+                        draw_rank(t, &t->rank[i], of[i], n[i]);
+        }
+        for (uint32_t i = 0; i < CAPO_TIMELINE_RANKS; i++)
+                free(of[i]);
+        return r;
+}
+
+int capo_timeline_make(const struct capo_job *job, uint32_t parts, struct capo_timeline *t)
+{
+        _cleanup_free_ bool *wanted = calloc(job->n_processes + 1, sizeof *wanted);
+        struct capo_last_ranks last = {0};
+        struct capo_clocks clocks = {0};
+        struct drawing d = {.job = job,
+                            .clocks = &clocks,
+                            .last = &last,
+                            .comms = calloc(CAPO_IDS, sizeof *d.comms),
+                            .span = calloc(CALLS_MOST, sizeof *d.span),
+                            .waited = calloc(CALLS_MOST, sizeof *d.waited)};
+        int r;
+
+        *t = (struct capo_timeline){.n_parts = parts};
+        r = wanted && d.comms && d.span && d.waited ? choose_ranks(job, t) : -ENOMEM;
+        for (uint32_t i = 0; r == 0 && i < t->n_ranks; i++)
+                wanted[t->rank[i].process] = true;
+        r = r == 0 ? capo_clocks_make(&clocks, job, NULL) : r;
+        r = r == 0 ? capo_last_ranks_make(job, wanted, &last) : r;
+        r = r == 0 ? make_ranks(&d, t) : r;
+        capo_last_ranks_finish(&last);
+        capo_clocks_finish(&clocks);
+        free(d.comms);
+        free(d.span);
+        free(d.waited);
+        return r;
+}
+
+void capo_timeline_finish(struct capo_timeline *t)
+{
+        for (uint32_t i = 0; i < CAPO_TIMELINE_RANKS; i++) {
+                free(t->rank[i].busy);
+                free(t->rank[i].waiting);
+        }
+        *t = (struct capo_timeline){0};
+}
