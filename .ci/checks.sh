@@ -225,6 +225,7 @@ install_tree() {
 slow_tests() {
         need openmpi-bin libopenmpi-dev || echo "Debian's MPI cannot be installed; its test is skipped"
         tests/fabric/wheels.sh .deps/mpi || :
+        need chromium || echo "Chromium cannot be installed; the test of the HTML page is skipped"
         run_tests build --no-rebuild --suite slow
 }
 

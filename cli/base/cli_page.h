@@ -49,6 +49,8 @@ struct cli_page {
         struct cli_texts labels, values, problems, notes;
         struct cli_section section[CLI_SECTIONS_MAX];
         unsigned n_sections;
+        void (*picture)(const void *about, FILE *out); /* HTML draws it behind what leads */
+        const void *about;
         bool all_notes; /* --notes: also how the numbers were obtained */
 };
 
@@ -100,7 +102,8 @@ void cli_page_text(const struct cli_page *page, FILE *out);
 /** cli_page_markdown() - to paste into an issue or a wiki. */
 void cli_page_markdown(const struct cli_page *page, FILE *out);
 
-/** cli_page_html() - everything behind the title, as the body of a document. */
+/** cli_page_html() - everything behind the title, as the body of a document: problems and what
+ * leads first. */
 void cli_page_html(const struct cli_page *page, FILE *out);
 
 #endif

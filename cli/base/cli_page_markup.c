@@ -158,10 +158,8 @@ static void html_section(const struct cli_section *s, FILE *out)
         fputs("</section>\n", out);
 }
 
-void cli_page_html(const struct cli_page *page, FILE *out)
+static void html_facts(const struct cli_page *page, FILE *out)
 {
-        for (size_t i = 0; i < page->under.n; i++)
-                html_line(out, "<p class=\"note\">", page->under.text[i], "</p>\n");
         fputs("<dl>", out);
         for (size_t i = 0; i < page->labels.n; i++) {
                 if (!page->labels.text[i])
@@ -170,14 +168,27 @@ void cli_page_html(const struct cli_page *page, FILE *out)
                 html_line(out, "<dd>", page->values.text[i], "</dd></div>");
         }
         fputs("</dl>\n", out);
+}
+
+static void html_sections(const struct cli_page *page, bool leads, FILE *out)
+{
+        for (unsigned i = 0; i < page->n_sections; i++) {
+                if (page->section[i].leads == leads)
+                        html_section(&page->section[i], out);
+        }
+}
+
+void cli_page_html(const struct cli_page *page, FILE *out)
+{
+        for (size_t i = 0; i < page->under.n; i++)
+                html_line(out, "<p class=\"note\">", page->under.text[i], "</p>\n");
         for (size_t i = 0; i < page->problems.n; i++)
                 html_line(out, "<p class=\"problem\">", page->problems.text[i], "</p>\n");
-        for (unsigned leads = 0; leads < 2; leads++) {
-                for (unsigned i = 0; i < page->n_sections; i++) {
-                        if (page->section[i].leads != leads)
-                                html_section(&page->section[i], out);
-                }
-        }
+        html_sections(page, true, out);
+        html_facts(page, out);
+        if (page->picture)
+                page->picture(page->about, out);
+        html_sections(page, false, out);
         if (page->notes.n)
                 fputs("<ol class=\"note\">", out);
         for (size_t i = 0; i < page->notes.n; i++)

@@ -12,6 +12,7 @@
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/markup.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { MOST_BARS = 40, MOST_COMMS = 12, MOST_SERIES = 8, MOST_POINTS = 256 };
@@ -28,18 +29,48 @@ static void write_bar(FILE *out, const char *label, double value, double most, c
         fputs("</td></tr>\n", out);
 }
 
-static void write_row_bar(const struct report_view *view, const struct capo_page_row *row,
-                          double most, FILE *out)
+/* What tells row @i from the others: never the same for two. */
+static void label_row(const struct report_view *view, uint32_t i, unsigned more, char *label,
+                      size_t room)
 {
-        const struct capo_page *r = view->page;
+        const struct capo_page_row *row = &view->page->rows.row[i];
+        char call[64], size[64];
+
+        snprintf(label, room, "%s %s %s", capo_page_comm(view->page, row->row.comm),
+                 capo_page_call(&row->row, call, sizeof call),
+                 report_size(view, row, size, sizeof size));
+        if (row->row.algo_proto)
+                capo_append(label, room, " %s %s", capo_ran_algo(row->row.algo_proto),
+                            capo_ran_proto(row->row.algo_proto));
+        if (more > 0)
+                capo_append(label, room, ", %u channels", row->row.channels);
+        if (more > 1)
+                capo_append(label, room, ", row %u", i + 1);
+}
+
+static void name_row(const struct report_view *view, uint32_t i, char *label, size_t room)
+{
+        char other[1024];
+        bool again = true;
+
+        for (unsigned more = 0; again; more++) {
+                label_row(view, i, more, label, room);
+                again = false;
+                for (uint32_t k = 0; k < view->page->rows.n && more < 2 && !again; k++) {
+                        label_row(view, k, more, other, sizeof other);
+                        again = k != i && !strcmp(label, other);
+                }
+        }
+}
+
+static void write_row_bar(const struct report_view *view, uint32_t i, double most, FILE *out)
+{
+        const struct capo_page_row *row = &view->page->rows.row[i];
         struct capo_sampled s = capo_job_row_sampled(&row->row);
         bool gpu = row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL;
-        char label[1024], figure[256], call[64], size[64], p50[32], all[32], c[32];
+        char label[1024], figure[256], p50[32], all[32], c[32];
 
-        snprintf(label, sizeof label, "%s %s %s %s %s", capo_page_comm(r, row->row.comm),
-                 capo_page_call(&row->row, call, sizeof call),
-                 report_size(view, row, size, sizeof size), capo_ran_algo(row->row.algo_proto),
-                 capo_ran_proto(row->row.algo_proto));
+        name_row(view, i, label, sizeof label);
         capo_text_duration(row->total_ns, all);
         capo_text_duration(capo_sampled_quantile(&s, 0.5), p50);
         if (row->clock == CAPO_CLOCK_NONE)
@@ -108,10 +139,10 @@ static size_t gather_series(const struct capo_page *r, struct series *series)
 
 static void draw_bandwidth(const struct report_view *view, FILE *out)
 {
-        enum { WIDTH = 860, HEIGHT = 360, LEFT = 64, KEY = 230 };
+        enum { WIDTH = 860, HEIGHT = 340, LEFT = 64, RIGHT = 16 };
         struct capo_svg_frame f = {.left = LEFT,
                                    .top = 16,
-                                   .width = WIDTH - LEFT - KEY,
+                                   .width = WIDTH - LEFT - RIGHT,
                                    .height = HEIGHT - 64,
                                    .x = {CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"},
                                    .y = {CAPO_SVG_LOG, INFINITY, -INFINITY, "busbw GB/s"}};
@@ -137,19 +168,24 @@ static void draw_bandwidth(const struct report_view *view, FILE *out)
                 const struct series *s = &series[i];
                 const char *class = capo_svg_series((unsigned)i + 1);
                 double ends[2] = {s->bytes[0], s->bytes[s->n - 1]},
-                       most[2] = {s->ceiling, s->ceiling}, y = f.top + 12 + 18.0 * (double)i;
-                char key[300];
+                       most[2] = {s->ceiling, s->ceiling};
 
                 capo_svg_line(out, &f, s->bytes, s->gbs, s->n, class, NULL);
                 if (s->ceiling > 0)
                         capo_svg_line(out, &f, ends, most, 2, class, "stroke-dasharray=\"5 3\"");
-                snprintf(key, sizeof key, "%.40s %s%s", capo_page_comm(view->page, s->comm),
-                         capo_call_name(s->call), s->ceiling > 0 ? " (ceiling dashed)" : "");
-                fprintf(out, "<path class=\"%s line\" d=\"M%.1f %.1fH%.1f\"/>", class,
-                        f.left + f.width + 12, y - 4, f.left + f.width + 28);
-                capo_svg_text(out, f.left + f.width + 34, y, 's', KEY - 40, NULL, key);
         }
         capo_svg_end(out);
+        fputs("<ul class=\"key\">", out);
+        for (size_t i = 0; i < n; i++) {
+                fprintf(out,
+                        "<li><svg width=\"24\" height=\"10\" aria-hidden=\"true\"><path class=\"%s "
+                        "line\" d=\"M0 5H24\"/></svg> ",
+                        capo_svg_series((unsigned)i + 1));
+                capo_markup_text(out, capo_page_comm(view->page, series[i].comm));
+                fprintf(out, " %s%s</li>", capo_call_name(series[i].call),
+                        series[i].ceiling > 0 ? ", dashed: what the links allow" : "");
+        }
+        fputs("</ul>\n", out);
 }
 
 void report_time_chart(const void *about, FILE *out)
@@ -166,7 +202,7 @@ void report_time_chart(const void *about, FILE *out)
                       "time, only how long calls took to return.</p>\n<table class=\"bars\">\n",
                       out);
         for (uint32_t i = 0; i < n; i++)
-                write_row_bar(view, &rows->row[i], most, out);
+                write_row_bar(view, i, most, out);
         fputs(n ? "</table>\n" : "", out);
         if (n < rows->n)
                 fprintf(out, "<p>%u more rows: --all has a table of them.</p>\n", rows->n - n);

@@ -10,6 +10,7 @@
 #include "cli/base/svg_draw.h"
 #include "cli/report/report_charts.h"
 #include "cli/report/report_page.h"
+#include "cli/report/report_timeline.h"
 #include "core/base/markup.h"
 #include "core/base/util.h"
 
@@ -17,12 +18,12 @@ static void write_style(FILE *out)
 {
         fputs("body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:0 auto;padding:1.5em;"
               "background:var(--ground);color:var(--ink)}\n"
-              ":root{--ground:#fff;--grid:#ddd;--w:#c05621;--ink:#1a202c;--soft:#5a6577;--card:#f4f6f9;--alarm:#fdf0e3}\n"
-              "@media(prefers-color-scheme:dark){:root{--ground:#1a202c;--grid:#4a5568;--w:#ed8936;--ink:#e2e8f0;--soft:#a3aec0;--card:#242c3b;--alarm:#3d2a17}}\n"
+              ":root{--ground:#fff;--grid:#ddd;--w:#c05621;--busy:#2b6cb0;--wait:#dd6b20;--idle:#edf0f4;--ink:#1a202c;--soft:#5a6577;--card:#f4f6f9;--alarm:#fdf0e3}\n"
+              "@media(prefers-color-scheme:dark){:root{--ground:#1a202c;--grid:#4a5568;--w:#ed8936;--busy:#63b3ed;--wait:#ed8936;--idle:#2a3344;--ink:#e2e8f0;--soft:#a3aec0;--card:#242c3b;--alarm:#3d2a17}}\n"
               "h1{font-size:1.7em;line-height:1.25;margin:0 0 .6em;overflow-wrap:anywhere}"
               "h2{font-size:1.2em;margin:2em 0 .3em}h3{font-size:1em;margin:1.2em 0 .2em}p{margin:.35em 0}\n"
               ".what,.note,.more,dt{color:var(--soft)}.what{margin:0}.note{font-size:.9em}.more{padding-left:1.5em}\n"
-              "dl{display:flex;flex-wrap:wrap;gap:.6em;margin:0 0 1em}"
+              "dl{display:flex;flex-wrap:wrap;gap:.6em;margin:1em 0}"
               "dl div{background:var(--card);border-radius:8px;padding:.5em 1em}dt{font-size:.8em}"
               "dd{margin:0;font-weight:600}\n"
               ".problem{background:var(--alarm);border-left:4px solid var(--w);border-radius:4px;padding:.5em .9em}\n"
@@ -33,6 +34,12 @@ static void write_style(FILE *out)
               "svg{width:100%;height:auto}section{break-inside:avoid-page}\n"
               ".bars td{border:0}.bars td:nth-child(2){width:50%;min-width:6em}.bars td{white-space:normal}"
               ".bar{display:block;height:1em;border-radius:2px;print-color-adjust:exact}"
+              "#tl canvas{display:block;cursor:crosshair;touch-action:pan-y;max-width:100%}#tl i{display:none}"
+              "#tl output{display:block;font-size:.87em;font-variant-numeric:tabular-nums;white-space:pre-wrap;min-height:1.5em}"
+              ".key{list-style:none;padding:0;margin:.2em 0;font-size:.9em}.key svg{width:24px;height:10px}.k{display:inline-block;width:1.1em;height:.8em;border-radius:2px;margin-left:.6em;print-color-adjust:exact}"
+              ".k.busy{background:var(--busy)}.k.wait{background:var(--wait)}.k.idle{background:var(--idle);outline:1px solid var(--grid)}"
+              "@media(max-width:600px){body{padding:.8em}.bars tr{display:block;padding:.2em 0}.bars td{display:block;width:auto!important;padding:0}}"
+              "@media print{body{max-width:none;padding:0}.scroll{overflow:visible}td{white-space:normal}}\n"
               ".bar.g{background:#2b6cb0}.bar.h{background:#a0aec0}.bar.w{background:var(--w)}\n",
               out);
 }
@@ -67,6 +74,8 @@ int report_html(const struct report_view *view, FILE *out)
                 return -ENOMEM;
         add_picture(page, "TIME BY CALL", view, report_time_chart);
         add_picture(page, "WAITING", view, report_waiting_chart);
+        page->picture = report_timeline_chart;
+        page->about = view;
         fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
               "<meta name=\"viewport\" content=\"width=device-width\"/><title>capo report ",
               out);
@@ -78,6 +87,8 @@ int report_html(const struct report_view *view, FILE *out)
         capo_markup_text(out, page->title ? page->title : "");
         fputs("</h1>\n", out);
         cli_page_html(page, out);
-        fprintf(out, "<script>\n%s</script></body></html>\n", script);
+        fprintf(out, "<script>\n%s", script);
+        report_timeline_script(out);
+        fputs("</script></body></html>\n", out);
         return 0;
 }
