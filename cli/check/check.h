@@ -12,6 +12,7 @@
 #define CAPO_CHECK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <jansson.h>
 
 #include "cli/doctor/doctor.h"
@@ -24,11 +25,22 @@ struct check_options {
         double wait_s;
         int gpus;                    /* how many are expected; -1: any number */
         const char *topo, *platform; /* what is expected; NULL: nothing */
-        bool reduce;                 /* also run an all-reduce */
+        const char *size;            /* also time an all-reduce of so much; NULL: none */
+        uint64_t bytes;              /* the same */
 };
 
-/** check_node() - look at this machine. Return: the node; NULL without memory. */
-json_t *check_node(const struct check_options *o, int index);
+/** check_node() - look at this machine. @reach: its NCCL. Return: the node; NULL without memory. */
+json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach);
+
+/** check_reduce_node() - an all-reduce over the GPUs of this node. */
+void check_reduce_node(struct capo_findings *f, const struct check_options *o, const char *libnccl);
+
+/** check_lead() - on node 0: all-reduces over all nodes and parts of them; what they say becomes
+ * findings of the first of @nodes. */
+void check_lead(const struct check_options *o, json_t *nodes, const char *libnccl);
+
+/** check_follow() - on the other nodes: take part until node 0 ends it. Return: 0; -ETIMEDOUT. */
+int check_follow(const struct check_options *o, const json_t *node, const char *libnccl);
 
 /** check_facts() - what nodes of one job should have alike. */
 json_t *check_facts(const struct capo_reach *reach);

@@ -118,6 +118,7 @@ static int collect_nodes(const struct check_options *o, int n, json_t *node, jso
         json_decref(begin);
         if (r < 0)
                 return r;
+        json_object_set_new(node, "run", json_integer(run));
         json_array_append(nodes, node);
         while (left && (double)capo_clock_mono() / 1e9 < until) {
                 for (int i = 1; i < n; i++) {

@@ -169,7 +169,10 @@ static void print_findings(struct capo_table *t, const json_t *nodes, enum capo_
                 {
                         char line[2000];
 
-                        if (strcmp(text_of(row, "level"), capo_finding_word(level)) != 0)
+                        /* what is fine on many nodes is only counted */
+                        if (strcmp(text_of(row, "level"), capo_finding_word(level)) != 0 ||
+                            (level <= CAPO_FINDING_NOTE && json_array_size(nodes) > 1 &&
+                             strcmp(text_of(row, "topic"), "all-reduce") != 0))
                                 continue;
                         snprintf(line, sizeof line, "%s\t%s", text_of(row, "topic"),
                                  text_of(row, "text"));
@@ -249,9 +252,7 @@ void check_print(const json_t *page, FILE *out)
         for (int level = CAPO_FINDING_FAIL; level >= CAPO_FINDING_OK; level--) {
                 if (level == CAPO_FINDING_WARN)
                         print_differences(t, page);
-                /* what is fine on many nodes is only counted */
-                if (level > CAPO_FINDING_NOTE || n < 2)
-                        print_findings(t, nodes, (enum capo_finding_level)level);
+                print_findings(t, nodes, (enum capo_finding_level)level);
         }
         json_array_foreach(json_object_get(page, "missing"), i, index)
                 capo_table_row(t, "%-4s\t%-10s\tnode %lld did not answer in time", "FAIL", "nodes",

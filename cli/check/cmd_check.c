@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo check: is this node, are these nodes fit for a job? */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -9,30 +11,47 @@
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_options.h"
 #include "cli/check/check.h"
+#include "core/base/size.h"
 #include "core/base/util.h"
 
-json_t *check_node(const struct check_options *o, int index)
+json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach)
 {
         struct capo_findings f = {0};
         json_t *rows = json_array(), *node;
-        struct capo_reach reach;
+        const char *name = getenv("SLURMD_NODENAME"); /* what a user of Slurm knows it by */
         char host[256] = "";
 
         gethostname(host, sizeof host - 1);
-        capo_doctor_command(&f, NULL, &reach);
-        capo_doctor_node(&f, &reach);
-        check_libraries(&f, &reach);
+        capo_doctor_command(&f, NULL, reach);
+        capo_doctor_node(&f, reach);
+        check_libraries(&f, reach);
         check_machine(&f, o);
         check_clock(&f);
+        if (o->size)
+                check_reduce_node(&f, o, reach->library);
         for (size_t i = 0; i < f.n; i++)
                 json_array_append_new(rows, json_pack("{s:s, s:s, s:o}", "level",
                                                       capo_finding_word(f.rows[i].level), "topic",
                                                       f.rows[i].topic, "text",
                                                       cli_json_text(f.rows[i].text)));
-        node = json_pack("{s:o, s:i, s:o, s:o}", "node", cli_json_text(host), "index", index,
-                         "findings", rows, "facts", check_facts(&reach));
+        node = json_pack("{s:o, s:i, s:o, s:o}", "node", cli_json_text(name && *name ? name : host),
+                         "index", index, "findings", rows, "facts", check_facts(reach));
         capo_findings_finish(&f);
         return node;
+}
+
+/* Return: 1 on node 0, which has the page; 0 elsewhere; -errno. */
+static int meet_nodes(const struct check_options *o, json_t *node, json_t *nodes, json_t *missing,
+                      const char *libnccl)
+{
+        int r = check_gather(o, node, nodes, missing);
+
+        if (o->size && r > 0)
+                check_lead(o, nodes, libnccl);
+        if (o->size && !r && check_follow(o, node, libnccl) < 0)
+                r = capo_fail(-ETIMEDOUT, "check: node 0 said nothing more");
+        json_object_del(node, "run");
+        return r;
 }
 
 /* The page, and the exit status. */
@@ -56,6 +75,7 @@ static int run_check(void *options, int n, char **words)
 {
         const struct check_options *o = options;
         json_t *nodes = json_array(), *missing = json_array(), *node;
+        struct capo_reach reach = {0};
         int n_nodes, index, local, r = 1;
 
         check_place(o, &n_nodes, &index, &local);
@@ -68,11 +88,11 @@ static int run_check(void *options, int n, char **words)
         } else if (local) {
                 r = 0; /* another process of this node does it */
         } else {
-                node = check_node(o, index);
+                node = check_node(o, index, &reach);
                 if (!node)
                         r = capo_fail(-1, "check: out of memory");
                 else if (o->dir)
-                        r = check_gather(o, node, nodes, missing);
+                        r = meet_nodes(o, node, nodes, missing, reach.library);
                 else
                         json_array_append(nodes, node);
                 json_decref(node);
@@ -86,6 +106,17 @@ static int run_check(void *options, int n, char **words)
 
 static const struct check_options defaults = {.nodes = 0, .index = -1, .wait_s = 60, .gpus = -1};
 
+static const char *take_size(void *options, const char *value)
+{
+        struct check_options *o = options;
+
+        o->size = value;
+        return capo_size_parse(value, &o->bytes) < 0 || o->bytes < sizeof(float) ||
+                               o->bytes > (uint64_t)16 << 30
+                       ? "a size from 4 bytes to 16G, such as 256M"
+                       : NULL;
+}
+
 static const struct cli_option options[] = {
         {"gpus", CLI_COUNT(struct check_options, gpus, "N", 0, 1024),
          "how many GPUs are expected here"},
@@ -96,6 +127,10 @@ static const struct cli_option options[] = {
          "the same from a topology file of a good node (capo topo capture)"},
         {"dir", CLI_FILE(struct check_options, dir, "DIR"),
          "shared folder where the nodes of one job meet; node 0 prints the page of all"},
+        {"all-reduce", CLI_WHOLE("SIZE", take_size),
+         "also time an all-reduce over the GPUs of each node; with --dir also over all nodes, and where that is slow "
+         "or fails over halves of them, down to pairs",
+         .example = "256M"},
         {"merge", CLI_FILE(struct check_options, merge, "FILE"),
          "compare nodes from the output of capo check --json instead of looking at this one; more files may "
          "follow, - is standard input"},
@@ -104,7 +139,7 @@ static const struct cli_option options[] = {
         {"node", CLI_COUNT(struct check_options, index, "I", 0, 100000),
          "with --dir: which of them this is, from 0", .rare = true},
         {"wait", CLI_SECONDS(struct check_options, wait_s, "S", 0.1, 3600),
-         "with --dir: how long to wait for other nodes (60)", .rare = true},
+         "how long to wait for other nodes, and for an all-reduce (60)", .rare = true},
         {"strict", CLI_FLAG(struct check_options, strict),
          "warnings and differences between nodes fail too"},
         {"json", CLI_FLAG(struct check_options, json), "for programs, a page on one line"},
@@ -116,8 +151,8 @@ const struct cli_command check_command = {
         .about =
                 "Says whether this node, or all nodes of a job, are fit for it: what capo doctor says of a machine, and "
                 "whether capo's and NCCL's libraries load, whether a preload works, GPUs, NVLinks and NICs against what "
-                "is expected, the clock, and everything in which nodes differ. It needs no GPU and starts nothing "
-                "there. For a prolog or a health check: the exit status, or --json.\n"
+                "is expected, the clock, and everything in which nodes differ. Without --all-reduce nothing "
+                "runs on a GPU. For a prolog or a health check: the exit status, or --json.\n"
                 "Under srun or mpirun one process of each node looks; --dir brings the nodes together.",
         .options = options,
         .after =

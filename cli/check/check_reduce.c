@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An all-reduce on each node, then over all nodes; where it is slow or fails, over halves of them,
+ * until pairs are left. Slow is below half of the ceiling of the links, or, where the links are not
+ * known, below half of the best group of the same round.
+ *
+ * Node 0 decides. In the shared folder it writes "plan" R with the groups of round R, or an empty
+ * list at the end; the first node of each group writes "done" R.G with what it measured.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/check/check.h"
+#include "cli/check/reduce.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+#include "profiles/fragment/bound.h"
+#include "profiles/machine/topology.h"
+
+enum { POLL_US = 20000, GROUPS = 4096, CEILING_RANKS = 32 };
+#define SLOW 0.5 /* of the ceiling, or of the best group */
+
+struct meeting {
+        const struct check_options *o;
+        json_int_t run;
+        int round, group;
+};
+
+static const char *name_meeting(const struct meeting *m, const char *what, char path[4096])
+{
+        snprintf(path, 4096, "%s/capo-reduce-%llx-%s%d.%d", m->o->dir, (unsigned long long)m->run,
+                 what, m->round, m->group);
+        return path;
+}
+
+static int write_json(const char *path, json_t *json)
+{
+        char fresh[4110];
+        int r;
+
+        snprintf(fresh, sizeof fresh, "%s.new", path);
+        r = json_dump_file(json, fresh, JSON_COMPACT) < 0 || rename(fresh, path) < 0 ? -EIO : 0;
+        json_decref(json);
+        return r;
+}
+
+static json_t *await_json(const char *path, double seconds)
+{
+        double until = (double)capo_clock_mono() / 1e9 + seconds;
+
+        while ((double)capo_clock_mono() / 1e9 < until) {
+                json_t *json = json_load_file(path, 0, NULL);
+
+                if (json)
+                        return json;
+                usleep(POLL_US);
+        }
+        return NULL;
+}
+
+static int put_id(const struct reduce_id *id, void *arg)
+{
+        char path[4096], text[2 * REDUCE_ID + 1];
+
+        for (int i = 0; i < REDUCE_ID; i++)
+                snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->bytes[i]);
+        return write_json(name_meeting(arg, "id", path), json_pack("{s:s}", "id", text));
+}
+
+static int get_id(struct reduce_id *id, void *arg)
+{
+        struct meeting *m = arg;
+        char path[4096];
+        json_t *json = await_json(name_meeting(m, "id", path), m->o->wait_s);
+        const char *text = json_string_value(json_object_get(json, "id"));
+        bool good = text && strlen(text) == 2 * REDUCE_ID;
+
+        for (int i = 0; good && i < REDUCE_ID; i++) {
+                unsigned byte;
+
+                good = sscanf(text + 2 * i, "%2x", &byte) == 1;
+                id->bytes[i] = (char)byte;
+        }
+        json_decref(json);
+        return good ? 0 : -EIO;
+}
+
+static double bus_bandwidth(uint64_t bytes, int ranks, double seconds)
+{
+        return (double)bytes / seconds * 2 * (ranks - 1) / ranks / 1e9;
+}
+
+/* busbw that no software exceeds on @nodes machines like this; 0 not known. */
+static double compute_ceiling(int nodes, int gpus)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct capo_plan_gpu ranks[CEILING_RANKS];
+        struct fragment_bound bound;
+        char why[512];
+        size_t n = 0;
+
+        if (capo_topology_this_machine(0, &t, why, sizeof why) < 0 || t->n_gpus < (size_t)gpus ||
+            (nodes > 1 && !t->n_nics))
+                return 0;
+        for (int node = 0; node < nodes; node++) {
+                for (int i = 0; i < gpus; i++)
+                        ranks[n++] =
+                                (struct capo_plan_gpu){(uint16_t)node, (uint16_t)t->gpus[i].dev};
+        }
+        return fragment_bound(t, ranks, n, &bound) < 0 ? 0 : bound.busbw_gbs[CAPO_COLL_ALLREDUCE];
+}
+
+/* As many nodes as can be computed in a moment: more of them have no higher ceiling. */
+static double find_ceiling(int nodes, int gpus)
+{
+        static double known[CEILING_RANKS + 1];
+        static bool asked[CEILING_RANKS + 1];
+
+        if (nodes * gpus > CEILING_RANKS)
+                nodes = gpus <= CEILING_RANKS / 2 ? CEILING_RANKS / gpus : 0;
+        if (!nodes)
+                return 0;
+        if (!asked[nodes])
+                known[nodes] = compute_ceiling(nodes, gpus);
+        asked[nodes] = true;
+        return known[nodes];
+}
+
+static void judge_node(struct capo_findings *f, double gbs, double ceiling, int gpus,
+                       const char *size)
+{
+        bool slow = ceiling > 0 && gbs < SLOW * ceiling;
+
+        if (ceiling > 0)
+                capo_finding_add(
+                        f, slow ? CAPO_FINDING_WARN : CAPO_FINDING_OK, "all-reduce",
+                        "%s over %d GPUs: %.3g GB/s busbw, %.0f %% of the ceiling of the links (%.3g)",
+                        size, gpus, gbs, 100 * gbs / ceiling, ceiling);
+        else
+                capo_finding_add(f, CAPO_FINDING_OK, "all-reduce",
+                                 "%s over %d GPUs: %.3g GB/s busbw; the links are not known", size,
+                                 gpus, gbs);
+}
+
+void check_reduce_node(struct capo_findings *f, const struct check_options *o, const char *libnccl)
+{
+        int gpus = reduce_gpus();
+        struct reduce_ask ask = {.libnccl = *libnccl ? libnccl : "libnccl.so.2",
+                                 .bytes = o->bytes,
+                                 .gpus = gpus,
+                                 .all = gpus,
+                                 .limit_s = o->wait_s};
+        double seconds;
+        char why[300];
+
+        if (!gpus)
+                capo_finding_add(f, CAPO_FINDING_FAIL, "all-reduce", "the driver shows no GPU");
+        else if (reduce_run(&ask, &seconds, why, sizeof why) < 0)
+                capo_finding_add(f, CAPO_FINDING_FAIL, "all-reduce", "%d GPUs: %s", gpus, why);
+        else if (gpus > 1)
+                judge_node(f, bus_bandwidth(o->bytes, gpus, seconds), find_ceiling(1, gpus), gpus,
+                           o->size);
+}
+
+/* This node's part in a round; the first node of a group says what came of it. */
+static void take_part(struct meeting *m, const json_t *plan, int index, const char *libnccl)
+{
+        const json_t *groups = json_object_get(plan, "groups"), *group, *member;
+        int gpus = (int)json_integer_value(json_object_get(plan, "gpus"));
+        size_t g, i;
+
+        json_array_foreach(groups, g, group)
+        {
+                int n = (int)json_array_size(group), place = -1;
+                struct reduce_ask ask = {.libnccl = *libnccl ? libnccl : "libnccl.so.2",
+                                         .bytes = m->o->bytes,
+                                         .gpus = gpus,
+                                         .all = n * gpus,
+                                         .limit_s = m->o->wait_s,
+                                         .put = put_id,
+                                         .get = get_id,
+                                         .arg = m};
+                double seconds = 0;
+                char why[300] = "", path[4096];
+
+                json_array_foreach(group, i, member)
+                {
+                        if (json_integer_value(member) == index)
+                                place = (int)i;
+                }
+                if (place < 0)
+                        continue;
+                m->group = (int)g;
+                ask.first = place * gpus;
+                reduce_run(&ask, &seconds, why, sizeof why);
+                name_meeting(m, "done", path);
+                if (!place)
+                        write_json(path, json_pack("{s:f, s:s}", "seconds", seconds, "why", why));
+                else if (*why) /* what the first node of the group cannot know */
+                        capo_warn("check: node %d in round %d: %s", index, m->round, why);
+        }
+}
+
+int check_follow(const struct check_options *o, const json_t *node, const char *libnccl)
+{
+        struct meeting m = {.o = o, .run = json_integer_value(json_object_get(node, "run"))};
+        int index = (int)json_integer_value(json_object_get(node, "index"));
+
+        for (;; m.round++) {
+                char path[4096];
+                json_t *plan;
+                bool over;
+
+                m.group = 0;
+                plan = await_json(name_meeting(&m, "plan", path), 3 * o->wait_s);
+                over = !json_array_size(json_object_get(plan, "groups"));
+                if (!over)
+                        take_part(&m, plan, index, libnccl);
+                json_decref(plan);
+                if (over)
+                        return plan ? 0 : -ETIMEDOUT;
+        }
+}
+
+/* What node 0 knows of a group of this round. */
+struct group {
+        json_t *members;
+        double gbs; /* 0: it failed */
+        char why[300];
+        bool bad;
+};
+
+static char *list_members(const json_t *members, const json_t *names, char *text, size_t room)
+{
+        size_t i, used = 0;
+        json_t *member;
+
+        *text = 0;
+        json_array_foreach(members, i, member)
+        {
+                const json_t *name = json_array_get(names, (size_t)json_integer_value(member));
+                int n = snprintf(text + used, room - used, "%s%s", i ? ", " : "",
+                                 i == 4 ? "..." : json_string_value(name));
+
+                if (n < 0 || used + (size_t)n >= room || i == 4)
+                        break;
+                used += (size_t)n;
+        }
+        return text;
+}
+
+static void run_round(struct meeting *m, struct group *groups, size_t n, int gpus,
+                      const char *libnccl)
+{
+        json_t *lists = json_array(), *plan;
+        char path[4096];
+
+        for (size_t g = 0; g < n; g++)
+                json_array_append(lists, groups[g].members);
+        plan = json_pack("{s:i, s:o}", "gpus", gpus, "groups", lists);
+        m->group = 0;
+        write_json(name_meeting(m, "plan", path), json_incref(plan));
+        take_part(m, plan, 0, libnccl);
+        json_decref(plan);
+        for (size_t g = 0; g < n; g++) {
+                json_t *done;
+                double seconds;
+                const char *why;
+
+                m->group = (int)g;
+                done = await_json(name_meeting(m, "done", path), 2 * m->o->wait_s);
+                seconds = json_real_value(json_object_get(done, "seconds"));
+                why = json_string_value(json_object_get(done, "why"));
+                snprintf(groups[g].why, sizeof groups[g].why, "%s",
+                         why ? why : "its first node did not answer");
+                if (seconds > 0)
+                        groups[g].gbs = bus_bandwidth(
+                                m->o->bytes, gpus * (int)json_array_size(groups[g].members),
+                                seconds);
+                json_decref(done);
+                unlink(name_meeting(m, "done", path));
+                unlink(name_meeting(m, "id", path));
+        }
+}
+
+static void judge_round(struct group *groups, size_t n, int gpus)
+{
+        double best = 0;
+
+        for (size_t g = 0; g < n; g++)
+                best = groups[g].gbs > best ? groups[g].gbs : best;
+        for (size_t g = 0; g < n; g++) {
+                double ceiling = find_ceiling((int)json_array_size(groups[g].members), gpus);
+
+                groups[g].bad =
+                        groups[g].gbs < SLOW * (ceiling > 0 ? ceiling : best) || groups[g].gbs <= 0;
+        }
+}
+
+static json_t *half_of(const json_t *members, bool second)
+{
+        size_t n = json_array_size(members), i;
+        json_t *half = json_array(), *member;
+
+        json_array_foreach(members, i, member)
+        {
+                if ((i >= (n + 1) / 2) == second)
+                        json_array_append(half, member);
+        }
+        return half;
+}
+
+static void say_group(json_t *findings, const struct group *g, const json_t *names,
+                      const char *size)
+{
+        char list[400], text[900];
+
+        list_members(g->members, names, list, sizeof list);
+        if (g->gbs > 0)
+                snprintf(text, sizeof text, "%s over %zu nodes (%s): %.3g GB/s busbw%s", size,
+                         json_array_size(g->members), list, g->gbs,
+                         g->bad ? ", less than half of the ceiling or of other nodes" : "");
+        else
+                snprintf(text, sizeof text, "%s over %zu nodes (%s): %s", size,
+                         json_array_size(g->members), list, g->why);
+        json_array_append_new(findings, json_pack("{s:s, s:s, s:s}", "level",
+                                                  capo_finding_word(g->gbs <= 0 ? CAPO_FINDING_FAIL
+                                                                    : g->bad    ? CAPO_FINDING_WARN
+                                                                             : CAPO_FINDING_NOTE),
+                                                  "topic", "all-reduce", "text", text));
+}
+
+/* The groups of the next round: the halves of bad ones. Of one that is a pair, or whose halves are
+ * good alone, nothing smaller is to be found. Return: their number. */
+static size_t split_groups(const struct group *groups, size_t n, bool all, struct group *next)
+{
+        size_t n_next = 0;
+
+        for (size_t g = 0; g < n; g++) {
+                if (!(groups[g].bad || all) || json_array_size(groups[g].members) < 3)
+                        continue;
+                for (int second = 0; second < 2 && n_next < GROUPS; second++) {
+                        json_t *half = half_of(groups[g].members, second);
+
+                        if (json_array_size(half) < 2) { /* beside one that is in the other half */
+                                json_t *first = half_of(groups[g].members, !second);
+
+                                json_array_append(half, json_array_get(first, 0));
+                                json_decref(first);
+                        }
+                        next[n_next++] = (struct group){.members = half};
+                }
+        }
+        return n_next;
+}
+
+/* Rounds, and a line for each group that is good at the top or bad where it cannot be split. */
+static void bisect_nodes(struct meeting *m, json_t *findings, const json_t *names, int gpus,
+                         const char *libnccl)
+{
+        struct group *now = calloc(GROUPS, sizeof *now), *next = calloc(GROUPS, sizeof *next);
+        size_t n = 1;
+
+        if (!now || !next) {
+                free(now);
+                free(next);
+                return;
+        }
+        now[0].members = json_array();
+        for (size_t i = 0; i < json_array_size(names); i++)
+                json_array_append_new(now[0].members, json_integer((json_int_t)i));
+        for (; n; m->round++) {
+                struct group *swap = now;
+                size_t n_next, bad = 0;
+                bool known = find_ceiling((int)json_array_size(now[0].members), gpus) > 0;
+
+                run_round(m, now, n, gpus, libnccl);
+                judge_round(now, n, gpus);
+                for (size_t g = 0; g < n; g++)
+                        bad += now[g].bad;
+                for (size_t g = 0; g < n; g++) {
+                        if (!m->round || (now[g].bad && json_array_size(now[g].members) < 3))
+                                say_group(findings, &now[g], names, m->o->size);
+                }
+                /* without a ceiling, halves are what a whole can be compared with */
+                n_next = split_groups(now, n, !m->round && !known, next);
+                if (m->round && !bad)
+                        n_next = 0;
+                for (size_t g = 0; g < n; g++)
+                        json_decref(now[g].members);
+                now = next;
+                next = swap;
+                n = n_next;
+        }
+        free(now);
+        free(next);
+}
+
+void check_lead(const struct check_options *o, json_t *nodes, const char *libnccl)
+{
+        json_t *first = json_array_get(nodes, 0), *names = json_array(), *node;
+        struct meeting m = {.o = o, .run = json_integer_value(json_object_get(first, "run"))};
+        size_t n = json_array_size(nodes), i;
+        int gpus = reduce_gpus();
+        char path[4096];
+
+        for (i = 0; i < n; i++) { /* they came in any order */
+                size_t k;
+
+                json_array_foreach(nodes, k, node)
+                {
+                        if (json_integer_value(json_object_get(node, "index")) == (json_int_t)i)
+                                json_array_append(names, json_object_get(node, "node"));
+                }
+        }
+        if (n > 1 && gpus && json_array_size(names) == n)
+                bisect_nodes(&m, json_object_get(first, "findings"), names, gpus, libnccl);
+        m.group = 0;
+        write_json(name_meeting(&m, "plan", path), json_pack("{s:[]}", "groups"));
+        json_decref(names);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/check/reduce.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+
+/* From nccl.h and cuda.h: values that have not changed since their first releases. */
+enum { NCCL_FLOAT32 = 7, NCCL_SUM = 0, STREAM_NON_BLOCKING = 1 };
+enum { WARM_UP = 2, TIMED = 5 };
+
+static struct {
+        int (*init)(unsigned);
+        int (*count)(int *);
+        int (*device)(int *, int);
+        int (*retain)(void **, int);
+        int (*current)(void *);
+        int (*alloc)(uint64_t *, size_t);
+        int (*to_device)(uint64_t, const void *, size_t);
+        int (*to_host)(void *, uint64_t, size_t);
+        int (*stream)(void **, unsigned);
+        int (*wait)(void *);
+        int (*unique)(struct reduce_id *);
+        int (*join)(void **, int, struct reduce_id, int);
+        int (*reduce)(const void *, void *, size_t, int, int, void *, void *);
+        int (*leave)(void *);
+} call;
+
+static const struct symbol {
+        const char *name;
+        void *at;
+} driver_symbols[] = {{"cuInit", &call.init},
+                      {"cuDeviceGetCount", &call.count},
+                      {"cuDeviceGet", &call.device},
+                      {"cuDevicePrimaryCtxRetain", &call.retain},
+                      {"cuCtxSetCurrent", &call.current},
+                      {"cuMemAlloc_v2", &call.alloc},
+                      {"cuMemcpyHtoD_v2", &call.to_device},
+                      {"cuMemcpyDtoH_v2", &call.to_host},
+                      {"cuStreamCreate", &call.stream},
+                      {"cuStreamSynchronize", &call.wait},
+                      {NULL, NULL}},
+  nccl_symbols[] = {{"ncclGetUniqueId", &call.unique},
+                    {"ncclCommInitRank", &call.join},
+                    {"ncclAllReduce", &call.reduce},
+                    {"ncclCommDestroy", &call.leave},
+                    {NULL, NULL}};
+
+static const char *open_library(const char *path, const struct symbol *symbols)
+{
+        void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+
+        if (!library)
+                return dlerror();
+        for (; symbols->name; symbols++) {
+                void *at = dlsym(library, symbols->name);
+
+                if (!at)
+                        return dlerror();
+                memcpy(symbols->at, &at, sizeof at);
+        }
+        return NULL;
+}
+
+int reduce_gpus(void)
+{
+        int ends[2], n = 0;
+        pid_t child;
+
+        if (pipe(ends))
+                return 0;
+        child = fork();
+        if (!child) {
+                alarm(30);
+                if (!open_library("libcuda.so.1", driver_symbols) && !call.init(0) &&
+                    !call.count(&n) && write(ends[1], &n, sizeof n) == sizeof n)
+                        _exit(0);
+                _exit(1);
+        }
+        close(ends[1]);
+        if (child > 0 && read(ends[0], &n, sizeof n) != sizeof n)
+                n = 0;
+        close(ends[0]);
+        if (child > 0)
+                waitpid(child, NULL, 0);
+        return n < REDUCE_GPUS ? n : REDUCE_GPUS;
+}
+
+struct child {
+        pid_t pid;
+        int to, from; /* ids go in; an id and the answer come out */
+};
+
+struct answer {
+        double seconds;
+        bool id_sent;
+        char why[200]; /* "" all is well */
+};
+
+static bool pass_bytes(int fd, void *data, size_t n, bool out)
+{
+        for (size_t done = 0; done < n;) {
+                ssize_t k = out ? write(fd, (char *)data + done, n - done)
+                                : read(fd, (char *)data + done, n - done);
+
+                if (k <= 0)
+                        return false;
+                done += (size_t)k;
+        }
+        return true;
+}
+
+/* One step of a rank: its name and status in @why when it fails. */
+static bool is_done(struct answer *a, const char *what, int status)
+{
+        if (status)
+                snprintf(a->why, sizeof a->why, "%s returned %d", what, status);
+        return !status;
+}
+
+static bool time_rank(const struct reduce_ask *ask, int gpu, const struct child *c,
+                      struct answer *a)
+{
+        size_t n = ask->bytes / sizeof(float);
+        struct reduce_id id = {{0}};
+        uint64_t send, recv, begin = 0;
+        void *context, *stream, *comm;
+        float *ones = malloc(n * sizeof *ones), first = 0, last = 0;
+        int device;
+
+        for (size_t i = 0; ones && i < n; i++)
+                ones[i] = 1;
+        if (!ones || !is_done(a, "cuInit", call.init(0)) ||
+            !is_done(a, "cuDeviceGet", call.device(&device, gpu)) ||
+            !is_done(a, "cuDevicePrimaryCtxRetain", call.retain(&context, device)) ||
+            !is_done(a, "cuCtxSetCurrent", call.current(context)) ||
+            !is_done(a, "cuStreamCreate", call.stream(&stream, STREAM_NON_BLOCKING)) ||
+            !is_done(a, "cuMemAlloc", call.alloc(&send, ask->bytes)) ||
+            !is_done(a, "cuMemAlloc", call.alloc(&recv, ask->bytes)) ||
+            !is_done(a, "cuMemcpyHtoD", call.to_device(send, ones, n * sizeof *ones)))
+                return false;
+        if (ask->first + gpu == 0) {
+                if (!is_done(a, "ncclGetUniqueId", call.unique(&id)))
+                        return false;
+                a->id_sent = true;
+                if (!pass_bytes(c->from, &id, sizeof id, true))
+                        return false;
+        }
+        if (!pass_bytes(c->to, &id, sizeof id, false) ||
+            !is_done(a, "ncclCommInitRank", call.join(&comm, ask->all, id, ask->first + gpu)))
+                return false;
+        for (int i = 0; i < WARM_UP + TIMED; i++) {
+                if (i == WARM_UP) {
+                        if (!is_done(a, "cuStreamSynchronize", call.wait(stream)))
+                                return false;
+                        begin = capo_clock_mono();
+                }
+                if (!is_done(a, "ncclAllReduce",
+                             call.reduce((void *)(uintptr_t)send, (void *)(uintptr_t)recv, n,
+                                         NCCL_FLOAT32, NCCL_SUM, comm, stream)))
+                        return false;
+        }
+        if (!is_done(a, "cuStreamSynchronize", call.wait(stream)))
+                return false;
+        a->seconds = (double)(capo_clock_mono() - begin) / 1e9 / TIMED;
+        if (!is_done(a, "cuMemcpyDtoH", call.to_host(&first, recv, sizeof first)) ||
+            !is_done(a, "cuMemcpyDtoH",
+                     call.to_host(&last, recv + (n - 1) * sizeof last, sizeof last)))
+                return false;
+        if (first != (float)ask->all || last != (float)ask->all)
+                snprintf(a->why, sizeof a->why, "wrong data: %d ones add up to %g and %g", ask->all,
+                         (double)first, (double)last);
+        call.leave(comm);
+        free(ones);
+        return true;
+}
+
+static void run_rank(const struct reduce_ask *ask, int gpu, const struct child *c)
+{
+        struct answer a = {.why = ""};
+        const char *error = open_library("libcuda.so.1", driver_symbols);
+
+        alarm((unsigned)ask->limit_s + 5); /* when the parent is gone */
+        error = error ? error : open_library(ask->libnccl, nccl_symbols);
+        if (error)
+                snprintf(a.why, sizeof a.why, "%s", error);
+        else if (!time_rank(ask, gpu, c, &a) && !*a.why)
+                snprintf(a.why, sizeof a.why, "it could not begin");
+        if (ask->first + gpu == 0 && !a.id_sent) { /* instead of the id */
+                struct reduce_id none = {{0}};
+
+                pass_bytes(c->from, &none, sizeof none, true);
+        }
+        _exit(!pass_bytes(c->from, &a, sizeof a, true));
+}
+
+static bool start_child(const struct reduce_ask *ask, int gpu, struct child *c)
+{
+        int in[2], out[2];
+
+        if (pipe(in))
+                return false;
+        if (pipe(out)) {
+                close(in[0]);
+                close(in[1]);
+                return false;
+        }
+        c->pid = fork();
+        if (!c->pid) {
+                close(in[1]);
+                close(out[0]);
+                run_rank(ask, gpu, &(struct child){.to = in[0], .from = out[1]});
+        }
+        close(in[0]);
+        close(out[1]);
+        c->to = in[1];
+        c->from = out[0];
+        return c->pid > 0;
+}
+
+/* Bytes of a child within the time that is left. */
+static bool await_bytes(int fd, void *data, size_t n, double until)
+{
+        for (size_t done = 0; done < n;) {
+                struct pollfd p = {fd, POLLIN, 0};
+                double left = until - (double)capo_clock_mono() / 1e9;
+                ssize_t k;
+
+                if (left <= 0 || poll(&p, 1, (int)(left * 1000) + 1) <= 0)
+                        return false;
+                k = read(fd, (char *)data + done, n - done);
+                if (k <= 0)
+                        return false;
+                done += (size_t)k;
+        }
+        return true;
+}
+
+static int collect_answers(const struct reduce_ask *ask, struct child *children, double *seconds,
+                           char *why, size_t room)
+{
+        double until = (double)capo_clock_mono() / 1e9 + ask->limit_s, most = 0;
+        struct reduce_id id = {{0}}, none = {{0}};
+
+        if (ask->first == 0 && !await_bytes(children[0].from, &id, sizeof id, until))
+                return capo_why(-EIO, why, room, "NCCL made no id within %.0f s", ask->limit_s);
+        if (ask->first == 0 && ask->put && memcmp(&id, &none, sizeof id) && ask->put(&id, ask->arg))
+                return capo_why(-EIO, why, room, "the id did not reach the other nodes");
+        if (ask->first && (!ask->get || ask->get(&id, ask->arg)))
+                return capo_why(-EIO, why, room, "no id came from the first node");
+        for (int i = 0; i < ask->gpus; i++)
+                pass_bytes(children[i].to, &id, sizeof id, true);
+        for (int i = 0; i < ask->gpus; i++) {
+                struct answer a;
+
+                if (!await_bytes(children[i].from, &a, sizeof a, until))
+                        return capo_why(-EIO, why, room, "GPU %d did not end within %.0f s", i,
+                                        ask->limit_s);
+                if (*a.why)
+                        return capo_why(-EIO, why, room, "GPU %d: %s", i, a.why);
+                most = a.seconds > most ? a.seconds : most;
+        }
+        *seconds = most;
+        return 0;
+}
+
+int reduce_run(const struct reduce_ask *ask, double *seconds, char *why, size_t room)
+{
+        struct child children[REDUCE_GPUS] = {{0}};
+        void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+        int n = 0, r;
+
+        while (n < ask->gpus && start_child(ask, n, &children[n]))
+                n++;
+        r = n < ask->gpus ? capo_why(-EIO, why, room, "no process could be started")
+                          : collect_answers(ask, children, seconds, why, room);
+        for (int i = 0; i < n; i++) {
+                kill(children[i].pid, SIGKILL);
+                close(children[i].to);
+                close(children[i].from);
+                waitpid(children[i].pid, NULL, 0);
+        }
+        signal(SIGPIPE, before);
+        return r;
+}
