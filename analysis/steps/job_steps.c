@@ -114,8 +114,9 @@ static double share_on_gpu(const struct capo_steps *s, const struct step_log *lo
         for (uint32_t i = 0; timed && i < s->n; i++) {
                 uint64_t begin = s->step[i].t_ns, end = begin + s->step[i].ns;
 
-                if (!s->step[i].plain || end > log->span[log->n_spans - 1].end)
-                        continue; /* or behind the last call that is placed */
+                if (!s->step[i].plain || begin < log->span[0].begin ||
+                    end > log->span[log->n_spans - 1].end)
+                        continue; /* or not among the calls that are placed */
                 all += end - begin;
                 for (; at < log->n_spans && log->span[at].begin < end; at++) {
                         const struct capo_gpu_span *g = &log->span[at];

@@ -15,7 +15,8 @@ struct reader {
         struct step_log *to;
         const uint32_t *comms;
         uint32_t most;
-        bool spans;
+        bool spans, measured;
+        uint64_t n, n_spans; /* seen */
 };
 
 void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comms)
@@ -27,42 +28,53 @@ void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comm
                 comms[job->comms[use->comm].members[use->member].id] = use->comm + 1;
 }
 
-/* Twice as many as are wanted are held; then the older half goes. (They are nearly in order.) */
-static void drop_old(struct step_log *l, uint32_t most)
+/* Place for the next of which the last @most are kept. NULL: no memory. */
+static void *next_place(void *list, uint64_t *n, uint32_t most, size_t size)
 {
-        if (l->n < 2 * most)
-                return;
-        memmove(l->call, l->call + most, (l->n - most) * sizeof *l->call);
-        l->n -= most;
+        uint64_t at = (*n)++;
+        char **items = list;
+
+        if (at < most && capo_array_room(list, at, size) < 0)
+                return NULL;
+        return *items + at % most * size;
+}
+
+static int take_span(struct reader *rd, const struct capo_record *r)
+{
+        uint64_t nth = rd->n_spans;
+        struct capo_gpu_span *to =
+                next_place(&rd->to->span, &rd->n_spans, rd->most, sizeof *rd->to->span);
+
+        if (!to)
+                return -ENOMEM;
+        *to = capo_gpu_span_of(r, (uint32_t)(nth % rd->most));
+        rd->measured |= to->measured;
+        return 0;
 }
 
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct reader *rd = arg;
-        struct step_log *l = rd->to;
+        struct capo_step_call *to;
 
         if (capo_call_kind(r->call) == CAPO_KIND_OTHER)
                 return 0;
-        l->captured |= r->flags & CAPO_RECORD_CAPTURED;
+        rd->to->captured |= r->flags & CAPO_RECORD_CAPTURED;
         if (r->flags & CAPO_RECORD_CAPTURED)
                 return 0;
-        if (rd->spans && !(r->flags & CAPO_RECORD_MEMBER) && l->n_spans < 2 * rd->most) {
-                if (capo_array_room(&l->span, l->n_spans, sizeof *l->span) < 0)
-                        return -ENOMEM;
-                l->span[l->n_spans] = capo_gpu_span_of(r, l->n_spans);
-                l->n_spans++;
-        }
+        if (rd->spans && !(r->flags & CAPO_RECORD_MEMBER) && take_span(rd, r) < 0)
+                return -ENOMEM;
         if (r->flags & CAPO_RECORD_GROUP)
                 return 0;
-        drop_old(l, rd->most);
-        if (capo_array_room(&l->call, l->n, sizeof *l->call) < 0)
+        to = next_place(&rd->to->call, &rd->n, rd->most, sizeof *to);
+        if (!to)
                 return -ENOMEM;
-        l->call[l->n++] = (struct capo_step_call){.t_ns = r->t_begin,
-                                                  .bytes = r->bytes,
-                                                  .comm = rd->comms[r->comm],
-                                                  .seq = r->seq,
-                                                  .peer = r->peer,
-                                                  .call = r->call};
+        *to = (struct capo_step_call){.t_ns = r->t_begin,
+                                      .bytes = r->bytes,
+                                      .comm = rd->comms[r->comm],
+                                      .seq = r->seq,
+                                      .peer = r->peer,
+                                      .call = r->call};
         return 0;
 }
 
@@ -73,6 +85,16 @@ static int by_time(const void *a, const void *b)
         if (x->t_ns != y->t_ns)
                 return (x->t_ns > y->t_ns) - (x->t_ns < y->t_ns);
         return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+static void sort_calls(struct step_log *l)
+{
+        uint32_t i = 1;
+
+        while (i < l->n && by_time(&l->call[i - 1], &l->call[i]) <= 0)
+                i++;
+        if (i < l->n)
+                qsort(l->call, l->n, sizeof *l->call, by_time);
 }
 
 int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
@@ -91,14 +113,13 @@ int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, b
         if (capo_log_calls_each(log, take_call, &rd) == -ENOMEM)
                 return -ENOMEM;
         capo_log_park(log);
-        if (out->n)
-                qsort(out->call, out->n, sizeof *out->call, by_time);
-        if (out->n > most) {
-                memmove(out->call, out->call + (out->n - most), most * sizeof *out->call);
-                out->n = most;
-        }
-        if (out->n_spans)
+        out->n = rd.n < most ? (uint32_t)rd.n : most;
+        out->n_spans = rd.n_spans < most ? (uint32_t)rd.n_spans : most;
+        sort_calls(out);
+        if (rd.measured) /* else they tell nothing */
                 capo_gpu_spans(out->span, out->n_spans);
+        else
+                out->n_spans = 0;
         return 0;
 }
 

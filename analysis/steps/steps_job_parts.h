@@ -19,8 +19,8 @@ struct step_log {
         bool captured; /* calls were captured into a CUDA graph: they are left out */
 };
 
-/** step_log_read() - the last @most calls, a power of two. @spans: also where the first 2 * @most
- * of the log were on the GPU. A log that cannot be read any more has none. Return: 0; -ENOMEM. */
+/** step_log_read() - the last @most calls, a power of two. @spans: also where they were on the GPU.
+ * A log that cannot be read any more has none. Return: 0; -ENOMEM. */
 int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
                   struct step_log *out);
 void step_log_free(struct step_log *log);
