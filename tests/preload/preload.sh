@@ -401,6 +401,30 @@ kill-named) # where it called from is named before, because nobody can name it a
         want 1 '^site [0-9]+ 3 (all_reduce\+0x[0-9a-f]+ [^;]*;)?killed_in\+0x[0-9a-f]+ '
         gone
         ;;
+episodes) # not of the suite: EPISODES (200) times of errors, which begin and end anywhere
+        export CAPO_RING=4M
+        i=0
+        while [ $i -lt "${EPISODES:-200}" ]; do
+                i=$((i + 1))
+                rm -rf "$CAPO_DIR"
+                # EIO, ESTALE, ETIMEDOUT, ENOSPC, EDQUOT; EMFILE and ENOMEM of opens
+                set -- $((i % 7)) 5 116 110 28 122 24 12
+                shift $(($1 + 1))
+                error=$1 from=$((1 + i * 7 % 5)) which=WRITES trace=
+                case $error in 24 | 12) which=OPENS from=1 ;; esac
+                [ $((i % 2)) = 0 ] || trace=all
+                until=$((from + i * 11 % 13))
+                [ $((i % 3)) != 0 ] || until=1000000
+                env LD_PRELOAD="$lib $bin/libfailing.so" CAPO_TRACE=$trace FAIL_ERROR="$error" FAIL_$which=$from-$until "$bin/app" burst 5000 >"$tmp/out" 2>"$tmp/err" || fail "$i: status $?"
+                "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
+                "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
+                had=$bad
+                want 1 '^cell AllReduce .* count=5000 .* host=5000'
+                want 1 '^end calls=5001 dropped=0 .* lost=0 clean=1'
+                gone
+                [ $had = $bad ] || echo "episode $i: error $error, $which $from-$until, trace=$trace: $(cat "$tmp/err")"
+        done
+        ;;
 unclean) # _exit
         both "$bin/app" unclean 10
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
