@@ -58,7 +58,7 @@ def check(words):
         if not text.strip():
             bad.append("%s: nothing on a terminal of %d columns" % (" ".join(words), columns))
     wide = terminal([*words, "--wide"], 80)
-    if words[0] not in ("report", "env") and wide.replace("\u00b1", "+-") != page.replace("\u00b1", "+-"):
+    if words[0] not in ("report", "env", "diff") and wide.replace("\u00b1", "+-") != page.replace("\u00b1", "+-"):
         bad.append("%s: --wide is not what a pipe gets" % " ".join(words))
     print("tried", " ".join(words))
 

@@ -23,7 +23,7 @@ grep -q '^4 runs before, 4 after' "$tmp/out" || fail "runs: $(cat "$tmp/out")"
 "$capo" diff "$tmp/a" "$tmp/nothing" 2> "$tmp/err" && fail "nothing to compare"
 "$capo" diff "$tmp/a" 2> "$tmp/err"
 [ $? = 2 ] || fail "one recording: exit status is not 2"
-"$capo" diff --min-change 50 "$tmp/a" "$tmp/slower" > "$tmp/out" || fail "20 % slower of 50: exit status is not 0"
+"$capo" diff --wide --min-change 50 "$tmp/a" "$tmp/slower" > "$tmp/out" || fail "20 % slower of 50: exit status is not 0"
 grep -q '+\(19\|20\|21\)\..* small ' "$tmp/out" || fail "20 % slower of 50: $(cat "$tmp/out")"
 
 # Files of nccl-tests: the same, slower, other ranks, one beside a recording.
