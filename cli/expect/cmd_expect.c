@@ -27,7 +27,7 @@ struct options {
         uint8_t call;
         uint64_t bytes;
         double busbw;
-        bool json, no_nccl;
+        bool json, markdown, no_nccl;
 };
 
 /* A number of the command line is one row. */
@@ -228,8 +228,7 @@ static int find_normal(const struct options *o, struct expect_page *page)
                 capo_expected_judge(&page->shape, &page->rows[i]);
         if (r < 0)
                 return r;
-        r = (o->json ? expect_json : expect_text)(page, stdout);
-        return r;
+        return o->json ? expect_json(page, stdout) : expect_text(page, o->markdown, stdout);
 }
 
 static int run_expect(void *options, int n, char **words)
@@ -304,6 +303,8 @@ static const struct cli_option options[] = {
          "the libnccl.so.2 to ask for its prediction"},
         {"no-nccl", CLI_FLAG(struct options, no_nccl), "do not ask NCCL, which takes seconds"},
         {"json", CLI_FLAG(struct options, json), "for programs"},
+        {"markdown", CLI_FLAG(struct options, markdown),
+         "the page as Markdown, to paste into an issue"},
         CLI_WIDE,
         {0}};
 

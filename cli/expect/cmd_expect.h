@@ -51,8 +51,9 @@ char *expect_found_in(const struct expect_page *page, const char *proof, char *t
  * is no row. */
 const struct capo_expected_row *expect_main(const struct expect_page *page);
 
-/** expect_text(), expect_json() - the page. Return: 0; -EIO; -ENOMEM. */
-int expect_text(struct expect_page *page, FILE *out);
+/** expect_text(), expect_json() - the page; @markdown: to paste into an issue. Return: 0; -EIO;
+ * -ENOMEM. */
+int expect_text(struct expect_page *page, bool markdown, FILE *out);
 int expect_json(struct expect_page *page, FILE *out);
 
 void expect_finish(struct expect_page *page);

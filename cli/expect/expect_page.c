@@ -11,6 +11,7 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { ROWS_SHOWN = 12 };
@@ -54,19 +55,23 @@ static void add_answer(const struct expect_page *page, struct cli_page *out)
         static const char *const heads[] = {"NOT KNOWN whether this is normal", "NORMAL", "LOW",
                                             "NOT NORMAL", "NOT POSSIBLE on this machine"};
         const struct capo_expected_row *row = expect_main(page);
-        char size[40], a[32], b[32];
+        char size[40], a[32], b[32], text[256];
 
         if (!row)
                 return;
         capo_size_print(row->bytes, size, sizeof size);
+        snprintf(text, sizeof text, "%s: %s %s reaches %s", heads[row->verdict],
+                 capo_call_name(row->call), size, rate_text(row->measured, a));
         if (row->normal > 0)
-                cli_page_problem(out, "%s: %s %s reaches %s of %s GB/s (%.0f %%) by %s",
-                                 heads[row->verdict], capo_call_name(row->call), size,
-                                 rate_text(row->measured, a), rate_text(row->normal, b),
-                                 100 * row->measured / row->normal, by_words(row->by));
+                capo_append(text, sizeof text, " of %s GB/s (%.0f %%) by %s",
+                            rate_text(row->normal, b), 100 * row->measured / row->normal,
+                            by_words(row->by));
         else
-                cli_page_problem(out, "%s: %s %s reaches %s GB/s", heads[row->verdict],
-                                 capo_call_name(row->call), size, rate_text(row->measured, a));
+                capo_append(text, sizeof text, " GB/s");
+        if (row->verdict == CAPO_EXPECTED_NORMAL || row->verdict == CAPO_EXPECTED_UNKNOWN)
+                cli_page_under(out, "%s", text);
+        else
+                cli_page_problem(out, "%s", text);
 }
 
 static size_t count_calls(const struct expect_page *page)
@@ -197,7 +202,7 @@ static void add_causes(struct expect_page *page, struct cli_page *out)
         }
 }
 
-int expect_text(struct expect_page *page, FILE *out)
+int expect_text(struct expect_page *page, bool markdown, FILE *out)
 {
         _cleanup_(cli_page_freep) struct cli_page *sheet = cli_page_new();
         char text[16];
@@ -224,7 +229,7 @@ int expect_text(struct expect_page *page, FILE *out)
         if (page->n_other)
                 cli_section_note(sheet, NULL, "%zu samples of other layouts are left out",
                                  page->n_other);
-        cli_page_text(sheet, out);
+        (markdown ? cli_page_markdown : cli_page_text)(sheet, out);
         return ferror(out) ? -EIO : 0;
 }
 

@@ -46,6 +46,7 @@ expect 3 'not known: how many ranks each node has' -- --busbw 9 --platform p5
 expect 3 'NOT KNOWN' -- --busbw 140 --platform ndv5 --alloc 2x8
 expect 1 'NOT POSSIBLE' -- --busbw 4000 --platform hgxh100 --alloc 8
 expect 1 'LOW: AllReduce 1 GiB reaches 230 of 442' -- --busbw 230 --platform hgxh100 --alloc 8
+expect 0 '^NORMAL: AllReduce 1 GiB' -- --markdown --busbw 470 --platform hgxh100 --alloc 8
 expect 0 '"verdict": "normal"' -- --json --busbw 470 --platform hgxh100 --alloc 8
 
 # what the lines of NCCL or recorded settings prove comes first, with its place
