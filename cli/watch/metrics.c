@@ -231,6 +231,30 @@ static void put_share(struct metrics_put *p)
                 metrics_point(p, "", p->job->page.late.gpu_share, NULL);
 }
 
+static const char *certain(const struct capo_job_steps *s)
+{
+        return s->steps.known == CAPO_STEPS_FOUND ? "true" : "false";
+}
+
+static void put_steps(struct metrics_put *p)
+{
+        const struct capo_job_steps *s = &p->job->page.late.steps;
+
+        if (s->steps.known != CAPO_STEPS_NONE && s->total)
+                metrics_point(p, "", (double)s->total, "certain", certain(s), NULL);
+}
+
+static void put_step_seconds(struct metrics_put *p)
+{
+        const struct capo_job_steps *s = &p->job->page.late.steps;
+
+        if (!s->steps.n_plain)
+                return;
+        metrics_point(p, "", s->steps.p50_ns / 1e9, "quantile", "0.5", "certain", certain(s), NULL);
+        metrics_point(p, "", s->steps.p95_ns / 1e9, "quantile", "0.95", "certain", certain(s),
+                      NULL);
+}
+
 enum { LATE = 16, NICS = 64 };
 
 static void put_late(struct metrics_put *p)

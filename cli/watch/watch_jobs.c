@@ -98,6 +98,7 @@ static int read_job(struct watch *w, struct watch_job *j)
         j->page.hang.after_ns = (uint64_t)(j->page.after_s * 1e9);
         r = hang_page_read(&j->page) ?: hang_page_judge(&j->page);
         r = r ?: capo_judge_rows(&j->page.late);
+        r = r ?: capo_job_steps(j->page.job, &j->page.late.steps);
         r = r ?: capo_fabric_job_new(j->page.job, &j->fabric);
         if (r == 0 && is_new) {
                 const char *own = j->logs.paths.path[0], *slash = strrchr(own, '/');

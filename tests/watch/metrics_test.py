@@ -13,7 +13,7 @@ from exposition import of, read
 from job import CAPO, Job, check
 
 CALLS = 20
-SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k) for k in range(CALLS) for r in range(2))
+SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 4) for k in range(CALLS) for r in range(2))
 SCRIPT += "0 sync 0\n1 sync 0\n0 mark\n1 mark\n0 until end\n1 until end\n"
 
 
@@ -55,8 +55,9 @@ try:
     text = watch(job)
     series = read(text)
     check("calls: " + text, sum(of(series, "capo_calls_total", comm="world", call="AllReduce")) == 2 * CALLS)
-    check("bytes", sum(of(series, "capo_message_bytes_total", call="AllReduce")) == 2 * 4 * sum(4000 + k for k in range(CALLS)))
+    check("bytes", sum(of(series, "capo_message_bytes_total", call="AllReduce")) == 2 * 4 * sum(4000 + k % 4 for k in range(CALLS)))
     check("times", of(series, "capo_call_seconds_count", call="AllReduce", clock="gpu") == [2 * CALLS])
+    check("steps: " + text, of(series, "capo_steps") == [CALLS // 4] and len(of(series, "capo_step_seconds")) == 2)
     check("ranks", of(series, "capo_ranks", state="alive") == [2] and len(of(series, "capo_oldest_call_age_seconds")) == 2)
     check("one verdict holds", sum(of(series, "capo_hang_verdict")) == 1 and of(series, "capo_hang_verdict", verdict="healthy") == [1])
     check("labels", all([n for n, _ in l][:3] == ["job_id", "user", "node"] for _, l in series))
