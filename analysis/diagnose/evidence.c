@@ -380,6 +380,9 @@ static int judge_tests(struct capo_evidence *e, uint32_t text)
                 f->kind = "healthy";
                 f->sure = "certain";
                 snprintf(f->headline, sizeof f->headline, "NCCL-TESTS ENDED WITHOUT AN ERROR");
+                snprintf(f->next, sizeof f->next,
+                         "is its bandwidth normal? capo expect %.200s --platform NAME",
+                         e->texts[text].name);
         } else {
                 f->rank = CAPO_RANK_UNDECIDED;
                 f->kind = "undecided";

@@ -3,8 +3,8 @@
  * Stacks of several ranks: who does something else while the others wait in a collective?
  *
  * Only the main thread of each process counts, and only host work that is known by its frames is
- * held against a rank. py-spy prints no rank: it is taken from the file's name ("rank3.txt"), else
- * the process is named by its pid.
+ * counts against a rank. py-spy prints no rank: it is taken from the file's name ("rank3.txt"),
+ * else the process is named by its pid.
  */
 #include <ctype.h>
 #include <errno.h>

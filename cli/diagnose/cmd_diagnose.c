@@ -90,13 +90,15 @@ static const struct cli_option options[] = {
 const struct cli_command diagnose_command = {
         .usage = "[OPTION...] FILE|DIR|-... | --bugs RELEASE",
         .about =
-                "Says what went wrong from what is left of a failed job: no run under capo is needed. Files are "
-                "recognised by their content: PyTorch watchdog lines, NCCL_DEBUG lines of one or many ranks with any "
-                "launcher's prefixes, answers of NCCL's RAS, flight recorder dumps (JSON or the pickle), kernel log "
-                "lines, lines of torchrun, Slurm and Kubernetes, output of nccl-tests, stacks, topologies, capo logs. "
-                "Give all that you have: together they say more.\n"
-                "The page has what was recognised, the verdict with the lines it is from, how sure it is, known bugs "
-                "that fit, and what to do next. A rank whose lines are missing is never accused for that alone.",
+                "Says what went wrong from what is left of a failed job. The job need not have run under capo. "
+                "Give all files that you have in one command: together they say more.\n"
+                "Files are recognised by their content:\n"
+                "  PyTorch watchdog lines, flight recorder dumps (JSON or the pickle)\n"
+                "  NCCL_DEBUG lines of one or many ranks, answers of NCCL's RAS\n"
+                "  kernel log lines, lines of torchrun, MPI, Slurm, Kubernetes and Ray\n"
+                "  output of nccl-tests, stacks of py-spy and gdb, topologies, capo logs\n"
+                "The page has what was recognised, the verdict and the lines it is from. It says how sure the verdict is, "
+                "which known bugs fit, and what to do next. A rank is never accused because its lines are missing.",
         .options = options,
         .after = "  capo diagnose job.log\n"
                  "  capo diagnose job.log ras.txt /tmp/nccl_trace_rank_*\n"

@@ -66,7 +66,7 @@ static char *marks_text(const struct capo_evidence *e, const struct capo_diagnos
         return text;
 }
 
-/* Text of others goes to a terminal: nothing in it may steer that. A row for each of its lines. */
+/* Text of others goes to a terminal and must not control it. A row for each of its lines. */
 static void add_plain(struct cli_section *s, const char *text)
 {
         _cleanup_free_ char *copy = strdup(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: the answer, the numbers it is held against, likely causes, what is not known. */
+/* The page: the answer, the numbers it is compared with, likely causes, what is not known. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a measured bus bandwidth normal? It is held against what others measured on such a machine,
+ * Is a measured bus bandwidth normal? It is compared with what others measured on such a machine,
  * else against NCCL's own prediction, else against the ceiling of the links. Pure: numbers in, a
  * verdict out.
  */
@@ -38,7 +38,7 @@ struct capo_expected_shape {
 };
 
 enum capo_expected_verdict {
-        CAPO_EXPECTED_UNKNOWN, /* nothing to hold it against */
+        CAPO_EXPECTED_UNKNOWN, /* nothing to compare it with */
         CAPO_EXPECTED_NORMAL,
         CAPO_EXPECTED_LOW,
         CAPO_EXPECTED_NOT_NORMAL,
@@ -56,7 +56,7 @@ struct capo_expected_row {
         /* judged */
         const struct capo_public_rate *rates[CAPO_EXPECTED_RATES]; /* that match, the least first */
         unsigned n_rates;
-        double normal; /* what it was held against; 0 nothing */
+        double normal; /* what it was compared with; 0 nothing */
         enum capo_expected_by by;
         enum capo_expected_verdict verdict;
 };

@@ -62,6 +62,9 @@ expect 3 'of 1 stacks 1 wait' -- gdb.txt
 echo 'RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 600000 ms' >barrier.txt
 expect 1 'RANKS 1, 3 DID NOT COME' -- barrier.txt
 
+printf '%s\n' '# nThread 1 nGpus 8 minBytes 8 maxBytes 8' '# Out of bounds values : 0 OK' '# Avg bus bandwidth    : 1.0' >tests.txt
+expect 0 'capo expect tests.txt --platform NAME' -- tests.txt
+
 # logs of capo alone are those of capo hang
 "$capo" hang "$root/tests/golden/sample-v1" >hang.txt 2>&1
 status=$?
