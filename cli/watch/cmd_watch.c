@@ -19,6 +19,7 @@
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_alarm.h"
 #include "cli/watch/watch_claim.h"
+#include "cli/watch/watch_logs.h"
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
@@ -97,7 +98,26 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
         }
 }
 
-static int watch_loop(struct watch *w, struct waiting *on)
+/* Where no process is here, their logs may be. Return: as watch_alarm(). */
+static uint64_t watch_folder(const struct watch *w, struct watch_logs *logs)
+{
+        const char *dir = w->options->dir;
+        int news;
+
+        if (!dir || w->n_jobs || !(w->options->hang > 0))
+                return UINT64_MAX;
+        if (!*logs->job.folder) {
+                _cleanup_free_ char *real = realpath(dir, NULL);
+
+                snprintf(logs->job.folder, sizeof logs->job.folder, "%s", real ? real : "");
+                snprintf(logs->job.id, sizeof logs->job.id, "%.100s",
+                         capo_base_name(logs->job.folder));
+        }
+        news = *logs->job.folder ? watch_logs_news(logs, logs->job.folder) : 0;
+        return watch_alarm_logs(w, &logs->job, news > 0);
+}
+
+static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *logs)
 {
         const struct watch_options *o = w->options;
         uint64_t period = (uint64_t)(o->every * 1e9), next = now_mono();
@@ -106,13 +126,14 @@ static int watch_loop(struct watch *w, struct waiting *on)
         if (o->until && !wait_until(w, on, next + (uint64_t)(fmin(o->every, o->hang / 2) * 1e9)))
                 return 0;
         for (;;) {
-                uint64_t soon = UINT64_MAX;
                 int r = watch_look(w, forget_job);
+                uint64_t soon;
 
                 if (r < 0)
                         return capo_fail(r, "watch: %s", strerror(-r));
                 if (o->metrics)
                         metric_files_write(w);
+                soon = on->ended ? UINT64_MAX : watch_folder(w, logs);
                 for (uint32_t i = 0; i < w->n_jobs; i++) {
                         uint64_t in = watch_alarm(w, &w->job[i]);
 
@@ -149,6 +170,7 @@ static int run_watch(void *options, int n, char **words)
 {
         const struct watch_options *o = options;
         struct watch w = {.options = o};
+        struct watch_logs logs = {0};
         struct waiting on = {.signals = -1, .until = -1};
         struct stat st;
         int status = CAPO_EXIT_OK;
@@ -168,7 +190,9 @@ static int run_watch(void *options, int n, char **words)
                 if (begin_waiting(o, &on) < 0)
                         return CAPO_EXIT_FAIL;
                 setpriority(PRIO_PROCESS, 0, 10);
-                status = watch_loop(&w, &on) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+                status = watch_loop(&w, &on, &logs) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+                watch_alarm_end(&logs.job);
+                watch_logs_finish(&logs);
                 watch_serve_finish(&on.serve);
                 if (!o->until)
                         watch_recover(&w);

@@ -268,22 +268,26 @@ static bool is_hang(const struct capo_hang_verdict *v)
         return capo_hang_kind_exit(v->kind) != 0 && v->kind != CAPO_HANG_ENDED;
 }
 
-/* Judge all ranks that can be seen, and say what is new. */
-static void judge_all(const struct watch *w, struct watch_job *job)
+/* Judge all ranks that can be seen, and say what is new. Return: the job hangs. */
+static bool judge_all(const struct watch *w, struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
         struct hang_logs logs = {0};
         struct hang_page page = {.logs = &logs, .after_s = w->options->hang};
-        char pid[16], *words[] = {job->folder, pid, NULL}; /* the job of that process there */
+        char pid[16] = "", *words[] = {job->folder, pid, NULL}; /* the job of that process there */
         bool patient = capo_clock_of(CLOCK_MONOTONIC) - s->suspected_ns < PATIENCE_NS;
+        bool hangs;
         int r;
 
         page.hang.after_ns = (uint64_t)(w->options->hang * 1e9);
-        snprintf(pid, sizeof pid, "%d", job->logs.v[0].pid);
-        r = *job->folder ? hang_gather(2, words, &logs) : hang_gather(1, words + 1, &logs);
+        if (job->logs.paths.n)
+                snprintf(pid, sizeof pid, "%d", job->logs.v[0].pid);
+        r = *job->folder ? hang_gather(*pid ? 2 : 1, words, &logs)
+                         : hang_gather(1, words + 1, &logs);
         r = r ?: hang_page_read(&page);
         r = r ?: hang_page_judge(&page);
-        if (r == 0 && is_hang(&page.verdict)) {
+        hangs = r == 0 && is_hang(&page.verdict);
+        if (hangs) {
                 bool decided = page.verdict.kind != CAPO_HANG_UNDECIDED;
 
                 if ((decided && !s->decided) || (!decided && !s->reported && !patient)) {
@@ -299,6 +303,7 @@ static void judge_all(const struct watch *w, struct watch_job *job)
         }
         hang_page_finish(&page);
         hang_logs_finish(&logs);
+        return hangs;
 }
 
 static uint64_t oldest_age(const struct watch_job *job)
@@ -347,6 +352,26 @@ uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
         }
         judge_all(w, job);
         return AGAIN_NS;
+}
+
+uint64_t watch_alarm_logs(const struct watch *w, struct watch_job *job, bool news)
+{
+        uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+        struct watch_stuck *s = &job->stuck;
+
+        if (news && !s->suspected_ns)
+                s->suspected_ns = now;
+        if (!s->suspected_ns || (s->reported && now < s->refresh_ns) || !is_elected(job))
+                return UINT64_MAX;
+        if (!judge_all(w, job)) {
+                if (s->reported)
+                        capo_info("watch: job %s: it goes on", job->id);
+                watch_alarm_end(job);
+                return UINT64_MAX;
+        }
+        if (s->reported)
+                s->refresh_ns = now + PATIENCE_NS;
+        return s->reported ? UINT64_MAX : AGAIN_NS;
 }
 
 void watch_alarm_end(struct watch_job *job)

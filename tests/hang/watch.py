@@ -68,6 +68,27 @@ def two_hangs():
         job.end()
 
 
+def elsewhere():
+    """A watch that sees the logs and no memory, as on the machine where `capo run -- srun` was called."""
+    private = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
+    if not hasattr(os, "geteuid") or subprocess.run(private + ["true"], capture_output=True).returncode:
+        print("skipped: no mount namespace for", end=" ")
+        return
+    script = "".join("%d coll 0 allreduce 1000 7 0 0 0\n%d sync 0\n" % (r, r) for r in range(2))
+    script += "0 coll 0 allreduce 1000 7 0 0 0\n1 until first\n1 coll 0 allreduce 1000 7 0 0 0\n0 sync 0\n1 sync 0\n"
+    job = Job(script, 2, CAPO_HANG="2")
+    watch = subprocess.Popen(private + [CAPO, "watch", "--dir", job.logs, "--until", str(os.getpid()), "--hang", "2", "--every", "0.5"],
+                             stderr=subprocess.DEVNULL)
+    try:
+        job.wait("verdict", lambda: "RANK 1 IS MISSING from AllReduce #2 of world" in job.read("logs/hang.txt"))
+        job.go("first")
+        check("exit", all(p.wait(240) == 0 for p in job.ranks))
+    finally:
+        watch.terminate()
+        watch.wait()
+        job.end()
+
+
 def idle():
     """No call under way is no hang, however long; nor is anything when nobody watches."""
     script = "".join("0 coll 0 allreduce 1000 7 0 0 0\n0 sync 0\n" for _ in range(3)) + "0 sleep 4000\n"
@@ -94,6 +115,6 @@ def off():
         job.end()
 
 
-for test in (two_hangs, idle, off):
+for test in (two_hangs, elsewhere, idle, off):
     test()
     print(test.__name__, "ok")
