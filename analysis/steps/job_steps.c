@@ -13,7 +13,7 @@
 
 /* Calls of one rank that are looked at, and of the few others that are asked. */
 enum { CALLS_MOST = 1 << 18, OTHERS_MOST = 1 << 15, ASKED = 4 };
-#define ALIKE   0.02 /* steps of two ranks are as long */
+#define ALIKE   0.02 /* steps of two ranks are as long, but for the first and the last one */
 #define COVERED 0.8  /* of the job: then what is known of it is known of its steps */
 
 /* How long a step takes on average, over all that were seen. */
@@ -31,7 +31,7 @@ static double step_ns(const struct capo_steps *s)
 static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
 {
         uint32_t process[ASKED], n = job->n_processes < ASKED ? job->n_processes : ASKED;
-        double ns[ASKED] = {0};
+        double ns[ASKED] = {0}, steps[ASKED] = {0};
         enum capo_steps_known known[ASKED] = {0};
         uint32_t best = 0;
 
@@ -50,6 +50,7 @@ static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
                 }
                 known[i] = s.known;
                 ns[i] = s.known ? step_ns(&s) : 0;
+                steps[i] = s.n;
                 capo_steps_finish(&s);
                 step_log_free(&log);
         }
@@ -58,7 +59,8 @@ static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
                 uint32_t agree = 0;
 
                 for (uint32_t k = 0; k < n; k++)
-                        agree += ns[i] > 0 && fabs(ns[k] / ns[i] - 1) <= ALIKE;
+                        agree += ns[i] > 0 && ns[k] > 0 &&
+                                 fabs(ns[k] / ns[i] - 1) <= ALIKE + 2 / fmin(steps[i], steps[k]);
                 if (agree > out->agree || (agree == out->agree && known[i] > known[best])) {
                         out->agree = agree;
                         out->process = process[i];

@@ -85,6 +85,19 @@ static json_t *pack_nics(const struct top_job *job)
         return list;
 }
 
+static json_t *pack_steps(const struct watch_job *w)
+{
+        const struct capo_job_steps *s = &w->page.late.steps;
+
+        if (!s->steps.n_plain)
+                return json_null();
+        return json_pack("{s:o, s:o, s:o, s:b}", "total",
+                         s->total ? json_integer((json_int_t)s->total) : json_null(), "p50_s",
+                         cli_json_number(s->steps.p50_ns / 1e9), "p95_s",
+                         cli_json_number(s->steps.p95_ns / 1e9), "certain",
+                         s->steps.known == CAPO_STEPS_FOUND);
+}
+
 int top_json(const struct top *t, FILE *out)
 {
         json_t *jobs = json_array();
@@ -96,13 +109,15 @@ int top_json(const struct top *t, FILE *out)
                 if (w)
                         json_array_append_new(
                                 jobs,
-                                json_pack("{s:o, s:o, s:i, s:f, s:s, s:o, s:o, s:o, s:o}", "job",
-                                          cli_json_text(w->id), "user", cli_json_text(w->user),
-                                          "ranks", (int)w->page.hang.n_processes, "age_s",
+                                json_pack("{s:o, s:o, s:i, s:f, s:s, s:o, s:o, s:o, s:o, s:o}",
+                                          "job", cli_json_text(w->id), "user",
+                                          cli_json_text(w->user), "ranks",
+                                          (int)w->page.hang.n_processes, "age_s",
                                           (double)(job->looked_ns - w->page.job->t_begin_ns) / 1e9,
-                                          "verdict", capo_hang_kind_name(watch_kind(w)), "culprits",
-                                          pack_culprits(w), "late", pack_late(w), "nics",
-                                          pack_nics(job), "rows", pack_rows(t, job)));
+                                          "verdict", capo_hang_kind_name(watch_kind(w)), "steps",
+                                          pack_steps(w), "culprits", pack_culprits(w), "late",
+                                          pack_late(w), "nics", pack_nics(job), "rows",
+                                          pack_rows(t, job)));
         }
         return cli_json_print(out, json_pack("{s:i, s:o}", "capo_top", 1, "jobs", jobs),
                               JSON_INDENT(2));

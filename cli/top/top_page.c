@@ -207,6 +207,20 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                         rate, in_nccl);
 }
 
+static int add_steps(struct top_lines *to, unsigned width, const struct watch_job *w)
+{
+        const struct capo_job_steps *s = &w->page.late.steps;
+        char total[32], p50[32], p95[32];
+
+        if (!s->steps.n_plain)
+                return 0;
+        return add_line(
+                to, width, false, false, "  %s%s, p50 %s, p95 %s%s", s->total ? "step " : "steps",
+                s->total ? capo_text_count(s->total, total) : "",
+                capo_text_duration(s->steps.p50_ns, p50), capo_text_duration(s->steps.p95_ns, p95),
+                s->steps.known == CAPO_STEPS_UNCERTAIN ? " (uncertain)" : "");
+}
+
 static int add_verdict(struct top_lines *to, unsigned width, const struct watch_job *w)
 {
         const struct capo_hang_verdict *v = &w->page.verdict;
@@ -237,6 +251,7 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
         if (!order || !w)
                 return order ? 0 : -ENOMEM;
         r = add_head(to, width, job, w);
+        r = r ?: add_steps(to, width, w);
         r = r ?: add_verdict(to, width, w);
         for (uint32_t i = 0; i < LATE && r == 0 && (late = hang_late(&w->page, i)); i++)
                 r = add_line(to, width, false, false, "  late: %s", late->text);

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hang"))
 from job import CAPO, Job, check
 
-SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k) for k in range(8) for r in range(2))
+SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 2) for k in range(12) for r in range(2))
 SCRIPT += "0 sync 0\n1 sync 0\n0 mark\n1 mark\n0 until end\n1 until end\n"
 
 
@@ -77,8 +77,10 @@ try:
     lines = page.stdout.splitlines()
     check(page, page.returncode == 0 and lines[0].startswith("logs  healthy  2 ranks here") and "AllReduce     4KiB-16KiB" in page.stdout)
     check("80 columns", all(len(line) <= 80 for line in lines))
-    rows = json.loads(top(job, "--json").stdout)["jobs"][0]["rows"]
-    check(rows, [r["calls"] for r in rows if r["call"] == "AllReduce"] == [16] and all(0 <= r["gpu_share"] <= 1 for r in rows if r["call"] == "AllReduce"))
+    one = json.loads(top(job, "--json").stdout)["jobs"][0]
+    rows = one["rows"]
+    check(one, one["steps"]["total"] == 6 and lines[1].startswith("  step 6, p50 "))
+    check(rows, [r["calls"] for r in rows if r["call"] == "AllReduce"] == [24] and all(0 <= r["gpu_share"] <= 1 for r in rows if r["call"] == "AllReduce"))
     check("a filter", "AllReduce" not in top(job, "--once", "--filter", "nothing").stdout)
     out = top(job)
     check(out, out.returncode == 1 and "expected a terminal" in out.stderr or "without ncurses" in out.stderr)
