@@ -171,8 +171,8 @@ static int first_number(const char *const *names)
 
 void check_place(const struct check_options *o, int *nodes, int *index, int *local)
 {
-        static const char *const locals[] = {"SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                             "MPI_LOCALRANKID", "LOCAL_RANK", NULL};
+        static const char *const locals[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                             "SLURM_LOCALID", "LOCAL_RANK", NULL};
         static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", NULL};
         static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE", NULL};
         static const char *const each[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
@@ -180,15 +180,18 @@ void check_place(const struct check_options *o, int *nodes, int *index, int *loc
         static const char *const slurm_nodes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", NULL};
         static const char *const slurm_index[] = {"SLURM_NODEID", NULL};
         int per_node = first_number(each), rank = first_number(ranks), size = first_number(sizes);
+        int slurm = first_number(slurm_nodes);
 
         *local = first_number(locals);
         *local = *local > 0 ? *local : 0;
-        if (rank >= 0 && size > 0) { /* mpirun inside of an allocation has Slurm's variables too */
+        if (rank >= 0 && size > 0 && (per_node > 0 || slurm < 0)) {
+                /* mpirun in an allocation has Slurm's variables too, those of its own daemons;
+                 * srun --mpi=pmi2 has ranks, and only Slurm says how many are on a node */
                 per_node = per_node > 0 ? per_node : 1;
                 *nodes = (size + per_node - 1) / per_node;
                 *index = rank / per_node;
         } else {
-                *nodes = first_number(slurm_nodes);
+                *nodes = slurm;
                 *index = first_number(slurm_index);
         }
         *nodes = o->nodes > 0 ? o->nodes : *nodes > 0 ? *nodes : 1;
