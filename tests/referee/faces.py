@@ -95,7 +95,7 @@ def network(job):
     told = re.search(r"([\d,]+) of ([\d,]+) calls: GPU time is a guess(?: \(([\d.]+ %) of the bytes)?", job.html.text)
     if told:
         guessed, calls, by_guess, sent, into = (sum(c[k] for c in job.json["fabric_calls"]) for k in ("calls_guessed", "calls", "bytes_by_guess", "sent_by_time", "recv_by_time"))
-        assert told[0] in "\n".join(job.sections["NOTES"][1]), "HTML and text differ in what is a guess"
+        assert told[0] in "\n".join([job.text] + job.sections["NOTES"][1]), "HTML and text differ in what is a guess"
         assert agrees(told[1], guessed) and agrees(told[2], calls), f"{told[0]}: JSON {guessed} of {calls}"
         assert agrees(told[3], by_guess / (sent + into)) if told[3] else by_guess == 0, f"{told[0]}: JSON {by_guess}"
 
@@ -113,7 +113,7 @@ def sentences(job):
         assert line in job.html.text, f"HTML lacks: {line}"
     for w in job.json["waits"]:
         if w["rank"] is not None:
-            assert w["text"].startswith(f"{job.comm_name(w['comm'])}: rank {w['rank']} "), f"{w}"
+            assert w["text"].startswith(f"{job.comm_name(w['comm'])}: rank {w['job_rank']} "), f"{w}"
             measured = next(r for r in job.comms[w["comm"]]["skew"]["per_rank"] if r["rank"] == w["rank"])
             assert measured["caused_s"] == w["caused_s"], f"{w['text']}: {measured}"
             assert w["caused_s"] == max(r["caused_s"] for r in job.comms[w["comm"]]["skew"]["per_rank"]), "another rank caused more"
@@ -133,9 +133,10 @@ def heading(job):
     sure = re.search(r"of the job \(([\d.]+)-([\d.]+)\)", last)
     low, pm = max(job.json["gpu_share"] - job.json["gpu_share_pm"], 0) if sure else 0, job.json["gpu_share_pm"]
     assert abs(float(sure[1]) / 100 - low) < 6e-3 if sure else not pm, last
+    assert (job.json["gpu_share"] is None) == ("NCCL busy on GPU" not in facts), last
     assert re.search(rf"^{job.json['ranks']} ranks? on {job.json['nodes']} nodes?\b", first), first
     for fact in re.split(r"   +", last):
-        label, value = re.fullmatch(r"(.*?) ([<\d].*|at least .*)", fact).groups()
+        label, value = re.fullmatch(r"(.*?) ([<\d].*|at least .*|not known.*)", fact).groups()
         assert label in job.html.words and value in job.html.words, f"HTML lacks the fact {fact}"
 
 
