@@ -34,12 +34,14 @@ struct trace {
 /* Lines of streams are numbered above all threads. */
 enum { TRACE_STREAM_LINE = 1 << 17 };
 
+#define TRACE_NS_MOST 9e18 /* what a damaged log may say is more */
+
 /** trace_ns() - @t of a log, ns after the begin of the trace; never below 0. */
 static inline uint64_t trace_ns(const struct trace *t, uint32_t process, uint64_t at)
 {
         double ns = capo_clocks_ns(&t->clocks, process, at) - t->base_ns;
 
-        return ns > 0 ? (uint64_t)ns : 0;
+        return ns <= 0 ? 0 : ns < TRACE_NS_MOST ? (uint64_t)ns : (uint64_t)TRACE_NS_MOST;
 }
 
 /** trace_is_seen() - does the stretch reach into the window? */
