@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "analysis/hang/hang_play.h"
 

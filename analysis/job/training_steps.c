@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/training_steps.h"
 #include "core/base/calls.h"

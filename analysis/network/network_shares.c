@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "analysis/network/network_parts.h"

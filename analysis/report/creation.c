@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "core/base/util.h"
 

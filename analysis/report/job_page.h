@@ -36,11 +36,11 @@ struct capo_page_rows {
 
 /* Which communicator's links allow what; made by whoever knows the machine. */
 struct capo_page_ceiling {
-        char class[256];              /* "" not known */
-        double busbw_gbs[CAPO_CALLS]; /* 0 not known */
-        const char *on[CAPO_CALLS];   /* what that counts on: "NVLink", "NVLink+NVLS" (the switches
-                                         add), "NVLink+PCIe+NIC",   "NVLink+PCIe+NIC+NVLS"; NULL not
-                                         known; static */
+        char class[256];                  /* "" not known */
+        double busbw_gbs[CAPO_CALL_ROOM]; /* 0 not known */
+        const char *on[CAPO_CALL_ROOM];   /* what that counts on: "NVLink", "NVLink+NVLS" (the
+                                         switches   add), "NVLink+PCIe+NIC",   "NVLink+PCIe+NIC+NVLS";
+                                         NULL not   known; static */
 };
 
 /* The job's largest communicator on this machine, and as many GPUs taken otherwise; made by whoever

@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

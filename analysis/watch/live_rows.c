@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "analysis/watch/live_rows.h"

@@ -7,7 +7,7 @@
 #include "core/profile/profile_table.h"
 
 struct explain {
-        enum capo_call_id call;
+        unsigned call;             /* enum capo_call_id */
         int coll;                  /* enum capo_coll; -1 for calls no tuner is asked about */
         uint64_t bytes, bytes_max; /* equal but in a recorded job */
         char size[64];             /* as it was written */

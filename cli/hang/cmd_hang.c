@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/hang/cmd_hang.h"

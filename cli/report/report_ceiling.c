@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/report/cmd_report.h"

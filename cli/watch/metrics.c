@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "capo/call_ids.h"
 #include "cli/watch/metrics.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -123,7 +124,7 @@ bool capo_call_is_collective(unsigned call)
         return false;
 }
 
-enum capo_call_id capo_call_find(const char *name)
+unsigned capo_call_find(const char *name)
 {
         if (!strncasecmp(name, "nccl", 4))
                 name += 4;
@@ -271,7 +272,7 @@ int capo_coll_of_call(unsigned call)
         return -1;
 }
 
-enum capo_call_id capo_coll_call(enum capo_coll coll)
+unsigned capo_coll_call(enum capo_coll coll)
 {
         return colls[coll].call;
 }

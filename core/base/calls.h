@@ -9,21 +9,21 @@
 /** capo_call_name() - "AllReduce", ...; "?" for an id this version does not know. */
 const char *capo_call_name(unsigned call);
 
+/** capo_call_kind() - CAPO_KIND_OTHER for an unknown id. */
+enum capo_call_kind capo_call_kind(unsigned call);
+
 /** capo_call_channels() - what capo_record.channels says of channels; 0: nothing. */
 static inline unsigned capo_call_channels(unsigned call, unsigned channels)
 {
-        return call == CAPO_CALL_GROUP ? 0 : channels;
+        return capo_call_kind(call) == CAPO_KIND_GROUP ? 0 : channels;
 }
-
-/** capo_call_kind() - CAPO_KIND_OTHER for an unknown id. */
-enum capo_call_kind capo_call_kind(unsigned call);
 
 /** capo_call_is_collective() - every rank of the communicator takes part. */
 bool capo_call_is_collective(unsigned call);
 
-/** capo_call_find() - id by name, case and '_' ignored, "nccl" prefix optional; CAPO_CALL_NONE when
- * there is none. */
-enum capo_call_id capo_call_find(const char *name);
+/** capo_call_find() - enum capo_call_id by name, case and '_' ignored, "nccl" prefix optional;
+ * CAPO_CALL_NONE when there is none. */
+unsigned capo_call_find(const char *name);
 
 /** capo_algo_name(), capo_proto_name() - NCCL's spelling as in NCCL_ALGO (Ring, LL128); "-" for
  * unknown. */
@@ -70,8 +70,8 @@ char *capo_coll_words(const char *last, char *text, size_t room);
  * Unknown algorithms are. */
 bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto);
 
-/** capo_coll_call() - the call it is; capo_coll_kind() - and its kind. */
-enum capo_call_id capo_coll_call(enum capo_coll coll);
+/** capo_coll_call() - the call it is, enum capo_call_id; capo_coll_kind() - and its kind. */
+unsigned capo_coll_call(enum capo_coll coll);
 enum capo_call_kind capo_coll_kind(enum capo_coll coll);
 /** capo_coll_at() - the one that a profile lists at @place, from 0. */
 enum capo_coll capo_coll_at(unsigned place);

@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/call_ids.h"
 #include "core/log/flight.h"
 
 void capo_flight_restart(struct capo_flight *f)

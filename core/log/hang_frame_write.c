@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "core/log/hang_frame.h"

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "analysis/job/hist.h"

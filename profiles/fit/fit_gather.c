@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "profiles/fragment/expected.h"
 #include "profiles/machine/platform.h"

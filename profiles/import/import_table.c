@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"

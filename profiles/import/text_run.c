@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/text.h"

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/util.h"

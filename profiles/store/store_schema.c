@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
 #include "profiles/store/store_schema.h"

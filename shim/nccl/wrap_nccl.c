@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/record.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"

@@ -38,6 +38,7 @@
         {                                                                        \
                 return capo_lib_within(&capo_tls, SET_WHICH, CALLER)->name args; \
         }
+#include "capo/call_ids.h"
 #include "capo/nccl_calls.def"
 #undef WITH_CALLER
 #undef CALLER

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "capo/call_ids.h"
 #include "core/base/order.h"
 #include "shim/record/start.h"
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "shim/record/comms.h"

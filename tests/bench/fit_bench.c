@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "profiles/fit/fit.h"
 #include "analysis/job/spread.h"
 #include "profiles/store/store.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capo/call_ids.h"
 #include "tests/golden/gen_log.h"
 
 static void recording(const char *root, const char *name, double factor, uint16_t rule)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/log.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"

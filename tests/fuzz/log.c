@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/info_read.h"
 #include "analysis/job/log_calls.h"

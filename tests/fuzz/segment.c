@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_read.h"

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "profiles/store/store.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/demangle.h"
 #include "core/base/markup.h"
 #include "core/base/plain_text.h"

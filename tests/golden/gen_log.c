@@ -11,6 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

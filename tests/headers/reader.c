@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <capo/call_ids.h>
 #include <capo/log.h>
 
 static const char *frame_name(unsigned type)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/record.h"
 #include "core/base/array.h"
 #include "core/base/text.h"

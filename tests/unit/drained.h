@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/log/drain.h"
 #include "analysis/log/log_read.h"
 

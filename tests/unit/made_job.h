@@ -9,6 +9,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/job.h"
 
 /* @n ranks on one node "n0", all with a log that ended well, in one communicator "dp"; the job

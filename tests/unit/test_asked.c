@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/asked.h"
 #include "analysis/job/stats.h"
 #include "core/base/util.h"

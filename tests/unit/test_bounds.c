@@ -4,6 +4,7 @@
 #include <math.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/skew.h"
 #include "analysis/report/job_judge.h"
 #include "made_job.h"

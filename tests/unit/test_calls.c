@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 

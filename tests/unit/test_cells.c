@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which calls are counted together, with which times, and what happens when there is no room for
  * one kind more. */
+#include "capo/call_ids.h"
 #include "tests/unit/drained.h"
 
 static void setup(void)

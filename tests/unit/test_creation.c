@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "analysis/report/job_judge.h"
 #include "core/base/util.h"

@@ -2,6 +2,7 @@
 /* What is called faster or slower, of runs whose truth is known. */
 #include <math.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/report/job_diff.h"
 #include "analysis/job/spread.h"

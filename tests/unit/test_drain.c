@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "tests/unit/drained.h"
 

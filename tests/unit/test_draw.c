@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "shim/gpu/draw.h"
 #include "shim/record/recorder.h"
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/job/stats.h"

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/network/network.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"

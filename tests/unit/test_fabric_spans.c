@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "analysis/network/network_parts.h"

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit_links.h"
 #include "profiles/import/import.h"

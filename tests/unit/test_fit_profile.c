@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/profile.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/gpu_spans.h"
 
 /* Timed on the GPU unless @ns is 0. */

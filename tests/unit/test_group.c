@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ucontext.h>
 
+#include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "shim/nccl/tag.h"
 #include "shim/record/recorder.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "analysis/hang/hang_verdict.h"
 
 enum { S = 1000000000, MOST = 64 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/log_read.h"
 

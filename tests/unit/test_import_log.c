@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
 #include "tests/golden/gen_log.h"

@@ -2,6 +2,7 @@
 /* What the rows of a job come to: clocks, totals, bandwidths by nccl-tests' convention. */
 #include <math.h>
 
+#include "capo/call_ids.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_job *job;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "analysis/steps/job_steps.h"
 #include "core/base/util.h"

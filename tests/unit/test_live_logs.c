@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "core/log/segment.h"
 #include "analysis/log/live_logs.h"

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/log/live_jobs.h"
 #include "tests/golden/gen_log.h"

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/log/log_read.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"

@@ -3,6 +3,7 @@
  * when it is halved. */
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/meet.h"
 
 static struct capo_record call(uint32_t seq)

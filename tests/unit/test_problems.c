@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/base/clock.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "analysis/log/log_read.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/skew.h"
 
 enum { RANKS = 3, MS = 1000000 };

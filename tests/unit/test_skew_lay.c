@@ -3,6 +3,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/job/skew_parts.h"
 #include "made_job.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/hist.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/stats.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/stats.h"
 #include "tests/golden/gen_log.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"

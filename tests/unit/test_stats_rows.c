@@ -5,6 +5,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/stats_private.h"
 
 static const struct capo_job_row key = {.comm = 1,

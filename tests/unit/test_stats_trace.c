@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/job/stats.h"
 #include "analysis/job/stats_private.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "analysis/steps/steps.h"
 #include "capo/record.h"
 #include "core/base/calls.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "analysis/timeline/last_ranks.h"
 #include "analysis/timeline/timeline.h"

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "analysis/hang/hang_verdict.h"
 

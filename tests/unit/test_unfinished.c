@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/log/unfinished.h"
 #include "tests/unit/one_ring.h"
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "tuner/profiler/profiler.h"
 
 /* init with what NCCL tells from v5 on; older versions tell less. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.23: numbers for function, algorithm and protocol; the bound of channels. */
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
