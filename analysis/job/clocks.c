@@ -14,18 +14,15 @@ double capo_clocks_ns(const struct capo_clocks *s, uint32_t process, uint64_t t)
 
 /* All processes of a host use the host's first process' idea of what CLOCK_MONOTONIC is in real
  * time. */
-static void clocks_of_processes(struct capo_clocks *s)
+static void clocks_of_processes(struct capo_clocks *s, uint32_t *first_of)
 {
         for (uint32_t i = 0; i < s->job->n_processes; i++) {
-                const struct capo_job_process *p = &s->job->processes[i], *first = p;
+                const struct capo_job_process *p = &s->job->processes[i], *first;
                 struct capo_process_clock *c = &s->processes[i];
 
-                for (uint32_t k = 0; k < i; k++) {
-                        if (s->job->processes[k].clock == p->clock) {
-                                first = &s->job->processes[k];
-                                break;
-                        }
-                }
+                if (!first_of[p->clock])
+                        first_of[p->clock] = i + 1;
+                first = &s->job->processes[first_of[p->clock] - 1];
                 c->scale = 1;
                 if (p->has_end && p->end.t_ns > 1000000000 &&
                     p->end.mono_ns > p->header.t0_mono_ns) {
@@ -43,12 +40,14 @@ static void clocks_of_processes(struct capo_clocks *s)
 int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
                      struct capo_meet *const *meets)
 {
+        _cleanup_free_ uint32_t *first_of = calloc(job->n_clocks + 1, sizeof *first_of);
+
         *c = (struct capo_clocks){.job = job,
                                   .meets = meets,
                                   .processes = calloc(job->n_processes + 1, sizeof *c->processes)};
-        if (!c->processes)
+        if (!c->processes || !first_of)
                 return -ENOMEM;
-        clocks_of_processes(c);
+        clocks_of_processes(c, first_of);
         return 0;
 }
 

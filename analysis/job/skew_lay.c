@@ -11,10 +11,7 @@
 
 double skew_quantile(double *v, size_t n, double q)
 {
-        if (!n)
-                return 0;
-        qsort(v, n, sizeof *v, capo_order_double);
-        return v[(size_t)(q * (double)(n - 1) + 0.5)];
+        return n ? capo_nth(v, n, (size_t)(q * (double)(n - 1) + 0.5)) : 0;
 }
 
 /* Start of member @k in row @i, by @from; NAN when it is not in, or that is not known of it. */

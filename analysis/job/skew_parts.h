@@ -29,7 +29,7 @@ struct skew_laid {
         double *column;  /* scratch: one value per row */
 };
 
-/** skew_quantile() - sorts @v. 0 of nothing. */
+/** skew_quantile() - reorders @v. 0 of nothing. */
 double skew_quantile(double *v, size_t n, double q);
 
 /** skew_row_tells() - does the row say by @from when each member started? Then @to has it. */

@@ -143,8 +143,9 @@ static bool looked_at(const struct segments *all, const struct hang_logs *logs, 
 {
         _cleanup_free_ char *real = all->n ? realpath(path, NULL) : NULL;
 
-        for (size_t i = 0; i < logs->paths.n && real; i++) {
-                for (uint32_t k = 0; k < all->n && logs->v[i].pid; k++) {
+        /* memory comes before files */
+        for (size_t i = 0; i < logs->paths.n && logs->v[i].pid && real; i++) {
+                for (uint32_t k = 0; k < all->n; k++) {
                         if (all->v[k].pid == logs->v[i].pid && !strcmp(all->v[k].log_path, real))
                                 return true;
                 }
