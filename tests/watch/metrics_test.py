@@ -52,11 +52,12 @@ def check_refused(job):
 job = Job(SCRIPT, 2, CAPO_HANG="0")
 try:
     job.wait("place", lambda: all(os.path.exists(job.path("script.place.%d" % r)) for r in range(2)))
+    # the times of the last calls come when the GPU has been asked for them
+    job.wait("times", lambda: of(read(watch(job)), "capo_call_seconds_count", call="AllReduce", clock="gpu") == [2 * CALLS])
     text = watch(job)
     series = read(text)
     check("calls: " + text, sum(of(series, "capo_calls_total", comm="world", call="AllReduce")) == 2 * CALLS)
     check("bytes", sum(of(series, "capo_message_bytes_total", call="AllReduce")) == 2 * 4 * sum(4000 + k % 4 for k in range(CALLS)))
-    check("times", of(series, "capo_call_seconds_count", call="AllReduce", clock="gpu") == [2 * CALLS])
     check("steps: " + text, of(series, "capo_steps") == [CALLS // 4] and len(of(series, "capo_step_seconds")) == 2)
     check("ranks", of(series, "capo_ranks", state="alive") == [2] and len(of(series, "capo_oldest_call_age_seconds")) == 2)
     check("one verdict holds", sum(of(series, "capo_hang_verdict")) == 1 and of(series, "capo_hang_verdict", verdict="healthy") == [1])
