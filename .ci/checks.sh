@@ -209,6 +209,14 @@ memcheck() {
         tests/faults/valgrind.sh build
 }
 
+aarch64() {
+        need gcc-aarch64-linux-gnu qemu-user-static || {
+                echo "the cross compiler or qemu-user cannot be installed"
+                return 77
+        }
+        tests/aarch64/run.sh build/cli/capo
+}
+
 exports() {
         run_tests build --no-rebuild --suite exports
 }
