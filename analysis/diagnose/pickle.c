@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
 #include "analysis/diagnose/pickle.h"
@@ -384,7 +385,7 @@ int capo_pickle_json(const void *data, size_t size, char **json, char *why, size
         if (r == 0)
                 *json = steal(&out->text);
         else
-                snprintf(why, room, "no pickle of plain data: %s (byte %zu)",
+                capo_why(r, why, room, "no pickle of plain data: %s (byte %zu)",
                          r == -EFBIG    ? "it is too large"
                          : r == -ENOMEM ? "no memory"
                          : p.why        ? p.why

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
@@ -164,22 +165,23 @@ static int by_size(const void *a, const void *b)
 int ras_read(char *text, struct ras_look *out, char *why, size_t room)
 {
         _cleanup_(json_freep) json_t *doc = NULL;
-        int line = (int)strcspn(text, "\r\n"), r = -EINVAL;
+        int line = (int)strcspn(text, "\r\n"), r;
         json_error_t error;
 
         *out = (struct ras_look){.at_ns = capo_clock_of(CLOCK_REALTIME)};
         if (text[strspn(text, " \r\n")] == '{') {
                 doc = json_loads(text, 0, &error);
                 if (!json_is_array(json_object_get(doc, "communicators")))
-                        snprintf(why, room, "what NCCL's RAS answered cannot be read: %s",
-                                 doc ? "it has no communicators" : error.text);
+                        r = capo_why(-EINVAL, why, room,
+                                     "what NCCL's RAS answered cannot be read: %s",
+                                     doc ? "it has no communicators" : error.text);
                 else
                         r = read_json(doc, out);
         } else if (strstr(text, "NCCL version ")) {
                 r = ras_read_text(text, out);
         } else {
-                snprintf(why, room, "what answered is no RAS of NCCL: %.*s", line < 60 ? line : 60,
-                         text);
+                r = capo_why(-EINVAL, why, room, "what answered is no RAS of NCCL: %.*s",
+                             line < 60 ? line : 60, text);
         }
         for (uint32_t i = 0; i < out->n_comms; i++) {
                 if (out->comms[i].n_ranks)

@@ -45,9 +45,9 @@ static int libnccl_find(const char *named, char *path, size_t room, char *why, s
         r = !realpath(named, resolved) || access(resolved, R_OK) < 0 ? -errno : 0;
         if (r == 0 && snprintf(path, room, "%s", resolved) >= (int)room)
                 r = -ENAMETOOLONG;
-        if (r < 0)
-                snprintf(why, why_room, "%s%s: no libnccl.so.2 there: %s", of, named, strerror(-r));
-        return r;
+        return r < 0 ? capo_why(r, why, why_room, "%s%s: no libnccl.so.2 there: %s", of, named,
+                                strerror(-r))
+                     : 0;
 }
 
 int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Do the libraries load here, each in a child of its own; does the loader take a preload? */
+#include <errno.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capo/msg.h"
 #include "cli/base/install_paths.h"
 #include "cli/check/check.h"
 #include "core/base/util.h"
@@ -37,7 +39,7 @@ static void load_library(const char *path, char *why, size_t room)
         why[n > 0 ? n : 0] = 0;
         close(ends[0]);
         if (child > 0 && waitpid(child, &status, 0) == child && !*why && status)
-                snprintf(why, room, "loading it ends the process (status %d)", status);
+                capo_why(-ECHILD, why, room, "loading it ends the process (status %d)", status);
 }
 
 static bool check_one(struct capo_findings *f, const char *path)

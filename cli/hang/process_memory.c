@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "capo/msg.h"
 #include "cli/hang/process_memory.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
@@ -133,9 +134,8 @@ void hang_not_allowed(int pid, const char *done, char *why, size_t room)
 int hang_memory_refused(const struct hang_memory *m, char *why, size_t room)
 {
         if (m->error == -ESRCH || m->error == -ENOENT)
-                snprintf(why, room, "pid %d has ended", m->pid);
-        else
-                hang_not_allowed(m->pid, "read", why, room);
+                return capo_why(m->error, why, room, "pid %d has ended", m->pid);
+        hang_not_allowed(m->pid, "read", why, room);
         return m->error;
 }
 

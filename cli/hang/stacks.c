@@ -144,7 +144,7 @@ char *hang_stacks(int pid, char *why, size_t room)
         pid_t helper, self = getpid();
         size_t n;
 
-        snprintf(why, room, "no memory");
+        capo_why(-ENOMEM, why, room, "no memory");
         if (!text || pipe(pair))
                 return NULL;
         fflush(NULL);
@@ -176,9 +176,9 @@ char *hang_stacks(int pid, char *why, size_t room)
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_ALLOWED)
                 hang_not_allowed(pid, "traced", why, room);
         else if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_UNWIND)
-                snprintf(why, room,
+                capo_why(-ENOSYS, why, room,
                          "libunwind-ptrace is not installed (Debian, Ubuntu: libunwind8)");
         else
-                snprintf(why, room, "pid %d let nothing be read within 2 s", pid);
+                capo_why(-ETIMEDOUT, why, room, "pid %d let nothing be read within 2 s", pid);
         return NULL;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit_model.h"
@@ -112,7 +113,7 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
         r = fragment_model(m, a, asks, n_asks, &out->model, why, room);
         if (r < 0)
                 return r;
-        snprintf(why, room, "out of memory");
+        capo_why(-ENOMEM, why, room, "out of memory");
         capo_alloc_layout(a, &layout);
         if (out->model.n_nodes == a->n_nodes && a->n_nodes > 1)
                 capo_layout_print(&layout, out->layout, sizeof out->layout);

@@ -375,7 +375,7 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         int order[CAPO_PLAN_RANKS_MAX], r;
 
         memset(out, 0, sizeof *out);
-        snprintf(why, room, "out of memory");
+        capo_why(-ENOMEM, why, room, "out of memory");
         out->cost = calloc(n_asks + 1, sizeof *out->cost);
         out->links = calloc(n_asks + 1, sizeof *out->links);
         r = v && all && out->cost && out->links ? 0 : -ENOMEM;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/fragment/splits.h"
@@ -276,7 +277,7 @@ int splits_ask(struct splits *s, char *why, size_t room)
         if (!r && s->version)
                 set_bounds(s);
         for (size_t i = 0; i < s->n_splits && (r < 0 || !s->version) && !*why; i++)
-                snprintf(why, room, "%s", s->splits[i].why);
+                capo_why(r, why, room, "%s", s->splits[i].why);
         return r < 0 ? r : s->version ? 0 : -EPROTO;
 }
 

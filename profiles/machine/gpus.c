@@ -209,7 +209,7 @@ int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of
 
         if (e < 0) {
                 if (e == -ENOMEM)
-                        snprintf(why, room, "out of memory");
+                        capo_why(e, why, room, "out of memory");
                 free(r.v);
                 return e;
         }

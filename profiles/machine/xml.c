@@ -166,7 +166,7 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
                                            ? "entity declarations are not accepted"
                                            : XML_ErrorString(XML_GetErrorCode(b.parser));
 
-                snprintf(why, room, "%s:%lu:%lu: not well-formed XML: %s", name,
+                capo_why(r, why, room, "%s:%lu:%lu: not well-formed XML: %s", name,
                          (unsigned long)XML_GetCurrentLineNumber(b.parser),
                          (unsigned long)XML_GetCurrentColumnNumber(b.parser) + 1, what);
                 XML_ParserFree(b.parser);

@@ -316,8 +316,7 @@ int plan_machine_prepare(const char *topo, const char *platform, const char *wri
                         snprintf(m->topo, sizeof m->topo, "%s", write_to);
                 }
                 if (!f || fclose(f) != 0) {
-                        r.rc = -errno;
-                        snprintf(why, room, "%s: %s", write_to, strerror(errno));
+                        r.rc = capo_why(-errno, why, room, "%s: %s", write_to, strerror(errno));
                 }
         }
         capo_xml_free(root);

@@ -165,9 +165,9 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
         if (!s)
                 return -ENOMEM;
         if (!write && access(path, F_OK) < 0) {
-                snprintf(why, room, "%s: %s", path, strerror(errno));
+                rc = capo_why(-ENOENT, why, room, "%s: %s", path, strerror(errno));
                 free(s);
-                return -ENOENT;
+                return rc;
         }
         if (!write && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0) {
                 free(s);
@@ -482,7 +482,7 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
         int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL), n;
 
         if (rc == SQLITE_ERROR || (rc == SQLITE_OK && (!q || !sqlite3_stmt_readonly(q)))) {
-                snprintf(why, room, "%s",
+                capo_why(-EINVAL, why, room, "%s",
                          rc == SQLITE_ERROR ? sqlite3_errmsg(s->db)
                                             : "expected a SELECT: a query only reads");
                 sqlite3_finalize(q);
