@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What one of capo's logs says of itself: the process, its communicators, and the candidates that
  * rules stand for. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
+#include "core/base/util.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/rules_read.h"
 #include "profiles/import/import_private.h"
@@ -24,17 +26,16 @@ static void read_settings(struct log_said *f, const char *text)
         }
 }
 
-static void read_info(struct log_said *f, const struct capo_log_frame *frame)
+static int read_info(struct log_said *f, const struct capo_log_frame *frame)
 {
         struct capo_info_line line;
         size_t at = 0;
 
         while (capo_info_next(frame, &at, &line)) {
-                char value[4096];
+                _cleanup_free_ char *value = strndup(line.value, line.n_value);
 
-                if (line.n_key + 1 + line.n_value >= sizeof value)
-                        continue;
-                snprintf(value, sizeof value, "%.*s", (int)line.n_value, line.value);
+                if (!value)
+                        return -ENOMEM;
                 if (capo_info_is(&line, CAPO_INFO_NCCL_VERSION)) {
                         f->nccl = (uint32_t)(strchr(value, '.') ? capo_nccl_named(value)
                                                                 : capo_nccl_code(atoi(value)));
@@ -61,21 +62,20 @@ static void read_info(struct log_said *f, const struct capo_log_frame *frame)
                         snprintf(f->gpu, sizeof f->gpu, "%.47s", value);
                 }
         }
+        return 0;
 }
 
-static void read_rules(struct log_said *f, const struct capo_log_frame *frame)
+static int read_rules(struct log_said *f, const struct capo_log_frame *frame)
 {
         size_t at = 0, n;
         const char *line;
 
         while ((line = capo_log_next_line(frame, &at, &n))) {
                 struct capo_rules_row row;
-                char text[1024];
+                _cleanup_free_ char *text = strndup(line, n);
 
-                if (n >= sizeof text)
-                        continue;
-                memcpy(text, line, n);
-                text[n] = 0;
+                if (!text)
+                        return -ENOMEM;
                 if (!capo_rules_row(text, &row) || row.rule > 65535)
                         continue;
                 f->sweep |= row.candidate;
@@ -85,6 +85,7 @@ static void read_rules(struct log_said *f, const struct capo_log_frame *frame)
                         {CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
                          (uint8_t)row.channels, row.chunk}};
         }
+        return 0;
 }
 
 enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran,
@@ -127,18 +128,18 @@ const struct capo_log_comm *log_said_comm(const struct log_said *f, unsigned id)
 int log_said_read(struct log_said *f, struct capo_log *log)
 {
         struct capo_log_frame frame;
-        int e;
+        int e, r = 0;
 
         f->began = (int64_t)(capo_log_header(log)->t0_real_ns / 1000000000);
-        while ((e = capo_log_next(log, &frame)) > 0) {
+        while ((e = r < 0 ? r : capo_log_next(log, &frame)) > 0) {
                 const struct capo_log_shape *shapes;
                 struct capo_log_comm comm;
                 const char *name;
 
                 if (frame.type == CAPO_FRAME_INFO)
-                        read_info(f, &frame);
+                        r = read_info(f, &frame);
                 else if (frame.type == CAPO_FRAME_RULES)
-                        read_rules(f, &frame);
+                        r = read_rules(f, &frame);
                 else if (frame.type == CAPO_FRAME_COMM &&
                          capo_log_comm(&frame, &comm, &name) == 0) {
                         f->comms[comm.id].comm = comm;
