@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long `capo hang` takes, start to exit, from the logs of a job of 10,000 ranks (on one node
- * each 8, and a call of each of them timed on the GPU), in the page cache: wall-clock time,
- * processor time, peak memory. usage: hang-bench BUILD [RANKS]
+ * How long `capo report`, `capo hang` and `capo export` take, start to exit, from the logs of a job
+ * of 10,000 ranks with 100 traced calls each (8 on a node, all timed on the GPU), in the page
+ * cache: wall-clock time, processor time, peak memory. usage: hang-bench BUILD [RANKS]
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static double seconds(const struct timeval *t)
         return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
-static void ask(const char *capo, const char *folder)
+static void ask(const char *capo, const char *verb, const char *folder)
 {
         double wall[RUNS], cpu[RUNS];
         struct rusage usage = {{0}};
@@ -44,7 +44,7 @@ static void ask(const char *capo, const char *folder)
                         int null = open("/dev/null", O_WRONLY);
 
                         dup2(null, STDOUT_FILENO);
-                        execl(capo, capo, "hang", folder, (char *)NULL);
+                        execl(capo, capo, verb, folder, (char *)NULL);
                         _exit(127);
                 }
                 wait4(pid, &status, 0, &usage);
@@ -55,7 +55,7 @@ static void ask(const char *capo, const char *folder)
         }
         qsort(wall, RUNS, sizeof *wall, by_value);
         qsort(cpu, RUNS, sizeof *cpu, by_value);
-        printf("  %.2f s, %.2f s of processor time, peak memory %ld MB (median of %d)\n",
+        printf("  %-6s %.2f s, %.2f s of processor time, peak memory %ld MB (median of %d)\n", verb,
                wall[RUNS / 2], cpu[RUNS / 2], usage.ru_maxrss / 1000, RUNS);
 }
 
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
         struct gen_job job = {.dir = folder,
                               .layout = layout,
                               .n_nodes = n_nodes,
-                              .n_steps = 200,
+                              .n_steps = 50,
                               .sizes = (uint64_t[]){25 << 20, 4 << 20},
                               .n_sizes = 2,
                               .trace = true,
@@ -81,7 +81,9 @@ int main(int argc, char **argv)
         for (unsigned i = 0; i < n_nodes; i++)
                 layout[i] = PER_NODE;
         printf("%u logs, %.1f M calls\n", n_nodes * PER_NODE, (double)gen_job_write(&job) / 1e6);
-        ask(capo, folder);
+        ask(capo, "report", folder);
+        ask(capo, "hang", folder);
+        ask(capo, "export", folder);
         snprintf(command, sizeof command, "rm -rf %s", folder);
         free(layout);
         return system(command) != 0;
