@@ -23,6 +23,7 @@ struct hang_logs {
         struct capo_log_paths paths; /* of memory: the log that the process itself writes */
         struct hang_log *v;          /* by paths */
         uint64_t now_ns;             /* when memory was read, since 1970 */
+        uint64_t now_mono_ns;        /* the same moment by CLOCK_MONOTONIC */
         bool live;                   /* some of the processes are here and alive */
         int stranger; /* the PID that was asked for and that capo does not record; 0 none */
 };

@@ -273,6 +273,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                 return capo_fail(-ENOENT, "%s", why);
         r = capo_segment_find(NULL, NULL, keep_segment, &all);
         out->now_ns = capo_clock_of(CLOCK_REALTIME);
+        out->now_mono_ns = capo_clock_of(CLOCK_MONOTONIC);
         for (uint32_t i = 0; i < all.n && r >= 0; i++) {
                 if (is_process_meant(&all, &all.v[i], n, words, &paths))
                         r = gather_segment(out, &all.v[i]);
@@ -318,6 +319,7 @@ static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t 
         }
         for (uint32_t i = 0; i < *n_jobs; i++) {
                 (*jobs)[i].now_ns = all->now_ns;
+                (*jobs)[i].now_mono_ns = all->now_mono_ns;
                 mark_living(&(*jobs)[i]);
         }
         return r;
@@ -326,7 +328,8 @@ static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t 
 int hang_gather_here(const char *folder, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs)
 {
-        struct hang_logs all = {.now_ns = capo_clock_of(CLOCK_REALTIME)};
+        struct hang_logs all = {.now_ns = capo_clock_of(CLOCK_REALTIME),
+                                .now_mono_ns = capo_clock_of(CLOCK_MONOTONIC)};
         struct segments here = {0};
         int r = capo_segment_find(NULL, folder, keep_segment, &here);
 

@@ -28,6 +28,23 @@ static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t dev
         return true;
 }
 
+/* Now, by the clock that a living process has for its calls: the machine's may have been set since
+ * it began, and then every call would seem to be older or younger than it is. */
+static uint64_t now_of_calls(const struct hang_page *page)
+{
+        const struct hang_logs *logs = page->logs;
+
+        for (uint32_t i = 0; i < page->job->n_processes; i++) {
+                const struct capo_log_header *h = &page->job->processes[i].header;
+
+                if ((page->known[i] == CAPO_HANG_IS_ALIVE ||
+                     page->known[i] == CAPO_HANG_IS_STOPPED) &&
+                    logs->now_mono_ns > h->t0_mono_ns)
+                        return h->t0_real_ns + (logs->now_mono_ns - h->t0_mono_ns);
+        }
+        return logs->now_ns;
+}
+
 int hang_page_read(struct hang_page *page)
 {
         struct capo_log_paths *paths = &page->logs->paths;
@@ -61,7 +78,7 @@ int hang_page_read(struct hang_page *page)
                 return capo_fail(-ENOENT, "no log to read");
         if (capo_job_finish(page->job) < 0)
                 return -ENOMEM;
-        return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang,
+        return capo_hang_read(page->job, page->known, now_of_calls(page), &page->hang,
                               &page->n_stale);
 }
 

@@ -121,7 +121,7 @@ static uint32_t count_alive(const struct watch_job *w)
 static int update_job(struct top *t, const struct watch_job *w)
 {
         struct top_job *job = find_job(t, w->id);
-        uint64_t begin = w->page.job->t_begin_ns, now = t->watch.looked_ns;
+        uint64_t begin = w->page.job->t_begin_ns, now = w->page.hang.now_ns;
         int r;
 
         if (!job) {

@@ -298,13 +298,9 @@ static void put_verdict(struct metrics_put *p)
 
 static void put_still(struct metrics_put *p)
 {
-        uint64_t since = p->job->stuck.since_ns;
+        uint64_t since = p->job->stuck.since_ns, now = p->job->page.hang.now_ns;
 
-        metrics_point(p, "",
-                      since && since < p->watch->looked_ns
-                              ? (double)(p->watch->looked_ns - since) / 1e9
-                              : 0,
-                      NULL);
+        metrics_point(p, "", since && since < now ? (double)(now - since) / 1e9 : 0, NULL);
 }
 
 static void put_culprit(struct metrics_put *p)
