@@ -51,10 +51,23 @@ static void see_links(const struct capo_tuner *t, struct capo_question *q, const
                 q->tree_gbs = traffic / 1000 / (double)tree[CAPO_PROTO_SIMPLE - 1];
 }
 
+/* Only the recorder knows which call this is; the communicator is named from NCCL 2.28 on. */
+static struct capo_choice try_choice(const struct capo_tuner *t, struct capo_choice c,
+                                     const float *table, int n_algos, int n_protos)
+{
+        struct capo_seam_call call;
+        struct capo_trial_ask ask = {.table = table, .n_algos = n_algos, .n_protos = n_protos};
+
+        if (t->comm_id && capo_seam && capo_seam->current && capo_seam->current(t->comm_id, &call))
+                ask.call = &call;
+        return capo_trial_choose(t->trial, &ask, c);
+}
+
 static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_question *q,
                                       const float *table, int n_algos, int n_protos)
 {
         const struct capo_tables *tables = t->tables;
+        struct capo_choice choice;
 
         q->ring_gbs = q->tree_gbs = -1;
         if (capo_sweep_choose && capo_seam && capo_seam->current) {
@@ -77,7 +90,10 @@ static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_qu
                 return (struct capo_choice){0};
         if (tables->asks_links)
                 see_links(t, q, table, n_algos, n_protos);
-        return capo_tables_chunk(t->chunks ? t->chunks->rows : NULL, capo_tables_find(tables, q));
+        choice = capo_tables_find(tables, q);
+        if (t->trial)
+                choice = try_choice(t, choice, table, n_algos, n_protos);
+        return capo_tables_chunk(t->chunks ? t->chunks->rows : NULL, choice);
 }
 
 static bool choice_is_available(struct capo_choice c, const float *table, int n_algos, int n_protos)

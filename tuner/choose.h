@@ -18,6 +18,7 @@
 #include "core/profile/profile_table.h"
 #include "core/base/util.h"
 #include "tuner/plugin.h"
+#include "tuner/trial.h"
 
 struct capo_other;
 
@@ -42,6 +43,7 @@ struct capo_tuner {
         bool own_tables;         /* not shared: free them */
         struct capo_tuner *next; /* of those that steer (tuner/call_limits.c) */
         bool steers;
+        const struct capo_trial *trial; /* of the profile's rows; NULL none */
 } __attribute__((aligned(64)));
 
 /**

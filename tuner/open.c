@@ -166,6 +166,19 @@ static void fill_direct(struct capo_tuner *t)
         }
 }
 
+/* Which call is tried is known from the recorder's count. Where a process has no recorder, the
+ * others would try and it would not. */
+static const char *open_trial(struct capo_tuner *t)
+{
+        if (!capo_process.trial.mode || !t->tables)
+                return NULL;
+        t->trial = &capo_process.trial;
+        if (capo_seam && capo_seam->in_front && capo_seam->in_front())
+                return NULL;
+        return "CAPO_TRIAL wants rows tried call by call, and in this process calls do not come "
+               "through libcapo.so (is it preloaded?), or it cannot record";
+}
+
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
 {
         struct capo_tuner *t = aligned_alloc(64, sizeof *t);
@@ -223,7 +236,16 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         }
         fill_direct(t);
         t->decided = capo_seam ? capo_seam->decided : NULL;
-        t->plain = t->plain && !t->chain && !(capo_sweep_choose && capo_seam && capo_seam->current);
+        if (!nccl_result && info->n_ranks > 1) {
+                const char *why = open_trial(t);
+
+                if (why) {
+                        capo_tuner_close(t);
+                        return refuse_comm(info, why);
+                }
+        }
+        t->plain = t->plain && !t->trial && !t->chain &&
+                   !(capo_sweep_choose && capo_seam && capo_seam->current);
         if (info->n_ranks > 1)
                 tell_comm(info, t, name);
         *out = t;

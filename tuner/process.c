@@ -50,6 +50,8 @@ static void tell_rules(const struct capo_profile *p)
                        capo_tuner_env()->allow_modelled ? "allowed" : "not allowed");
         capo_rules_put(f, CAPO_RULES_FILE, "%s", p->file);
         capo_rules_put(f, CAPO_RULES_NAME, "%s", p->name);
+        if (capo_process.trial.mode)
+                capo_rules_put(f, CAPO_RULES_TRIAL, "%s", capo_tuner_env()->trial);
         if (capo_profile_turned(p))
                 capo_rules_put(f, CAPO_RULES_TURNS, "%s", capo_tuner_env()->steer ? "on" : "off");
         for (uint32_t r = 0; r < p->n_rules; r++) {
@@ -63,6 +65,7 @@ static void tell_rules(const struct capo_profile *p)
                                 const struct capo_row *of = &p->rows[rule->first[c] + k];
 
                                 row.rule = rule->first[c] + k + 1;
+                                row.candidate = false;
                                 row.line = of->line;
                                 row.from = of->from;
                                 row.upto = of->upto;
@@ -73,6 +76,9 @@ static void tell_rules(const struct capo_profile *p)
                                          capo_proto_name(of->proto));
                                 capo_row_turned_text(of, row.turned, sizeof row.turned);
                                 capo_rules_put_row(f, &row);
+                                row.candidate = true; /* what a rule's number stands for is tried */
+                                if (capo_process.trial.mode && of->algo)
+                                        capo_rules_put_row(f, &row);
                         }
                 }
         }
@@ -106,6 +112,21 @@ static void read_launcher(void)
                 capo_warn("%s", launch.said);
         if (r == 0)
                 capo_layout_print(&launch.layout, capo_process.layout, sizeof capo_process.layout);
+}
+
+/* The trial of the profile; where there is none, the profile is not used. */
+static void load_trial(const struct capo_env *env)
+{
+        if (capo_trial_parse(env->trial, &capo_process.trial, capo_process.why,
+                             sizeof capo_process.why) == 0 &&
+            (!capo_process.trial.mode ||
+             capo_trial_rows(&capo_process.trial, capo_process.profile) == 0))
+                return;
+        if (!*capo_process.why)
+                snprintf(capo_process.why, sizeof capo_process.why, "out of memory");
+        capo_process.trial.mode = CAPO_TRIAL_OFF;
+        capo_profile_free(capo_process.profile);
+        capo_process.profile = NULL;
 }
 
 void capo_process_load(void)
@@ -143,9 +164,9 @@ void capo_process_load(void)
                 snprintf(capo_process.why, sizeof capo_process.why, "%s%s%s%s", fault.text,
                          *digest ? " (the other ranks use a profile with digest " : "", digest,
                          *digest ? ")" : "");
-        } else if (*digest &&
-                   strcasecmp(digest, capo_profile_agreement(capo_process.profile,
-                                                             env->allow_modelled, agreed))) {
+        } else if (*digest && strcasecmp(digest, capo_profile_agreement(capo_process.profile,
+                                                                        env->allow_modelled,
+                                                                        env->trial, agreed))) {
                 bool same_file = !strncasecmp(digest, capo_process.profile->digest,
                                               strlen(capo_process.profile->digest));
 
@@ -153,11 +174,13 @@ void capo_process_load(void)
                          "%.700s has digest %s, but the job was started with digest %s: %s", path,
                          agreed, digest,
                          same_file
-                                 ? "CAPO_ALLOW_MODELLED is not the same here"
+                                 ? "CAPO_ALLOW_MODELLED or CAPO_TRIAL is not the same here"
                                  : "the file is another one here, or was changed since the start");
                 capo_profile_free(capo_process.profile);
                 capo_process.profile = NULL;
         }
+        if (capo_process.profile && !*capo_process.why)
+                load_trial(env);
         if (*capo_process.why && !env->strict) {
                 capo_warn("%s; going on with NCCL's own choices because CAPO_STRICT=0",
                           capo_process.why);

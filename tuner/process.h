@@ -9,6 +9,7 @@
 
 #include "core/base/layout.h"
 #include "core/profile/profile_table.h"
+#include "tuner/trial.h"
 
 extern struct capo_process {
         pthread_mutex_t lock;
@@ -20,7 +21,8 @@ extern struct capo_process {
                                           known */
         bool speaks; /* rank 0 by the launcher, or no launcher: says what every rank would say alike
                       */
-        bool direct_blocked; /* NCCL_ALGO or NCCL_PROTO is set */
+        struct capo_trial trial; /* of the profile's rows */
+        bool direct_blocked;     /* NCCL_ALGO or NCCL_PROTO is set */
 } capo_process;
 
 /** capo_process_load() - everything that happens once per process; afterwards nothing in

@@ -11,6 +11,7 @@
 #include "core/base/util.h"
 #include "core/log/rules.h"
 #include "core/profile/value.h"
+#include "tuner/mix_bits.h"
 #include "tuner/sweep_plan.h"
 
 enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
@@ -184,15 +185,6 @@ size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, siz
 }
 
 /* ---- the schedule ---- */
-
-/* splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the
- * output. */
-static uint64_t mix_bits(uint64_t x)
-{
-        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-        return x ^ x >> 31;
-}
 
 struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
                                    const struct capo_sweep_ask *ask)

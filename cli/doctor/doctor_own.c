@@ -96,7 +96,7 @@ static void check_digest(struct capo_findings *f, const struct capo_profile *pro
                          const char *what)
 {
         const char *digest = value_of(CAPO_ENV_profile_digest),
-                   *modelled = value_of(CAPO_ENV_allow_modelled);
+                   *modelled = value_of(CAPO_ENV_allow_modelled), *trial = value_of(CAPO_ENV_trial);
         char agreed[CAPO_AGREEMENT];
 
         if (digest && !profile)
@@ -104,8 +104,8 @@ static void check_digest(struct capo_findings *f, const struct capo_profile *pro
                                  "CAPO_PROFILE_DIGEST=%s, but CAPO_PROFILE is not set%s", digest,
                                  what);
         else if (digest &&
-                 strcasecmp(digest,
-                            capo_profile_agreement(profile, modelled && !is_off(modelled), agreed)))
+                 strcasecmp(digest, capo_profile_agreement(profile, modelled && !is_off(modelled),
+                                                           trial ? trial : "", agreed)))
                 capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
                                  "CAPO_PROFILE_DIGEST=%s, but %s has %s%s", digest, profile->file,
                                  agreed, what);

@@ -19,6 +19,9 @@ json_t *report_json_fabric_calls(const struct capo_page *page);
 /** report_json_steps() - the value of "steps". */
 json_t *report_json_steps(const struct capo_page *page);
 
+/** report_json_trials() - the value of "trials"; empty where nothing was on trial. */
+json_t *report_json_trials(const struct capo_page *page);
+
 /** report_json_judged() - what is concluded: "problem_list", "waits", "next", "allocation",
  * "places", "rules", into @to. */
 void report_json_judged(json_t *to, const struct capo_page *page);

@@ -130,4 +130,5 @@ void report_json_judged(json_t *to, const struct capo_page *r)
         json_object_set_new(to, "allocation", allocation_json(r));
         json_object_set_new(to, "places", places);
         json_object_set_new(to, "rules", rules);
+        json_object_set_new(to, "trials", report_json_trials(r));
 }

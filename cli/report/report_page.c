@@ -304,6 +304,7 @@ struct cli_page *report_page(const struct report_view *view)
         report_comms(view, page);
         report_members(view, page);
         add_rules(r, page);
+        report_trials(view, page);
         add_next(r, page);
         return page;
 }

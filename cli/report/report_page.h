@@ -35,6 +35,9 @@ void report_comms(const struct report_view *view, struct cli_page *page);
 /** report_network() - NETWORK, NETWORK BY CALL. */
 void report_network(const struct report_view *view, struct cli_page *page);
 
+/** report_trials() - TRIALS: rows that were compared with NCCL's own choice. */
+void report_trials(const struct report_view *view, struct cli_page *page);
+
 /** report_percent() - a share with two digits that count: "61 %", "7.5 %". */
 char *report_percent(double share, char *text);
 

@@ -29,6 +29,7 @@
 #include "cli/doctor/doctor.h"
 #include "cli/run/profile_auto.h"
 #include "cli/run/run_loader.h"
+#include "cli/run/run_trial.h"
 
 static const char *forwarded[64];
 static unsigned n_forwarded;
@@ -242,11 +243,11 @@ static void say_class(const struct capo_profile *profile, const char *here)
  * the layout, and whether modelled rules are used (said in so many words, also when not: a shell on
  * another node may say otherwise). A profile that is wrong stops the job before it starts.
  */
-static int set_profile(const struct run *run, char **command, const char *library)
+static int set_profile(const struct run *run, char **command, const char *library, const char *dir)
 {
         char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
-        char agreed[CAPO_AGREEMENT], version[16];
+        char agreed[CAPO_AGREEMENT], version[16], trial[64];
         struct capo_layout_launch launch;
         struct capo_env env;
         bool allow_modelled;
@@ -264,6 +265,11 @@ static int set_profile(const struct run *run, char **command, const char *librar
                                         &fault)
                     : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault))
                 return capo_fail(-EINVAL, "%s", fault.text);
+        if (*run_trial_text(run->guard             ? "guard"
+                            : run->allow_predicted ? "predicted"
+                                                   : "",
+                            run->budget, trial, sizeof trial))
+                run_trial_learn(run->profile, path, sizeof path);
         if (!realpath(path, absolute))
                 return capo_fail(-EINVAL, "%s: %s", path, strerror(errno));
         if (capo_profile_load(absolute, &profile, &fault))
@@ -273,7 +279,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
         if (*launch.said)
                 capo_warn("%s", launch.said);
         capo_env_read(&env);
-        allow_modelled = run->allow_modelled || env.allow_modelled;
+        allow_modelled = run->allow_modelled || run->allow_predicted || env.allow_modelled;
         n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
         if (n)
                 capo_info(
@@ -290,8 +296,11 @@ static int set_profile(const struct run *run, char **command, const char *librar
         }
         run_setenv(CAPO_ENV_profile, absolute);
         run_setenv(CAPO_ENV_profile_digest,
-                   capo_profile_agreement(profile, allow_modelled, agreed));
+                   capo_profile_agreement(profile, allow_modelled, trial, agreed));
         run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
+        run_setenv(CAPO_ENV_trial, trial);
+        if (*trial)
+                run_trial_note(dir, absolute);
         if (capo_profile_turned(profile))
                 run_setenv(CAPO_ENV_steer, "1");
         if (launch.layout.n_nodes &&
@@ -363,8 +372,8 @@ int run_exec(const struct run *run, char **command)
         }
         if (run->trace)
                 run_setenv(CAPO_ENV_trace, run->trace);
-        if (run->sample >= 0) {
-                snprintf(sample, sizeof sample, "%d", run->sample);
+        if (run->sample >= 0 || run->allow_predicted || run->guard) { /* a trial is timed */
+                snprintf(sample, sizeof sample, "%d", run->sample >= 0 ? run->sample : 1);
                 run_setenv(CAPO_ENV_gpu_sample, sample);
         }
         if (run->names)
@@ -375,7 +384,7 @@ int run_exec(const struct run *run, char **command)
                 run_setenv(CAPO_ENV_allow_modelled, "1");
         if (run->quiet)
                 run_setenv(CAPO_ENV_quiet, "1");
-        if (run->profile && set_profile(run, command, library)) {
+        if (run->profile && set_profile(run, command, library, path)) {
                 remove_empty(path, before);
                 return CAPO_EXIT_FAIL;
         }
@@ -433,10 +442,18 @@ static const char *take_trace(void *trace, const char *value)
 
 static int exec_words(void *options, int n, char **words)
 {
+        const struct run *run = options;
+
+        if ((run->allow_predicted || run->guard) && !run->profile)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "run: --allow-predicted and --guard need --profile");
+        if (run->allow_predicted + run->guard + run->allow_modelled > 1)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "run: one of --allow-predicted, --guard, --allow-modelled");
         return run_exec(options, words);
 }
 
-static const struct run defaults = {.sample = -1};
+static const struct run defaults = {.sample = -1, .budget = 1};
 
 static const struct cli_option options[] = {
         {"trace", CLI_TAKE(struct run, trace, "all", take_trace),
@@ -448,6 +465,12 @@ static const struct cli_option options[] = {
          "tune by this profile: a file, a stored profile's name, or auto"},
         {"allow-modelled", CLI_FLAG(struct run, allow_modelled),
          "also use the profile's modelled rules: computed for an allocation nobody measured"},
+        {"allow-predicted", CLI_FLAG(struct run, allow_predicted),
+         "try the profile's predicted rows: NCCL's choice decides, and one call in 100 measures a row; the next capo run uses what was faster"},
+        {"guard", CLI_FLAG(struct run, guard),
+         "check the profile's rows: they decide, and one call in 100 measures NCCL's choice; the next capo run with --guard leaves out what lost"},
+        {"budget", CLI_NUMBER(struct run, budget, "P", 0.01, 50),
+         "percent of the calls that --allow-predicted and --guard spend (default 1)", .rare = true},
         {NULL, CLI_KIND_TABLE, 0, {.table = run_options}},
         {0}};
 

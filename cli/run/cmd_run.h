@@ -15,6 +15,9 @@ struct run {
         const char *topo, *platform; /* the machine, as in capo topo; NULL: not told */
         const char *gpus, *alloc;    /* the allocation on it */
         bool allow_modelled;         /* or CAPO_ALLOW_MODELLED */
+        bool allow_predicted;        /* predicted rows are tried, never believed */
+        bool guard;                  /* the profile's rows are compared with NCCL's choice */
+        double budget;               /* percent of the calls that trials take */
         bool quiet;
         const char *metrics; /* folder for those of `capo watch`; NULL none */
         bool no_watch;

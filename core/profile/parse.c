@@ -24,7 +24,7 @@ enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RUL
 static const struct capo_slice row_keys[] = {
         WORD("upto"), WORD("algo"),      WORD("proto"),      WORD("channels"), WORD("leave"),
         WORD("us"),   WORD("spread_us"), WORD("gain"),       WORD("samples"),  WORD("kernel"),
-        WORD("ctas"), WORD("cluster"),   WORD("cta_policy"), WORD("chunk")};
+        WORD("ctas"), WORD("cluster"),   WORD("cta_policy"), WORD("chunk"),    WORD("predicted")};
 enum {
         ROW_UPTO,
         ROW_ALGO,
@@ -39,7 +39,8 @@ enum {
         ROW_CTAS,
         ROW_CLUSTER,
         ROW_CTA_POLICY,
-        ROW_CHUNK
+        ROW_CHUNK,
+        ROW_PREDICTED,
 };
 
 static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"),
@@ -224,11 +225,19 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                                 capo_json_fail(r, where, "a chunk of 16 to 64M bytes");
                         row->chunk = (uint32_t)bytes;
                         break;
+                case ROW_PREDICTED:
+                        if (capo_json_bool(r, &row->predicted, "true") && !row->predicted)
+                                capo_json_fail(r, where, "true (a measured row has no such key)");
+                        break;
                 default: return false;
                 }
         }
         if (r->failed)
                 return false;
+        if (row->predicted && (!row->algo || capo_row_turned(row)))
+                return capo_json_fail(r, start,
+                                      "a row with \"predicted\" to have algo and proto, and no "
+                                      "kernel, ctas, cluster or cta_policy");
         if (!(seen & 1u << ROW_UPTO))
                 return capo_json_fail(r, start, "the key upto in this row");
         if (leave &&

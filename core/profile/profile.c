@@ -277,9 +277,10 @@ uint32_t capo_profile_chunks(const struct capo_profile *p)
 }
 
 const char *capo_profile_agreement(const struct capo_profile *p, bool allow_modelled,
-                                   char text[CAPO_AGREEMENT])
+                                   const char *trial, char text[CAPO_AGREEMENT])
 {
-        snprintf(text, CAPO_AGREEMENT, "%s%s", p->digest, allow_modelled ? "+modelled" : "");
+        snprintf(text, CAPO_AGREEMENT, "%s%s%s%.100s", p->digest, allow_modelled ? "+modelled" : "",
+                 *trial ? "+" : "", trial);
         return text;
 }
 

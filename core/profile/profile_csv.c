@@ -286,6 +286,8 @@ static int lose_of_row(FILE *to, const struct capo_profile *p, const struct capo
                         "\"leave to NCCL\"; lines with wider conditions may apply there");
         if (row->chunk)
                 lost += report_omission(to, p, row->line, "chunk");
+        if (row->predicted)
+                lost += report_omission(to, p, row->line, "\"predicted\"");
         return lost;
 }
 
@@ -304,10 +306,10 @@ uint32_t capo_profile_csv_rows(const struct capo_profile *p, uint32_t *choices)
 
                 for (int c = 0; c < CAPO_COLLS; c++) {
                         for (uint32_t n = 0; n < rule->count[c]; n++) {
-                                bool chooses = p->rows[rule->first[c] + n].algo != 0;
+                                const struct capo_row *row = &p->rows[rule->first[c] + n];
 
-                                *choices += chooses;
-                                fit += chooses && rule_fits_csv(rule);
+                                *choices += row->algo != 0;
+                                fit += row->algo && !row->predicted && rule_fits_csv(rule);
                         }
                 }
         }
@@ -344,7 +346,7 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                                 const struct capo_row *row = &p->rows[rule->first[c] + n];
 
                                 lost += lose_of_row(left_out, p, row);
-                                if (!row->algo)
+                                if (!row->algo || row->predicted)
                                         continue;
                                 fprintf(out, "%s,%llu,%llu,%s,%s,%d,%d,%d,%d,%d\n",
                                         capo_coll_word(c), (unsigned long long)row->from,

@@ -22,10 +22,6 @@ char *capo_profile_keep_bytes(struct capo_profile *profile, const char *text, si
 /** capo_profile_row_raw() - append a row to the last rule as it is; 0 or -ENOMEM. */
 int capo_profile_row_raw(struct capo_profile *profile, const struct capo_row *row);
 
-/** capo_profile_note_json() - append a note whose value is JSON text already; 0 or -ENOMEM. */
-int capo_profile_note_json(struct capo_profile *profile, enum capo_section section, const char *key,
-                           const char *json);
-
 int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 

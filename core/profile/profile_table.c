@@ -67,6 +67,8 @@ static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *r
                                 .channels = row->channels,
                                 .rule = index < UINT16_MAX ? (uint16_t)index : UINT16_MAX};
 
+        if (row->predicted && !s->allow_modelled)
+                return CAPO_CELL_LEAVE;
         if (c.algo == CAPO_ALGO_COLLNET_DIRECT || c.algo == CAPO_ALGO_COLLNET_CHAIN ||
             ((c.algo == CAPO_ALGO_NVLS || c.algo == CAPO_ALGO_NVLS_TREE) && s->n_nodes > 1) ||
             (row->coll == CAPO_COLL_ALLGATHER &&

@@ -147,6 +147,8 @@ static void put_row(FILE *out, const struct capo_row *row)
                 fprintf(out, ", \"cluster\": %d", row->cluster - 1);
         if (row->cta_policy)
                 fprintf(out, ", \"cta_policy\": \"%s\"", policy_words[row->cta_policy - 1].at);
+        if (row->predicted)
+                fputs(", \"predicted\": true", out);
         if (isfinite(row->us))
                 fprintf(out, ", \"us\": %s", capo_float_print(row->us, text, sizeof text));
         if (isfinite(row->spread_us))

@@ -86,6 +86,7 @@ struct capo_row {
         uint8_t ctas;        /* 1 .. CAPO_CHANNELS_MAX; 0: not said, and so below */
         uint8_t cluster;     /* thread blocks of one, plus 1 */
         uint8_t cta_policy;  /* NCCL's bits: 1 efficiency, 2 zero */
+        bool predicted;      /* no clock has seen it: it decides only where modelled rules may */
         uint32_t chunk;   /* bytes that travel at a time; 0: NCCL's own. Only with algo and proto */
         uint32_t line;    /* in the file; 0 when built */
         uint32_t samples; /* behind us; 0 not known */
@@ -214,6 +215,10 @@ int capo_profile_note(struct capo_profile *profile, enum capo_section section, c
 int capo_profile_note_number(struct capo_profile *profile, enum capo_section section,
                              const char *key, double value);
 
+/** capo_profile_note_json() - the same with a value that is JSON text already. */
+int capo_profile_note_json(struct capo_profile *profile, enum capo_section section, const char *key,
+                           const char *json);
+
 /** capo_profile_rule() - append a rule that matches everything; set its `when` in place. The
  * pointer is good until the next rule is added. NULL: no memory. */
 struct capo_rule *capo_profile_rule(struct capo_profile *profile, enum capo_basis basis);
@@ -262,9 +267,9 @@ uint32_t capo_profile_chunks(const struct capo_profile *profile);
  *
  * Return: @text.
  */
-#define CAPO_AGREEMENT 48 /* bytes of @text */
+#define CAPO_AGREEMENT 160 /* bytes of @text */
 const char *capo_profile_agreement(const struct capo_profile *profile, bool allow_modelled,
-                                   char text[CAPO_AGREEMENT]);
+                                   const char *trial, char text[CAPO_AGREEMENT]);
 
 /** capo_when_print() - the condition in one line, "nodes=2 layout=3+5", "always" when it has none.
  * Returns @text. */

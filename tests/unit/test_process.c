@@ -109,7 +109,7 @@ Test(process, modelled_rules_elsewhere_only)
         strcat(digest, "+modelled");
         setenv("CAPO_PROFILE", path, 1);
         setenv("CAPO_PROFILE_DIGEST", digest, 1);
-        loads(false, "CAPO_ALLOW_MODELLED is not the same here");
+        loads(false, "CAPO_ALLOW_MODELLED or CAPO_TRIAL is not the same here");
 }
 
 Test(process, a_digest_without_a_profile)

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TRIALS of the report: rows of the profile that this job compared with NCCL's own choice, call by
+ * call (tuner/trial.h). The logs are read once more, as capo fit reads them.
+ */
+#include <math.h>
+
+#include "analysis/job/job.h"
+#include "analysis/log/rules_read.h"
+#include "cli/report/report_json.h"
+#include "cli/report/report_page.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit_trial.h"
+
+static const char *const verdicts[] = {[CAPO_TRIAL_OPEN] = "open",
+                                       [CAPO_TRIAL_FASTER] = "faster",
+                                       [CAPO_TRIAL_NO_GAIN] = "no gain"};
+
+/* The fit of the job's logs; NULL: no trial in it, or nothing timed. */
+static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t room)
+{
+        static const struct capo_fit_options options = {.min_gain = 0.01, .force = true};
+        const struct capo_job *job = page->job;
+        const char *rules = job->n_processes ? job->processes[0].rules : NULL;
+        struct capo_samples set = {0};
+        struct capo_fit *fit = NULL;
+        struct capo_fault fault;
+        char error[512];
+
+        if (!capo_rules_value(rules, CAPO_RULES_TRIAL, mode, room))
+                return NULL;
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                capo_import_more(job->processes[i].path, NULL, &set, error, sizeof error);
+        if (capo_import_end(&set, error, sizeof error) == 0)
+                capo_fit_make(&set, &options, &fit, &fault);
+        capo_samples_free(&set);
+        return fit;
+}
+
+/* Each candidate at each size. */
+static void for_each_found(const struct capo_fit *fit, void *user,
+                           void (*add)(void *user, const char *name,
+                                       const struct capo_trial_found *f))
+{
+        char name[56];
+
+        for (int i = 0; i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                for (int p = 0; p < s->n_points; p++) {
+                        for (int c = 1; c < s->n_candidates; c++) {
+                                struct capo_trial_found f;
+
+                                if (capo_trial_judge(s, p, c, &f))
+                                        add(user,
+                                            capo_fit_candidate_text(&s->candidates[c], name,
+                                                                    sizeof name),
+                                            &f);
+                        }
+                }
+        }
+}
+
+static void add_cells(void *section, const char *name, const struct capo_trial_found *f)
+{
+        struct cli_section *s = section;
+        char size[16];
+
+        cli_section_cell(s, "%s %s, %d ranks", capo_call_name(f->call),
+                         capo_size_print(f->bytes, size, sizeof size), f->n_ranks);
+        cli_section_cell(
+                s, "%s: %.1f %% %s than NCCL's choice (%.1f to %.1f, 99 %%; %u of %u calls)%s",
+                name, fabs(100 * f->gain), f->gain >= 0 ? "less time" : "more time",
+                100 * f->gain_lo, 100 * f->gain_hi, f->n_row, f->n_row + f->n_own,
+                f->verdict == CAPO_TRIAL_OPEN ? ": not decided yet" : "");
+        cli_section_end(s);
+}
+
+void report_trials(const struct report_view *view, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {{NULL, "l"}, {NULL, "l~"}};
+        char mode[128];
+        struct capo_fit *fit = fit_of(view->page, mode, sizeof mode);
+        struct cli_section *s;
+
+        if (!fit)
+                return;
+        s = cli_page_section(page, "TRIALS", columns, N_ELEMENTS(columns));
+        if (s) {
+                for_each_found(fit, s, add_cells);
+                cli_section_line(s, "the next capo run with %s uses what was decided",
+                                 mode[0] == 'g' ? "--guard" : "--allow-predicted");
+        }
+        capo_fit_free(fit);
+}
+
+static void add_object(void *list, const char *name, const struct capo_trial_found *f)
+{
+        json_array_append_new(
+                list, json_pack("{s:s, s:I, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:s}",
+                                "call", capo_call_name(f->call), "bytes", (json_int_t)f->bytes,
+                                "ranks", f->n_ranks, "choice", name, "own_us", f->own_us,
+                                "choice_us", f->row_us, "gain", f->gain, "gain_low", f->gain_lo,
+                                "gain_high", f->gain_hi, "own_calls", (int)f->n_own, "choice_calls",
+                                (int)f->n_row, "verdict", verdicts[f->verdict]));
+}
+
+json_t *report_json_trials(const struct capo_page *page)
+{
+        json_t *list = json_array();
+        char mode[128];
+        struct capo_fit *fit = fit_of(page, mode, sizeof mode);
+
+        if (fit)
+                for_each_found(fit, list, add_object);
+        capo_fit_free(fit);
+        return list;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trials end in three ways: faster, no gain, or open. Both choices ran in the same job, a call of
+ * one among calls of the other, so that the difference of their medians has the error that is
+ * within the run (struct capo_fit_cell.se_within). What is decided at two neighbouring sizes of a
+ * row holds between them; beyond the measured sizes the row stays what it was.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/order.h"
+#include "core/base/util.h"
+#include "core/profile/match.h"
+#include "profiles/fit/fit_trial.h"
+
+enum { LEAST_CALLS = 8 }; /* of each */
+#define SURE       2.576  /* standard errors: 99 % */
+#define LEAST_GAIN 0.01   /* as capo fit --min-gain */
+#define LEAST_SE   0.002  /* of ln us: no median is known better */
+
+static bool holds_for(const struct capo_rule *rule, const struct capo_trial *like)
+{
+        struct capo_shape s = {.n_ranks = like->n_ranks,
+                               .n_nodes = like->n_nodes > 0 ? like->n_nodes : -1,
+                               .min_local = -1,
+                               .max_local = -1,
+                               .nccl = (int)like->nccl,
+                               .allow_modelled = true,
+                               .class_name = rule->when.class_name,
+                               .comm = rule->when.comm};
+        char text[CAPO_LAYOUT_TEXT];
+
+        capo_shape_fill(&s, like->layout, text, sizeof text, NULL);
+        return capo_rule_settled(rule, &s, NULL);
+}
+
+static int candidate_of(const struct capo_fit_series *s, const struct capo_row *row)
+{
+        for (int c = 1; c < s->n_candidates; c++) {
+                const struct capo_fit_candidate *k = &s->candidates[c];
+
+                if (k->algo == row->algo && k->proto == row->proto &&
+                    k->channels == row->channels && k->chunk == row->chunk)
+                        return c;
+        }
+        return -1;
+}
+
+static void judge_size(struct capo_trial_found *f, const struct capo_fit_cell *own,
+                       const struct capo_fit_cell *row)
+{
+        double change = log(row->us / own->us),
+               se = hypot(fmax(own->se_within, LEAST_SE), fmax(row->se_within, LEAST_SE));
+
+        f->own_us = own->us;
+        f->row_us = row->us;
+        f->n_own = own->n_samples;
+        f->n_row = row->n_samples;
+        f->gain = -expm1(change);
+        f->gain_lo = -expm1(change + SURE * se);
+        f->gain_hi = -expm1(change - SURE * se);
+        if (f->n_own < LEAST_CALLS || f->n_row < LEAST_CALLS || !isfinite(se))
+                f->verdict = CAPO_TRIAL_OPEN;
+        else if (f->gain_lo > 0 && f->gain >= LEAST_GAIN)
+                f->verdict = CAPO_TRIAL_FASTER;
+        else if (f->gain_hi < LEAST_GAIN)
+                f->verdict = CAPO_TRIAL_NO_GAIN;
+}
+
+bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
+                      struct capo_trial_found *out)
+{
+        const struct capo_fit_cell *own = capo_fit_cell_of(s, point, 0),
+                                   *cell = capo_fit_cell_of(s, point, candidate);
+
+        *out = (struct capo_trial_found){
+                .call = s->call, .n_ranks = s->like.n_ranks, .bytes = s->points[point].bytes};
+        if (isnan(own->us) || isnan(cell->us))
+                return false;
+        judge_size(out, own, cell);
+        return true;
+}
+
+static int add_row(const struct capo_fit_series *s, const struct capo_row *row, uint32_t number,
+                   struct capo_trial_found **found, int *n)
+{
+        int c = row->algo ? candidate_of(s, row) : -1;
+
+        for (int p = 0; c > 0 && p < s->n_points; p++) {
+                struct capo_trial_found f;
+
+                if (s->points[p].bytes < row->from || s->points[p].bytes > row->upto ||
+                    !capo_trial_judge(s, p, c, &f))
+                        continue;
+                f.row = number;
+                if (capo_array_room(found, (size_t)*n, sizeof **found) < 0)
+                        return -ENOMEM;
+                (*found)[(*n)++] = f;
+        }
+        return 0;
+}
+
+static int by_row(const void *a, const void *b)
+{
+        const struct capo_trial_found *x = a, *y = b;
+
+        return CAPO_ORDER(x->row, y->row) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
+               CAPO_ORDER(y->n_row, x->n_row);
+}
+
+/* Of several releases that a rule holds for, the one with most calls. Returns how many are left. */
+static int once_per_size(struct capo_trial_found *found, int n)
+{
+        int kept = 0;
+
+        if (n)
+                qsort(found, (size_t)n, sizeof *found, by_row);
+        for (int i = 0; i < n; i++) {
+                if (!kept || found[kept - 1].row != found[i].row ||
+                    found[kept - 1].bytes != found[i].bytes)
+                        found[kept++] = found[i];
+        }
+        return kept;
+}
+
+int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profile,
+                    struct capo_trial_found **found)
+{
+        int n = 0;
+
+        *found = NULL;
+        for (uint32_t r = 0; r < profile->n_rules; r++) {
+                const struct capo_rule *rule = &profile->rules[r];
+
+                for (int i = 0; i < fit->n_series; i++) {
+                        const struct capo_fit_series *s = &fit->series[i];
+                        int coll = capo_coll_of_call(s->call);
+
+                        if (coll < 0 || !rule->count[coll] || !holds_for(rule, &s->like))
+                                continue;
+                        for (uint32_t k = 0; k < rule->count[coll]; k++) {
+                                uint32_t at = rule->first[coll] + k;
+
+                                if (add_row(s, &profile->rows[at], at, found, &n) < 0) {
+                                        free(*found);
+                                        *found = NULL;
+                                        return -ENOMEM;
+                                }
+                        }
+                }
+        }
+        return once_per_size(*found, n);
+}
+
+/* ---- the profile that follows ---- */
+
+struct applying {
+        const struct capo_trial_found *found;
+        int n_found;
+        struct capo_profile *out;
+        bool predicted; /* rows of the rule are, where they say nothing else */
+        int changed;
+};
+
+static int put_piece(struct applying *a, const struct capo_row *row, uint64_t upto,
+                     const struct capo_trial_found *f)
+{
+        struct capo_row piece = *row;
+
+        piece.upto = upto;
+        piece.predicted = row->algo && (row->predicted || a->predicted);
+        if (f) {
+                piece.predicted = false;
+                piece.us = (float)(f->verdict == CAPO_TRIAL_FASTER ? f->row_us : f->own_us);
+                piece.spread_us = NAN;
+                piece.samples = f->n_row;
+                piece.gain = (float)f->gain;
+                a->changed++;
+        }
+        if (f && f->verdict == CAPO_TRIAL_NO_GAIN) {
+                piece.algo = piece.proto = piece.channels = 0;
+                piece.chunk = 0;
+                piece.gain = NAN;
+        }
+        return capo_profile_row(a->out, &piece);
+}
+
+/* The next decided size of row @at from found[*i] on; NULL none. */
+static const struct capo_trial_found *next_decided(const struct applying *a, uint32_t at, int *i)
+{
+        for (; *i < a->n_found; ++*i) {
+                if (a->found[*i].row == at && a->found[*i].verdict != CAPO_TRIAL_OPEN)
+                        return &a->found[(*i)++];
+        }
+        return NULL;
+}
+
+/* @row in pieces: from each decided size to the last beside it that was decided alike. */
+static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
+{
+        uint64_t from = row->from;
+        const struct capo_trial_found *f, *next;
+        int i = 0, e = 0;
+
+        for (f = next_decided(a, at, &i); f && e == 0; f = next) {
+                const struct capo_trial_found *last = f;
+
+                while ((next = next_decided(a, at, &i)) && next->verdict == f->verdict)
+                        last = next;
+                if (f->bytes > from)
+                        e = put_piece(a, row, f->bytes - 1, NULL);
+                if (e == 0)
+                        e = put_piece(a, row, last->bytes, last);
+                from = last->bytes + 1;
+        }
+        return e < 0 || from > row->upto ? e : put_piece(a, row, row->upto, NULL);
+}
+
+static bool is_decided(const struct applying *a, const struct capo_rule *rule)
+{
+        for (int i = 0; i < a->n_found; i++) {
+                for (int c = 0; c < CAPO_COLLS; c++) {
+                        if (a->found[i].verdict != CAPO_TRIAL_OPEN &&
+                            a->found[i].row - rule->first[c] < rule->count[c])
+                                return true;
+                }
+        }
+        return false;
+}
+
+static int put_rule(struct applying *a, const struct capo_profile *p, const struct capo_rule *rule)
+{
+        bool decided = is_decided(a, rule);
+        struct capo_rule *to =
+                capo_profile_rule(a->out, decided ? CAPO_BASIS_MEASURED : rule->basis);
+        int e = to ? 0 : -ENOMEM;
+
+        if (e < 0)
+                return e;
+        to->when = rule->when;
+        to->when.layout = capo_profile_keep(a->out, rule->when.layout);
+        to->when.class_name = capo_profile_keep(a->out, rule->when.class_name);
+        to->when.comm = capo_profile_keep(a->out, rule->when.comm);
+        for (uint32_t i = 0; i < rule->n_constants && e == 0; i++)
+                e = capo_profile_constant(a->out, &rule->constants[i]);
+        a->predicted = decided && rule->basis == CAPO_BASIS_MODELLED;
+        for (int c = 0; c < CAPO_COLLS; c++) {
+                for (uint32_t k = 0; k < rule->count[c] && e == 0; k++) {
+                        struct capo_row row = p->rows[rule->first[c] + k];
+
+                        row.kernel = capo_profile_keep(a->out, row.kernel);
+                        e = put_row(a, &row, rule->first[c] + k);
+                }
+        }
+        return e;
+}
+
+static int copy_notes(const struct capo_profile *p, struct capo_profile *out)
+{
+        for (int s = 0; s < CAPO_SECTIONS; s++) {
+                for (uint32_t i = 0; i < p->n_notes[s]; i++) {
+                        int e = capo_profile_note_json(out, (enum capo_section)s,
+                                                       p->notes[s][i].key, p->notes[s][i].json);
+
+                        if (e < 0)
+                                return e;
+                }
+        }
+        return 0;
+}
+
+int capo_trial_apply(const struct capo_profile *p, const struct capo_trial_found *found,
+                     int n_found, struct capo_profile *out)
+{
+        struct applying a = {.found = found, .n_found = n_found, .out = out};
+        int e = copy_notes(p, out);
+
+        for (uint32_t r = 0; r < p->n_rules && e == 0; r++)
+                e = put_rule(&a, p, &p->rules[r]);
+        return e < 0 ? e : a.changed;
+}

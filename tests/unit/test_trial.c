@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The schedule of trials: one call of each period, another in every communicator, and nothing but
+ * what all ranks share decides. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "tuner/trial.h"
+
+static char why[200];
+static const struct capo_choice row = {
+        .algo = CAPO_ALGO_TREE, .proto = CAPO_PROTO_SIMPLE, .rule = 1};
+static float table[2][3] = {{9, -1, 5}, {8, -1, 4}};
+
+static struct capo_trial plan(const char *text)
+{
+        struct capo_trial t;
+        struct capo_profile *p = capo_profile_new("p");
+        const struct capo_row made = {.upto = UINT64_MAX,
+                                      .algo = CAPO_ALGO_TREE,
+                                      .proto = CAPO_PROTO_SIMPLE,
+                                      .coll = CAPO_COLL_ALLREDUCE};
+
+        capo_profile_rule(p, CAPO_BASIS_MODELLED);
+        cr_assert_eq(capo_profile_row(p, &made), 0);
+        cr_assert_eq(capo_trial_parse(text, &t, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_trial_rows(&t, p), 0);
+        capo_profile_free(p);
+        return t;
+}
+
+static struct capo_choice ask(const struct capo_trial *t, uint64_t uid, uint32_t seq)
+{
+        const struct capo_seam_call call = {.comm_uid = uid, .seq = seq};
+        const struct capo_trial_ask a = {&call, &table[0][0], 2, 3};
+
+        return capo_trial_choose(t, &a, row);
+}
+
+Test(trial, one_call_of_each_period)
+{
+        struct capo_trial t = plan("predicted,period=100");
+        unsigned places[100] = {0}, tried = 0;
+
+        for (uint64_t uid = 1; uid <= 50; uid++) {
+                for (uint32_t period = 1; period < 40; period++) {
+                        unsigned n = 0;
+
+                        for (uint32_t k = 0; k < 100; k++) {
+                                bool turn = ask(&t, uid, 100 * period + k).algo != 0;
+
+                                n += turn;
+                                places[k] += turn;
+                        }
+                        cr_assert_eq(n, 1, "communicator %u, period %u", (unsigned)uid, period);
+                }
+        }
+        for (int k = 0; k < 100; k++)
+                tried += places[k] > 0;
+        cr_expect_eq(tried, 100, "%u of 100 places are ever tried", tried);
+        for (uint32_t seq = 0; seq <= 4; seq++)
+                cr_expect_eq(ask(&t, 1, seq).algo, 0, "connections are set up in the first calls");
+        free(t.rows);
+}
+
+Test(trial, a_guard_is_the_other_way_round)
+{
+        struct capo_trial t = plan("guard,period=10"), p = plan("predicted,period=10");
+
+        for (uint32_t seq = 0; seq < 1000; seq++)
+                cr_assert_neq(ask(&t, 7, seq).algo == 0, ask(&p, 7, seq).algo == 0);
+        free(t.rows);
+        free(p.rows);
+}
+
+Test(trial, what_is_not_known_is_not_tried)
+{
+        struct capo_trial t = plan("predicted,period=1,calls=100"), g = plan("guard,period=1");
+        struct capo_trial_ask a = {NULL, &table[0][0], 2, 3};
+        struct capo_choice other = row;
+
+        cr_expect_eq(ask(&t, 3, 50).algo, CAPO_ALGO_TREE);
+        cr_expect_eq(ask(&t, 3, 101).algo, 0, "behind the last call");
+        cr_expect_eq(ask(&t, 0, 50).algo, 0, "which communicator?");
+        cr_expect_eq(capo_trial_choose(&t, &a, row).algo, 0, "no recorder");
+        cr_expect_eq(capo_trial_choose(&g, &a, row).algo, CAPO_ALGO_TREE, "no recorder");
+        other.rule = 2;
+        cr_expect_eq(capo_trial_choose(&t, &a, other).algo, CAPO_ALGO_TREE, "not on trial");
+        other.rule = UINT16_MAX;
+        cr_expect_eq(capo_trial_choose(&t, &a, other).algo, 0, "which row?");
+        table[0][2] = 8.1f; /* more than twice Ring's 4 */
+        cr_expect_eq(ask(&t, 3, 50).algo, 0, "NCCL predicts it to be far slower");
+        table[0][2] = -1;
+        cr_expect_eq(ask(&t, 3, 50).algo, 0, "not available");
+        free(t.rows);
+        free(g.rows);
+}
+
+Test(trial, texts)
+{
+        static const char *const bad[] = {"x",
+                                          "period=5",
+                                          "predicted,period=0",
+                                          "guard,-1",
+                                          "guard,period=1e3",
+                                          "guard,calls=",
+                                          "predicted,period=99999999999999"};
+        struct capo_trial t;
+
+        cr_expect(capo_trial_parse("", &t, why, sizeof why) == 0 && t.mode == CAPO_TRIAL_OFF);
+        cr_expect(capo_trial_parse("guard", &t, why, sizeof why) == 0 && t.period == 100);
+        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+                *why = 0;
+                cr_expect_eq(capo_trial_parse(bad[i], &t, why, sizeof why), -EINVAL, "%s", bad[i]);
+                cr_expect(strstr(why, "CAPO_TRIAL: expected"), "%s", why);
+        }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_MIX_BITS_H
+#define CAPO_MIX_BITS_H
+
+#include <stdint.h>
+
+/* splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the
+ * output. */
+static inline uint64_t mix_bits(uint64_t x)
+{
+        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+        return x ^ x >> 31;
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "core/base/util.h"
+#include "tuner/mix_bits.h"
+#include "tuner/trial.h"
+
+enum { PERIOD = 100, CALLS = 1000000, FIRST_CALLS = 4, MOST_TIMES = 2 };
+
+static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+{
+        char *end;
+
+        if (*text < '0' || *text > '9')
+                return false;
+        *out = strtoull(text, &end, 10);
+        return !*end && *out >= least && *out <= most;
+}
+
+int capo_trial_parse(const char *text, struct capo_trial *out, char *why, size_t room)
+{
+        _cleanup_free_ char *copy = strdup(text);
+        struct capo_trial t = {.period = PERIOD, .calls = CALLS};
+        char *save = NULL;
+        uint64_t n;
+
+        if (!copy)
+                return capo_why(-ENOMEM, why, room, "out of memory");
+        for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+                if (!strcmp(word, "predicted"))
+                        t.mode = CAPO_TRIAL_PREDICTED;
+                else if (!strcmp(word, "guard"))
+                        t.mode = CAPO_TRIAL_GUARD;
+                else if (!strncmp(word, "period=", 7) && read_number(word + 7, 1, 1000000, &n))
+                        t.period = (uint32_t)n;
+                else if (!strncmp(word, "calls=", 6) && read_number(word + 6, 1, UINT32_MAX, &n))
+                        t.calls = n;
+                else
+                        return capo_why(
+                                -EINVAL, why, room,
+                                "CAPO_TRIAL: expected predicted or guard, period=N, calls=N, "
+                                "found \"%s\"",
+                                word);
+        }
+        if (*text && t.mode == CAPO_TRIAL_OFF)
+                return capo_why(-EINVAL, why, room,
+                                "CAPO_TRIAL: expected predicted or guard, found \"%s\"", text);
+        *out = t;
+        return 0;
+}
+
+int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *p)
+{
+        trial->rows = calloc(p->n_rows / 8 + 1, 1);
+        if (!trial->rows)
+                return -ENOMEM;
+        trial->n_rows = p->n_rows;
+        for (uint32_t r = 0; r < p->n_rules; r++) {
+                const struct capo_rule *rule = &p->rules[r];
+                bool all = trial->mode == CAPO_TRIAL_GUARD || rule->basis == CAPO_BASIS_MODELLED;
+
+                for (int c = 0; c < CAPO_COLLS; c++) {
+                        for (uint32_t k = 0; k < rule->count[c]; k++) {
+                                uint32_t at = rule->first[c] + k;
+
+                                /* calls are turned before NCCL asks: another way, not tried */
+                                if (p->rows[at].algo && !capo_row_turned(&p->rows[at]) &&
+                                    (all || p->rows[at].predicted))
+                                        trial->rows[at / 8] |= (uint8_t)(1u << at % 8);
+                        }
+                }
+        }
+        return 0;
+}
+
+bool capo_trial_turn(const struct capo_trial *t, const struct capo_seam_call *call)
+{
+        uint64_t nth;
+
+        if (!call->comm_uid || call->seq <= FIRST_CALLS || call->seq > t->calls)
+                return false;
+        nth = call->seq / t->period;
+        return call->seq % t->period == mix_bits(mix_bits(call->comm_uid) + nth) % t->period;
+}
+
+static bool is_on_trial(const struct capo_trial *t, struct capo_choice c)
+{
+        uint32_t at = c.rule - 1u;
+
+        return c.rule && at < t->n_rows && (t->rows[at / 8] >> at % 8 & 1);
+}
+
+/* By NCCL's own predictions. */
+static bool is_worth_a_try(const struct capo_trial_ask *a, struct capo_choice c)
+{
+        float least = -1, cost;
+
+        if (!a->table || c.algo > a->n_algos || c.proto > a->n_protos)
+                return false;
+        for (int i = 0; i < a->n_algos * a->n_protos; i++) {
+                if (a->table[i] >= 0 && (least < 0 || a->table[i] < least))
+                        least = a->table[i];
+        }
+        cost = a->table[(c.algo - 1) * a->n_protos + c.proto - 1];
+        return cost >= 0 && cost <= MOST_TIMES * least;
+}
+
+struct capo_choice capo_trial_choose(const struct capo_trial *t, const struct capo_trial_ask *a,
+                                     struct capo_choice c)
+{
+        const struct capo_choice leave = {0};
+        bool turn;
+
+        if (!c.algo || c.rule == UINT16_MAX) /* which row the last number stands for nobody knows */
+                return t->mode == CAPO_TRIAL_PREDICTED && c.algo ? leave : c;
+        if (!is_on_trial(t, c))
+                return c;
+        turn = a->call && capo_trial_turn(t, a->call);
+        if (t->mode == CAPO_TRIAL_GUARD)
+                return turn ? leave : c;
+        return turn && is_worth_a_try(a, c) ? c : leave;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trials: a job spends one call in `period` on finding out whether a row of the profile is faster
+ * than NCCL's own choice. With predicted rows (basis "modelled") the call in question runs the row,
+ * and all others NCCL's choice; a guard is the other way round: rows decide, and the call in
+ * question runs NCCL's choice. Nothing is concluded inside the job: ranks that switched by their
+ * own times would disagree. capo fit, or the next capo run, reads the log.
+ *
+ * CAPO_TRIAL is "predicted" or "guard", then ",period=N" and ",calls=N" (per communicator).
+ */
+#ifndef CAPO_TRIAL_H
+#define CAPO_TRIAL_H
+
+#include "capo/profile.h"
+#include "capo/seam.h"
+#include "core/profile/profile_table.h"
+
+enum capo_trial_mode { CAPO_TRIAL_OFF, CAPO_TRIAL_PREDICTED, CAPO_TRIAL_GUARD };
+
+struct capo_trial {
+        enum capo_trial_mode mode;
+        uint32_t period; /* one call in so many */
+        uint64_t calls;  /* of a communicator; afterwards no more are spent */
+        uint8_t *rows;   /* a bit per row of the profile: is it on trial? */
+        uint32_t n_rows;
+};
+
+/* What a question is asked about. */
+struct capo_trial_ask {
+        const struct capo_seam_call *call; /* NULL: not known, then nothing is tried */
+        const float *table;                /* NCCL's predictions; NULL: before 2.22 */
+        int n_algos, n_protos;
+};
+
+/** capo_trial_parse() - @text of CAPO_TRIAL; "" is OFF. Return: 0; -EINVAL with the reason. */
+int capo_trial_parse(const char *text, struct capo_trial *out, char *why, size_t room);
+
+/** capo_trial_rows() - mark the rows of @profile that are on trial. Return: 0; -ENOMEM. */
+int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *profile);
+
+/** capo_trial_turn() - is this the one call of its period? By a hash of the communicator and the
+ * period's number, so that no rhythm of the job falls in step with it. Pure. */
+bool capo_trial_turn(const struct capo_trial *trial, const struct capo_seam_call *call);
+
+/**
+ * capo_trial_choose() - what becomes of the profile's choice @c
+ *
+ * Pure: equal on all ranks where the arguments are. A predicted row that NCCL itself predicts to
+ * take more than twice the time of its choice is not tried.
+ *
+ * Return: @c, or algo 0 and rule 0: NCCL's own choice.
+ */
+struct capo_choice capo_trial_choose(const struct capo_trial *trial,
+                                     const struct capo_trial_ask *ask, struct capo_choice c);
+
+#endif
