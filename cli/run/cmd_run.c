@@ -263,7 +263,8 @@ static int set_profile(const struct run *run, char **command, const char *librar
         if (strcmp(run->profile, "auto")
                     ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path,
                                         &fault)
-                    : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault))
+                    : capo_profile_auto(*shipped ? shipped : NULL, NULL, run->platform, path,
+                                        sizeof path, &fault))
                 return capo_fail(-EINVAL, "%s", fault.text);
         if (*run_trial_text(run->guard             ? "guard"
                             : run->allow_predicted ? "predicted"
@@ -444,12 +445,10 @@ static int exec_words(void *options, int n, char **words)
 {
         const struct run *run = options;
 
-        if ((run->allow_predicted || run->guard) && !run->profile)
-                return capo_fail(CAPO_EXIT_USAGE,
-                                 "run: --allow-predicted and --guard need --profile");
-        if (run->allow_predicted + run->guard + run->allow_modelled > 1)
-                return capo_fail(CAPO_EXIT_USAGE,
-                                 "run: one of --allow-predicted, --guard, --allow-modelled");
+        if (((run->allow_predicted || run->guard) && !run->profile) ||
+            run->allow_predicted + run->guard + run->allow_modelled > 1)
+                return capo_fail(CAPO_EXIT_USAGE, "run: expected --profile with one of "
+                                                  "--allow-predicted, --guard, --allow-modelled");
         return run_exec(options, words);
 }
 

@@ -96,7 +96,8 @@ static const char *note_text(const struct capo_profile *p, const char *key, char
         return NULL;
 }
 
-static bool profile_fits(const char *path, const struct squeezed *model, int n_gpus)
+static bool profile_fits(const char *path, const struct squeezed *model, int n_gpus,
+                         const char *platform)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
         struct squeezed gpu;
@@ -106,6 +107,8 @@ static bool profile_fits(const char *path, const struct squeezed *model, int n_g
         if (capo_profile_load(path, &p, NULL))
                 return false; /* `capo profile list` shows why; a broken file must not stop
                                  another's job */
+        if (note_text(p, "machine", text, sizeof text)) /* GPUs alike stand in machines unlike */
+                return platform && !strcmp(text, platform);
         value = note_text(p, "gpu", text, sizeof text);
         if (!value)
                 return false;
@@ -123,8 +126,8 @@ static int is_profile(const struct dirent *e)
         return dot && !strcmp(dot, ".json");
 }
 
-int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t room,
-                      struct capo_fault *fault)
+int capo_profile_auto(const char *shipped, const char *gpus, const char *platform, char *path,
+                      size_t room, struct capo_fault *fault)
 {
         char model[256], folder[PATH_MAX];
         int n_gpus = gpus_here(gpus ? gpus : "/proc/driver/nvidia/gpus", model, sizeof model);
@@ -132,7 +135,7 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
         bool found = false;
         const char *what;
 
-        if (n_gpus == 0)
+        if (n_gpus == 0 && !platform)
                 return capo_why(
                         -ENODEV, fault->text, sizeof fault->text,
                         "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
@@ -148,7 +151,7 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
                         if (!found &&
                             snprintf(file, sizeof file, "%s/%s", folder, names[k]->d_name) <
                                     (int)sizeof file &&
-                            strlen(file) < room && profile_fits(file, &plain, n_gpus)) {
+                            strlen(file) < room && profile_fits(file, &plain, n_gpus, platform)) {
                                 strcpy(path, file);
                                 found = true;
                         }

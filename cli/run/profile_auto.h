@@ -10,6 +10,8 @@
  * capo_profile_auto() - the stored profile for this machine, for `--profile auto`
  * @shipped: as for capo_profile_find()
  * @gpus:    folder with one folder per GPU as the driver shows them; NULL: /proc/driver/nvidia/gpus
+ * @platform: what the machine is, by the user; NULL not told. A profile whose "platform" names a
+ *           "machine", as predicted ones do, fits that machine and no other
  * @path:    set on success
  * @fault:   says which GPU was looked for, or which profiles fit equally
  *
@@ -23,7 +25,7 @@
  *
  * Return: 0; -ENODEV no NVIDIA GPU here; -ENOENT no stored profile fits.
  */
-int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t room,
-                      struct capo_fault *fault);
+int capo_profile_auto(const char *shipped, const char *gpus, const char *platform, char *path,
+                      size_t room, struct capo_fault *fault);
 
 #endif

@@ -68,7 +68,7 @@ static int ask(char *path, size_t room, struct capo_fault *fault)
 
         snprintf(gpus, sizeof gpus, "%s/gpus", root);
         snprintf(shipped, sizeof shipped, "%s/shipped", root);
-        return capo_profile_auto(shipped, gpus, path, room, fault);
+        return capo_profile_auto(shipped, gpus, NULL, path, room, fault);
 }
 
 Test(profile_auto, by_gpu_and_number)
@@ -94,7 +94,8 @@ Test(profile_auto, no_gpu)
         char path[4096];
         struct capo_fault fault;
 
-        cr_assert_eq(capo_profile_auto(NULL, "/nonexistent", path, sizeof path, &fault), -ENODEV);
+        cr_assert_eq(capo_profile_auto(NULL, "/nonexistent", NULL, path, sizeof path, &fault),
+                     -ENODEV);
 }
 
 Test(profile_auto, what_fits)
@@ -147,4 +148,30 @@ Test(profile_auto, a_gpu_is_meant_by_whole_words)
                 cr_expect_eq(ask(path, sizeof path, &fault), rows[i].fits ? 0 : -ENOENT, "%s of %s",
                              rows[i].gpu, rows[i].model);
         }
+}
+
+/* GPUs alike stand in machines unlike: a profile of a machine needs to be told which it is. */
+Test(profile_auto, a_profile_of_a_machine)
+{
+        static const char text[] =
+                "{\"capo_profile\": 1, \"platform\": {\"machine\": \"p5\"}, \"rules\": []}";
+        char folder[] = "/tmp/capo-auto-machine-XXXXXX", file[64], path[PATH_MAX];
+        struct capo_fault fault;
+        FILE *f;
+
+        cr_assert_not_null(mkdtemp(folder));
+        snprintf(file, sizeof file, "%s/predicted-p5.json", folder);
+        f = fopen(file, "w");
+        fputs(text, f);
+        fclose(f);
+        setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
+        cr_expect_eq(capo_profile_auto(folder, "/nonexistent", "p5", path, sizeof path, &fault), 0,
+                     "%s", fault.text);
+        cr_expect_str_eq(path, file);
+        cr_expect_eq(capo_profile_auto(folder, "/nonexistent", "p4d", path, sizeof path, &fault),
+                     -ENOENT);
+        cr_expect_eq(capo_profile_auto(folder, "/nonexistent", NULL, path, sizeof path, &fault),
+                     -ENODEV);
+        unlink(file);
+        rmdir(folder);
 }
