@@ -45,6 +45,7 @@ NOT_RUN = {
     ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
     ("docs/install.md", "./dev build"): "builds capo",
     ("docs/install.md", "meson install"): "installs capo",
+    ("docs/internals/aarch64.md", "./dev deep"): "cross-builds capo, minutes",
     ("docs/internals/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
     ("docs/internals/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
