@@ -175,6 +175,25 @@ static void check_layout(struct check *c, const struct capo_rule *rule)
                         capo_layout_largest(&layout));
 }
 
+/* Trays of GB200 and GB300 share an NVLink domain of up to 72 GPUs, which NCCL may count as one
+ * node. */
+static void check_domain(struct check *c, const struct capo_rule *rule)
+{
+        enum { DOMAIN_GPUS = 72 };
+        const struct capo_when *w = &rule->when;
+
+        for (uint32_t i = 0; i < c->p->n_notes[CAPO_PLATFORM]; i++) {
+                const char *value = c->p->notes[CAPO_PLATFORM][i].json;
+
+                if ((strcasestr(value, "gb200") || strcasestr(value, "gb300")) &&
+                    !capo_range_any(w->nodes) && w->nodes.min > 1 && !capo_range_any(w->ranks) &&
+                    w->ranks.max <= DOMAIN_GPUS)
+                        report_finding(c, CAPO_FINDING_WARNING, rule->line,
+                                       "inside one NVLink domain the rule never holds: NCCL counts "
+                                       "its trays as one node");
+        }
+}
+
 static void check_rule(struct check *c, const struct capo_rule *rule)
 {
         const struct capo_when *w = &rule->when;
@@ -186,6 +205,7 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                 report_finding(c, CAPO_FINDING_WARNING, rule->line,
                                "the rule has neither rows nor constants");
         check_layout(c, rule);
+        check_domain(c, rule);
         if (!capo_range_any(w->nodes) && !capo_range_any(w->ranks) && w->ranks.max < w->nodes.min)
                 report_finding(c, CAPO_FINDING_ERROR, rule->line,
                                "the rule never holds: fewer ranks than nodes");

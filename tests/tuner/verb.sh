@@ -38,6 +38,9 @@ says 2 'expected one of check, show, match, digest, export, list; found "frobnic
 says 2 "expected a file" "$capo" profile check
 says 2 "unknown option" "$capo" profile check --frob x
 says 1 "no profile \"nosuch\"" "$capo" profile check nosuch
+printf '{"capo_profile": 1, "provenance": {"who": "me"}, "platform": {"gpu": "NVIDIA GB200"}, "rules": [{"when": {"nodes": 2, "ranks": 8, "layout": "4+4"}, "allreduce": [{"upto": "max", "algo": "ring", "proto": "ll"}]}]}' > "$work/rack.json"
+says 0 "NCCL counts its trays as one node" "$capo" profile check "$work/rack.json"
+says 1 "none of 1 row can be said" "$capo" profile export --csv "$work/rack.json"
 says 1 "line 2 always comes first" "$capo" profile check "$work/a.json"
 says 1 "reg_buff may differ between ranks" "$capo" profile check "$work/a.json"
 says 1 "broadcast has no NVLS with LL in any NCCL" "$capo" profile check "$work/a.json"
