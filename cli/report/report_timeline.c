@@ -84,7 +84,7 @@ void report_timeline_chart(const void *about, FILE *out)
                 for (uint32_t i = 0; i < t.n_ranks; i++)
                         put_rank(r, &t, &t.rank[i], out);
                 fputs("<canvas tabindex=\"0\" role=\"img\" aria-label=\"time line of the "
-                      "ranks\"></canvas><output>&nbsp;</output></div>\n",
+                      "ranks\"></canvas><output>&#160;</output></div>\n",
                       out);
                 if (t.n_ranks < r->job->n_processes)
                         fprintf(out, "<p class=\"note\">%u of %s ranks.</p>\n", t.n_ranks,
