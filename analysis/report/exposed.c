@@ -100,7 +100,7 @@ int capo_judge_exposed(struct capo_page *r)
         int e = 0;
 
         r->exposed_most = -1;
-        if (r->gpu_share < 0)
+        if (r->gpu_share < 0 || capo_page_is_filtered(r)) /* how all calls overlap is not theirs */
                 return 0;
         for (uint32_t i = 0; i < r->job->n_processes && e == 0; i++) {
                 double of_one = 1;

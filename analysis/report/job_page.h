@@ -296,6 +296,13 @@ const char *capo_page_info(const struct capo_page *page, const char *key);
  * nothing tells. */
 char *capo_page_title(const struct capo_page *page, char *text, size_t room);
 
+/** capo_page_is_filtered() - are rows, collectives, moved_bytes and gpu_share those of only_comm
+ * and only_call alone? All else is of the whole job. */
+static inline bool capo_page_is_filtered(const struct capo_page *page)
+{
+        return page->only_comm || page->only_call;
+}
+
 /** capo_page_is_wanted() - does only_comm name the communicator? */
 bool capo_page_is_wanted(const struct capo_page *page, uint32_t comm);
 

@@ -186,6 +186,10 @@ int report_json(const struct report_view *view, FILE *out)
                             json_integer((json_int_t)(job->t_begin_ns / 1000000000)));
         json_object_set_new(j, "duration_s",
                             cli_json_number((double)capo_job_duration_ns(job) / 1e9));
+        if (capo_page_is_filtered(r))
+                json_object_set_new(j, "only",
+                                    json_pack("{s:s?, s:s?}", "comm", r->only_comm, "call",
+                                              r->only_call ? capo_call_name(r->only_call) : NULL));
         json_object_set_new(j, "collectives", json_integer((json_int_t)r->collectives));
         json_object_set_new(j, "bytes", json_integer((json_int_t)r->moved_bytes));
         json_object_set_new(j, "gpu_share", number_or_null(r->gpu_share >= 0, r->gpu_share));

@@ -87,13 +87,25 @@ static char *bound_text(double share, char text[32])
         return text;
 }
 
+/* Part of the page is of the calls of --comm and --call alone, and says so. */
+static void set_filter(const struct capo_page *r, struct cli_page *page)
+{
+        if (!capo_page_is_filtered(r))
+                return;
+        cli_page_under(page,
+                       "only %s%s%s in TIME BY CALL, time on GPU, collectives and data; all else "
+                       "is of the whole job",
+                       r->only_call ? capo_call_name(r->only_call) : "calls",
+                       r->only_comm ? " on communicators " : "", r->only_comm ? r->only_comm : "");
+}
+
 static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 {
+        const char *label = capo_page_is_filtered(r) ? "these calls on GPU" : "NCCL busy on GPU";
         char text[32], range[80] = "", all[32], a[32], b[32];
 
         if (r->gpu_share < 0 && r->gpu_sum >= 0)
-                cli_page_fact(page, "NCCL busy on GPU",
-                              "not known (%s of %s calls timed; --sample 1 times all)",
+                cli_page_fact(page, label, "not known (%s of %s calls timed; --sample 1 times all)",
                               capo_text_count(r->gpu_timed, text),
                               capo_text_count(r->gpu_calls, all));
         if (r->gpu_share < 0)
@@ -101,9 +113,8 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
         if (r->gpu_range.high > r->gpu_range.low)
                 snprintf(range, sizeof range, " (%s-%s)", bound_text(r->gpu_range.low, a),
                          bound_text(r->gpu_range.high, b));
-        cli_page_fact(page, "NCCL busy on GPU", "%s of the job%s%s",
-                      capo_text_percent(r->gpu_share, text), range,
-                      r->overlapping ? ", overlapping calls once" : "");
+        cli_page_fact(page, label, "%s of the job%s%s", capo_text_percent(r->gpu_share, text),
+                      range, r->overlapping ? ", overlapping calls once" : "");
 }
 
 /* Of all communicators; of one that overlaps another the waiting might count twice. */
@@ -120,9 +131,10 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                 sum += share;
         }
         if (r->n_waits && !r->overlapping)
-                cli_page_fact(page, "waiting for late ranks", "%s%s",
+                cli_page_fact(page, "waiting for late ranks", "%s%s%s",
                               r->n_unknown ? "at least " : "",
-                              capo_text_percent(fmin(1, sum), text));
+                              capo_text_percent(fmin(1, sum), text),
+                              capo_page_is_filtered(r) ? " in all calls" : "");
 }
 
 /* How long communicators took to be created, and which part of it was slow where NCCL says so. */
@@ -289,6 +301,7 @@ struct cli_page *report_page(const struct report_view *view)
         page->all_notes = view->notes;
         set_title(r, page);
         set_setup(r, page);
+        set_filter(r, page);
         add_facts(view, page);
         for (uint32_t i = 0; i < r->n_problems; i++)
                 cli_page_problem(page, "%s", r->problems[i].text);
