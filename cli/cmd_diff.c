@@ -73,8 +73,8 @@ static const char *change_text(const struct capo_diff_row *r, char text[64])
                 return "host times only";
         if (r->verdict == CAPO_DIFF_NOT_TIMED)
                 return "not timed";
-        snprintf(text, 64, "%+.1f %% (%+.1f to %+.1f)", 100 * r->change, 100 * r->low,
-                 100 * r->high);
+        snprintf(text, 64, r->high < 1 ? "%+.1f %% (%+.1f to %+.1f)" : "%+.0f %% (%+.0f to %+.0f)",
+                 100 * r->change, 100 * r->low, 100 * r->high);
         return text;
 }
 
@@ -127,10 +127,15 @@ static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
                                     r->comm, capo_call_name(r->call),
                                     capo_size_print(r->bytes, size, sizeof size));
         }
-        cli_section_line(
-                s, "total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: %s%s",
-                d->seconds, d->seconds_a, d->seconds_a > 0 ? 100 * d->seconds / d->seconds_a : 0,
-                slower ? text : "nothing", slower > 5 ? ", ..." : "");
+        if (d->n_faster + d->n_slower == 0)
+                cli_section_line(s, "no call is faster or slower beyond noise");
+        else
+                cli_section_line(
+                        s,
+                        "calls beyond noise: %.3f s %s on one rank in a run (the first before: "
+                        "%.1f s); slower beyond noise: %s%s",
+                        fabs(d->seconds), d->seconds > 0 ? "more" : "less", d->seconds_a,
+                        slower ? text : "nothing", slower > 5 ? ", ..." : "");
         if (*diff_steps_text(steps, d->seconds, text, sizeof text))
                 cli_section_line(s, "%s", text);
 }
@@ -141,7 +146,7 @@ static int print_diff(const char *before, const char *after, const struct capo_d
         static const struct cli_column columns[] = {
                 {"comm", "l/d"},        {"call", "l"},       {"size", "r"},
                 {"calls", "r/b"},       {"before p50", "r"}, {"after p50", "r"},
-                {"change (95 %)", "r"}, {"seconds", "r/c"},  {"what ran", "l~/a"}};
+                {"change (95 %)", "r"}, {"seconds", "r"},    {"what ran", "l~/a"}};
         _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
         struct cli_section *s;
 
@@ -265,8 +270,9 @@ const struct cli_command diff_command = {
         .about =
                 "Compares recordings of the same job. Each job in the folder BEFORE, or in folders below it, is a run, and "
                 "so with AFTER: several runs a side, FOLDER@1 the first alone, and best made in turn (before, after, before, ...). Per communicator, collective "
-                "and size the median time before and after, the change with its 95 % interval (wide enough for all "
-                "rows together), and the seconds it makes on one rank. Sorted by seconds. Where the jobs repeat a step, its time before and after, too. Times are GPU times; rows "
+                "and size the median time before and after (of several runs the geometric mean of their medians), the change "
+                "of that with its 95 % interval (wide enough for all rows together), and the seconds it makes on one rank; "
+                "noise there: no change is sure. Sorted by seconds. Where the jobs repeat a step, its time before and after, too. Times are GPU times; rows "
                 "with host times only are shown and never judged. Two files of nccl-tests output are compared size by size "
                 "(capo diff old.txt new.txt); what was forced must be the same in both.",
         .options = options,

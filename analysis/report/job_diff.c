@@ -224,17 +224,15 @@ static double sum_squares(const double *v, size_t n, double center)
 static void measure_change(struct capo_diff_row *r, const struct side *a, size_t n_a,
                            const struct side *b, size_t n_b)
 {
-        double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS], copy[CAPO_DIFF_RUNS];
+        double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS];
         size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
 
         /* of one call nothing tells how it varies; a little less, where a rank has made one more */
         if (!ka || !kb || n_timed(a, r->clock) < 1.5 || n_timed(b, r->clock) < 1.5)
                 return;
-        memcpy(copy, va, ka * sizeof *va);
-        r->p50_a_us = exp(capo_median(copy, ka));
-        memcpy(copy, vb, kb * sizeof *vb);
-        r->p50_b_us = exp(capo_median(copy, kb));
-        r->change = exp(mean_value(vb, kb) - mean_value(va, ka)) - 1;
+        r->p50_a_us = exp(mean_value(va, ka));
+        r->p50_b_us = exp(mean_value(vb, kb));
+        r->change = r->p50_b_us / r->p50_a_us - 1;
         if (ka == kb && ka == n_a && kb == n_b && ka > 1) {
                 for (size_t i = 0; i < ka; i++)
                         d[i] = vb[i] - va[i];

@@ -9,7 +9,7 @@ bad=0
 fail() { echo "FAIL: $*"; bad=1; }
 "$gen" "$tmp" || exit 1
 "$capo" diff "$tmp/a" "$tmp/a" > "$tmp/out" || fail "the same recording differs: $(cat "$tmp/out")"
-grep -q 'slower beyond noise: nothing' "$tmp/out" || fail "the same recording: $(cat "$tmp/out")"
+grep -q 'no call is faster or slower beyond noise' "$tmp/out" || fail "the same recording: $(cat "$tmp/out")"
 "$capo" diff --wide "$tmp/a" "$tmp/slower" > "$tmp/out"
 [ $? = 1 ] || fail "20 % slower: exit status is not 1"
 grep -q 'AllReduce.*1 MiB.*+\(19\|20\|21\)\.' "$tmp/out" || fail "20 % slower: $(cat "$tmp/out")"
@@ -20,6 +20,13 @@ grep -q 'AllReduce.*1 MiB.*Ring LL  p.json:7$' "$tmp/out" || fail "the rule that
 "$capo" diff --json "$tmp/slower" "$tmp/a" | grep -q '"verdict": "faster"' || fail "20 % faster: json"
 "$capo" diff "$tmp/runs_a" "$tmp/runs_b" > "$tmp/out" || fail "runs that vary by more than they differ: $(cat "$tmp/out")"
 grep -q '^4 runs before, 4 after' "$tmp/out" || fail "runs: $(cat "$tmp/out")"
+"$capo" diff --json "$tmp/runs_a" "$tmp/runs_b" |
+        python3 -c 'import json, sys
+rows = [r for r in json.load(sys.stdin)["rows"] if r["change"] is not None]
+sys.exit(not rows or any(abs(r["after_p50_us"] / r["before_p50_us"] - 1 - r["change"]) > 1e-6 for r in rows))' ||
+        fail "the change is not that of the times beside it"
+[ "$(COLUMNS=80 "$capo" diff "$tmp/runs_a" "$tmp/runs_b" | grep -c ' noise$')" -gt 0 ] ||
+        fail "80 columns: noise is not marked"
 "$capo" diff "$tmp/a" "$tmp/nothing" 2> "$tmp/err" && fail "nothing to compare"
 "$capo" diff "$tmp/a" 2> "$tmp/err"
 [ $? = 2 ] || fail "one recording: exit status is not 2"
