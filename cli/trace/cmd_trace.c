@@ -118,11 +118,20 @@ static int prepare_trace(struct trace *t)
         return r == 0 ? capo_job_steps(job, &t->steps) : r;
 }
 
+static uint64_t step_end(const struct trace *t, const struct capo_step *step)
+{
+        return trace_ns(t, t->steps.process, step->t_ns) + step->ns;
+}
+
 /* The steps that are asked for as a window. Return: 0; -EINVAL after saying what is wrong. */
 static int set_steps(struct trace *t, const struct trace_options *o, const char *verb)
 {
         const struct capo_job_steps *s = &t->steps;
-        uint64_t first = capo_job_step_number(s, 0), last = first + s->steps.n - 1;
+        uint64_t first = capo_job_step_number(s, 0), whole = first + s->steps.n - 1;
+        /* no call behind it tells where the job's last step ends: it is all that is left */
+        bool open = s->total == whole + 1 && s->steps.n;
+        uint64_t last = whole + open;
+        const struct capo_step *step = s->steps.step;
 
         if (s->steps.known == CAPO_STEPS_NONE)
                 return capo_fail(-EINVAL, "%s: --steps: the steps of the job are not known: %s",
@@ -134,9 +143,10 @@ static int set_steps(struct trace *t, const struct trace_options *o, const char 
                         "have the calls",
                         verb, o->step_first, o->step_last, (unsigned long long)first,
                         (unsigned long long)last);
-        t->from_ns = trace_ns(t, s->process, s->steps.step[o->step_first - first].t_ns);
-        t->to_ns = trace_ns(t, s->process, s->steps.step[o->step_last - first].t_ns) +
-                   s->steps.step[o->step_last - first].ns;
+        t->from_ns = o->step_first > whole
+                             ? step_end(t, &step[whole - first])
+                             : trace_ns(t, s->process, step[o->step_first - first].t_ns);
+        t->to_ns = o->step_last > whole ? UINT64_MAX : step_end(t, &step[o->step_last - first]);
         return 0;
 }
 

@@ -128,6 +128,9 @@ def check_windows(logs, events):
     assert some == want and 0 < len(want) < 100, (len(some), len(want))
     some = bars(check_json(run(capo, "trace", "--steps", "10-12", logs).stdout), "step")
     assert {10, 11, 12} <= {e["args"]["step"] for e in some} and len(some) <= 5, some
+    total = json.loads(run(capo, "report", "--json", logs).stdout)["steps"]["total"]
+    last = run(capo, "trace", "--steps", f"{total}-{total}", logs).stdout
+    assert bars(check_json(last), "host"), "the last step that the report counts"
     for words in ["--steps", "x"], ["--steps", "0-3"], ["--steps", "3-2"], ["--ranks", "1,"], ["--ranks", "9"], ["--from", "2", "--to", "1"], ["--steps", "900"]:
         done = run(capo, "trace", *words, logs, status=2)
         assert "expected" in done.stderr or "--" in done.stderr, done.stderr
