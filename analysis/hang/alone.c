@@ -138,3 +138,67 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
         }
         return r;
 }
+
+/* Does it perhaps wait only? Where no GPU is known to have ended its last call, one in host code
+ * may wait for that call. */
+static bool may_only_wait(const struct capo_hang_job *job, const struct capo_hang_culprit *c)
+{
+        const struct capo_hang_call *last = hang_last(&job->processes[c->process]);
+
+        switch (c->why) {
+        case CAPO_HANG_WHY_GPU:
+        case CAPO_HANG_WHY_CALL:
+        case CAPO_HANG_WHY_STOPPED: return true;
+        case CAPO_HANG_WHY_HOST: return last && last->gpu != CAPO_HANG_GPU_ENDED;
+        default: return false;
+        }
+}
+
+/* Calls that differ, a circle and ranks that are gone stay what they are. */
+static bool may_be_by_stop(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        if (v->kind == CAPO_HANG_HEALTHY)
+                return hang_last_calls_unknown(job);
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                if (!may_only_wait(job, &v->culprits[i]))
+                        return false;
+        }
+        return v->n_culprits || v->kind == CAPO_HANG_UNDECIDED;
+}
+
+/* The threads of a stopped process serve its network, too. So the GPUs of the others do not end a
+ * call that it has entered. */
+int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        bool inside = v->kind == CAPO_HANG_INSIDE, missing = v->kind == CAPO_HANG_MISSING,
+             known = false;
+        uint32_t stopped = 0, waiting = 0; /* of them, counted among those that wait */
+        int r = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (job->processes[i].life != CAPO_HANG_STOPPED)
+                        continue;
+                stopped++;
+                known |= v->accused[i] && !inside && v->kind != CAPO_HANG_UNDECIDED;
+                waiting += missing ? hang_made_as(&job->processes[i], v->comm, v->seq) != NULL
+                                   : v->accused[i];
+        }
+        if (job->over || !stopped || !may_be_by_stop(job, v))
+                return 0;
+        hang_acquit(v);
+        if (!known) { /* it is in the call, as those that wait are */
+                v->kind = inside ? CAPO_HANG_INSIDE : CAPO_HANG_RUNNING;
+                v->sure = CAPO_HANG_LIKELY;
+                v->n_waiting -= waiting < v->n_waiting ? waiting : v->n_waiting;
+        }
+        for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+                uint64_t t = capo_hang_active_ns(p);
+
+                if (p->life == CAPO_HANG_STOPPED)
+                        r = hang_accuse(v, i, CAPO_HANG_WHY_STOPPED,
+                                        capo_hang_inside(p) ?: hang_last(p));
+                v->since_ns = t > v->since_ns ? t : v->since_ns; /* nobody makes a call */
+        }
+        return r;
+}

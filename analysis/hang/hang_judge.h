@@ -69,4 +69,11 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
  * as above. */
 int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
+/** hang_last_calls_unknown() - is a living process not known to have ended its last call? */
+bool hang_last_calls_unknown(const struct capo_hang_job *job);
+
+/** hang_judge_stopped() - a process that is stopped is the cause where otherwise only calls and
+ * GPUs that do not end would be named, or nobody. Return: 0; -ENOMEM. */
+int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
 #endif

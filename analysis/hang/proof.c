@@ -55,7 +55,7 @@ static bool last_call_ended(const struct capo_hang_process *p, uint32_t comm)
         return last && last->captured; /* said of graphs */
 }
 
-static bool last_calls_unknown(const struct capo_hang_job *job)
+bool hang_last_calls_unknown(const struct capo_hang_job *job)
 {
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_hang_comm *c = &job->comms[i];
@@ -89,7 +89,7 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
 {
         bool stale = false, unknown;
 
-        v->gpu_unknown = !job->over && last_calls_unknown(job);
+        v->gpu_unknown = !job->over && hang_last_calls_unknown(job);
         v->graphs_unknown = !job->over && has_captured_calls(job);
         if (v->kind == CAPO_HANG_SLOW && job->cut) { /* of no moment that is known */
                 v->kind = CAPO_HANG_UNDECIDED;

@@ -434,6 +434,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                         compare_readings(v, &lenient);
                 capo_hang_verdict_finish(&lenient);
         }
+        r = r ?: hang_judge_stopped(job, v);
         if (r < 0)
                 return r;
         for (uint32_t i = 0; i < job->n_processes; i++) {

@@ -159,7 +159,43 @@ static void print_undecided(const struct hang_page *p, FILE *out)
                 fputs("no rank makes progress, and none is seen to wait for another", out);
 }
 
-static void print_headline(const struct hang_page *p, FILE *out)
+/* The process of a rank does not run, and so nobody makes progress. */
+static bool is_by_stop(const struct capo_hang_verdict *v)
+{
+        return v->n_culprits && v->culprits[0].why == CAPO_HANG_WHY_STOPPED &&
+               (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE ||
+                v->kind == CAPO_HANG_SLOW);
+}
+
+static void print_stopped_ranks(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+
+        print_named_ranks(p, out);
+        fputs(n_named(v) > 1 ? " ARE STOPPED" : " IS STOPPED", out);
+        if (v->n_waiting && v->call) {
+                fprintf(out, ": %u rank%s in ", v->n_waiting,
+                        v->n_waiting > 1 ? "s wait" : " waits");
+                print_verdict_call(p, out);
+        } else {
+                fputs(": no rank makes progress", out);
+        }
+}
+
+/* Stopped processes that the verdict does not name. */
+static void print_other_stopped(const struct hang_page *p, FILE *out)
+{
+        char who[32];
+
+        for (uint32_t i = 0; !p->hang.over && i < p->hang.n_processes; i++) {
+                if (p->hang.processes[i].life == CAPO_HANG_STOPPED && !p->verdict.accused[i])
+                        fprintf(out, "  %s: %s pid %u: %s\n", hang_who(p, i, who),
+                                p->job->processes[i].host, p->job->processes[i].header.pid,
+                                capo_hang_why_meaning(CAPO_HANG_WHY_STOPPED));
+        }
+}
+
+static void print_kind(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
 
@@ -217,6 +253,16 @@ static void print_headline(const struct hang_page *p, FILE *out)
                 break;
         default: print_undecided(p, out);
         }
+}
+
+static void print_headline(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+
+        if (is_by_stop(v))
+                print_stopped_ranks(p, out);
+        else
+                print_kind(p, out);
         if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
                 fprintf(out, "       %s", capo_hang_sure_name(v->sure));
         fputc('\n', out);
@@ -411,6 +457,7 @@ int hang_text(const struct hang_page *p, FILE *to)
                 print_culprit(p, &v->culprits[i], out);
         if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
                 fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
+        print_other_stopped(p, out);
         print_one_waiting(p, out);
         hang_text_network(p, out);
         if (v->failure && v->kind != CAPO_HANG_HEALTHY)

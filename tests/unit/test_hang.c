@@ -310,6 +310,56 @@ Test(hang, the_one_behind_those_that_do_not_come)
         cr_assert_eq(v.comm, 0);
 }
 
+/* All have entered the call. What is stopped serves no network, so the GPUs of all wait. */
+Test(hang, a_stopped_process_in_the_call)
+{
+        ranks(4);
+        everybody(0, 950);
+        for (uint32_t i = 0; i < 4; i++)
+                job.processes[i].calls[0].gpu =
+                        i == 2 ? CAPO_HANG_GPU_UNKNOWN : CAPO_HANG_GPU_RUNNING;
+        says(CAPO_HANG_RUNNING, "0 1 3", CAPO_HANG_WHY_GPU);
+        job.processes[2].life = CAPO_HANG_STOPPED;
+        says(CAPO_HANG_RUNNING, "2", CAPO_HANG_WHY_STOPPED);
+        cr_assert(v.n_waiting == 3 && v.call && v.sure == CAPO_HANG_LIKELY);
+        job.now_ns = 953ull * S; /* long before others would be accused */
+        says(CAPO_HANG_RUNNING, "2", CAPO_HANG_WHY_STOPPED);
+        for (uint32_t i = 0; i < 4; i++) /* in the host's call */
+                job.processes[i].calls[0].where = CAPO_HANG_HOST;
+        says(CAPO_HANG_INSIDE, "2", CAPO_HANG_WHY_STOPPED);
+        cr_assert_eq(v.n_waiting, 3);
+        reduce(0, 0, 953); /* one goes on */
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+/* Hosts run ahead of their GPUs, so one has made a call that others have not. */
+Test(hang, a_stopped_process_and_one_that_ran_ahead)
+{
+        ranks(4);
+        everybody(0, 950);
+        job.processes[2].life = CAPO_HANG_STOPPED;
+        reduce(0, 0, 951);
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_STOPPED);
+        reduce(2, 0, 951);
+        says(CAPO_HANG_RUNNING, "2", CAPO_HANG_WHY_STOPPED);
+        cr_assert_eq(v.n_waiting, 1);
+        job.processes[1].calls[0].gpu = job.processes[3].calls[0].gpu =
+                CAPO_HANG_GPU_ENDED; /* these two wait for nothing */
+        says(CAPO_HANG_MISSING, "1 3", CAPO_HANG_WHY_HOST);
+}
+
+/* No GPU was seen: nobody can be named but the one that is stopped. */
+Test(hang, a_stopped_process_among_unknown_gpus)
+{
+        ranks(3);
+        everybody(0, 950);
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        job.processes[1].life = CAPO_HANG_STOPPED;
+        says(CAPO_HANG_RUNNING, "1", CAPO_HANG_WHY_STOPPED);
+        all_calls_ended(); /* and nobody waits */
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
 Test(hang, why_it_did_not_come)
 {
         ranks(3);
