@@ -242,10 +242,9 @@ static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t 
         if (!l)
                 return -ENOMEM;
         s = &w->streams[l->line - TRACE_STREAM_LINE];
-        if (begin < s->until && begin + ns > s->until) { /* by the begin's rounding */
-                ns -= s->until - begin;
+        /* A begin is known as too early at most, so the bar moves and keeps its length. */
+        if (begin < s->until && begin + ns > s->until)
                 begin = s->until;
-        }
         s->until = begin + ns > s->until ? begin + ns : s->until;
         to = begin_call(w, l, r->seq);
         to = r->clock == CAPO_CLOCK_EVENT ? PUT(to, ",\"clock\":\"event\",\"placed\":\"")

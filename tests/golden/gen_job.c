@@ -3,7 +3,7 @@
  * (gen_log.h), for scripts and by hand. pattern (gen_pattern.h): copies=N rounds=N busy=1
  * late_rank=R late_ns=N, and missing=R or differs=R with at=N. layout=3+5 steps=N sizes=B,B,...
  * trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N modelled=R
- * slow_ns=N symk=1 bus=1 */
+ * slow_ns=N symk=1 queued=1 bus=1 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +90,8 @@ int main(int argc, char **argv)
                         job.gpu = atoi(value);
                 } else if (!strcmp(argv[i], "symk")) {
                         job.symk = atoi(value);
+                } else if (!strcmp(argv[i], "queued")) {
+                        job.queued = atoi(value);
                 } else if (!strcmp(argv[i], "modelled")) {
                         job.modelled = (unsigned)atoi(value);
                 } else if (!strcmp(argv[i], "late_rank")) {

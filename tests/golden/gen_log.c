@@ -236,7 +236,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
         bool waits;
         struct gen_log g;
         char path[4096], text[1024];
-        uint64_t base = 0, end = 0, n_counted = 0;
+        uint64_t base = 0, end = 0, n_counted = 0, until = 0;
         unsigned n = 0, counted;
 
         snprintf(path, sizeof path, "%s/node-%c%u.%u.capo", job->dir, 'a' + node % 26, node / 26,
@@ -324,6 +324,12 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                         gen_hist_add(&gpu[s], on_gpu, counted);
                         ran_of(job, s, &waits);
                         aux[n] = waits ? (uint32_t)(1 + last - mine + 2000) : 0;
+                        if (job->queued) {
+                                uint64_t begin = until > t ? until : t;
+
+                                aux[n] = (uint32_t)(1 + (begin - t) / 100);
+                                until = begin + on_gpu;
+                        }
                         if (waits)
                                 gen_hist_add(&waited[s], last - mine + 2000, counted);
                 }
@@ -331,7 +337,8 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 if (nth >= first && ++n == BLOCK) {
                         if (job->trace)
                                 gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of,
-                                              job->gpu ? gpu_ns : NULL, job->symk ? aux : NULL);
+                                              job->gpu ? gpu_ns : NULL,
+                                              job->symk || job->queued ? aux : NULL);
                         n = 0;
                 } else if (nth < first) {
                         n = 0;
@@ -339,7 +346,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
         }
         if (n && job->trace)
                 gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of,
-                              job->gpu ? gpu_ns : NULL, job->symk ? aux : NULL);
+                              job->gpu ? gpu_ns : NULL, job->symk || job->queued ? aux : NULL);
         for (unsigned s = 0; s < job->n_sizes; s++)
                 gen_log_cell_waited(&g,
                                     (struct capo_log_cell){.bytes = job->sizes[s],

@@ -63,10 +63,12 @@ struct gen_job {
         uint32_t n_steps;
         const uint64_t *sizes;
         unsigned n_sizes;
-        bool trace; /* write BLOCKs of every call, else only the cells */
-        bool gpu;   /* GPU event times; else host times only */
-        bool symk;  /* with gpu: symmetric kernels that tell how long they waited, and every fourth
-                       size copy engines */
+        bool trace;  /* write BLOCKs of every call, else only the cells */
+        bool gpu;    /* GPU event times; else host times only */
+        bool symk;   /* with gpu: symmetric kernels that tell how long they waited, and every fourth
+                        size copy engines */
+        bool queued; /* with gpu and trace: logs have the begins, and no call begins on the GPU
+                        before the one before it ended */
         unsigned late_rank; /* this rank comes late ... */
         uint64_t slow_ns; /* more on the GPU, every call; above 32 bits in cells only: without trace
                            */

@@ -137,6 +137,16 @@ def check_windows(logs, events):
     assert "no calls" in run(capo, "trace", "--from", "1000", logs).stderr
 
 
+def check_queued(work):
+    """Calls that follow one another at once, with begins rounded to 100 ns: none is drawn shorter than it was."""
+    logs = os.path.join(work, "queued")
+    os.mkdir(logs)
+    run(gen_job, logs, "layout=2", "steps=200", "sizes=1M", "gpu=1", "trace=1", "queued=1", "slow_ns=1500000")
+    took = sorted(int(ns) for name in os.listdir(logs) for ns in re.findall(r"gpu_ns (\d+)$", run(capo, "dump", "--records", os.path.join(logs, name)).stdout, re.M))
+    drawn = sorted(round(e["dur"] * 1000) for e in bars(check(run(capo, "trace", logs).stdout)[0], "gpu"))
+    assert len(took) == 400 and drawn == took, [(a, b) for a, b in zip(drawn, took) if a != b][:5]
+
+
 def check_json(text):
     return parse(text)["traceEvents"]
 
@@ -160,5 +170,6 @@ def check_others(work):
 
 with tempfile.TemporaryDirectory() as work:
     check_whole(work)
+    check_queued(work)
     check_others(work)
 print("traces are valid" + ("" if jsonschema else "; without python3-jsonschema the schema was not compared"))
