@@ -140,6 +140,8 @@ class Job:
         self.truth = Truth(truth)
         self.text = run([capo, "report", "--wide", "--notes", logs])
         self.sections = text_sections(run([capo, "report", "--all", "--wide", logs]))
+        # of more than four notes the later ones are printed with --notes only
+        self.notes = re.findall(r"^\[\d+\] (.*)", run([capo, "report", "--all", "--wide", "--notes", logs]), re.M)
         self.json = json.loads(run([capo, "report", "--json", logs]))
         self.csv = list(csv.DictReader(io.StringIO(run([capo, "report", "--csv", logs]))))
         run([capo, "report", "--all", "--html", os.path.join(work, "page.html"), logs])

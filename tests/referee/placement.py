@@ -28,8 +28,10 @@ def members(job, pid):
 
 def calls_of(job, pid):
     """Every call of a process, stream by stream in order, as Placed; and from its clock to that of the trace."""
-    own = lambda e: job.truth.calls[e["args"]["comm"]][e["args"]["seq"] - 1][e["args"]["rank"]]
-    key = lambda e: ((e["args"]["comm"], e["args"]["rank"]), e["args"]["seq"])
+    of_job = {comm: sorted(calls[0]) for comm, calls in job.truth.calls.items()}  # a trace has ranks in their communicator
+    rank_of = lambda e: of_job[e["args"]["comm"]][e["args"]["rank"]]
+    own = lambda e: job.truth.calls[e["args"]["comm"]][e["args"]["seq"] - 1][rank_of(e)]
+    key = lambda e: ((e["args"]["comm"], rank_of(e)), e["args"]["seq"])
     made = {key(e): e for e in job.host if e["pid"] == pid and e["args"]["bytes"]}
     # a call is recorded a moment after the program wrote that it begins: this is too large, by less than a call took the host
     to_trace = min(e["ts"] * 1e3 - own(e).begin for e in made.values())

@@ -321,7 +321,7 @@ def check_one_call(job):
     """All traffic belongs to the only call there is, as far as the program's stamps can tell."""
     inside, total = sent(job, "world", "AllReduce"), sum(c["sent_by_time"] for c in job.json["fabric_calls"])
     guessed, calls = (sum(c[key] for c in job.json["fabric_calls"]) for key in ("calls_guessed", "calls"))
-    assert (guessed > 0.05 * calls) == ("GPU time is a guess" in "".join(job.sections.get("NOTES", ("", []))[1])), f"{guessed} of {calls} guessed"
+    assert (guessed > 0.05 * calls) == ("GPU time is a guess" in "".join(job.notes)), f"{guessed} of {calls} guessed"
     assert (guessed == 0) == job.all_timed
     least, _ = placement.surely_given(job)
     assert inside >= least - TINY * total, f"{inside / total:.1%} of the bytes are given to AllReduce, at least {least / total:.1%} are its"
@@ -350,14 +350,17 @@ def check_two_streams(job):
 
 
 def check_placement(job):
-    """When each call ran on the GPU: lanes do not overlap, no call ends later than the program saw, none begins earlier by more than
-    what calls waited for their GPU (placement.py)."""
-    lanes = collections.defaultdict(list)
+    """When each call ran on the GPU: each communicator has its line, one stream does one thing at a time, no call ends later than
+    the program saw, none begins earlier by more than what calls waited for their GPU (placement.py)."""
+    lines, streams = collections.defaultdict(set), collections.defaultdict(list)
     for e in job.gpu:
         assert e["args"]["placed"] == "event", e
-        lanes[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
-    assert len(lanes) == sum(1 if job.name in ("async", "between") else 2 for _ in job.json["processes"]), f"lanes: {sorted(lanes)}"
-    for lane in lanes.values():
+        lines[e["pid"], e["args"]["comm"]].add(e["tid"])
+        streams[e["pid"], e["args"]["comm"] == "world/7"].append((e["ts"], e["ts"] + e["dur"]))
+    there = {(pid, comm) for pid in range(len(job.json["processes"])) for comm, _ in placement.members(job, pid)}
+    assert set(lines) == there, f"lines of the trace: {sorted(lines)}, the program's communicators: {sorted(there)}"
+    assert len({(pid, tid) for (pid, _), tids in lines.items() for tid in tids}) == len(there) == sum(map(len, lines.values())), f"one line for each: {dict(lines)}"
+    for lane in streams.values():
         lane.sort()
         for a, b in zip(lane, lane[1:]):
             assert b[0] >= a[1] - 1, f"GPU work of one stream overlaps: {a} {b}"
