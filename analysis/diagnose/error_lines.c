@@ -41,13 +41,61 @@ static bool row_is_network(const struct error_row *row)
         return !strncmp(row->word, "Got completion", 14);
 }
 
+/* Programs quote NCCL's message in their own error, often on the line behind "Last error:". */
+static bool is_quoted(const char *text, const char *line)
+{
+        static const char *const quotes[] = {"Last error:",       "NCCL error",
+                                             "Test NCCL failure", "ncclSystemError",
+                                             "ncclRemoteError",   "ncclUnhandledCudaError"};
+        const char *before = line;
+
+        while (before > text && (before == line || before[-1] != '\n'))
+                before--;
+        for (size_t i = 0; i < N_ELEMENTS(quotes); i++) {
+                if (line_has(line, quotes[i]))
+                        return true;
+        }
+        return line_has(before, "Last error:");
+}
+
 /* An instance of the row, and not a word that happens to look like it. */
-static bool is_instance(const struct error_row *row, const char *line)
+static bool is_instance(const struct error_row *row, const char *text, const char *line)
 {
         if (row->of == CAPO_EVIDENCE_DEBUG)
-                return line_has(line, "NCCL WARN") ||
+                return line_has(line, "NCCL WARN") || is_quoted(text, line) ||
                        (row_is_network(row) && line_has(line, "NET/IB"));
         return strncmp(row->word, "): ", 3) != 0 || line_has(line, "NVRM: Xid");
+}
+
+/* The exception of a traceback: the first line behind it that is not indented. Lines may all have
+ * the prefix of the traceback's own line ("[rank0]: "). */
+static const char *find_exception(const char *at, const char *line)
+{
+        const char *next = strchr(line, '\n');
+        size_t prefix =
+                next && !strncmp(next + 1, line, (size_t)(at - line)) ? (size_t)(at - line) : 0;
+
+        for (; next && *++next; next = strchr(next, '\n')) {
+                if (!strncmp(next, line, prefix) && !strchr(" \t\r\n|", next[prefix]))
+                        return next;
+        }
+        return line;
+}
+
+static bool is_last_resort(const struct error_row *row)
+{
+        return !strcmp(row->kind, "error");
+}
+
+/* Several lines say the same in other words: one finding. NULL: none so far. */
+static struct capo_diagnose_finding *find_same(const struct capo_evidence *e,
+                                               const struct error_row *row)
+{
+        for (uint32_t i = 0; i < e->n_findings; i++) {
+                if (!strcmp(e->findings[i].headline, row->headline))
+                        return &e->findings[i];
+        }
+        return NULL;
 }
 
 static int take_error(const char *at, const char *line, uint32_t number, void *arg)
@@ -56,7 +104,7 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
         bool after = s->timeout && number > s->timeout &&
                      (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
 
-        if (!is_instance(s->row, line))
+        if (!is_instance(s->row, s->e->texts[s->text].text, line))
                 return 0;
         s->e->texts[s->text].n[s->row->of]++;
         if (!s->f)
@@ -64,14 +112,19 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
         if (!s->f)
                 return -1;
         if (!s->f->n_marks) {
+                const char *detail = strncmp(at, "Traceback", 9) ? line : find_exception(at, line);
+
                 s->f->rank = after ? CAPO_RANK_NOTE : s->row->rank;
                 s->f->kind = s->row->kind;
                 s->f->sure = s->row->sure;
                 snprintf(s->f->headline, sizeof s->f->headline, "%s", s->row->headline);
                 snprintf(s->f->detail, sizeof s->f->detail, "%.*s",
-                         (int)(strcspn(line, "\r\n") < 160 ? strcspn(line, "\r\n") : 160), line);
+                         (int)(strcspn(detail, "\r\n") < 160 ? strcspn(detail, "\r\n") : 160),
+                         detail);
                 snprintf(s->f->next, sizeof s->f->next, "%s", s->row->next);
         }
+        if (!after && s->row->rank > s->f->rank)
+                s->f->rank = s->row->rank;
         if (!line_has(line, "local_rank")) /* numbers of a node, not of the job */
                 capo_finding_rank_add(s->f, capo_line_rank(line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
@@ -91,8 +144,12 @@ int capo_errors_read(struct capo_evidence *e)
         struct search s = {.e = e};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                s.f = NULL;
+                const struct capo_diagnose_finding *verdict = capo_evidence_verdict(e);
+
                 s.row = &rows[i];
+                if (is_last_resort(s.row) && verdict && verdict->rank > CAPO_RANK_HEALTHY)
+                        continue;
+                s.f = find_same(e, s.row);
                 for (s.text = 0; s.text < e->n_texts; s.text++) {
                         s.timeout = 0;
                         if (!e->texts[s.text].text || !strstr(e->texts[s.text].text, s.row->word))

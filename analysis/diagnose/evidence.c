@@ -411,11 +411,15 @@ int capo_evidence_judge(struct capo_evidence *e)
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);
         for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
+                if (e->texts[i].text)
+                        r = judge_tests(e, i);
+        }
+        if (r == 0 && !capo_evidence_verdict(e))
+                r = capo_words_read(e);
+        for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
                 struct capo_evidence_text *t = &e->texts[i];
                 bool any = false;
 
-                if (t->text)
-                        r = judge_tests(e, i);
                 for (unsigned k = 0; k < CAPO_EVIDENCE_UNKNOWN; k++)
                         any |= t->n[k] > 0;
                 t->n[CAPO_EVIDENCE_UNKNOWN] = !any;

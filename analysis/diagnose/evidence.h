@@ -124,5 +124,6 @@ int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);
 int capo_stacks_read(struct capo_evidence *e);
 int capo_c10d_read(struct capo_evidence *e);
+int capo_words_read(struct capo_evidence *e);
 
 #endif

@@ -29,8 +29,8 @@ struct watches {
 /** capo_watch_group() - the finding on one group, if one of its ranks waits. Return: 0; -ENOMEM. */
 int capo_watch_group(const struct watches *w, const char *group);
 
-/** capo_watch_told() - a finding where ranks were told to dump, and none says what it waits in.
- * Return: 0; -ENOMEM. */
+/** capo_watch_told() - a finding where ranks timed out or were told to dump, and none says what it
+ * waits in. Return: 0; -ENOMEM. */
 int capo_watch_told(struct watches *w);
 
 #endif

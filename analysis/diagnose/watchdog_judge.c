@@ -286,7 +286,9 @@ static int take_told(const char *at, const char *line, uint32_t number, void *ar
 
 int capo_watch_told(struct watches *w)
 {
-        static const char words[] = "dump signal due to a collective timeout";
+        static const char told[] = "dump signal due to a collective timeout",
+                          own[] = "Watchdog caught collective operation timeout";
+        const char *words = w->e->timed_out ? own : told;
         struct capo_diagnose_finding *f;
 
         for (uint32_t i = 0; i < w->n; i++) {
@@ -306,13 +308,16 @@ int capo_watch_told(struct watches *w)
         f->kind = "undecided";
         f->sure = "unsure";
         snprintf(f->headline, sizeof f->headline,
-                 "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and its line is not here");
-        if (w->n)
+                 "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
+                 w->e->timed_out ? "its line has no usable number" : "its line is not here");
+        if (w->e->timed_out)
+                snprintf(f->detail, sizeof f->detail,
+                         "the line lacks its rank, or PyTorch printed no true SeqNum");
+        else if (w->n)
                 snprintf(f->detail, sizeof f->detail,
                          "the ranks that print something have completed all calls of the groups "
                          "they name");
-        snprintf(f->missing, sizeof f->missing,
-                 "the lines \"Watchdog caught collective operation timeout\" of all ranks");
+        snprintf(f->missing, sizeof f->missing, "the lines \"%s\" of all ranks", own);
         snprintf(f->next, sizeof f->next,
                  "the log of the rank that timed out; dumps of the flight recorder of all ranks");
         return 0;

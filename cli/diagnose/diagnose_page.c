@@ -28,7 +28,8 @@ static int release_of(const struct capo_evidence *e, enum capo_bug_of of)
 static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
 {
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
-        bool hangs = v && (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG),
+        bool hangs = v && strcmp(v->kind, "error") != 0 &&
+                     (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG),
              crashed = v && !strcmp(v->kind, "crash");
         enum capo_bug_match m;
 
@@ -167,7 +168,7 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
         } else {
                 cli_section_cell(
                         s, "%s",
-                        any ? "NO FAULT FOUND: nothing in these inputs says that something failed"
+                        any ? "NO FAULT FOUND: no line here is one that capo knows as an error"
                             : "NOTHING RECOGNISED in these inputs");
         }
 }

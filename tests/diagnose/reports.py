@@ -15,6 +15,7 @@ def score(capo, folder, row):
     page = json.loads(run.stdout)
     verdict = page["verdict"]
     kind = verdict["kind"] if verdict else "undecided"
+    kind = "undecided" if kind == "error" else kind  # an error that capo cannot explain
     parsed = all("unknown" not in r["kinds"] for r in page["read"])
     if run.returncode != page["status"]:
         return "wrong", parsed, f"exit status {run.returncode}, status {page['status']}"

@@ -51,6 +51,51 @@ Test(diagnose, a_rank_that_is_behind)
                "behind", 1, "RANK 1 IS ONE CALL BEHIND in process group 67 (BROADCAST)");
 }
 
+/* Whatever says that something failed must never lead to "no fault found". */
+Test(diagnose, errors_that_programs_quote)
+{
+        expect("[rank1]: DistBackendError: NCCL error in: a.cpp:1, unhandled system error\n"
+               "[rank1]: Last error:\n"
+               "[rank1]: socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused\n",
+               "network", 1, "A RANK CANNOT CONNECT");
+        expect("NCCL error in: a.cpp:1, unhandled cuda error\nLast error:\n"
+               "Cuda failure 'out of memory'\n",
+               "memory", -1, "A GPU RAN OUT OF MEMORY");
+        expect("ncclRemoteError: x\nLast error:\nConnection closed by remote peer a\n", "undecided",
+               -1, "another rank closed its connection");
+        expect("NCCL communicator was aborted on rank 2.\n", "error", -1, "was aborted");
+        expect("RuntimeError: NCCL error: unhandled system error\n", "error", -1, "system error");
+        expect(WATCH(3, 18446744073709551615, "BROADCAST", 8), "undecided", -1, "timed out");
+        expect("wrapper: Watchdog caught collective operation timeout\n", "undecided", -1,
+               "timed out");
+}
+
+Test(diagnose, errors_that_nothing_explains)
+{
+        static const char trace[] = "[rank0]: Traceback (most recent call last):\n"
+                                    "[rank0]:   File \"t.py\", line 3, in <module>\n"
+                                    "[rank0]: KeyError: 'a'\n";
+        _cleanup_(capo_evidence_finish) struct capo_evidence e = judged(trace);
+
+        expect(trace, "error", 0, "raised an exception");
+        cr_expect_str_eq(capo_evidence_verdict(&e)->detail, "[rank0]: KeyError: 'a'");
+        expect("NCCL version 2.21.5\nFATAL: cannot open shard 7\n", "error", -1, "may be an error");
+        expect("a NCCL INFO b\nh:1:2 [0] NCCL WARN what is new\n", "error", -1, "may be an error");
+        expect("NCCL version 2.21.5\nNCCL INFO x\nNCCL_ASYNC_ERROR_HANDLING=1\nerrors: 0\n", "", -1,
+               "");
+        expect("h NCCL INFO NET/Plugin: Failed to find the plugin\n", "", -1, "");
+}
+
+/* Two rows of one crash. */
+Test(diagnose, a_crash_that_two_lines_report)
+{
+        _cleanup_(capo_evidence_finish) struct capo_evidence e =
+                judged("  exitcode  : -11 (pid: 3)\nSignal 11 (SIGSEGV) received by PID 3\n");
+
+        cr_expect_eq(e.n_findings, 1);
+        cr_expect_eq(e.findings[0].n_marks, 2);
+}
+
 Test(diagnose, a_rank_that_has_not_made_the_call)
 {
         expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, G, 10, 10, 9) DUMP(1, G, 9, 9), "missing", 1,

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines with a word of failure that no reader knows. Without them capo would report that nothing
+ * failed. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "analysis/diagnose/evidence.h"
+
+enum { SHOWN = 160 };
+
+/* Whole words: neither "errors: 0" nor NCCL_ASYNC_ERROR_HANDLING=1. "ValueError" counts. */
+static bool has_word(const char *line, size_t size, const char *word)
+{
+        size_t n = strlen(word);
+
+        for (size_t i = 0; i + n <= size; i++) {
+                if (strncasecmp(line + i, word, n) != 0 || (i && line[i - 1] == '_'))
+                        continue;
+                if (i + n == size || (!isalnum((unsigned char)line[i + n]) && line[i + n] != '_'))
+                        return true;
+        }
+        return false;
+}
+
+/* NCCL's own INFO lines tell of attempts that fail by design; "#" begins a head of nccl-tests. */
+static bool is_failure(const char *line, size_t size)
+{
+        static const char *const words[] = {"error",     "failed",    "failure",   "fatal",
+                                            "exception", "aborted",   "aborting",  "killed",
+                                            "panic",     "timed out", "NCCL WARN", "core dumped"};
+
+        if (*line == '#' || memmem(line, size, " NCCL INFO ", 11))
+                return false;
+        for (size_t i = 0; i < size; i++) { /* a binary */
+                if (iscntrl((unsigned char)line[i]) && !strchr("\t\r\033", line[i]))
+                        return false;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                if (has_word(line, size, words[i]))
+                        return true;
+        }
+        return false;
+}
+
+static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **f,
+                        struct capo_evidence_mark mark, const char *line, size_t size)
+{
+        int shown = (int)(size < SHOWN ? size : SHOWN);
+
+        e->texts[mark.text].n[CAPO_EVIDENCE_PROGRAM]++;
+        if (!*f) {
+                *f = capo_evidence_finding(e);
+                if (!*f)
+                        return -ENOMEM;
+                (*f)->rank = CAPO_RANK_UNDECIDED;
+                (*f)->kind = "error";
+                (*f)->sure = "unsure";
+                snprintf((*f)->headline, sizeof(*f)->headline,
+                         "NOT DECIDED: a line may be an error that capo does not know");
+                snprintf((*f)->detail, sizeof(*f)->detail, "%.*s", shown, line);
+                snprintf((*f)->missing, sizeof(*f)->missing,
+                         "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
+                snprintf((*f)->next, sizeof(*f)->next, "read these lines: did the job fail?");
+        }
+        capo_finding_rank_add(*f, capo_line_rank(line));
+        capo_finding_mark(*f, mark);
+        return 0;
+}
+
+int capo_words_read(struct capo_evidence *e)
+{
+        struct capo_diagnose_finding *f = NULL;
+        int r = 0;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])
+                        return 0; /* capo hang knows more */
+        }
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const char *line = e->texts[i].text, *end;
+                uint32_t number = 1;
+
+                for (; line && *line && r == 0; line = end + (*end == '\n'), number++) {
+                        end = line + strcspn(line, "\n");
+                        if (is_failure(line, (size_t)(end - line)))
+                                r = take_failure(e, &f, (struct capo_evidence_mark){i, number},
+                                                 line, (size_t)(end - line));
+                }
+        }
+        return r;
+}
