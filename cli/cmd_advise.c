@@ -16,18 +16,18 @@
 #include "analysis/job/stats.h"
 #include "profiles/fit/advise.h"
 
-static char *format_seconds(double s, char *text, size_t room)
+/* One unit for all of a table whose times are below a second. */
+static char *format_seconds(double s, char text[32])
 {
-        if (s < 0.1)
-                snprintf(text, room, "%.3g ms", s * 1e3);
-        else
-                snprintf(text, room, "%.3g s", s);
+        if (s >= 0.9995)
+                return capo_text_duration(1e9 * s, text);
+        snprintf(text, 32, "%.3g ms", s * 1e3);
         return text;
 }
 
 static void print_advice(const struct capo_advice *a, const char *from, bool found)
 {
-        char x[16], y[16], t[24], u[24];
+        char x[16], y[16], t[32], u[32];
         const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
 
         cli_screen_begin(stdout);
@@ -39,10 +39,10 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
                (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
                capo_size_print(a->largest, y, sizeof y),
                capo_size_print(a->step_bytes, t, sizeof t));
-        printf("now: %s per step modelled (%s)", format_seconds(a->now_seconds, t, sizeof t), from);
+        printf("now: %s per step modelled (%s)", format_seconds(a->now_seconds, t), from);
         if (a->recorded_seconds > 0)
                 printf("; %s recorded, waiting for other ranks included",
-                       format_seconds(a->recorded_seconds, u, sizeof u));
+                       format_seconds(a->recorded_seconds, u));
         printf("\n\n  %-12s %10s %8s %14s %10s\n", "bucket cap", "buckets of", "each", "per step",
                "change");
         for (size_t i = 0; i < a->n_buckets; i++) {
@@ -50,8 +50,7 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
 
                 printf("  %-12s %10llu %8s %14s %+9.1f %%%s%s\n",
                        capo_size_print(b->cap, x, sizeof x), (unsigned long long)b->n,
-                       capo_size_print(b->bucket, y, sizeof y),
-                       format_seconds(b->seconds, t, sizeof t),
+                       capo_size_print(b->bucket, y, sizeof y), format_seconds(b->seconds, t),
                        100 * (b->seconds / a->now_seconds - 1),
                        b->beyond ? "  (beyond the sizes measured)" : "",
                        (int)i == a->best ? "  <- modelled best" : "");
@@ -61,8 +60,8 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
                 printf("try: DDP(bucket_cap_mb=%llu), or HOROVOD_FUSION_THRESHOLD=%llu: %s less per step, %s per 1,000 "
                        "steps (modelled, nothing overlapped)\n",
                        (unsigned long long)(best->cap >> 20), (unsigned long long)best->cap,
-                       format_seconds(a->now_seconds - best->seconds, t, sizeof t),
-                       format_seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));
+                       format_seconds(a->now_seconds - best->seconds, t),
+                       format_seconds(1000 * (a->now_seconds - best->seconds), u));
         else if (a->within >= 1)
                 puts("buckets: whether another size is better cannot be told: the times differ among themselves by more "
                      "than a step takes (modelled; more calls timed would tell more: CAPO_GPU_SAMPLE=1)");
@@ -73,8 +72,7 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
                                         : "");
         printf("gradient accumulation over 2 steps: %s less per step; over 4: %s (modelled; it changes the batch "
                "size)\n",
-               format_seconds(a->now_seconds / 2, t, sizeof t),
-               format_seconds(a->now_seconds * 3 / 4, u, sizeof u));
+               format_seconds(a->now_seconds / 2, t), format_seconds(a->now_seconds * 3 / 4, u));
 }
 
 /* The curve to time by, and where it is from. */

@@ -242,6 +242,10 @@ static int run_expect(void *options, int n, char **words)
         if (!o->inputs.n && o->busbw <= 0)
                 return capo_fail(CAPO_EXIT_USAGE,
                                  "expect: what was measured? A file, logs, or --busbw GBS");
+        if (o->inputs.n && (o->busbw > 0 || o->bytes))
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "expect: %s: --busbw and --size are for a number without a file",
+                                 o->inputs.v[0].path);
         label_inputs(o);
         if (o->inputs.n)
                 page.what = o->inputs.v[0].path;
@@ -279,9 +283,9 @@ static const char *take_size(void *bytes, const char *value)
 {
         uint64_t most;
 
-        return capo_size_range(value, bytes, &most) == 0 && *(uint64_t *)bytes == most
+        return capo_size_range(value, bytes, &most) == 0 && *(uint64_t *)bytes == most && most
                        ? NULL
-                       : "a size such as 64K or 1G";
+                       : "a size above 0 such as 64K or 1G";
 }
 
 static const struct cli_option options[] = {
@@ -296,7 +300,7 @@ static const struct cli_option options[] = {
          "exactly these GPUs, as in capo topo: 0:1,2,3;1:0-4"},
         {"coll", CLI_TAKE(struct options, call, "C", take_call), "only this collective",
          .example = "all_reduce"},
-        {"busbw", CLI_NUMBER(struct options, busbw, "GBS", 0, 1e6),
+        {"busbw", CLI_NUMBER(struct options, busbw, "GBS", 1e-6, 1e6),
          "a number in place of a file: bus bandwidth of --coll (AllReduce) at --size (1G)"},
         {"size", CLI_TAKE(struct options, bytes, "SIZE", take_size), "the size of --busbw",
          .example = "1G"},

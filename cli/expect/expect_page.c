@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/diagnose/recorded_bugs.h"
+#include "analysis/job/figures.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
 #include "cli/expect/cmd_expect.h"
@@ -35,13 +36,6 @@ static char *release_text(uint32_t nccl, char text[16])
         return nccl ? capo_nccl_text(nccl, text, 16) : strcpy(text, "not known");
 }
 
-/* Three digits. */
-static char *rate_text(double gbs, char text[32])
-{
-        snprintf(text, 32, gbs >= 99.95 ? "%.0f" : gbs >= 9.995 ? "%.1f" : "%.2f", gbs);
-        return text;
-}
-
 static const char *by_words(enum capo_expected_by by)
 {
         static const char *const words[] = {"", "public measurements", "NCCL's prediction",
@@ -55,17 +49,17 @@ static void add_answer(const struct expect_page *page, struct cli_page *out)
         static const char *const heads[] = {"NOT KNOWN whether this is normal", "NORMAL", "LOW",
                                             "NOT NORMAL", "NOT POSSIBLE on this machine"};
         const struct capo_expected_row *row = expect_main(page);
-        char size[40], a[32], b[32], text[256];
+        char size[40], a[32], b[32], share[32], text[256];
 
         if (!row)
                 return;
         capo_size_print(row->bytes, size, sizeof size);
         snprintf(text, sizeof text, "%s: %s %s reaches %s", heads[row->verdict],
-                 capo_call_name(row->call), size, rate_text(row->measured, a));
+                 capo_call_name(row->call), size, capo_text_gbs(row->measured, a));
         if (row->normal > 0)
-                capo_append(text, sizeof text, " of %s GB/s (%.0f %%) by %s",
-                            rate_text(row->normal, b), 100 * row->measured / row->normal,
-                            by_words(row->by));
+                capo_append(
+                        text, sizeof text, " of %s GB/s (%s) by %s", capo_text_gbs(row->normal, b),
+                        capo_text_percent(row->measured / row->normal, share), by_words(row->by));
         else
                 capo_append(text, sizeof text, " GB/s");
         if (row->verdict == CAPO_EXPECTED_NORMAL || row->verdict == CAPO_EXPECTED_UNKNOWN)
@@ -93,7 +87,7 @@ static size_t count_larger(const struct expect_page *page, size_t i)
         return n;
 }
 
-static void add_rows(const struct expect_page *page, struct cli_page *out)
+static struct cli_section *add_rows(const struct expect_page *page, struct cli_page *out)
 {
         static const struct cli_column columns[] = {
                 {"call", "l"},          {"size", "r"}, {"measured", "r"},      {"public", "r"},
@@ -105,7 +99,7 @@ static void add_rows(const struct expect_page *page, struct cli_page *out)
         cli_section_of(s, "GB/s");
         s->how =
                 "Median of the measured times. public: the least of the matching public "
-                "measurements. NCCL predicts: its own model, asked on virtual GPUs. best possible: "
+                "measurements, those of the named platform before others. NCCL predicts: its own model, asked on virtual GPUs. best possible: "
                 "no software exceeds it on these links.";
         for (size_t i = 0; i < page->n_rows; i++) {
                 const struct capo_expected_row *row = &page->rows[i];
@@ -117,13 +111,15 @@ static void add_rows(const struct expect_page *page, struct cli_page *out)
                 }
                 cli_section_cell(s, "%s", capo_call_name(row->call));
                 cli_section_cell(s, "%s", capo_size_print(row->bytes, text, sizeof text));
-                cli_section_cell(s, "%s", rate_text(row->measured, text));
+                cli_section_cell(s, "%s", capo_text_gbs(row->measured, text));
                 cli_section_cell(s, "%s",
-                                 row->n_rates ? rate_text(row->rates[0]->busbw_gbs, text) : "-");
+                                 row->n_rates ? capo_text_gbs(row->rates[0]->busbw_gbs, text)
+                                              : "-");
                 cli_section_cell(s, "%s",
-                                 row->predicted > 0 ? rate_text(row->predicted, text) : "-");
+                                 row->predicted > 0 ? capo_text_gbs(row->predicted, text) : "-");
                 cli_section_cell(s, "%s", page->ran[i]);
-                cli_section_cell(s, "%s", row->ceiling > 0 ? rate_text(row->ceiling, text) : "-");
+                cli_section_cell(s, "%s",
+                                 row->ceiling > 0 ? capo_text_gbs(row->ceiling, text) : "-");
                 cli_section_cell(s, "%s",
                                  row->verdict == CAPO_EXPECTED_UNKNOWN
                                          ? ""
@@ -131,6 +127,7 @@ static void add_rows(const struct expect_page *page, struct cli_page *out)
         }
         if (left_out)
                 cli_section_line(s, "%zu smaller sizes: --json", left_out);
+        return s;
 }
 
 static void add_rates(const struct expect_page *page, struct cli_page *out)
@@ -143,7 +140,7 @@ static void add_rates(const struct expect_page *page, struct cli_page *out)
                 const struct capo_public_rate *rate = row->rates[i];
                 char text[40], release[16];
 
-                cli_section_cell(s, "%s GB/s", rate_text(rate->busbw_gbs, text));
+                cli_section_cell(s, "%s GB/s", capo_text_gbs(rate->busbw_gbs, text));
                 cli_section_cell(s, "%s on %s, %s%s%s: %s", rate->layout, rate->platform,
                                  capo_size_print(rate->bytes, text, sizeof text),
                                  rate->nccl ? ", NCCL " : "",
@@ -205,6 +202,7 @@ static void add_causes(struct expect_page *page, struct cli_page *out)
 int expect_text(struct expect_page *page, bool markdown, FILE *out)
 {
         _cleanup_(cli_page_freep) struct cli_page *sheet = cli_page_new();
+        struct cli_section *rows;
         char text[16];
 
         if (!sheet)
@@ -221,13 +219,13 @@ int expect_text(struct expect_page *page, bool markdown, FILE *out)
                                "NCCL %s was asked for its prediction: nothing is measured by it",
                                release_text(page->asked, text));
         add_answer(page, sheet);
-        add_rows(page, sheet);
+        rows = add_rows(page, sheet);
         add_rates(page, sheet);
         add_causes(page, sheet);
         for (unsigned i = 0; i < page->n_not_known; i++)
-                cli_section_note(sheet, NULL, "not known: %s", page->not_known[i]);
+                cli_section_note(sheet, rows, "not known: %s", page->not_known[i]);
         if (page->n_other)
-                cli_section_note(sheet, NULL, "%zu samples of other layouts are left out",
+                cli_section_note(sheet, rows, "%zu samples of other layouts are left out",
                                  page->n_other);
         (markdown ? cli_page_markdown : cli_page_text)(sheet, out);
         return ferror(out) ? -EIO : 0;

@@ -50,19 +50,28 @@ static bool is_same_size(uint64_t measured, uint64_t rate)
                (measured > rate && rate >= SATURATED);
 }
 
-static void find_rates(const struct capo_expected_shape *shape, struct capo_expected_row *row)
+/* Measurements of the platform that the user named say more than those of its like. */
+static bool is_named(const struct capo_expected_shape *shape, const struct capo_public_rate *rate)
 {
-        row->n_rates = 0;
+        return shape->named &&
+               capo_platform_find(shape->platform) == capo_platform_find(rate->platform);
+}
+
+static void add_rates(const struct capo_expected_shape *shape, struct capo_expected_row *row,
+                      bool named)
+{
+        unsigned first = row->n_rates;
+
         for (size_t i = 0; i < capo_n_public_rates; i++) {
                 const struct capo_public_rate *rate = &capo_public_rates[i];
 
                 if (rate->call != row->call || !is_same_size(row->bytes, rate->bytes) ||
                     row->n_rates == CAPO_EXPECTED_RATES || !is_same_machine(shape, rate) ||
-                    !is_same_layout(shape, rate->layout))
+                    !is_same_layout(shape, rate->layout) || is_named(shape, rate) != named)
                         continue;
                 row->rates[row->n_rates++] = rate;
                 for (unsigned k = row->n_rates - 1;
-                     k && row->rates[k]->busbw_gbs < row->rates[k - 1]->busbw_gbs; k--) {
+                     k > first && row->rates[k]->busbw_gbs < row->rates[k - 1]->busbw_gbs; k--) {
                         row->rates[k] = row->rates[k - 1];
                         row->rates[k - 1] = rate;
                 }
@@ -80,7 +89,9 @@ void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_ex
 {
         bool small = row->bytes < SMALL;
 
-        find_rates(shape, row);
+        row->n_rates = 0;
+        add_rates(shape, row, true);
+        add_rates(shape, row, false);
         row->by = row->n_rates         ? CAPO_BY_PUBLIC
                   : row->predicted > 0 ? CAPO_BY_NCCL
                   : row->ceiling > 0   ? CAPO_BY_CEILING

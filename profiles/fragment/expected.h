@@ -54,7 +54,9 @@ struct capo_expected_row {
         double predicted; /* by NCCL's model; 0 not known */
         double ceiling;   /* of the links; 0 not known */
         /* judged */
-        const struct capo_public_rate *rates[CAPO_EXPECTED_RATES]; /* that match, the least first */
+        const struct capo_public_rate
+                *rates[CAPO_EXPECTED_RATES]; /* that match: of the named platform, then others; the
+                                                least first */
         unsigned n_rates;
         double normal; /* what it was compared with; 0 nothing */
         enum capo_expected_by by;

@@ -32,20 +32,25 @@ run() {
 }
 run 1 1073741824 4000.0 268.44 469.76 >one.log
 run 2 1073741824 223696.0 4.80 9.00 >slow.log
-expect 0 'NORMAL: AllReduce 1 GiB reaches 470 of 442 GB/s (106 %) by public' -- one.log --platform hgxh100 --coll all_reduce
-expect 1 'NOT NORMAL: AllReduce 1 GiB reaches 9.00 of 437 GB/s (2 %)' -- slow.log --platform p5 --coll all_reduce
+expect 0 'NORMAL: AllReduce 1 GiB reaches 470 of 470 GB/s (100.0 %) by public' -- one.log --platform hgxh100 --coll all_reduce
+expect 1 'NOT NORMAL: AllReduce 1 GiB reaches 9.00 of 437 GB/s (2.1 %)' -- slow.log --platform p5 --coll all_reduce
 expect 1 '1  NCCL moves the data over TCP' -- slow.log --platform p5
 expect 1 '2  one NIC of each node' -- slow.log --platform p5
 expect 2 'has other GPUs (sm 80)' -- one.log --platform dgxa100
 expect 2 'was measured on 8 ranks per node, not on 0-3' -- one.log --platform hgxh100 --gpus 0-3
 expect 2 'what was measured' --
+expect 2 'expected a size above 0' -- --busbw 1 --platform p5 --alloc 8 --size 0
+expect 2 'expected a number from 1e-06' -- --busbw 0 --platform p5 --alloc 8
+expect 2 'are for a number without a file' -- one.log --platform p5 --busbw 3
+expect 1 'reaches 0.001 of 442 GB/s (0.0002 %)' -- --busbw 0.001 --platform p5 --alloc 8
+expect 3 '^BUS BANDWIDTH \[1\]' -- one.log
 expect 2 '"9..9" is not\|expected' -- slow.log --platform p5 --size 9..9
 expect 3 'not known: which machine it is' -- one.log
 expect 3 'not known: how many ranks each node has' -- --busbw 9 --platform p5
 # the public rows are of another machine, and NCCL is not asked: the ceiling alone
 expect 3 'NOT KNOWN' -- --busbw 140 --platform ndv5 --alloc 2x8
 expect 1 'NOT POSSIBLE' -- --busbw 4000 --platform hgxh100 --alloc 8
-expect 1 'LOW: AllReduce 1 GiB reaches 230 of 442' -- --busbw 230 --platform hgxh100 --alloc 8
+expect 1 'NOT NORMAL: AllReduce 1 GiB reaches 230 of 470' -- --busbw 230 --platform hgxh100 --alloc 8
 expect 0 '^NORMAL: AllReduce 1 GiB' -- --markdown --busbw 470 --platform hgxh100 --alloc 8
 expect 0 '"verdict": "normal"' -- --json --busbw 470 --platform hgxh100 --alloc 8
 

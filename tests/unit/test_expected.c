@@ -80,6 +80,21 @@ Test(expected, one_node_serves_its_shape_and_several_only_themselves)
         cr_expect_eq(judge(&seen, 1ull << 30, 437, 0, 0), CAPO_EXPECTED_UNKNOWN);
 }
 
+Test(expected, the_named_platform_comes_before_its_like)
+{
+        struct capo_expected_shape named = make_shape("hgxh100", "8"), like = named;
+        struct capo_expected_row row = {
+                .call = CAPO_CALL_ALLREDUCE, .bytes = 1ull << 30, .measured = 300};
+
+        capo_expected_judge(&named, &row);
+        cr_assert_geq(row.n_rates, 2u);
+        cr_expect_str_eq(row.rates[0]->platform, "hgxh100");
+        cr_expect_eq(row.normal, row.rates[0]->busbw_gbs);
+        like.named = false; /* recognised by its shape: any of these machines */
+        capo_expected_judge(&like, &row);
+        cr_expect_str_eq(row.rates[0]->platform, "p5");
+}
+
 Test(expected, a_ceiling_alone_says_little)
 {
         struct capo_expected_shape odd = make_shape("ndv5", "3+5");
