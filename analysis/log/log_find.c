@@ -178,10 +178,11 @@ static int look_into(const char *folder, bool every, struct found *f)
 
         if (r < 0)
                 return r;
-        if (f->all.n)
-                return who_is_who(f);
-        r = find_subs(folder, &subs);
-        f->below = true;
+        r = f->all.n ? who_is_who(f) : 0;
+        if (r < 0 || f->n_jobs)
+                return r;
+        r = find_subs(folder, &subs); /* also below files that are no logs */
+        f->below = subs.n || !f->all.n;
         for (size_t i = 0; i < subs.n && r == 0; i++) {
                 /* a folder that was last written before the newest job began has nothing of it */
                 if (i == 1 && !every)
@@ -209,6 +210,7 @@ static char *folder_of(const char *path)
 static void say_others(const char *name, const struct found *f, uint32_t job)
 {
         const struct capo_log_job *j = &f->jobs[job];
+        size_t older = f->n_older + (size_t)f->n_jobs - 1;
         char text[32];
 
         if (f->n_jobs > 1 && !f->n_older)
@@ -218,10 +220,9 @@ static void say_others(const char *name, const struct found *f, uint32_t job)
                         capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
         else if (f->n_older)
                 capo_info(
-                        "%s holds older jobs too (%zu folders); this is the newest (%u log%s, from %s); name a folder, "
-                        "or %s@1 for the oldest",
-                        name, f->n_older + (size_t)f->n_jobs - 1, j->n_logs,
-                        j->n_logs == 1 ? "" : "s",
+                        "%s holds older jobs too (%zu folder%s); this is the newest (%u log%s, from %s); "
+                        "%s@1: the oldest",
+                        name, older, older == 1 ? "" : "s", j->n_logs, j->n_logs == 1 ? "" : "s",
                         capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
 }
 

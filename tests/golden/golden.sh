@@ -73,6 +73,11 @@ echo "not a log" >damaged/node-a0.3003.capo
 expect damaged.txt "$capo" report damaged
 expect damaged-dump.txt "$capo" dump damaged/node-a0.3000.capo
 expect empty.txt "$capo" report empty
+mkdir -p beside/capo-logs
+cp host/*.capo beside/capo-logs
+echo "no log" >beside/y.capo
+"$capo" report host >out 2>err
+"$capo" report beside 2>err | diff -u out - || { echo "FAIL a file that is no log hides the logs below it"; failed=1; }
 expect foreign.txt "$capo" report damaged/node-a0.3003.capo
 expect newer.txt "$capo" dump damaged/node-a0.3002.capo
 

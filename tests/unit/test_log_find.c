@@ -245,7 +245,7 @@ Test(log_find, a_job_in_several_folders)
         cr_assert_str_eq(found("logs"),
                          "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
         cr_assert(strstr(said(),
-                         "holds older jobs too (1 folders); this is the newest (2 logs, from "));
+                         "holds older jobs too (1 folder); this is the newest (2 logs, from "));
         cr_assert_str_eq(found("logs@1"), "logs/old/a.capo in logs/old");
         cr_assert_str_eq(found("logs@2"),
                          "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
