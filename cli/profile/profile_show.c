@@ -100,8 +100,7 @@ void profile_show(const struct capo_profile *p)
         static const char *const sections[] = {"provenance", "platform"};
 
         cli_screen_begin(stdout);
-        printf("%s%s%s\ndigest %s\n", *p->name ? p->name : "(no name)", *p->name ? "  " : "",
-               p->file, p->digest);
+        printf("%s%s%s\ndigest %s\n", *p->name ? p->name : "(no name)", "  ", p->file, p->digest);
         for (int s = 0; s < CAPO_SECTIONS; s++) {
                 if (p->n_notes[s])
                         printf("\n%s\n", sections[s]);
@@ -129,7 +128,7 @@ static const struct capo_row *row_of(const struct capo_profile *p, uint16_t rule
 }
 
 static void show_choice(const struct capo_profile *p, const struct profile_ask *ask,
-                        struct capo_choice c, const struct capo_turn *turn)
+                        struct capo_choice c, const struct capo_turn *turn, const char *unknown)
 {
         const struct capo_row *row = row_of(p, turn ? turn->rule : c.rule);
         char bytes[24], size[16], where[40], turned[CAPO_TURNED_TEXT];
@@ -141,7 +140,9 @@ static void show_choice(const struct capo_profile *p, const struct profile_ask *
                 snprintf(where, sizeof where, "a row behind the %uth", UINT16_MAX - 1u);
         printf("\n%s of %s: ", capo_coll_word(ask->coll),
                capo_size_print(ask->question.bytes, bytes, sizeof bytes));
-        if (!c.rule)
+        if (!c.rule && unknown)
+                printf("not known without %s\n", unknown);
+        else if (!c.rule)
                 puts("no opinion, NCCL chooses");
         else if (!c.algo)
                 printf("left to NCCL (%s:%s)\n", p->file, where);
@@ -161,13 +162,38 @@ static void show_choice(const struct capo_profile *p, const struct profile_ask *
                              : " (NCCL 2.31 on)");
 }
 
+/* The option that would say whether @rule holds; NULL: it does not hold, whatever the option says.
+ */
+static const char *find_missing_option(const struct capo_rule *rule, const struct profile_ask *ask,
+                                       const char *why)
+{
+        struct capo_rule rest = *rule;
+        const char *option = NULL;
+
+        if (!strcmp(why, "nccl") && !ask->shape.nccl) {
+                rest.when.nccl = CAPO_ANY;
+                option = "--nccl";
+        } else if (!strcmp(why, "class") && !ask->shape.class_name) {
+                rest.when.class_name = NULL;
+                option = "--class";
+        } else if (!strcmp(why, "comm") && !ask->shape.comm) {
+                rest.when.comm = NULL;
+                option = "--comm";
+        } else {
+                return NULL;
+        }
+        if (capo_rule_settled(&rest, &ask->shape, &why))
+                return option;
+        return find_missing_option(&rest, ask, why) ? option : NULL;
+}
+
 int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 {
         _cleanup_free_ uint32_t *holding = NULL, *all = NULL;
         struct capo_tables *tables = NULL;
         char layout[CAPO_LAYOUT_TEXT], when[600], release[16];
         bool decided[CAPO_COLLS] = {false};
-        const char *why = "";
+        const char *why = "", *option, *unknown = NULL;
         int n, n_all, r;
 
         capo_shape_fill(&ask->shape, ask->layout, layout, sizeof layout, NULL);
@@ -223,18 +249,28 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
         for (int i = 0; i < n_all; i++) {
                 const struct capo_rule *rule = &p->rules[all[i]];
 
-                if (!capo_rule_settled(rule, &ask->shape, &why))
-                        printf("\nnot     line %u: %s\n        because of %s\n", rule->line,
-                               capo_when_print(&rule->when, when, sizeof when), why);
+                if (capo_rule_settled(rule, &ask->shape, &why))
+                        continue;
+                option = find_missing_option(rule, ask, why);
+                capo_when_print(&rule->when, when, sizeof when);
+                if (option)
+                        printf("\nunknown line %u: %s\n        without %s\n", rule->line, when,
+                               option);
+                else
+                        printf("\nnot     line %u: %s\n        because of %s\n", rule->line, when,
+                               why);
+                unknown = unknown ? unknown : option;
         }
         if (ask->one) {
                 ask->question.coll = (uint8_t)ask->coll;
                 show_choice(
                         p, ask,
                         capo_tables_chunk(tables->chunks, capo_tables_find(tables, &ask->question)),
-                        capo_tables_turn(tables, ask->question.coll, ask->question.bytes));
+                        capo_tables_turn(tables, ask->question.coll, ask->question.bytes), unknown);
         }
-        if (!n)
+        if (!n && unknown)
+                printf("\nno rule is known to hold: give %s\n", unknown);
+        else if (!n)
                 puts("\nno rule holds: NCCL's own choices stand");
         capo_tables_free(tables);
         return 0;

@@ -71,6 +71,15 @@ awk 'BEGIN { print "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce
 says 0 "many.json:65535)" "$capo" profile match "$work/many.json" --ranks 8 --coll allreduce --bytes 655335
 says 0 "many.json:a row behind the 65534th)" "$capo" profile match "$work/many.json" --ranks 8 --coll allreduce --bytes 659000
 says 0 "before line 5 because of layout" "$capo" profile match "$work/a.json" --layout 3+5
+printf '{"capo_profile": 1, "provenance": {"who": "me"}, "rules": [{"when": {"nccl": "2.28", "ranks": 8}, "allreduce": [{"upto": "max", "algo": "ring", "proto": "ll"}]}]}' > "$work/of28.json"
+says 0 "no rule is known to hold: give --nccl" "$capo" profile match "$work/of28.json" --ranks 8
+says 0 "not known without --nccl" "$capo" profile match "$work/of28.json" --ranks 8 --coll allreduce --bytes 1K
+says 0 "because of nccl" "$capo" profile match "$work/of28.json" --ranks 8 --nccl 2.27.3
+says 0 "because of ranks" "$capo" profile match "$work/of28.json" --ranks 4
+says 0 "(no name)  $work/of28.json" "$capo" profile show "$work/of28.json"
+says 1 "profiles/data" "$capo" explain allreduce 1M --platform dgx1v --gpus 0-4 --profile nosuch
+COLUMNS=60 "$capo" doctor >"$work/out" 2>&1
+awk 'length > 60 && / / { wide = 1 } END { exit !wide }' "$work/out" && { echo "FAIL: COLUMNS=60 into a pipe"; bad=1; }
 says 2 "match needs --ranks" "$capo" profile match "$work/a.json"
 says 2 "--bytes needs --coll" "$capo" profile match "$work/a.json" --ranks 8 --bytes 8
 says 2 "expected ranks per node" "$capo" profile match "$work/a.json" --layout x
