@@ -346,7 +346,7 @@ static int run_fit(void *options, int n, char **words)
         if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules,
                                 &n_rows) < 0)
                 goto end;
-        status = write_outputs(j, fit, profile, n_rules, n_rows);
+        status = write_outputs(j, fit, profile, (int)profile->n_rules, (int)profile->n_rows);
 end:
         capo_profile_free(profile);
         capo_fit_free(fit);
@@ -366,7 +366,8 @@ static const struct cli_option options[] = {
         {"without-default", CLI_FLAG(struct job, options.without_default),
          "accept sweeps without NCCL's own choice: the next best candidate stands in for it",
          .rare = true},
-        {"name", CLI_TEXT(struct job, name, "NAME"), "name of the profile; default the file's"},
+        {"name", CLI_TEXT(struct job, name, "NAME"),
+         "name of the profile, which pages print; default none, and they print the file's"},
         {"model", CLI_WORDS(struct job, models.alloc, models.n, "ALLOC"),
          "also a rule for this allocation that was not measured (may be repeated): 3+5, or exact GPUs ({1,2,3}+{0-4}; "
          "0,2,3 of one machine). NCCL's own model (capo plan), corrected by measured over modelled; without any INPUT by "

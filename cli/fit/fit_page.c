@@ -181,8 +181,8 @@ static void print_next_measurement(const struct capo_fit_series *s, int rank,
         case CAPO_FIT_NEXT_CANDIDATE:
                 capo_size_print(s->points[n->first].bytes, a, sizeof a);
                 capo_size_print(s->points[n->last].bytes, b, sizeof b);
-                printf("%s%s%s, %s of %s%s%s (expected gain %.1f %%)\n", a,
-                       n->first == n->last ? "" : " - ", n->first == n->last ? "" : b,
+                printf("%s%s%s, %s of %s%s%s (expected gain if the better one is taken then: %.1f %%)\n",
+                       a, n->first == n->last ? "" : " - ", n->first == n->last ? "" : b,
                        capo_text_plural((unsigned)n->times, "more run", NULL),
                        n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN ? "NCCL's own choice and " : "",
                        capo_fit_candidate_text(c, name, sizeof name),
