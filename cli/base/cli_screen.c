@@ -157,5 +157,7 @@ FILE *cli_screen_page(FILE *out)
 
 FILE *cli_screen_begin(FILE *out)
 {
-        return isatty(STDOUT_FILENO) ? cli_screen_page(out) : out;
+        const char *columns = getenv("COLUMNS");
+
+        return isatty(STDOUT_FILENO) || (columns && atoi(columns) > 0) ? cli_screen_page(out) : out;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pages on a terminal: as wide as it is. Tables leave out their least important columns
- * (cli_table.h), all other lines are folded at blanks. Pipes and files get every page as it is, and
- * so does a terminal with --wide.
+ * (cli_table.h), all other lines are folded at blanks. A pipe or a file gets the width of COLUMNS
+ * where that is set; else every page as it is, but those of cli_screen_page(). --wide: any width.
  *
  *      FILE *out = cli_screen_begin(stdout);      whatever is printed to it from here on is a page
  *                                                 for people
@@ -17,8 +17,8 @@
  * COLUMNS) where stdout is none; any width with --wide. Return: as cli_screen_begin(). */
 FILE *cli_screen_page(FILE *out);
 
-/** cli_screen_begin() - the same for a terminal only; anything else gets any width. Return: the
- * stream to print to: @out itself if it is not stdout. stdout is that stream, too. */
+/** cli_screen_begin() - the same on a terminal or with COLUMNS; anything else gets any width.
+ * Return: the stream to print to: @out itself if it is not stdout. stdout is that stream, too. */
 FILE *cli_screen_begin(FILE *out);
 
 /** cli_screen_columns() - what a line of @out may take. 0: any width. */
