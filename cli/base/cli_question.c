@@ -13,10 +13,12 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_machine.h"
+#include "cli/base/install_paths.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/cli_question.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/profile/profile_find.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/machine/platform.h"
 
@@ -156,6 +158,7 @@ static int find_tuner(const struct cli_question *q)
 
 static int find_parts(struct cli_question *q, const char *verb)
 {
+        struct capo_fault fault;
         char why[PATH_MAX + 256];
 
         if (cli_parts_find(q->nccl, q->tools, q->libnccl, sizeof q->tools, why, sizeof why) < 0)
@@ -166,8 +169,10 @@ static int find_parts(struct cli_question *q, const char *verb)
         if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0)
                 return capo_fail(-ENOENT,
                                  "%s: capo's tuner plugin is missing from this installation", verb);
-        if (q->profile && !realpath(q->profile, q->profile_path)) /* a stored profile's name */
-                snprintf(q->profile_path, sizeof q->profile_path, "%s", q->profile);
+        if (q->profile && !realpath(q->profile, q->profile_path) && /* a stored profile's name */
+            capo_profile_find(q->profile, cli_shipped_profiles(), q->profile_path,
+                              sizeof q->profile_path, &fault) < 0)
+                return capo_fail(-ENOENT, "%s: --profile: %s", verb, fault.text);
         return find_tuner(q);
 }
 

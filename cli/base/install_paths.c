@@ -43,3 +43,13 @@ int cli_where(const char *build_path, const char *install_path, char *path, size
         r = try_one(exe, build_path, path, room);
         return r == -ENOENT ? try_one(exe, install_path, path, room) : r;
 }
+
+const char *cli_shipped_profiles(void)
+{
+        static char path[PATH_MAX];
+
+        if (!*path &&
+            cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", path, sizeof path))
+                return NULL;
+        return path;
+}

@@ -16,4 +16,8 @@
  */
 int cli_where(const char *build_path, const char *install_path, char *path, size_t room);
 
+/** cli_shipped_profiles() - the folder of the profiles that come with capo, for
+ * capo_profile_find(); NULL when there is none. */
+const char *cli_shipped_profiles(void);
+
 #endif

@@ -12,6 +12,7 @@
 #include "cli/explain/cmd_explain.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
+#include "cli/base/install_paths.h"
 #include "core/profile/profile_find.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -22,7 +23,7 @@ static int load_profile(struct explain *e)
 
         if (!e->profile_name)
                 return 0;
-        if (capo_profile_find(e->profile_name, NULL, e->plan.profile_path,
+        if (capo_profile_find(e->profile_name, cli_shipped_profiles(), e->plan.profile_path,
                               sizeof e->plan.profile_path, &fault) ||
             capo_profile_load(e->plan.profile_path, &e->profile, &fault))
                 return capo_fail(CAPO_EXIT_FAIL, "%s", fault.text);

@@ -22,24 +22,13 @@
 #include "core/profile/profile_find.h"
 #include "core/base/util.h"
 
-/* The folder of the shipped profiles, "" when this capo has none. */
-static const char *find_shipped_folder(void)
-{
-        static char path[PATH_MAX];
-
-        if (!*path &&
-            cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", path, sizeof path))
-                return NULL;
-        return path;
-}
-
 static struct capo_profile *load_named_profile(const char *name)
 {
         struct capo_profile *p = NULL;
         struct capo_fault fault;
         char path[PATH_MAX];
 
-        if (capo_profile_find(name, find_shipped_folder(), path, sizeof path, &fault) < 0 ||
+        if (capo_profile_find(name, cli_shipped_profiles(), path, sizeof path, &fault) < 0 ||
             capo_profile_load(path, &p, &fault) < 0)
                 capo_error("%s", fault.text);
         return p;
@@ -106,7 +95,7 @@ static int list_profiles(void *options, int n_words, char **words)
         if (wanted && *wanted)
                 fprintf(out, "CAPO_PROFILE=%s\n", wanted);
         for (unsigned i = 0;
-             capo_profile_folder(i, find_shipped_folder(), folder, sizeof folder, &what); i++) {
+             capo_profile_folder(i, cli_shipped_profiles(), folder, sizeof folder, &what); i++) {
                 struct dirent **entries = NULL;
                 int n = *folder ? scandir(folder, &entries, profiles_only, by_name) : -1;
 

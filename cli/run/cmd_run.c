@@ -245,7 +245,7 @@ static void say_class(const struct capo_profile *profile, const char *here)
  */
 static int set_profile(const struct run *run, char **command, const char *library, const char *dir)
 {
-        char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
+        char path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
         char agreed[CAPO_AGREEMENT], version[16], trial[64];
         struct capo_layout_launch launch;
@@ -256,14 +256,12 @@ static int set_profile(const struct run *run, char **command, const char *librar
         struct capo_reach reach;
         struct capo_fault fault;
 
-        if (cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", shipped, sizeof shipped))
-                *shipped = 0;
         if (!strcmp(run->profile, "-"))
                 return capo_fail(-EINVAL, "run: --profile - is no file that every rank could read");
         if (strcmp(run->profile, "auto")
-                    ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path,
+                    ? capo_profile_find(run->profile, cli_shipped_profiles(), path, sizeof path,
                                         &fault)
-                    : capo_profile_auto(*shipped ? shipped : NULL, NULL, run->platform, path,
+                    : capo_profile_auto(cli_shipped_profiles(), NULL, run->platform, path,
                                         sizeof path, &fault))
                 return capo_fail(-EINVAL, "%s", fault.text);
         if (*run_trial_text(run->guard             ? "guard"
