@@ -21,6 +21,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -151,15 +152,22 @@ __asm__(".symver capo_old_dlvsym,dlvsym@" FIRST);
 struct find {
         uintptr_t pc;
         struct dl_find_object *out;
+        bool later; /* than the program, which is the first object */
 };
 
+/*
+ * The kernel maps the program's segments one by one: what lies between two of them may be another's
+ * mapping. So where they have a hole, the program's mapping is the segment, as glibc has it. All
+ * other objects are mapped in one piece.
+ */
 static int match_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
         struct find *find = arg;
-        uintptr_t low = UINTPTR_MAX, high = 0;
-        const ElfW(Phdr) *tables = NULL;
-        int found = 0;
+        uintptr_t low = UINTPTR_MAX, high = 0, page = (uintptr_t)getpagesize();
+        const ElfW(Phdr) *tables = NULL, *around = NULL;
+        bool hole = false, program = !find->later;
 
+        find->later = true;
         for (int i = 0; i < info->dlpi_phnum; i++) {
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
                 uintptr_t begin = info->dlpi_addr + p->p_vaddr;
@@ -168,12 +176,17 @@ static int match_object(struct dl_phdr_info *info, size_t size, void *arg)
                         tables = p;
                 if (p->p_type != PT_LOAD)
                         continue;
+                hole |= high && begin / page > (high - 1) / page + 1;
                 low = begin < low ? begin : low;
                 high = begin + p->p_memsz > high ? begin + p->p_memsz : high;
-                found |= find->pc - begin < p->p_memsz;
+                around = find->pc - begin < p->p_memsz ? p : around;
         }
-        if (!found || !tables)
-                return found;
+        if (!around || !tables)
+                return around != NULL;
+        if (program && hole) {
+                low = info->dlpi_addr + around->p_vaddr;
+                high = low + around->p_memsz;
+        }
         *find->out = (struct dl_find_object){
                 .dlfo_map_start = (void *)low,
                 .dlfo_map_end = (void *)high,
@@ -185,7 +198,7 @@ static int match_object(struct dl_phdr_info *info, size_t size, void *arg)
 int capo_find_object(void *pc, struct dl_find_object *out);
 int capo_find_object(void *pc, struct dl_find_object *out)
 {
-        struct find find = {(uintptr_t)pc, out};
+        struct find find = {(uintptr_t)pc, out, false};
 
         return dl_iterate_phdr(match_object, &find) == 2 ? 0 : -1;
 }
