@@ -14,6 +14,8 @@
 #include "analysis/log/recover.h"
 #include "analysis/report/job_judge.h"
 
+#define BURST_NS 1000000000 /* a host that makes all its steps in less runs ahead of the GPU */
+
 /* Everything of the last look. */
 static void drop_look(struct watch_job *j)
 {
@@ -89,6 +91,34 @@ static void name_user(struct watch_job *j)
                 snprintf(j->user, sizeof j->user, "%u", geteuid());
 }
 
+/* Were all steps that are seen made in a moment, and has a call been on the GPU for longer since?
+ */
+static bool is_burst(const struct watch_job *j, const struct capo_job_steps *s)
+{
+        const struct capo_step *first = s->steps.step, *last = &s->steps.step[s->steps.n - 1];
+        uint64_t took_ns = last->t_ns + last->ns - first->t_ns;
+
+        return took_ns < BURST_NS && watch_age_ns(j, s->process) > took_ns;
+}
+
+/* Steps do not get fewer. Where a look reads the calls otherwise than one before, and counts fewer,
+ * nobody knows which of them is right. */
+static void keep_steps(struct watch_job *j)
+{
+        struct capo_job_steps *s = &j->page.late.steps;
+
+        if (s->steps.n && is_burst(j, s))
+                capo_job_steps_finish(s);
+        if (s->steps.known == CAPO_STEPS_NONE || !s->total)
+                return;
+        if (s->total < j->steps) {
+                s->total = s->steps.period == j->period ? j->steps : 0;
+        } else {
+                j->steps = s->total;
+                j->period = s->steps.period;
+        }
+}
+
 static int read_job(struct watch *w, struct watch_job *j)
 {
         bool is_new = !*j->id;
@@ -99,6 +129,8 @@ static int read_job(struct watch *w, struct watch_job *j)
         r = hang_page_read(&j->page) ?: hang_page_judge(&j->page);
         r = r ?: capo_judge_rows(&j->page.late);
         r = r ?: capo_job_steps(j->page.job, &j->page.late.steps);
+        if (r == 0)
+                keep_steps(j);
         r = r ?: capo_fabric_job_new(j->page.job, &j->fabric);
         if (r == 0 && is_new) {
                 const char *own = j->logs.paths.path[0], *slash = strrchr(own, '/');

@@ -60,6 +60,8 @@ struct watch_job {
         struct capo_fabric_job *fabric;
         struct capo_live_rows rows;
         struct watch_stuck stuck;
+        uint64_t steps; /* the most that a look counted, with so many calls in each */
+        uint32_t period;
         bool here;     /* in the last look */
         bool readable; /* page is whole */
 };

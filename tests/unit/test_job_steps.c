@@ -35,7 +35,7 @@ static void stop(void)
 
 TestSuite(job_steps, .init = start, .fini = stop);
 
-static void load(unsigned kept)
+static void load_with(unsigned kept, uint64_t slow_ns)
 {
         static const uint64_t sizes[] = {25 << 20, 1 << 20};
         char command[256], line[256], why[128];
@@ -47,6 +47,7 @@ static void load(unsigned kept)
                                .n_sizes = 2,
                                .trace = kept > 0,
                                .gpu = true,
+                               .slow_ns = slow_ns,
                                .kept_calls = kept == 1 ? 0 : kept};
         FILE *list;
 
@@ -60,6 +61,21 @@ static void load(unsigned kept)
         pclose(list);
         cr_assert_eq(capo_job_finish(job), 0);
         cr_assert_eq(capo_job_steps(job, &s), 0);
+}
+
+static void load(unsigned kept)
+{
+        load_with(kept, 0);
+}
+
+/* A step of 2 ms whose calls take 10 ms on the GPU is none: the host ran ahead. */
+Test(job_steps, ahead_of_the_gpu)
+{
+        load_with(1, 10000000);
+        cr_expect_eq(s.steps.known, CAPO_STEPS_NONE, "%u steps of %g ns", s.steps.n,
+                     s.steps.p50_ns);
+        cr_expect_str_eq(s.steps.why, "calls were made ahead of the GPU, faster than it runs them");
+        cr_expect(!s.steps.n_plain && !s.total);
 }
 
 Test(job_steps, whole)

@@ -13,7 +13,7 @@ from exposition import of, read
 from job import CAPO, Job, check
 
 CALLS = 20
-SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 4) for k in range(CALLS) for r in range(2))
+SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 4) + "%d sync 0\n" % r * (k % 4 == 3) for k in range(CALLS) for r in range(2))
 SCRIPT += "0 sync 0\n1 sync 0\n0 mark\n1 mark\n0 until end\n1 until end\n"
 
 

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hang"))
 from job import CAPO, Job, check
 
-SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 2) for k in range(12) for r in range(2))
+SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 2) + "%d sync 0\n" % r * (k % 2) for k in range(12) for r in range(2))
 SCRIPT += "0 sync 0\n1 sync 0\n0 mark\n1 mark\n0 until end\n1 until end\n"
 
 

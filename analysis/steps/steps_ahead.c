@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps are timed by when the host made their calls. A host that runs ahead of its GPU makes the
+ * calls of many steps, or of many buckets of one, in a burst: what repeats there is then as long as
+ * its calls take to enqueue, and that is no step time. A step lasts at least as long as one of its
+ * calls, but for a few at the start of a job.
+ */
+#include <stdlib.h>
+
+#include "analysis/steps/steps_job_parts.h"
+
+static int compare_place(const void *key, const void *step)
+{
+        const uint64_t t = *(const uint64_t *)key;
+        const struct capo_step *s = step;
+
+        return t < s->t_ns ? -1 : t >= s->t_ns + s->ns;
+}
+
+bool steps_ran_ahead(const struct step_log *log, const struct capo_steps *s)
+{
+        uint32_t timed = 0, longer = 0;
+
+        for (uint32_t i = 0; i < log->n_spans && s->n; i++) {
+                const struct capo_gpu_span *g = &log->span[i];
+                const struct capo_step *in = g->measured ? bsearch(&g->host_begin, s->step, s->n,
+                                                                   sizeof *s->step, compare_place)
+                                                         : NULL;
+
+                timed += in != NULL;
+                longer += in && g->gpu_ns > in->ns;
+        }
+        return 2 * longer > timed;
+}
