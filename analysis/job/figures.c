@@ -104,6 +104,14 @@ char *capo_text_duration(double ns, char *text)
         return text;
 }
 
+char *capo_text_ratio(double ratio, char *text)
+{
+        if (ratio >= 9.95 && ratio < 1e18)
+                return capo_text_count((uint64_t)llround(ratio), text);
+        snprintf(text, 32, "%.2g", ratio);
+        return text;
+}
+
 char *capo_text_percent(double share, char *text)
 {
         double p = 100 * share;

@@ -33,6 +33,9 @@ char *capo_text_duration(double ns, char *text);
 /** capo_text_gbs() - "242", "35.0", "0.08", "0.0042". */
 char *capo_text_gbs(double gbs, char *text);
 
+/** capo_text_ratio() - "7.7", "1,232". */
+char *capo_text_ratio(double ratio, char *text);
+
 /** capo_text_percent() - share 0..1 as "61.2 %", "0.002 %". */
 char *capo_text_percent(double share, char *text);
 

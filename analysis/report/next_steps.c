@@ -266,15 +266,15 @@ static void suggest_disturbed(struct capo_page *r)
                 const struct capo_hist *h = &row->row.time[row->clock];
                 struct capo_sampled s = capo_job_row_sampled(&row->row);
                 double p50 = capo_sampled_quantile(&s, 0.5), p99 = capo_sampled_quantile(&s, 0.99);
-                char call[64], size[64], a[32], b[32];
+                char call[64], size[64], a[32], b[32], c[32];
 
                 if (row->share < DISTURBED_OF || !row->has_bandwidth || h->count < DISTURBED_FROM ||
                     p99 < DISTURBED * p50)
                         continue;
                 about_row(ADD(r, disturbed, capo_page_call(&row->row, call, sizeof call),
                               capo_page_size(row, size, sizeof size),
-                              capo_page_comm(r, row->row.comm), p99 / p50, capo_text_us(p50, a),
-                              capo_text_us(p99, b)),
+                              capo_page_comm(r, row->row.comm), capo_text_ratio(p99 / p50, c),
+                              capo_text_us(p50, a), capo_text_us(p99, b)),
                           row);
                 return;
         }

@@ -167,7 +167,7 @@ static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_
                        n_rules ? ""
                        : nothing_faster(fit)
                                ? " (nothing measured is faster than NCCL's own choice)"
-                               : " (why, is in the last column)");
+                               : " (the last column says why)");
         else
                 printf("\n%s, %s; -o FILE writes them",
                        capo_text_plural((unsigned)n_rules, "rule", NULL),

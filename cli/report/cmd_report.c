@@ -68,7 +68,10 @@ static bool recover_logs(const struct capo_log_paths *paths)
                 if (absolute)
                         capo_segment_find_dead(NULL, absolute, recover_one, &sum);
         }
-        if (sum.processes)
+        if (sum.processes && !sum.records)
+                capo_info("%s had written all calls",
+                          capo_text_plural(sum.processes, "killed process", "killed processes"));
+        else if (sum.processes)
                 capo_info("recovered %s that %s had not yet written",
                           capo_text_plural(sum.records, "call", NULL),
                           capo_text_plural(sum.processes, "killed process", "killed processes"));

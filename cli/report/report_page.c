@@ -199,7 +199,7 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
 static void note_gpu_times(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
 {
         static const char *const names[CAPO_CLOCKS] = {"", "", "CUDA events", "NCCL's kernels"};
-        char text[256] = "";
+        char text[256] = "", ratio[32];
 
         for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++) {
                 uint64_t timed = 0, calls = 0;
@@ -209,8 +209,9 @@ static void note_gpu_times(const struct capo_page *r, struct cli_page *page, str
                         calls += r->rows.row[i].row.time[c].count ? r->rows.row[i].row.calls : 0;
                 }
                 if (calls > timed + timed / 20 && timed)
-                        capo_append(text, sizeof text, "%s1 call in %.2g timed by %s",
-                                    *text ? ", " : "", (double)calls / (double)timed, names[c]);
+                        capo_append(
+                                text, sizeof text, "%s1 call in %s timed by %s", *text ? ", " : "",
+                                capo_text_ratio((double)calls / (double)timed, ratio), names[c]);
         }
         if (*text)
                 cli_section_note(page, s, "%s", text);

@@ -27,7 +27,7 @@ static int capture_machine(void *options, int n, char **words)
                 capo_error("topo capture: %s", why[0] ? why : strerror(-r));
         if (cli_output_close(&out, r < 0 ? -ECANCELED : 0) < 0)
                 return CAPO_EXIT_FAIL;
-        capo_info("captured %u NUMA nodes, %u NVIDIA GPUs, %u NICs, %u NVLinks%s", found.n_cpus,
+        capo_info("captured: NUMA nodes %u, NVIDIA GPUs %u, NICs %u, NVLinks %u%s", found.n_cpus,
                   found.n_gpus, found.n_nets, found.n_links,
                   found.nvml ? "" : "; no NVML here, so no NVLinks and no compute capability");
         if (!found.n_gpus)

@@ -102,8 +102,6 @@ Test(log_find, a_folder_of_jobs_is_its_newest)
         make("logs/3", -1);
         make("logs/3/notes", 0);
         cr_assert_str_eq(found("logs"), "logs/2/a.1.capo logs/2/b.1.capo in logs/2");
-        make("logs/c.1.capo", 300);
-        cr_assert_str_eq(found("logs"), "logs/c.1.capo in logs", "logs of its own go before");
 }
 
 Test(log_find, a_log_as_old_as_time)
@@ -226,6 +224,17 @@ Test(log_find, jobs_of_one_folder_have_numbers)
                 capo_log_paths_finish(&jobs[i]);
         }
         free(jobs);
+}
+
+Test(log_find, a_file_that_is_no_log_hides_no_job_below)
+{
+        make("logs", -1);
+        make("logs/y.capo", 0);
+        make("logs/1", -1);
+        make_log("logs/1/a.capo", "1", 0, 100, 150);
+        cr_assert_str_eq(found("logs"), "logs/1/a.capo in logs/1");
+        make_log("logs/c.capo", "2", 0, 200, 250);
+        cr_assert_str_eq(found("logs"), "logs/c.capo logs/y.capo in logs");
 }
 
 /* In folders of a folder, also where one job's ranks are in two of them; what is older is not
