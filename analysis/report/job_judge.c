@@ -5,7 +5,12 @@
 
 static int judge_steps(struct capo_page *page)
 {
-        return capo_job_steps(page->job, &page->steps);
+        int r = capo_job_steps(page->job, &page->steps);
+
+        /* so few calls were timed that the job's share is not known: nor is that of its steps */
+        if (!capo_page_is_filtered(page) && page->gpu_sum >= 0 && page->gpu_share < 0)
+                page->steps.nccl_share = -1;
+        return r;
 }
 
 int capo_judge(struct capo_page *page)

@@ -28,11 +28,12 @@ static void add_times(const struct capo_job_steps *j, struct cli_section *s)
                 capo_append(text, sizeof text, ": p50 %s, p95 %s", capo_text_duration(k->p50_ns, a),
                             capo_text_duration(k->p95_ns, b));
         if (j->nccl_share >= 0)
-                capo_append(text, sizeof text, "; NCCL on the GPU %s",
+                capo_append(text, sizeof text, "; of their time NCCL on the GPU %s",
                             capo_text_percent(j->nccl_share, a));
         if (j->wait_share >= 0)
                 capo_append(text, sizeof text, "%s waiting for late ranks %s",
-                            j->nccl_share >= 0 ? "," : ";", capo_text_percent(j->wait_share, b));
+                            j->nccl_share >= 0 ? "," : "; of their time",
+                            capo_text_percent(j->wait_share, b));
         cli_section_cell(s, "%s", text);
         if (k->known == CAPO_STEPS_UNCERTAIN)
                 cli_section_cell(s, "uncertain: %s", k->why);
