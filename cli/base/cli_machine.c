@@ -61,7 +61,7 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
             cli_topology_find(o->platform, s->path, sizeof s->path) < 0) {
                 char names[512];
 
-                r = capo_why(-EINVAL, why, sizeof why, "platform \"%.64s\" is not known; one of%s",
+                r = capo_why(-ENODEV, why, sizeof why, "platform \"%.64s\" is not known; one of%s",
                              o->platform, capo_platform_names(true, names, sizeof names));
         }
         if (r == -ENOENT && !*s->path)

@@ -19,7 +19,7 @@ struct cli_machine_source {
 };
 
 /** cli_machine_load() - @words' machine, ended with capo_topology_free(). Return: 0; negative
- * errno, said as @verb. */
+ * errno, said as @verb: -ENODEV no such platform. */
 int cli_machine_load(const char *verb, const struct cli_machine_words *words,
                      struct capo_topology **t, struct cli_machine_source *source);
 

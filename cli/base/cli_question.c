@@ -208,6 +208,7 @@ static int take_smi_text(struct cli_question *q, const char *verb)
         return 0;
 }
 
+/* -ENODEV: the command line names none, or one that capo does not know. */
 static int find_machine(struct cli_question *q, const char *verb)
 {
         char why[512];
@@ -218,19 +219,19 @@ static int find_machine(struct cli_question *q, const char *verb)
 
                 if (p && p->from == CAPO_PLATFORM_RACK)
                         return capo_fail(
-                                -EINVAL,
+                                -ENODEV,
                                 "--platform %s: virtual GPUs have no NVLink between trays (MNNVL); --platform gb200 asks "
                                 "about trays that talk over their NICs, capo topo --platform %s knows the rack's links",
                                 q->platform, q->platform);
                 if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
                         return capo_fail(
-                                -EINVAL,
+                                -ENODEV,
                                 "--platform %s: not one of those that capo plan --help lists",
                                 q->platform);
                 q->topo[q->n_topo++] = q->stored;
         }
         if (!q->n_topo)
-                return capo_fail(-EINVAL,
+                return capo_fail(-ENODEV,
                                  "%s: name a machine with --topo or --platform; capo plan --help",
                                  verb);
         if (take_smi_text(q, verb) < 0)
@@ -290,9 +291,14 @@ static void find_class(struct cli_question *q, const char *verb)
 
 int cli_question_prepare(struct cli_question *q, const char *verb)
 {
+        int r;
+
         if (make_asks(q) < 0)
                 return CAPO_EXIT_USAGE;
-        return find_parts(q, verb) < 0 || find_machine(q, verb) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        r = find_machine(q, verb);
+        if (r == -ENODEV)
+                return CAPO_EXIT_USAGE;
+        return r < 0 || find_parts(q, verb) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
 int cli_question_ranks(struct cli_question *q, const char *verb)

@@ -98,11 +98,13 @@ static int topo_run(void *options, int n, char **words)
         struct topo_options *o = options;
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct cli_machine_source s;
+        int r;
 
         if (o->gpus && o->alloc)
                 return capo_fail(CAPO_EXIT_USAGE, "topo: only one of --gpus and --alloc");
-        if (cli_machine_load("topo", &o->machine, &t, &s) < 0)
-                return CAPO_EXIT_FAIL;
+        r = cli_machine_load("topo", &o->machine, &t, &s);
+        if (r < 0)
+                return r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
         return print_allocation(o, t, &s);
 }
 

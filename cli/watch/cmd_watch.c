@@ -187,8 +187,10 @@ static int run_watch(void *options, int n, char **words)
         if (o->once) {
                 status = print_once(&w);
         } else {
-                if (begin_waiting(o, &on) < 0)
-                        return CAPO_EXIT_FAIL;
+                int r = begin_waiting(o, &on);
+
+                if (r < 0)
+                        return r == -EDESTADDRREQ ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
                 setpriority(PRIO_PROCESS, 0, 10);
                 status = watch_loop(&w, &on, &logs) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
                 watch_alarm_end(&logs.job);

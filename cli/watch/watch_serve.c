@@ -35,7 +35,7 @@ static int listen_tcp(const char *where)
         }
         if (!*port || strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 ||
             atoi(port) > 65535)
-                return capo_fail(-EINVAL, "watch: --listen %s: expected HOST:PORT", where);
+                return capo_fail(-EDESTADDRREQ, "watch: --listen %s: expected HOST:PORT", where);
         r = getaddrinfo(host, port, &hints, &found);
         if (r)
                 return capo_fail(-EINVAL, "watch: --listen %s: %s", where, gai_strerror(r));

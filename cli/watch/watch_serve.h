@@ -14,7 +14,7 @@ struct watch_serve {
         const char *socket; /* the file of `local`, to be removed */
 };
 
-/** watch_serve_begin() - Says what is wrong. Return: 0; -errno. */
+/** watch_serve_begin() - Says what is wrong. Return: 0; -errno, -EDESTADDRREQ no address. */
 int watch_serve_begin(struct watch_serve *s, const struct watch_options *o);
 void watch_serve_finish(struct watch_serve *s);
 

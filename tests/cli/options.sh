@@ -87,4 +87,13 @@ says 'expected one of add, list, query, fit, rm; found "frob"'
 refused store
 says 'found "nothing"'
 refused nosuchverb
+
+# A machine or an address that cannot be is a wrong command line, whoever asks.
+refused plan
+refused watch --listen foo
+for verb in plan topo check 'expect --busbw 1' 'explain allreduce 4M'; do
+        # shellcheck disable=SC2086 # a verb and its words
+        refused $verb --platform nope
+        says nope
+done
 exit $bad
