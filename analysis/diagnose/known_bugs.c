@@ -22,6 +22,21 @@ bool capo_bug_in(const struct capo_known_bug *bug, int release)
         return release && release >= bug->first && release < bug->fixed;
 }
 
+int capo_bugs_newest(void)
+{
+        int newest = 0;
+
+        for (size_t i = 0; i < capo_n_known_bugs; i++) {
+                const struct capo_known_bug *b = &capo_known_bugs[i];
+
+                if (b->of != CAPO_BUG_NCCL)
+                        continue;
+                newest = b->first > newest ? b->first : newest;
+                newest = b->fixed > newest && b->fixed < CAPO_NCCL_LAST ? b->fixed : newest;
+        }
+        return newest;
+}
+
 bool capo_bug_any(const char *list, bool (*has)(const char *text, void *arg), void *arg,
                   char *found)
 {

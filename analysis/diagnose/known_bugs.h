@@ -28,6 +28,10 @@ enum capo_bug_match {
 /** capo_bug_in() - does release @release of its software have it? Never of 0; MACHINE: always. */
 bool capo_bug_in(const struct capo_known_bug *bug, int release);
 
+/** capo_bugs_newest() - the newest release of NCCL that the table names: whether a later one still
+ * has a bug is not known. */
+int capo_bugs_newest(void);
+
 /**
  * capo_bug_match() - how well it fits to some evidence
  * @release: of the bug's software; 0 not known

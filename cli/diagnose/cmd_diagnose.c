@@ -9,6 +9,7 @@
 #include "cli/base/cli_screen.h"
 #include "cli/diagnose/cmd_diagnose.h"
 #include "core/base/nccl_release.h"
+#include "analysis/diagnose/known_bugs.h"
 
 enum { UNDECIDED_EXIT = 3 };
 
@@ -55,10 +56,10 @@ static int run_diagnose(void *options, int n, char **words)
                                    o->bugs);
                         return CAPO_EXIT_USAGE;
                 }
-                return diagnose_bugs(release, o->json,
-                                     o->json ? stdout : cli_screen_begin(stdout)) < 0
-                               ? CAPO_EXIT_FAIL
-                               : CAPO_EXIT_OK;
+                r = diagnose_bugs(release, o->json, o->json ? stdout : cli_screen_begin(stdout));
+                return r < 0                          ? CAPO_EXIT_FAIL
+                       : release > capo_bugs_newest() ? UNDECIDED_EXIT
+                                                      : CAPO_EXIT_OK;
         }
         if (!n) {
                 capo_error("which files? Logs, dumps, folders of them, or - for standard input");

@@ -299,8 +299,14 @@ int diagnose_json(struct diagnose_inputs *in, FILE *out)
 int diagnose_bugs(int release, bool json, FILE *out)
 {
         json_t *rows = json ? json_array() : NULL;
-        char first[16], fixed[32];
+        char first[16], fixed[32], asked[16];
 
+        if (release > capo_bugs_newest() && !json)
+                fprintf(out,
+                        "NCCL %s is newer than %s, the newest release that these bugs name: it may "
+                        "have others, and some of these may be fixed in it\n",
+                        capo_nccl_text((uint32_t)release, asked, sizeof asked),
+                        capo_nccl_text((uint32_t)capo_bugs_newest(), first, sizeof first));
         for (size_t i = 0; i < capo_n_known_bugs; i++) {
                 const struct capo_known_bug *b = &capo_known_bugs[i];
 
@@ -321,7 +327,8 @@ int diagnose_bugs(int release, bool json, FILE *out)
         }
         if (json)
                 return cli_json_print(out,
-                                      json_pack("{s:i, s:o}", "capo_known_bugs", 1, "bugs", rows),
+                                      json_pack("{s:i, s:i, s:o}", "capo_known_bugs", 1, "newest",
+                                                capo_bugs_newest(), "bugs", rows),
                                       JSON_INDENT(2)) < 0
                                ? -EIO
                                : 0;

@@ -41,11 +41,15 @@ void capo_doctor_bugs(struct capo_findings *f, int version)
                         b->fixed < CAPO_NCCL_LAST ? "; fixed in " : "",
                         b->fixed < CAPO_NCCL_LAST ? fixed : "", b->link);
         }
-        if (n)
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "nccl",
-                        "%u bug%s of NCCL %s known from public reports, %u of them hangs: capo "
-                        "diagnose --bugs %s",
-                        n, n == 1 ? "" : "s",
-                        capo_nccl_text((uint32_t)version, release, sizeof release), hangs, release);
+        capo_nccl_text((uint32_t)version, release, sizeof release);
+        if (version > capo_bugs_newest())
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "NCCL %s is newer than the bugs that capo knows: capo diagnose "
+                                 "--bugs %s lists those without a known fix",
+                                 release, release);
+        else if (n)
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "%u bug%s of NCCL %s known from public reports, %u of them hangs: "
+                                 "capo diagnose --bugs %s",
+                                 n, n == 1 ? "" : "s", release, hangs, release);
 }
