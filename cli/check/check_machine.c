@@ -99,6 +99,10 @@ void check_machine(struct capo_findings *f, const struct check_options *o)
                                  "%d GPUs are here, %d are expected", gpus, expected);
         else if (expected >= 0)
                 capo_finding_add(f, CAPO_FINDING_OK, "gpu", "%d GPUs, as expected", gpus);
+        else if (!gpus)
+                capo_finding_add(f, CAPO_FINDING_WARN, "gpu",
+                                 "no NVIDIA GPU is here: --gpus N fails where there are fewer, "
+                                 "--gpus 0 expects none");
         if (driver)
                 check_links(f, nvml, t && !t->links_unknown ? count_ends(t) : 0);
 }

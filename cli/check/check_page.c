@@ -261,8 +261,22 @@ void check_print(const json_t *page, FILE *out)
         say_counts(page, n, screen);
 }
 
-/* The nodes of the page that @text begins with. Return: is it whole? */
-static bool add_nodes(json_t *nodes, const char *text)
+/* Two pages of one look at one node: a file given twice. A node that was looked at twice is two. */
+static bool is_repeated(const json_t *nodes, const json_t *node)
+{
+        const json_t *other;
+        size_t i;
+
+        json_array_foreach(nodes, i, other)
+        {
+                if (json_equal(other, node))
+                        return true;
+        }
+        return false;
+}
+
+/* The nodes of the page that @text begins with, counted in @n. Return: is it whole? */
+static bool add_nodes(json_t *nodes, const char *text, size_t *n)
 {
         json_t *page = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL), *node;
         bool whole = page;
@@ -270,9 +284,15 @@ static bool add_nodes(json_t *nodes, const char *text)
 
         json_array_foreach(json_object_get(page, "nodes"), i, node)
         {
-                if (json_is_object(json_object_get(node, "facts")) &&
-                    json_is_string(json_object_get(node, "node")) &&
-                    json_is_array(json_object_get(node, "findings")))
+                if (!json_is_object(json_object_get(node, "facts")) ||
+                    !json_is_string(json_object_get(node, "node")) ||
+                    !json_is_array(json_object_get(node, "findings")))
+                        continue;
+                ++*n;
+                if (is_repeated(nodes, node))
+                        capo_warn("check: node %s is given twice, and counted once",
+                                  text_of(node, "node"));
+                else
                         json_array_append(nodes, node);
         }
         json_decref(page);
@@ -280,7 +300,7 @@ static bool add_nodes(json_t *nodes, const char *text)
 }
 
 /* @line goes on with a page whose beginning had the same label: srun -l cuts lines of 1 KiB. */
-static void go_on(json_t *nodes, json_t *begun, const char *line)
+static void go_on(json_t *nodes, json_t *begun, const char *line, size_t *n)
 {
         const char *label;
         json_t *text;
@@ -293,7 +313,7 @@ static void go_on(json_t *nodes, json_t *begun, const char *line)
                         continue;
                 if (asprintf(&whole, "%s%s", json_string_value(text), line + strlen(label)) < 0)
                         return;
-                if (add_nodes(nodes, whole))
+                if (add_nodes(nodes, whole, n))
                         json_object_del(begun, label);
                 else
                         json_object_set_new(begun, label, json_string(whole));
@@ -306,7 +326,7 @@ int check_read(json_t *nodes, const char *path)
 {
         _cleanup_fclose_ FILE *in = strcmp(path, "-") ? fopen(path, "re") : fdopen(dup(0), "r");
         _cleanup_free_ char *line = NULL;
-        size_t room = 0, before = json_array_size(nodes);
+        size_t room = 0, n = 0;
         json_t *begun;
 
         if (!in)
@@ -317,8 +337,8 @@ int check_read(json_t *nodes, const char *path)
 
                 line[strcspn(line, "\n")] = 0;
                 if (!page) {
-                        go_on(nodes, begun, line);
-                } else if (!add_nodes(nodes, page)) {
+                        go_on(nodes, begun, line, &n);
+                } else if (!add_nodes(nodes, page, &n)) {
                         json_t *text = json_string(page);
 
                         *page = 0;
@@ -326,7 +346,7 @@ int check_read(json_t *nodes, const char *path)
                 }
         }
         json_decref(begun);
-        if (json_array_size(nodes) == before)
+        if (!n)
                 return capo_fail(-EINVAL,
                                  "check: %s: expected lines of capo check --json, found none",
                                  path);

@@ -9,6 +9,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_machine.h"
 #include "cli/base/cli_options.h"
 #include "cli/check/check.h"
 #include "core/base/size.h"
@@ -54,6 +55,18 @@ static int meet_nodes(const struct check_options *o, json_t *node, json_t *nodes
         return r;
 }
 
+/* Is the machine that the command line expects one that capo knows? Its file may be missing on one
+ * node of many: that is a finding there. */
+static bool is_machine_known(const struct check_options *o)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct cli_machine_words words = {.topo = o->dir ? NULL : o->topo, .platform = o->platform};
+        struct cli_machine_source source;
+
+        return (!words.topo && !words.platform) ||
+               cli_machine_load("check", &words, &t, &source) == 0;
+}
+
 /* The page, and the exit status. */
 static int end_check(const struct check_options *o, json_t *nodes, json_t *missing)
 {
@@ -74,17 +87,21 @@ static int end_check(const struct check_options *o, json_t *nodes, json_t *missi
 static int run_check(void *options, int n, char **words)
 {
         const struct check_options *o = options;
-        json_t *nodes = json_array(), *missing = json_array(), *node;
+        json_t *nodes, *missing, *node;
         struct capo_reach reach = {0};
         int n_nodes, index, local, r = 1;
 
+        if (n && !o->merge)
+                return capo_fail(CAPO_EXIT_USAGE, "check: \"%s\": files go with --merge", words[0]);
+        if (!o->merge && !is_machine_known(o))
+                return CAPO_EXIT_USAGE;
+        nodes = json_array();
+        missing = json_array();
         check_place(o, &n_nodes, &index, &local);
         if (o->merge) {
                 r = check_read(nodes, o->merge) < 0 ? -1 : 1;
                 for (int i = 0; i < n && r > 0; i++)
                         r = check_read(nodes, words[i]) < 0 ? -1 : 1;
-        } else if (n) {
-                r = capo_fail(-1, "check: \"%s\": files go with --merge", words[0]);
         } else if (local) {
                 r = 0; /* another process of this node does it */
         } else {

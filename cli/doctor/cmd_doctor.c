@@ -67,7 +67,11 @@ static int run_doctor(void *options, int n, char **words)
 
         capo_doctor_command(&f, n ? words : NULL, &reach);
         capo_doctor_loading(&f, n ? words : NULL);
-        capo_doctor_node(&f, &reach);
+        if (!capo_doctor_node(&f, &reach) && !capo_doctor_pci_gpus())
+                capo_finding_add(
+                        &f, CAPO_FINDING_NOTE, "gpu",
+                        "no NVIDIA GPU is here: the GPUs of a job that runs elsewhere were "
+                        "not looked at");
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
         if (o->json) {

@@ -61,8 +61,9 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
  * calls capo does not see. */
 void capo_doctor_loading(struct capo_findings *f, char *const *command);
 
-/** capo_doctor_node() - all of the below: this machine and its environment. */
-void capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach);
+/** capo_doctor_node() - all of the below: this machine and its environment. Return: as
+ * capo_doctor_gpus(). */
+int capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach);
 
 /** capo_doctor_newer() - functions that the libnccl at @path exports and this capo does not know,
  * and versions of the plugin interfaces it looks for that this capo does not have. @release: as it

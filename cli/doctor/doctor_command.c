@@ -186,6 +186,11 @@ static void look_at_program(struct capo_findings *f, const char *program, struct
             (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
              find_library_path(listing, "librccl.so.1", path, sizeof path)))
                 set_reach(f, reach, path, "is linked: the preload sees every call");
+        else if (!memmem(elf.bytes, elf.size, "nccl", 4)) /* a launcher, or no user of NCCL */
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "%s does not name NCCL: only a library or a program that it loads "
+                                 "or starts can call it",
+                                 program);
 }
 
 /* Packages of a Python installation that bring or open NCCL. */

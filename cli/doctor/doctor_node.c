@@ -5,7 +5,7 @@
 #include "cli/base/install_paths.h"
 #include "cli/doctor/doctor.h"
 
-void capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach)
+int capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach)
 {
         char own[4096];
         int gpus;
@@ -20,4 +20,5 @@ void capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach)
         capo_doctor_network(f);
         capo_doctor_host(f);
         capo_doctor_recording(f, gpus);
+        return gpus;
 }

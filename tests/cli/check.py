@@ -48,6 +48,12 @@ with tempfile.TemporaryDirectory() as folder:
     expect(1, "0 GPUs are here, 8 are expected", check("--platform", "p5", CAPO_SYSFS=sysfs))
     expect(1, "32 are expected", check("--platform", "p5", CAPO_SYSFS=sysfs))
     expect(2, "", check("--gpus", "many"))
+    expect(0, "warn  gpu        no NVIDIA GPU is here", check(CAPO_SYSFS=sysfs))
+    none = check("--gpus", "0", CAPO_SYSFS=sysfs)
+    assert "0 GPUs, as expected" in none.stdout and "no NVIDIA GPU" not in none.stdout, none
+    for words in (["--platform", "nope"], ["--topo", f"{folder}/nothing"], ["nothing"]):
+        wrong = check(*words, CAPO_SYSFS=sysfs)
+        assert wrong.returncode == 2 and not wrong.stdout and wrong.stderr, wrong
 
     # Four GPUs with NVLinks to each other, one link of GPU 2 not active.
     bus = [f"0000:0{i + 1}:00.0" for i in range(4)]
@@ -63,7 +69,10 @@ with tempfile.TemporaryDirectory() as folder:
     expect(1, "4 GPUs are here, 8 are expected", check("--platform", "dgx1v", **made))
 
     # Nodes compared: one line per difference.
-    expect(0, "READY: 3 nodes, 0 failures, 0 warnings, 0 differences", check("--merge", nodes({}, {}, {})))
+    expect(0, "READY: 3 nodes, 0 failures, 3 warnings, 0 differences", check("--merge", nodes({}, {}, {})))
+    twice = check("--merge", nodes({}), f"{folder}/nodes")
+    expect(0, "READY: 1 node,", twice)
+    expect(0, "node0 is given twice, and counted once", twice)
     other = nodes({}, {}, {"nvidia driver": "535.1"}, {"kernel": "5.0", "NCCL_ALGO": "ring"})
     expect(0, "kernel is " + page["nodes"][0]["facts"]["kernel"] + " on 3 nodes, but 5.0 on node3", check("--merge", other))
     expect(0, "NCCL_ALGO is - on 3 nodes, but ring on node3", check("--merge", other))
@@ -71,9 +80,9 @@ with tempfile.TemporaryDirectory() as folder:
     found = json.loads(check("--json", "--merge", other).stdout)
     assert [d["fact"] for d in found["differences"]].count("nvidia driver") == 1 and len(found["differences"]) == 3, found
     with open(f"{folder}/cut", "w") as out:  # as srun -l prints long lines, of two tasks at once
-        text = one.stdout.strip()
-        for at in range(0, len(text), 1000):
-            for task in range(2):
+        texts = [one.stdout.strip().replace('"index":0', f'"index":{task}', 1) for task in range(2)]
+        for at in range(0, len(texts[0]), 1000):
+            for task, text in enumerate(texts):
                 print(f"{task}: {text[at:at + 1000]}", file=out)
     expect(0, "READY: 2 nodes", check("--merge", f"{folder}/cut"))
     with open(f"{folder}/none", "w") as out:

@@ -38,6 +38,11 @@ if echo 'int main(void) { return 0; }' | ${CC:-cc} -static -x c -o alone - 2>/de
         expect 1 'FAIL *nccl .*statically linked' -- -- ./alone
 fi
 expect 1 'no such command' -- -- ./nothing
+echo 'int main(void) { return 0; }' >q.c
+${CC:-cc} -o other q.c
+expect 0 'note *nccl *.*other does not name NCCL' -- -- ./other
+"$capo" doctor -- ./linked | grep -q 'does not name NCCL' && { echo "a program that links NCCL does not name it"; bad=1; }
+[ -e /proc/driver/nvidia ] || expect 0 'note *gpu *no NVIDIA GPU is here' --
 
 NCCL_TREE_THRESHOLD=0 expect 0 'warn .*NCCL_TREE_THRESHOLD=0 .*no NCCL after 2.4.8' -- -- ./linked
 CAPO_PROFIL=x expect 0 'warn .*CAPO_PROFIL is set: capo has no such setting' -- -- ./linked
