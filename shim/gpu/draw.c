@@ -16,10 +16,12 @@
 enum { EARLY = 32 };
 
 static uint32_t one_in;
+static bool early_too;
 
-void capo_draw_one_in(uint32_t n)
+void capo_draw_one_in(uint32_t n, bool early)
 {
         one_in = n;
+        early_too = early;
 }
 
 /*
@@ -80,7 +82,7 @@ static bool is_new(struct capo_comm *comm, unsigned call, uint64_t bytes)
 
 static bool is_early(const struct capo_comm *comm)
 {
-        return (uint64_t)comm->seq + comm->p2p_seq <= EARLY;
+        return early_too && (uint64_t)comm->seq + comm->p2p_seq <= EARLY;
 }
 
 /* So large that two events beside it are nothing: all of them are timed. */

@@ -13,8 +13,9 @@ struct capo_draw {
         bool chosen; /* timed for what it is, so it stands for itself (CAPO_RECORD_CHOSEN) */
 };
 
-/** capo_draw_one_in() - of @n calls one is timed by draw; 1: all are. */
-void capo_draw_one_in(uint32_t n);
+/** capo_draw_one_in() - of @n calls one is timed by draw; 1: all are. @early: and the first calls
+ * of each communicator, which nothing else times. */
+void capo_draw_one_in(uint32_t n, bool early);
 
 /** capo_draw_call() - is the call @id of @bytes, the last one that @comm has counted, timed? Every
  * call of the communicator has to be asked for, in order, by one thread at a time. */

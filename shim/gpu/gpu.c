@@ -111,7 +111,8 @@ void capo_gpu_look(void)
         }
         capo_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
-                capo_draw_one_in((uint32_t)capo_shim_env()->gpu_sample);
+                capo_draw_one_in((uint32_t)capo_shim_env()->gpu_sample,
+                                 !capo_shim_env()->kernel_time);
                 capo_gpu_switch(true);
         }
         capo_unlock(&capo_seg.lock);

@@ -27,7 +27,7 @@ Test(draw, the_first_calls_stand_for_themselves_and_one_in_eight_for_others)
         struct capo_comm comm = {.uid = 0x123456789abcdef};
         unsigned drawn = 0;
 
-        capo_draw_one_in(8);
+        capo_draw_one_in(8, true);
         for (int i = 0; i < EARLY; i++) {
                 struct capo_draw draw = next_draw(&comm);
 
@@ -53,7 +53,7 @@ Test(draw, ranks_agree_and_runs_differ)
                          later = {.uid = 0x5555666677778888}, grown = {.uid = 1, .apart = true},
                          grown_too = {.uid = 2, .apart = true};
 
-        capo_draw_one_in(8);
+        capo_draw_one_in(8, true);
         cr_expect_eq(alike(one, other), CALLS);
         cr_expect_lt(alike(one, later), CALLS - CALLS / 16);
         cr_expect_eq(alike(grown, grown_too), CALLS, "ranks that know no common number");
@@ -63,7 +63,7 @@ Test(draw, all)
 {
         struct capo_comm comm = {.uid = 3};
 
-        capo_draw_one_in(1);
+        capo_draw_one_in(1, true);
         for (int i = 0; i < 100; i++) {
                 struct capo_draw draw = next_draw(&comm);
 
