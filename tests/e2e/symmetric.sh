@@ -64,7 +64,7 @@ PY
 grep -q "^call .* waited " "$work/page" && grep -Eq "us .* symk RSxLD_AGxST .* kernel$" "$work/page" || fail "the page does not say how long kernels waited: $(cat "$work/page")"
 grep -q "calls compared by how long NCCL's kernels waited (the GPU's clock)" "$work/page" || fail "the clock has no name"
 "$capo" explain allreduce 3M --log "$work/kernels" | grep -Eq 'symk +RSxLD_AGxST' || fail "not explained: $("$capo" explain allreduce 3M --log "$work/kernels")"
-"$capo" diff "$work/table" "$work/kernels" | grep -q ' -> symk RSxLD_AGxST' || fail "not in the diff"
+"$capo" diff --wide "$work/table" "$work/kernels" | grep -q ' -> symk RSxLD_AGxST' || fail "not in the diff"
 "$capo" fit -o "$work/profile.json" "$work/table" "$work/kernels" >"$work/fit" 2>"$work/err" || fail "no fit: $(cat "$work/err")"
 grep -q "^beside NCCL's table" "$work/fit" || fail "not in the fit: $(cat "$work/fit")"
 grep -q "AllReduce, 3 ranks .* symk RSxLD_AGxST .* kernel stamps" "$work/fit" || fail "the fit does not name it"

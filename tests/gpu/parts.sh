@@ -257,8 +257,8 @@ part_graphs() {
                 fail "app_gpu fails under capo: $(tail -n 1 "$out/app.capo" "$out/app.err")"
         cmp "$out/app.bare" "$out/app.capo" || fail "app_gpu: output differs"
         "$build/tests/preload/log_text" "$out"/logs.app/*.capo >"$out/app.log"
-        # 80 and 16, of which the first two of a kind are timed for what they are (flag 16)
-        for line in '^cell AllReduce .* count=78 result=0 flags=0 host=78 gpu=[1-9]' '^cell AllReduce .* count=2 result=0 flags=16 host=2 gpu=2' \
+        # 80 and 16, of which the first 32 of the communicator and two of a kind are timed for what they are (flag 16)
+        for line in '^cell AllReduce .* count=48 result=0 flags=0 host=48 gpu=[1-9]' '^cell AllReduce .* count=32 result=0 flags=16 host=32 gpu=32' \
                 '^cell AllReduce .* count=4 result=0 flags=4 host=0 gpu=0' '^cell Group .* count=14 result=0 flags=2 host=14 gpu=[1-9]' \
                 '^cell Group .* count=2 result=0 flags=18 host=2 gpu=2' '^end .* gpu_dropped=0 '; do
                 grep -E -- "$line" "$out/app.log" | cut -c1-140 | sed 's/^/  /' | grep . || fail "app_gpu: its log has no line like $line"

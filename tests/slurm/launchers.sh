@@ -29,9 +29,13 @@ logs() {
 for mpirun in mpirun.openmpi mpirun.mpich; do
         command -v $mpirun >/dev/null || continue
         export MASTER_PORT=$((20000 + RANDOM % 20000))
-        printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v $mpirun)" >mpirun # MPICH looks for its parts beside the name
-        chmod +x mpirun
-        [ $mpirun = mpirun.openmpi ] && ln -sf "$(command -v $mpirun)" mpirun
+        rm -f mpirun # it may be a link to the system's, which nothing may be written through
+        if [ $mpirun = mpirun.openmpi ]; then
+                ln -s "$(command -v $mpirun)" mpirun
+        else # MPICH looks for its parts beside the name
+                printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v $mpirun)" >mpirun
+                chmod +x mpirun
+        fi
         capo run --quiet -- ./mpirun -n 2 "${train[@]}" >out 2>&1 || fail "capo run -- $mpirun: $(cat out)"
         logs "capo-run-$mpirun"
         export MASTER_PORT=$((20000 + RANDOM % 20000))

@@ -552,7 +552,7 @@ Test(plugin, modelled_rules_on_some_ranks_only_stop_the_communicator)
 {
         use_profile(RULES(MODELLED_RULE));
         export_digest("+modelled");
-        refused("CAPO_ALLOW_MODELLED is not the same", getenv("CAPO_PROFILE_DIGEST"));
+        refused("CAPO_ALLOW_MODELLED or CAPO_TRIAL is not the same", getenv("CAPO_PROFILE_DIGEST"));
 }
 
 Test(plugin, modelled_rules_on_this_rank_only_stop_the_communicator)
@@ -560,7 +560,7 @@ Test(plugin, modelled_rules_on_this_rank_only_stop_the_communicator)
         use_profile(RULES(MODELLED_RULE));
         export_digest("");
         setenv("CAPO_ALLOW_MODELLED", "1", 1);
-        refused("CAPO_ALLOW_MODELLED is not the same", getenv("CAPO_PROFILE_DIGEST"));
+        refused("CAPO_ALLOW_MODELLED or CAPO_TRIAL is not the same", getenv("CAPO_PROFILE_DIGEST"));
 }
 
 Test(plugin, modelled_rules_agreed_on)
