@@ -308,7 +308,9 @@ static int set_profile(const struct run *run, char **command, const char *librar
                            capo_layout_print(&launch.layout, layout, sizeof layout));
         run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         if (!run->quiet)
-                capo_info("tuning by %s, digest %s", absolute, profile->digest);
+                capo_info(profile->n_rules ? "tuning by %s, digest %s"
+                                           : "%s has no rules, so NCCL chooses all; digest %s",
+                          absolute, profile->digest);
         return 0;
 }
 

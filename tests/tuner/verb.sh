@@ -80,6 +80,8 @@ says 0 "(no name)  $work/of28.json" "$capo" profile show "$work/of28.json"
 says 1 "profiles/data" "$capo" explain allreduce 1M --platform dgx1v --gpus 0-4 --profile nosuch
 COLUMNS=60 "$capo" doctor >"$work/out" 2>&1
 awk 'length > 60 && / / { wide = 1 } END { exit !wide }' "$work/out" && { echo "FAIL: COLUMNS=60 into a pipe"; bad=1; }
+printf '{"capo_profile": 1, "provenance": {"who": "me"}, "rules": []}' > "$work/empty.json"
+says 0 "has no rules" "$capo" run --dir "$work/none" --profile "$work/empty.json" -- true
 says 2 "match needs --ranks" "$capo" profile match "$work/a.json"
 says 2 "--bytes needs --coll" "$capo" profile match "$work/a.json" --ranks 8 --bytes 8
 says 2 "expected ranks per node" "$capo" profile match "$work/a.json" --layout x
