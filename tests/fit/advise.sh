@@ -46,6 +46,11 @@ says '^now: 0.32[0-9] ms per step modelled (times of this recording); 0.32[0-9] 
 says '^  10 MiB  *1  *6 MiB  *0.2[78][0-9]* ms  *-1[0-9.]* %  (beyond the sizes measured)  <- modelled best' "own times: 184 us x 6 / 4, beyond the largest"
 says '^try: DDP(bucket_cap_mb=10), or HOROVOD_FUSION_THRESHOLD=10485760: 0.0[45]' "own times"
 
+# One unit for times below a second.
+job slow layout=4 steps=50 sizes=4M,2M gpu=1 late_rank=1 late_ns=150000000
+"$capo" advise slow > out || fail "a late rank: exit status $?"
+says '^now: 0.3[0-9]* ms per step modelled (times of this recording); 1[0-9]* ms recorded, waiting' "a late rank"
+
 # A gain that the spread of the times could be is none: five steps, and a late rank makes three calls of four longer for the others.
 job noisy layout=4 steps=5 sizes=4M,2M gpu=1 late_rank=1 late_ns=200000
 "$capo" advise noisy > out || fail "noisy times: exit status $?"
