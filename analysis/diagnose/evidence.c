@@ -399,6 +399,7 @@ static int judge_tests(struct capo_evidence *e, uint32_t text)
 
 int capo_evidence_judge(struct capo_evidence *e)
 {
+        const struct capo_diagnose_finding *verdict;
         int r = 0;
 
         for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
@@ -414,7 +415,8 @@ int capo_evidence_judge(struct capo_evidence *e)
                 if (e->texts[i].text)
                         r = judge_tests(e, i);
         }
-        if (r == 0 && !capo_evidence_verdict(e))
+        verdict = capo_evidence_verdict(e);
+        if (r == 0 && (!verdict || verdict->rank == CAPO_RANK_HEALTHY))
                 r = capo_words_read(e);
         for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
                 struct capo_evidence_text *t = &e->texts[i];

@@ -86,6 +86,20 @@ Test(diagnose, errors_that_nothing_explains)
         expect("h NCCL INFO NET/Plugin: Failed to find the plugin\n", "", -1, "");
 }
 
+Test(diagnose, a_test_that_ended_well_vouches_for_itself_only)
+{
+        static const char ended[] = "# nThread 1 nGpus 8\nh:1:2 [0] NCCL WARN odd\n"
+                                    "# Out of bounds values : 0 OK\n# Avg bus bandwidth : 4\n";
+        _cleanup_(capo_evidence_finish) struct capo_evidence e = {0};
+
+        expect(ended, "healthy", -1, "ENDED WITHOUT AN ERROR");
+        cr_assert_geq(capo_evidence_add(&e, "tests.log", strdup(ended)), 0);
+        cr_assert_geq(capo_evidence_add(&e, "job.log", strdup("step 1\nFATAL: no shard\n")), 0);
+        cr_assert_eq(capo_evidence_judge(&e), 0);
+        cr_expect_str_eq(capo_evidence_verdict(&e)->kind, "error");
+        cr_expect_eq(capo_evidence_verdict(&e)->marks[0].text, 1u);
+}
+
 /* Two rows of one crash. */
 Test(diagnose, a_crash_that_two_lines_report)
 {
