@@ -7,7 +7,7 @@
 #include "cli/base/cli_screen.h"
 #include "core/base/array.h"
 
-enum { NORMAL = 80, LEAST = 40, INDENT = 4 };
+enum { NORMAL = 80, LEAST = 40, WHOLE = 500, INDENT = 4 }; /* no page is as wide as WHOLE */
 
 static struct {
         bool wide;
@@ -157,7 +157,9 @@ FILE *cli_screen_page(FILE *out)
 
 FILE *cli_screen_begin(FILE *out)
 {
-        const char *columns = getenv("COLUMNS");
+        const char *said = getenv("COLUMNS");
+        const int columns = said ? atoi(said) : 0;
 
-        return isatty(STDOUT_FILENO) || (columns && atoi(columns) > 0) ? cli_screen_page(out) : out;
+        return isatty(STDOUT_FILENO) || (columns > 0 && columns < WHOLE) ? cli_screen_page(out)
+                                                                         : out;
 }
