@@ -8,6 +8,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_screen.h"
 #include "analysis/log/recover.h"
 #include "core/base/util.h"
 
@@ -81,6 +82,7 @@ static int recover_run(void *options, int n, char **words)
                         "try: capo recover --list");
         if (n && !(absolute = realpath(words[0], NULL)))
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", words[0], strerror(errno));
+        cli_screen_begin(stdout);
         r = capo_segment_find_dead(NULL, absolute, visit_segment, run);
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
@@ -98,6 +100,7 @@ static const struct cli_option options[] = {
         {"all", CLI_FLAG(struct run, all), "without DIR as root: those of every job"},
         {"drop", CLI_FLAG(struct run, drop),
          "only remove what belongs to logs whose folder is gone"},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command recover_command = {

@@ -59,6 +59,13 @@ unsigned cli_screen_width(const char *text)
         return sum;
 }
 
+/* Broken in two it could not be clicked nor copied. */
+static bool is_address(const char *text)
+{
+        text += strspn(text, " (");
+        return !strncmp(text, "https://", 8) || !strncmp(text, "http://", 7);
+}
+
 size_t cli_screen_fold(const char *text, unsigned columns, unsigned *used)
 {
         size_t n = 0, blank = 0, step;
@@ -70,6 +77,11 @@ size_t cli_screen_fold(const char *text, unsigned columns, unsigned *used)
                 if (text[n] == ' ' && n && text[n - 1] != ' ') {
                         blank = n;
                         to_blank = *used;
+                }
+                if (*used + takes > columns && !blank && is_address(text)) {
+                        for (; text[n] && text[n] != ' '; n += step, *used += takes)
+                                step = measure_letter(text + n, &takes);
+                        return n;
                 }
                 if (*used + takes > columns && (n || blank)) {
                         *used = blank ? to_blank : *used;

@@ -35,7 +35,8 @@ void cli_screen_wide(void);
  * none. */
 unsigned cli_screen_width(const char *text);
 
-/** cli_screen_fold() - the part of @text that fits into @columns, up to a blank where there is one.
+/** cli_screen_fold() - the part of @text that fits into @columns, up to a blank where there is one;
+ * an https:// address that does not fit is whole all the same.
  * @used: the columns it takes, or NULL. Return: its bytes; blanks behind it are not part of it. */
 size_t cli_screen_fold(const char *text, unsigned columns, unsigned *used);
 

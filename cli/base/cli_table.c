@@ -256,7 +256,8 @@ static void print_fitted(const struct capo_table *t, const struct layout *l, FIL
                         if (t->column[c].right && used < l->width[c])
                                 pad = l->width[c] - used;
                         if (*rest[c])
-                                rest[c] = print_part(out, rest[c], width, start + pad - at,
+                                rest[c] = print_part(out, rest[c], width,
+                                                     start + pad >= at ? start + pad - at : 1,
                                                      spans || t->column[c].fold, &at);
                         more |= *rest[c] != 0;
                         start += width;

@@ -52,7 +52,8 @@ def check(words):
         return
     for columns in (80, 100, 132):
         text = terminal(words, columns)
-        wide = [line for line in text.split("\n") if len(line) > columns]
+        # an address is never broken: it is a line's last word, and may stand out of it
+        wide = [line for line in text.split("\n") if len(line) > columns and not re.search(r"https?://\S+$", line)]
         if wide:
             bad.append("%s: %d columns: %d lines are wider: %r" % (" ".join(words), columns, len(wide), wide[0]))
         if not text.strip():
@@ -105,6 +106,11 @@ with tempfile.TemporaryDirectory() as work:
     both = terminal(["diff", "fast", "slow"], 80)
     if "before p50" not in both or "after p50" not in both:
         bad.append("diff: 80 columns: not both sides: %r" % both.split("\n")[2])
+    narrow = terminal(["diagnose", "--bugs", "2.18.3"], 40)
+    addresses = re.findall(r"https://\S+", pipe(["diagnose", "--wide", "--bugs", "2.18.3"])[0])
+    bad += ["diagnose: 40 columns: broken: " + a for a in addresses if a not in narrow]
+    if not addresses:
+        bad.append("diagnose --bugs: no address")
     told = pipe(["help", "--options"])[0]
     verbs = sorted({line.split("\t")[0] for line in told.splitlines()})
     for verb in verbs:
