@@ -16,12 +16,14 @@ static void in_our_own(void)
 
 Test(fpu, traps_and_rounding_stay_the_jobs)
 {
+        int traps = FE_INEXACT | FE_DIVBYZERO;
+
         feclearexcept(FE_ALL_EXCEPT);
         cr_assert_eq(fesetround(FE_UPWARD), 0);
-        if (feenableexcept(FE_INEXACT | FE_DIVBYZERO) < 0)
-                cr_skip("this processor does not trap");
+        if (feenableexcept(traps) < 0)
+                traps = 0; /* most AArch64 processors have none; rounding and flags remain */
         in_our_own();
-        cr_assert_eq(fegetexcept(), FE_INEXACT | FE_DIVBYZERO);
+        cr_assert_eq(fegetexcept(), traps);
         cr_assert_eq(fegetround(), FE_UPWARD);
         cr_assert_eq(fetestexcept(FE_INEXACT), 0);
         fedisableexcept(FE_ALL_EXCEPT);
