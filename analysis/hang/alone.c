@@ -166,6 +166,20 @@ static bool may_be_by_stop(const struct capo_hang_job *job, const struct capo_ha
         return v->n_culprits || v->kind == CAPO_HANG_UNDECIDED;
 }
 
+static int accuse_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if (p->life == CAPO_HANG_STOPPED)
+                        r = hang_accuse(v, i, CAPO_HANG_WHY_STOPPED,
+                                        capo_hang_inside(p) ?: hang_last(p));
+        }
+        return r;
+}
+
 /* The threads of a stopped process serve its network, too. So the GPUs of the others do not end a
  * call that it has entered. */
 int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
@@ -173,7 +187,6 @@ int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict
         bool inside = v->kind == CAPO_HANG_INSIDE, missing = v->kind == CAPO_HANG_MISSING,
              known = false;
         uint32_t stopped = 0, waiting = 0; /* of them, counted among those that wait */
-        int r = 0;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 if (job->processes[i].life != CAPO_HANG_STOPPED)
@@ -191,14 +204,22 @@ int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict
                 v->sure = CAPO_HANG_LIKELY;
                 v->n_waiting -= waiting < v->n_waiting ? waiting : v->n_waiting;
         }
-        for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-                uint64_t t = capo_hang_active_ns(p);
+        for (uint32_t i = 0; i < job->n_processes && !known; i++) {
+                uint64_t t = capo_hang_active_ns(&job->processes[i]);
 
-                if (p->life == CAPO_HANG_STOPPED)
-                        r = hang_accuse(v, i, CAPO_HANG_WHY_STOPPED,
-                                        capo_hang_inside(p) ?: hang_last(p));
                 v->since_ns = t > v->since_ns ? t : v->since_ns; /* nobody makes a call */
         }
+        return accuse_stopped(job, v);
+}
+
+int hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        int r;
+
+        if (job->over || v->kind != CAPO_HANG_HEALTHY || v->still_ns < job->after_ns)
+                return 0;
+        r = accuse_stopped(job, v);
+        if (v->n_culprits)
+                v->kind = CAPO_HANG_UNDECIDED;
         return r;
 }

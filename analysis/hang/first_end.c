@@ -99,10 +99,12 @@ static bool ended_by_failure(const struct capo_hang_job *job, const struct capo_
         return failed != CAPO_HANG_NONE && v->accused[failed] && killed + 1 == job->n_processes;
 }
 
-/* What the others waited for it in stays, where that is the call of the verdict. */
-static void keep_call(struct capo_hang_verdict *v, uint32_t process)
+/* What the others waited for it in stays, where that is the call of the verdict. Where calls were
+ * dropped, nobody knows the last ones, and their numbers are not compared. */
+static void keep_call(const struct capo_hang_job *job, struct capo_hang_verdict *v,
+                      uint32_t process)
 {
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
+        for (uint32_t i = 0; i < v->n_culprits && !job->dropped; i++) {
                 if (v->culprits[i].process == process && !v->culprits[i].elsewhere &&
                     v->kind != CAPO_HANG_MISMATCH && v->kind != CAPO_HANG_ORDER)
                         return;
@@ -110,6 +112,30 @@ static void keep_call(struct capo_hang_verdict *v, uint32_t process)
         v->call = NULL;
         v->comm = CAPO_HANG_NONE;
         v->seq = v->n_waiting = 0;
+}
+
+/* For how long no call had begun or returned when the first process ended badly. */
+static uint64_t find_quiet(const struct capo_hang_job *job)
+{
+        uint64_t end_ns = UINT64_MAX, last_ns = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (ended_badly(&job->processes[i]) && job->processes[i].end_ns < end_ns)
+                        end_ns = job->processes[i].end_ns;
+        }
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                for (uint32_t k = 0; k < p->n_calls; k++) {
+                        const struct capo_hang_call *c = &p->calls[k];
+
+                        if (c->begin_ns <= end_ns && c->begin_ns > last_ns)
+                                last_ns = c->begin_ns;
+                        if (c->end_ns <= end_ns && c->end_ns > last_ns)
+                                last_ns = c->end_ns;
+                }
+        }
+        return last_ns && end_ns != UINT64_MAX ? end_ns - last_ns : 0;
 }
 
 int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v)
@@ -131,6 +157,7 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
                         v->kind = CAPO_HANG_HEALTHY;
                 return 0;
         }
+        v->quiet_ns = find_quiet(job);
         v->unseen = hang_count_unseen(job);
         first = find_first(job, v, &sure);
         if (first == CAPO_HANG_NONE || v->unseen) {
@@ -142,7 +169,7 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
                 v->comm = CAPO_HANG_NONE;
                 return 0;
         }
-        keep_call(v, first);
+        keep_call(job, v, first);
         hang_acquit(v);
         p = &job->processes[first];
         in = capo_hang_inside(p);

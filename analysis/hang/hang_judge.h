@@ -76,4 +76,8 @@ bool hang_last_calls_unknown(const struct capo_hang_job *job);
  * GPUs that do not end would be named, or nobody. Return: 0; -ENOMEM. */
 int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
+/** hang_judge_pause() - of a job where nobody waits in a call, and nobody has made one for
+ * @job->after_ns: a stopped process may be why. UNDECIDED afterwards. Return: 0; -ENOMEM. */
+int hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
 #endif

@@ -429,6 +429,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         }
         out->n_processes = job->n_processes;
         out->n_ranks = job->n_ranks;
+        out->dropped = job->dropped;
         hang_tell_lives(job, known, now_ns, out, rd.frames);
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 char text[700], id[160];

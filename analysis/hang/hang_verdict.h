@@ -126,7 +126,9 @@ struct capo_hang_job {
         bool cut;     /* none is known to live, and a log is not final: its last part is missing */
         bool counted; /* all that is known are counts of calls, not the calls: nothing is certain */
         bool partial; /* and these not of all ranks */
-        bool any_kind;    /* and of all collectives together: which one a call is, is not known */
+        uint64_t
+                dropped; /* calls that were not recorded: the last ones of a rank may be of these */
+        bool any_kind;   /* and of all collectives together: which one a call is, is not known */
         uint32_t n_nodes; /* of the job, where a source that is no log says so; 0 not known */
         char **sites;     /* of a source that is no log: what a call's .site is, less 1. Owned */
         uint32_t n_sites;
@@ -242,7 +244,9 @@ struct capo_hang_verdict {
         uint32_t most;     /* of TUNED: a process of the others' side */
         uint64_t since_ns; /* of 1970: nothing moved since */
         uint64_t still_ns;
-        uint32_t unseen;                  /* ranks of the communicator without a log */
+        uint64_t quiet_ns; /* of a job in which a process ended badly: nobody had made a call for so
+                              long */
+        uint32_t unseen;   /* ranks of the communicator without a log */
         uint32_t differed_comm, differed; /* a call that ended although its ranks did not agree on
                                              what it is; 0 none */
         bool p2p_unknown;

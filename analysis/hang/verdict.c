@@ -456,11 +456,12 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         if (job->over || v->kind == CAPO_HANG_HEALTHY)
                 r = hang_judge_ended(job, v);
         unknown = hang_prove_healthy(job, v);
+        r = r ?: hang_judge_pause(job, v);
         if (r == 0 && (unknown || (v->kind == CAPO_HANG_RUNNING && !job->over)))
                 r = hang_judge_tuned(job, v);
         find_first_failure(job, v);
-        if ((job->counted || (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) ||
-             may_be_in_graph(job, v)) &&
+        if ((job->counted || job->dropped ||
+             (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) || may_be_in_graph(job, v)) &&
             v->sure == CAPO_HANG_CERTAIN)
                 v->sure = CAPO_HANG_LIKELY;
         return r;

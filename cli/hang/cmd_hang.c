@@ -178,6 +178,7 @@ char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_n
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
 {
         const struct capo_hang_verdict *v = &page->verdict;
+        char n[32];
 
         if (page->n_stale && i-- == 0)
                 snprintf(
@@ -188,6 +189,12 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
         else if (v->unseen && i-- == 0)
                 snprintf(text, 400, "%u rank%s of the communicator left no log that could be read",
                          v->unseen, v->unseen > 1 ? "s" : "");
+        else if (page->hang.dropped && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "the last calls of all ranks: %s call%s dropped, so numbers of calls may be too low",
+                        capo_text_count(page->hang.dropped, n),
+                        page->hang.dropped > 1 ? "s were" : " was");
         else if (v->p2p_unknown && i-- == 0)
                 snprintf(
                         text, 400,

@@ -164,7 +164,7 @@ static bool is_by_stop(const struct capo_hang_verdict *v)
 {
         return v->n_culprits && v->culprits[0].why == CAPO_HANG_WHY_STOPPED &&
                (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE ||
-                v->kind == CAPO_HANG_SLOW);
+                v->kind == CAPO_HANG_SLOW || v->kind == CAPO_HANG_UNDECIDED);
 }
 
 static void print_stopped_ranks(const struct hang_page *p, FILE *out)
@@ -452,6 +452,10 @@ int hang_text(const struct hang_page *p, FILE *to)
 
         print_job_line(p, out);
         print_headline(p, out);
+        if ((v->kind == CAPO_HANG_ENDED || v->together) && v->quiet_ns >= p->hang.after_ns)
+                fprintf(out,
+                        "  before that no rank had made a call for %s: the job may have hung\n",
+                        capo_text_time((double)v->quiet_ns, at));
         print_wait_cycle(p, out);
         for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
                 print_culprit(p, &v->culprits[i], out);
@@ -473,7 +477,8 @@ int hang_text(const struct hang_page *p, FILE *to)
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
                 fprintf(out, "  not known: %s\n", text);
         print_bugs(p, out);
-        if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)
+        if (v->n_culprits && v->kind != CAPO_HANG_SLOW &&
+            (v->kind != CAPO_HANG_UNDECIDED || is_by_stop(v)))
                 fprintf(out, "NEXT  %s\n", capo_hang_why_next(v->culprits[0].why));
         return fflush(out) || ferror(out) ? -EIO : 0;
 }

@@ -189,6 +189,11 @@ Test(hang, one_died_and_the_launcher_ended_the_others)
         cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
         ended(1, 1000, 1); /* by exit(1), and the others were killed */
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert(v.call && v.quiet_ns > S && v.quiet_ns < 3ull * S);
+        job.dropped = 1; /* the last calls are not known: their numbers are not compared */
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert(!v.call && !v.n_waiting);
+        job.dropped = 0;
         ended(1, 1000, 0); /* by exit(0), and the others waited for it */
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_EXITED);
 }
@@ -340,6 +345,10 @@ Test(hang, a_stopped_process_and_one_that_ran_ahead)
         job.processes[2].life = CAPO_HANG_STOPPED;
         reduce(0, 0, 951);
         says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_STOPPED);
+        reduce(0, 0, 999); /* hosts still run ahead, and that is no progress */
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_STOPPED);
+        job.processes[0].n_calls--;
+        job.comms[0].members[0].issued--;
         reduce(2, 0, 951);
         says(CAPO_HANG_RUNNING, "2", CAPO_HANG_WHY_STOPPED);
         cr_assert_eq(v.n_waiting, 1);
@@ -356,7 +365,12 @@ Test(hang, a_stopped_process_among_unknown_gpus)
         says(CAPO_HANG_UNDECIDED, "", 0);
         job.processes[1].life = CAPO_HANG_STOPPED;
         says(CAPO_HANG_RUNNING, "1", CAPO_HANG_WHY_STOPPED);
-        all_calls_ended(); /* and nobody waits */
+        all_calls_ended(); /* and nobody waits in a call */
+        says(CAPO_HANG_UNDECIDED, "1", CAPO_HANG_WHY_STOPPED);
+        reduce(0, 0, 995);
+        reduce(1, 0, 995);
+        reduce(2, 0, 995);
+        all_calls_ended();
         says(CAPO_HANG_HEALTHY, "", 0);
 }
 
