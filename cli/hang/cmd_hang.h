@@ -40,12 +40,13 @@ void hang_logs_finish(struct hang_logs *logs);
 /**
  * hang_gather_here() - all recorded processes of this user here, living and killed, by job
  * @folder: only those whose logs are there; NULL: all
+ * @below:  where there are none, those whose logs are in folders below it
  * @now_ns: when their memory was read, since 1970
  * @jobs:   set to @n_jobs items; hang_logs_finish() each and free() it in any case
  *
  * Return: 0; -ENOMEM; -errno.
  */
-int hang_gather_here(const char *folder, uint64_t *now_ns, struct hang_logs **jobs,
+int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs);
 
 /* What there is to say. */

@@ -325,7 +325,16 @@ static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t 
         return r;
 }
 
-int hang_gather_here(const char *folder, uint64_t *now_ns, struct hang_logs **jobs,
+/* Is the log of @s in a folder below @folder? */
+static bool is_below(const struct capo_segment_info *s, const char *folder)
+{
+        _cleanup_free_ char *real = realpath(folder, NULL);
+        size_t n = real ? strlen(real) : 0;
+
+        return n && !strncmp(s->log_path, real, n) && s->log_path[n] == '/';
+}
+
+int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs)
 {
         struct hang_logs all = {.now_ns = capo_clock_of(CLOCK_REALTIME),
@@ -333,9 +342,14 @@ int hang_gather_here(const char *folder, uint64_t *now_ns, struct hang_logs **jo
         struct segments here = {0};
         int r = capo_segment_find(NULL, folder, keep_segment, &here);
 
+        below = below && folder && !here.n;
+        if (r >= 0 && below)
+                r = capo_segment_find(NULL, NULL, keep_segment, &here);
         *now_ns = all.now_ns;
-        for (uint32_t i = 0; i < here.n && r >= 0; i++)
-                r = gather_segment(&all, &here.v[i]);
+        for (uint32_t i = 0; i < here.n && r >= 0; i++) {
+                if (!below || is_below(&here.v[i], folder))
+                        r = gather_segment(&all, &here.v[i]);
+        }
         free(here.v);
         r = r < 0 ? r : divide_logs(&all, jobs, n_jobs);
         hang_logs_finish(&all);

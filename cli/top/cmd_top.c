@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +10,6 @@
 #include "cli/top/top_page.h"
 #include "core/base/util.h"
 
-enum { NORMAL = 80 };
-
 struct options {
         const char *dir, *filter;
         double every;
@@ -20,21 +17,15 @@ struct options {
         bool once, json;
 };
 
-/* What a line may take: the terminal's width, else 80 columns. */
-static unsigned find_width(void)
-{
-        struct winsize size;
-
-        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : NORMAL;
-}
-
 static int print_once(const struct top *t)
 {
-        struct top_lines lines = {0};
-        int r = top_page(t, find_width(), &lines);
+        FILE *out = cli_screen_page(stdout);
+        unsigned columns = cli_screen_columns(out);
+        struct top_lines lines = {.whole = true};
+        int r = top_page(t, columns ? columns : TOP_LINE, &lines);
 
         for (size_t i = 0; i < lines.n; i++)
-                puts(lines.line[i].text);
+                fprintf(out, "%s\n", lines.line[i].text);
         top_lines_finish(&lines);
         return r;
 }
@@ -42,7 +33,7 @@ static int print_once(const struct top *t)
 static int run_top(void *options, int n, char **words)
 {
         const struct options *o = options;
-        struct watch_options watch = {.dir = o->dir, .hang = 10};
+        struct watch_options watch = {.dir = o->dir, .hang = 10, .below = true};
         struct top t = {.watch = {.options = &watch}, .sort = (enum top_sort)o->sort};
         struct stat st;
         int r;
@@ -73,6 +64,7 @@ static const struct cli_option options[] = {
         {"once", CLI_FLAG(struct options, once),
          "print the page once; rates are since the start of the job"},
         {"json", CLI_FLAG(struct options, json), "the same for programs"},
+        CLI_WIDE,
         {"every", CLI_SECONDS(struct options, every, "SECONDS", 0.2, 3600),
          "from look to look (2)"},
         {"sort", CLI_CHOICE(struct options, sort, "KEY", top_sort_names),
@@ -80,7 +72,7 @@ static const struct cli_option options[] = {
         {"filter", CLI_TEXT(struct options, filter, "TEXT"),
          "only rows whose communicator or call has TEXT in it"},
         {"dir", CLI_FILE(struct options, dir, "LOGS"),
-         "only jobs whose logs are in this folder; default all of this user on this machine"},
+         "only jobs whose logs are in this folder, or in folders below; default all of this user on this machine"},
         {0}};
 
 const struct cli_command top_command = {

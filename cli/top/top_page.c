@@ -17,7 +17,7 @@ const char *const top_sort_names[TOP_SORTS + 1] = {
 #include "cli/top/top_sorts.def"
         NULL};
 
-enum { LATE = 3, CULPRITS = 4, NICS = 4, COMM_LEAST = 7, COMM_MOST = 24 };
+enum { LATE = 3, CULPRITS = 4, NICS = 4, COMM_LEAST = 7, COMM_MOST = 24, CUT = 20 };
 
 /* ---- columns ---- */
 
@@ -146,8 +146,9 @@ static int add_line(struct top_lines *to, unsigned width, bool strong, bool alar
         va_end(args);
         for (char *c = line->text; *c; c++)
                 *c = *c < ' ' || *c > '~' ? '?' : *c;
-        if (width < sizeof line->text)
-                line->text[width] = 0;
+        if (!to->whole && width < strlen(line->text))
+                snprintf(line->text + width - (width > CUT ? strlen("...") : 0),
+                         sizeof line->text - width, "%s", width > CUT ? "..." : "");
         for (size_t n = strlen(line->text); n && line->text[n - 1] == ' ';)
                 line->text[--n] = 0;
         return 0;
@@ -168,6 +169,8 @@ static int add_row(struct top_lines *to, unsigned width, const struct capo_live_
                         columns[i].put(rate, cell);
                 else
                         snprintf(cell, sizeof cell, "%s", columns[i].head);
+                if (strlen(cell) > (size_t)room)
+                        cell[room - 1] = '~';
                 capo_append(text, sizeof text, "%s%*.*s", i ? " " : "",
                             columns[i].left ? -room : room, room, cell);
         }
@@ -196,7 +199,7 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                 calls += job->rates.rate[i].calls_s;
                 bytes += job->rates.rate[i].bytes_s;
         }
-        snprintf(rate, sizeof rate, "%.0f calls/s, %s GB/s", calls,
+        snprintf(rate, sizeof rate, "%.0f calls/s, %s GB/s enqueued", calls,
                  capo_text_gbs(bytes / 1e9, gbs));
         if (share >= 0)
                 snprintf(in_nccl, sizeof in_nccl, ", %.0f %% in NCCL", 100 * share);

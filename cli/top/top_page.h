@@ -45,6 +45,7 @@ struct top_line {
 struct top_lines {
         struct top_line *line;
         size_t n;
+        bool whole; /* set by the caller: lines are not cut, only the rows fit the width */
 };
 
 extern const char *const top_sort_names[TOP_SORTS + 1];
@@ -54,7 +55,8 @@ int top_look(struct top *t);
 void top_finish(struct top *t);
 
 /** top_page() - the page, @width columns wide: what has no room is cut, columns that matter less
- * first. Return: 0; -ENOMEM. top_lines_finish() in any case. */
+ * first; "..." and "~" say that something was. Return: 0; -ENOMEM. top_lines_finish() in any case.
+ */
 int top_page(const struct top *t, unsigned width, struct top_lines *out);
 void top_lines_finish(struct top_lines *lines);
 

@@ -36,7 +36,7 @@ static const char *const keys[] = {
         "q         leave",
         "",
         "TIME     share of the ranks' time on the GPU in these calls, since the last look",
-        "CALLS/S  GB/S  calls and message bytes of the ranks on this machine",
+        "CALLS/S  GB/S  calls and message bytes that the ranks on this machine enqueued",
         "P50      median time on the GPU since the start of the job",
         "BUSBW    bus bandwidth in GB/s, median since the start",
         "LINKS    of what the links of these GPUs allow, where the machine is recorded",

@@ -204,7 +204,7 @@ int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *
 
         for (uint32_t i = 0; i < w->n_jobs; i++)
                 w->job[i].here = false;
-        r = hang_gather_here(w->options->dir, &w->looked_ns, &jobs, &n);
+        r = hang_gather_here(w->options->dir, w->options->below, &w->looked_ns, &jobs, &n);
         for (uint32_t i = 0; i < n; i++) {
                 r = r ?: take_logs(w, &jobs[i]);
                 hang_logs_finish(&jobs[i]);

@@ -24,6 +24,7 @@ struct watch_options {
         int style; /* enum watch_style */
         int until; /* a pid; 0: none */
         bool once, lines;
+        bool below; /* where no job has its logs in dir: jobs in folders below it */
 };
 
 enum watch_style { WATCH_STYLE_CAPO, WATCH_STYLE_INSPECTOR };

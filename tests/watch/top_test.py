@@ -79,7 +79,11 @@ try:
     check("80 columns", all(len(line) <= 80 for line in lines))
     one = json.loads(top(job, "--json").stdout)["jobs"][0]
     rows = one["rows"]
-    check(one, one["steps"]["total"] == 6 and lines[1].startswith("  step 6, p50 "))
+    check(one, one["steps"]["total"] == 6 and any(line.startswith("  step 6, p50 ") for line in lines))
+    check("whole lines: " + page.stdout, " GB/s enqueued" in " ".join(page.stdout.split()))
+    check("any width", any(" GB/s enqueued" in line for line in top(job, "--once", "--wide").stdout.splitlines()))
+    above = subprocess.run([CAPO, "top", "--once", "--dir", job.folder], capture_output=True, text=True)
+    check("the folder above: %s" % above, above.returncode == 0 and above.stdout.startswith("logs  healthy"))
     check(rows, [r["calls"] for r in rows if r["call"] == "AllReduce"] == [24] and all(r["gpu_share"] is None or 0 <= r["gpu_share"] <= 1 for r in rows if r["call"] == "AllReduce"))
     check("a filter", "AllReduce" not in top(job, "--once", "--filter", "nothing").stdout)
     out = top(job)
