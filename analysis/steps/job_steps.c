@@ -163,7 +163,7 @@ static int look_at_rank(const struct capo_job *job, struct step_log *log, struct
         r = r == 0 ? capo_steps_find(log->call, log->n, &s->steps) : r;
         if (r < 0)
                 return r;
-        if (s->steps.known != CAPO_STEPS_NONE && steps_ran_ahead(log, &s->steps)) {
+        if (s->steps.known != CAPO_STEPS_NONE && steps_ran_ahead(job, log, &s->steps)) {
                 capo_steps_finish(&s->steps);
                 snprintf(s->steps.why, sizeof s->steps.why,
                          "calls were made ahead of the GPU, faster than it runs them");

@@ -29,8 +29,10 @@ void step_log_free(struct step_log *log);
 void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comms);
 
 /** steps_ran_ahead() - did the host make the calls of the steps so far ahead of the GPU that their
- * times say nothing? By the calls that were timed there. */
-bool steps_ran_ahead(const struct step_log *log, const struct capo_steps *s);
+ * times say nothing? By the calls that were timed there; where none of them was, by what the
+ * shortest of the calls in a step took in the job. */
+bool steps_ran_ahead(const struct capo_job *job, const struct step_log *log,
+                     const struct capo_steps *s);
 
 /** job_slow_steps() - fill slow. @log: of s->process. Return: 0; -ENOMEM. */
 int job_slow_steps(const struct capo_job *job, const struct step_log *log,

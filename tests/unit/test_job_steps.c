@@ -35,7 +35,7 @@ static void stop(void)
 
 TestSuite(job_steps, .init = start, .fini = stop);
 
-static void load_with(unsigned kept, uint64_t slow_ns)
+static void load_with(unsigned kept, bool gpu, uint64_t slow_ns)
 {
         static const uint64_t sizes[] = {25 << 20, 1 << 20};
         char command[256], line[256], why[128];
@@ -46,7 +46,7 @@ static void load_with(unsigned kept, uint64_t slow_ns)
                                .sizes = sizes,
                                .n_sizes = 2,
                                .trace = kept > 0,
-                               .gpu = true,
+                               .gpu = gpu,
                                .slow_ns = slow_ns,
                                .kept_calls = kept == 1 ? 0 : kept};
         FILE *list;
@@ -65,13 +65,13 @@ static void load_with(unsigned kept, uint64_t slow_ns)
 
 static void load(unsigned kept)
 {
-        load_with(kept, 0);
+        load_with(kept, true, 0);
 }
 
 /* A step of 2 ms whose calls take 10 ms on the GPU is none: the host ran ahead. */
 Test(job_steps, ahead_of_the_gpu)
 {
-        load_with(1, 10000000);
+        load_with(1, true, 10000000);
         cr_expect_eq(s.steps.known, CAPO_STEPS_NONE, "%u steps of %g ns", s.steps.n,
                      s.steps.p50_ns);
         cr_expect_str_eq(s.steps.why, "calls were made ahead of the GPU, faster than it runs them");
@@ -183,4 +183,16 @@ Test(job_steps, stalled_by_host)
 {
         load_stalled(false);
         cr_expect_lt(s.nccl_share, 0);
+}
+
+/* None of the calls that are kept was timed, but others of their kind were. */
+Test(job_steps, ahead_of_the_gpu_by_other_calls)
+{
+        load_with(1, false, 0);
+        cr_expect_eq(s.steps.known, CAPO_STEPS_FOUND, "%s", s.steps.why);
+        capo_job_steps_finish(&s);
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                cr_assert_eq(capo_hist_add(&job->rows[i].time[CAPO_CLOCK_EVENT], 10000000, 9), 0);
+        cr_assert_eq(capo_job_steps(job, &s), 0);
+        cr_expect_eq(s.steps.known, CAPO_STEPS_NONE, "%g ns", s.steps.p50_ns);
 }
