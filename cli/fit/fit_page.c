@@ -19,6 +19,8 @@ static const char *format_percent(double fraction, char *text, size_t room)
         return text;
 }
 
+#define WIDE 10 /* an interval up to so many times the value says nothing */
+
 /* Over all sizes of a row, each counting the same. The interval is the mean of theirs: their errors
  * may have one cause. */
 static void mean_gain(const struct capo_fit_series *s, int first, int last, char *text, size_t room)
@@ -57,6 +59,8 @@ static void add_range_row(struct capo_table *t, const struct capo_fit_series *s,
         snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
         if (isnan(cell->us))
                 snprintf(us, sizeof us, "%s", p->chosen > 0 ? "between two sizes" : "-");
+        else if (!(cell->hi < WIDE * cell->us))
+                snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (any)" : "%.0f (any)", cell->us);
         else
                 snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (%.1f-%.1f)" : "%.0f (%.0f-%.0f)",
                          cell->us, cell->lo, cell->hi);

@@ -43,6 +43,12 @@ xml.dom.minidom.parse(sys.argv[1])
 PY
         "$capo" fit --json data/h100_g4_*.log | python3 -c 'import json,sys; p=json.load(sys.stdin); assert p["series"][0]["regret"]["mean"] <= 0.02, p' || failed=$((failed + 1))
 fi
+# Two runs of one size that are a factor of 4 apart: their interval says nothing.
+awk 'NF == 13 && $1 + 0 > 0 { if (n++) next } { print }' data/label_own.txt > "$tmp/one.txt"
+awk 'NF == 13 && $1 + 0 > 0 { print $1, $2, $3, $4, $5, $6 * 4, $7 / 4, $8 / 4, 0, $6 * 4, $7 / 4, $8 / 4, 0; next } { print }' \
+        "$tmp/one.txt" > "$tmp/far.txt"
+"$capo" fit --default "$tmp/far.txt" "$tmp/one.txt" 2> /dev/null | grep -q "NCCL's choice  *[0-9.]* (any)" ||
+        { echo "FAIL: an interval that says nothing"; failed=$((failed + 1)); }
 # What is left out of a folder is named in the order of its files, and does not cost the others.
 mkdir "$tmp/dir"
 for i in 1 2 3; do echo "no measurement $i" > "$tmp/dir/$i.txt"; done

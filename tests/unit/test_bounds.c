@@ -133,6 +133,8 @@ static void try_job(uint64_t nth)
         if (page.gpu_share >= 0) {
                 expect_interval(page.gpu_share, page.gpu_range, 1, "on the GPU", nth);
                 cr_assert_leq(page.gpu_range.high - page.gpu_range.low, 0.5);
+        } else if (page.gpu_sum >= 0) {
+                cr_assert(page.steps.nccl_share < 0, "job %lu: known of steps, not of all", nth);
         }
         for (uint32_t i = 0; i < page.judged.n; i++)
                 expect_share(page.judged.row[i].share, "the share of a row", nth);
