@@ -38,7 +38,7 @@ unsigned capo_site_parse(char *text, size_t n, const char *path)
         unsigned found = 0, number = 0;
         bool said = false;
 
-        *end = 0;
+        end[0] = end[1] = 0; /* the last line's end, and the empty setting behind it */
         for (char *line = text, *next; line < end; line = next) {
                 char *stop = memchr(line, '\n', (size_t)(end - line)), *equals;
                 size_t length;

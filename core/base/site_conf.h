@@ -26,7 +26,7 @@ const char *capo_site_path(void);
  */
 unsigned capo_site_read(char text[CAPO_SITE_ROOM]);
 
-/** capo_site_parse() - the same of @n bytes that are there already; @text[n] is writable. */
+/** capo_site_parse() - the same of @n bytes that are there already; @text has room for 2 more. */
 unsigned capo_site_parse(char *text, size_t n, const char *path);
 
 /** capo_site_value() - NULL: the file does not have the setting. */
