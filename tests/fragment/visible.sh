@@ -119,7 +119,7 @@ link 00000000:34:00.0
 EOF
 CAPO_TEST_NVML=$tmp/linked LD_LIBRARY_PATH=$nvml HWLOC_XMLFILE=$tmp/machine.xml "$capo" topo capture -o "$tmp/captured.xml" 2>"$tmp/out" ||
         fail "capture: $(cat "$tmp/out")"
-grep -q '16 NVIDIA GPUs, .* 5 NVLinks$' "$tmp/out" || fail "capture said: $(cat "$tmp/out")"
+grep -q 'NVIDIA GPUs 16, .* NVLinks 5$' "$tmp/out" || fail "capture said: $(cat "$tmp/out")"
 [ "$(grep -c 'sm="70"' "$tmp/captured.xml")" = 2 ] || fail "capture: compute capability: $(grep '<gpu' "$tmp/captured.xml")"
 grep -q '<nvlink target="0000:36:00.0" count="2"' "$tmp/captured.xml" || fail "capture: links: $(grep nvlink "$tmp/captured.xml")"
 [ "$(grep -c '<nvlink' "$tmp/captured.xml")" = 3 ] || fail "capture: links: $(grep nvlink "$tmp/captured.xml")"
