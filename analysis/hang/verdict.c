@@ -457,7 +457,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 r = hang_judge_ended(job, v);
         unknown = hang_prove_healthy(job, v);
         r = r ?: hang_judge_pause(job, v);
-        if (r == 0 && (unknown || (v->kind == CAPO_HANG_RUNNING && !job->over)))
+        if (r == 0 && (unknown || v->kind == CAPO_HANG_RUNNING))
                 r = hang_judge_tuned(job, v);
         find_first_failure(job, v);
         if ((job->counted || job->dropped ||

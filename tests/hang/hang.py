@@ -148,7 +148,7 @@ class Run:
 def judge(job, page):
     """right, undecided, or wrong."""
     said = {c["rank"] for c in page["culprits"]}
-    if page["verdict"] in ("healthy", "undecided") and page["disagreed_and_ended"] and "mismatch" in job.kinds:
+    if page["verdict"] in ("healthy", "undecided", "ended") and page["disagreed_and_ended"] and "mismatch" in job.kinds:
         return "right"  # the stand-in ended it, and that is what the page says; who of those killed ended first is another question
     if page["verdict"] == "undecided" and "undecided" in job.kinds:
         return "right"
