@@ -50,16 +50,17 @@ cp "$1/tests/again.py" "$dir/tree/tests/"
 cat >"$dir/again/meson.build" <<'END'
 project('again')
 run = find_program('run.sh')
-test('once', run, args: 'once')
-test('always', run, args: 'always')
+test('once', run, args: 'once', suite: 'unit')
+test('always', run, args: 'always', suite: 'unit')
+test('once', run, args: 'always', suite: 'other')
 END
 printf '#!/bin/sh\n[ "$1" = once ] && [ -e "%s/came" ] && exit 0\n: >"%s/came"\necho why\nexit 1\n' "$dir" "$dir" >"$dir/again/run.sh"
 chmod +x "$dir/again/run.sh"
 meson setup "$dir/again/build" "$dir/again" >"$dir/said" 2>&1 || fail "a project of two tests"
 export MESON_TESTTHREADS=2
-made 1 check unsteady run_tests "$dir/again/build"
+made 1 check unsteady run_tests "$dir/again/build" --suite unit
 rm "$dir/came"
-made 0 check unsteady run_tests "$dir/again/build" once
+made 0 check unsteady run_tests "$dir/again/build" --suite unit once # not its namesake
 grep -q 'unsteady: once' "$dir/said" && grep -q ' why$' "$dir/said" || fail "an unsteady one"
 # A warning fails, whether or not its build takes warnings for errors; without one nothing does.
 unset logs
