@@ -91,7 +91,7 @@ __attribute__((destructor)) static void warn_unseen(void)
         else if (capo_own(capo_real_dlsym(RTLD_DEFAULT, "ncclGetVersion")) && /* preloaded */
                  capo_object_bound(is_call, &nccl, path, sizeof path))
                 capo_warn(
-                        "no call of NCCL was seen: %s calls it past libcapo.so, as a library does "
-                        "that was opened with RTLD_DEEPBIND",
+                        "no call of NCCL was seen: %s is bound to it past libcapo.so, as a library "
+                        "is that was opened with RTLD_DEEPBIND",
                         path);
 }

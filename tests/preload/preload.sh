@@ -123,7 +123,7 @@ front) # another tool's dlsym in front of ours, which asks libc itself: nothing 
 unseen) # ways of opening that no preload reaches: that is said
         unsanitized
         LD_PRELOAD=$lib "$bin/app_dlopen" deep "$bin/libplugin.so" basic >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/err")"
-        lines 'no call of NCCL was seen: .*/libplugin.so calls it past libcapo.so, .*RTLD_DEEPBIND'
+        lines 'no call of NCCL was seen: .*/libplugin.so is bound to it past libcapo.so, .*RTLD_DEEPBIND'
         [ ! -e "$CAPO_DIR" ] || fail "recorded all the same: $(ls "$CAPO_DIR")"
         LD_PRELOAD=$lib "$bin/app_dlopen" apart "$bin/libplugin.so" basic >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/err")"
         # earlier releases of glibc do not list such libraries
