@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which of the repeats is a step. Layers repeat in micro-batches, these in steps, steps between
- * evaluations. From a shorter repeat it is gone on to a longer one, of k shorter ones and a rest:
+ * evaluations. A longer repeat is k shorter ones and a rest. It is taken in place of the shorter
+ * one where one of these holds:
  *
  *  1. the rest is nothing, and the longer one explains more calls: the micro-batches of a pipeline
  *     overlap;
@@ -15,7 +16,7 @@
  *  6. the rest is small, and the shorter repeat is one call (layers), or k a power of two
  *     (micro-batches and a norm): then the other reading is said.
  *
- * Else the shorter one is the step.
+ * Where none holds, the shorter one is the step.
  */
 #include <errno.h>
 #include <stdio.h>
