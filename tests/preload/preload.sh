@@ -389,7 +389,7 @@ early) # killed before anything was written
 kill-named) # where it called from is named before, because nobody can name it afterwards
         LD_PRELOAD=$lib "$bin/app" kill-in 5 >/dev/null 2>&1 &
         i=0
-        until grep -qs 'killed_in+' "$CAPO_SHM"/*; do
+        until grep -qs 'call_later+' "$CAPO_SHM"/*; do
                 i=$((i + 1))
                 [ $i -lt 3000 ] || { kill -9 $!; fail "no name within 30 s"; break; }
                 sleep 0.01
