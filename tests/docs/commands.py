@@ -50,8 +50,6 @@ NOT_RUN = {
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
     ("docs/internals/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
     ("docs/internals/measurements.md", "tests/bench/run.sh"): "takes minutes; tests/bench runs it",
-    ("docs/security.md", "CC="): "builds capo with sanitizers, with counters; .ci/run does the first",
-    ("docs/security.md", "tests/fuzz/"): "takes minutes, of such a build; ./dev deep does it",
     ("docs/internals/gpu-kit.md", "./dev build"): "builds capo",
     ("docs/internals/gpu-kit.md", "tests/gpu/run.sh"): "needs a GPU; the test gpu-dry runs it without",
 }
