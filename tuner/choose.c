@@ -51,16 +51,20 @@ static void see_links(const struct capo_tuner *t, struct capo_question *q, const
                 q->tree_gbs = traffic / 1000 / (double)tree[CAPO_PROTO_SIMPLE - 1];
 }
 
-/* Only the recorder knows which call this is; the communicator is named from NCCL 2.28 on. */
+/* NCCL names the communicator from 2.28 on. That a row was not taken is told, too: for some calls
+ * NCCL asks twice, and the last answer counts. */
 static struct capo_choice try_choice(const struct capo_tuner *t, struct capo_choice c,
                                      const float *table, int n_algos, int n_protos)
 {
-        struct capo_seam_call call;
-        struct capo_trial_ask ask = {.table = table, .n_algos = n_algos, .n_protos = n_protos};
+        struct capo_trial_ask ask = {
+                .comm = t->comm_id, .table = table, .n_algos = n_algos, .n_protos = n_protos};
 
-        if (t->comm_id && capo_seam && capo_seam->current && capo_seam->current(t->comm_id, &call))
-                ask.call = &call;
-        return capo_trial_choose(t->trial, &ask, c);
+        if (!capo_seam->simulates())
+                ask.nth = ++*t->asked;
+        c = capo_trial_choose(t->trial, &ask, c);
+        if (!c.algo && t->decided)
+                t->decided(0);
+        return c;
 }
 
 static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_question *q,

@@ -166,13 +166,13 @@ static void fill_direct(struct capo_tuner *t)
         }
 }
 
-/* Which call is tried is known from the recorder's count. Where a process has no recorder, the
- * others would try and it would not. */
+/* Without the recorder a process would count simulated groups, and its times would be missing. */
 static const char *open_trial(struct capo_tuner *t)
 {
         if (!capo_process.trial.mode || !t->tables)
                 return NULL;
         t->trial = &capo_process.trial;
+        t->asked = &t->n_asked;
         if (capo_seam && capo_seam->in_front && capo_seam->in_front())
                 return NULL;
         return "CAPO_TRIAL wants rows tried call by call, and in this process calls do not come "

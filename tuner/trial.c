@@ -76,14 +76,11 @@ int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *p)
         return 0;
 }
 
-bool capo_trial_turn(const struct capo_trial *t, const struct capo_seam_call *call)
+bool capo_trial_turn(const struct capo_trial *t, uint64_t comm, uint64_t nth)
 {
-        uint64_t nth;
-
-        if (!call->comm_uid || call->seq <= FIRST_CALLS || call->seq > t->calls)
+        if (!comm || nth <= FIRST_CALLS || nth > t->calls)
                 return false;
-        nth = call->seq / t->period;
-        return call->seq % t->period == mix_bits(mix_bits(call->comm_uid) + nth) % t->period;
+        return nth % t->period == mix_bits(mix_bits(comm) + nth / t->period) % t->period;
 }
 
 static bool is_on_trial(const struct capo_trial *t, struct capo_choice c)
@@ -118,7 +115,7 @@ struct capo_choice capo_trial_choose(const struct capo_trial *t, const struct ca
                 return t->mode == CAPO_TRIAL_PREDICTED && c.algo ? leave : c;
         if (!is_on_trial(t, c))
                 return c;
-        turn = a->call && capo_trial_turn(t, a->call);
+        turn = capo_trial_turn(t, a->comm, a->nth);
         if (t->mode == CAPO_TRIAL_GUARD)
                 return turn ? leave : c;
         return turn && is_worth_a_try(a, c) ? c : leave;

@@ -6,13 +6,20 @@
  * question runs NCCL's choice. Nothing is concluded inside the job: ranks that switched by their
  * own times would disagree. capo fit, or the next capo run, reads the log.
  *
- * CAPO_TRIAL is "predicted" or "guard", then ",period=N" and ",calls=N" (per communicator).
+ * Which question it is must be known to all ranks alike. NCCL asks a communicator's tuner the same
+ * questions in the same order on every rank, or its own choices would differ, so each rank counts
+ * the questions of the communicator (a graph that is replayed asks none, but NCCL wants a call to
+ * be captured on all ranks or on none). The recorder's count of calls would not do: a non-blocking
+ * rank asks on a thread of NCCL's, where nobody knows the call. Only a group that is simulated is
+ * asked about on one rank alone; such questions are not counted.
+ *
+ * CAPO_TRIAL is "predicted" or "guard", then ",period=N" and ",calls=N" (questions per
+ * communicator).
  */
 #ifndef CAPO_TRIAL_H
 #define CAPO_TRIAL_H
 
 #include "capo/profile.h"
-#include "capo/seam.h"
 #include "core/profile/profile_table.h"
 
 enum capo_trial_mode { CAPO_TRIAL_OFF, CAPO_TRIAL_PREDICTED, CAPO_TRIAL_GUARD };
@@ -20,15 +27,16 @@ enum capo_trial_mode { CAPO_TRIAL_OFF, CAPO_TRIAL_PREDICTED, CAPO_TRIAL_GUARD };
 struct capo_trial {
         enum capo_trial_mode mode;
         uint32_t period; /* one call in so many */
-        uint64_t calls;  /* of a communicator; afterwards no more are spent */
+        uint64_t calls;  /* questions of a communicator; afterwards no more are spent */
         uint8_t *rows;   /* a bit per row of the profile: is it on trial? */
         uint32_t n_rows;
 };
 
 /* What a question is asked about. */
 struct capo_trial_ask {
-        const struct capo_seam_call *call; /* NULL: not known, then nothing is tried */
-        const float *table;                /* NCCL's predictions; NULL: before 2.22 */
+        uint64_t comm; /* NCCL's hash of the communicator; 0: not known, then nothing is tried */
+        uint64_t nth;  /* question of it, from 1 on; 0: of a group that is only simulated */
+        const float *table; /* NCCL's predictions; NULL: before 2.22 */
         int n_algos, n_protos;
 };
 
@@ -38,9 +46,9 @@ int capo_trial_parse(const char *text, struct capo_trial *out, char *why, size_t
 /** capo_trial_rows() - mark the rows of @profile that are on trial. Return: 0; -ENOMEM. */
 int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *profile);
 
-/** capo_trial_turn() - is this the one call of its period? By a hash of the communicator and the
- * period's number, so that no rhythm of the job falls in step with it. Pure. */
-bool capo_trial_turn(const struct capo_trial *trial, const struct capo_seam_call *call);
+/** capo_trial_turn() - is this the one question of its period? By a hash of the communicator and
+ * the period's number, so that no rhythm of the job falls in step with it. Pure. */
+bool capo_trial_turn(const struct capo_trial *trial, uint64_t comm, uint64_t nth);
 
 /**
  * capo_trial_choose() - what becomes of the profile's choice @c

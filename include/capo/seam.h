@@ -62,12 +62,14 @@ struct capo_seam {
         /* the plugins tell the recorder */
         void (*comm)(const struct capo_seam_comm *comm); /* from a plugin's init, on the thread that
                                                             inits the communicator */
-        void (*decided)(
-                uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being recorded */
+        void (*decided)(uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being
+                                           recorded; 0: after a trial, NCCL's own */
         void (*ran)(const struct capo_seam_ran *ran); /* goes into the call or group member being
                                                          recorded on this thread */
         void (*kernel)(const struct capo_seam_kernel *kernel);
         void (*rules)(const char *text); /* payload of a RULES frame: digest, path, rows */
+        bool (*simulates)(void);         /* the plugins ask: is the group that this thread ends only
+                                            simulated? */
         bool (*in_front)(void); /* the plugins ask: is the recorder on, and do calls of NCCL come
                                    through its wrappers? */
 };

@@ -142,6 +142,11 @@ static void seam_rules(const char *text)
         }
 }
 
+static bool seam_simulates(void)
+{
+        return capo_tls.simulates;
+}
+
 static bool seam_in_front(void)
 {
         return capo_shim_start() && capo_nccl_copies[0].base;
@@ -154,6 +159,7 @@ static const struct capo_seam seam = {
         .ran = seam_ran,
         .kernel = capo_comm_kernel,
         .rules = seam_rules,
+        .simulates = seam_simulates,
         .in_front = seam_in_front,
 };
 const struct capo_seam *capo_seam = &seam;

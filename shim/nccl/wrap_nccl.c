@@ -446,7 +446,9 @@ static ncclResult_t group_end(int which, const void *caller, const void *frame, 
                 capo_group_time(t, &gpu);
         atomic_store_explicit(&t->ring->closing, enter_nccl(t, lib, NULL, CAPO_CALL_GROUP),
                               memory_order_relaxed);
+        t->simulates = sim;
         rc = end_of(lib, simulate, sim);
+        t->simulates = false;
         atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
         restore_comm(t);
         t->group_depth = 0;

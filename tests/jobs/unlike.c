@@ -3,7 +3,9 @@
  * unlike: three ranks whose groups are not alike, or that come to one communicator in different
  * ways. One all-reduce of them all, again and again, and unlike others   in the groups of ranks 0
  * and 2 before it one of a communicator of theirs unlike sends    in the groups of ranks 0 and 2
- * two messages, before it and behind it unlike grown    nothing else; but rank 2 came later
+ * two messages, before it and behind it unlike grown    nothing else; but rank 2 came later unlike
+ * mixed    nothing else; but rank 1 does not block unlike simulated    rank 1 asks before it how
+ * long it would take
  */
 #include <string.h>
 
@@ -39,12 +41,44 @@ static ncclComm_t grow(void)
         return grown;
 }
 
+/* Of all ranks; rank 1 does not block. */
+static ncclComm_t mix(void)
+{
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        ncclComm_t mixed = NULL;
+        ncclResult_t r;
+
+        config.blocking = job.rank != 1;
+        r = ncclCommSplit(job.comm, 0, job.rank, &mixed, &config);
+        if (r != ncclInProgress)
+                NCCL_CHECK(r);
+        return mixed;
+}
+
+static void wait_for(ncclComm_t comm)
+{
+        ncclResult_t r = ncclInProgress;
+
+        while (r == ncclInProgress)
+                NCCL_CHECK(ncclCommGetAsyncError(comm, &r));
+        NCCL_CHECK(r);
+}
+
+static void simulate(ncclComm_t comm)
+{
+        ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+
+        NCCL_CHECK(ncclGroupStart());
+        sum(comm, 0);
+        NCCL_CHECK(ncclGroupSimulateEnd(&info));
+}
+
 int main(int argc, char **argv)
 {
         const char *what = argc == 2 ? argv[1] : "";
         ncclComm_t all, part = NULL;
         CUdeviceptr memory;
-        bool sends;
+        bool sends, mixed, simulated;
 
         job_open(&job, "world");
         if (job.n != 3) {
@@ -53,12 +87,20 @@ int main(int argc, char **argv)
         }
         CU_CHECK(cuMemAlloc(&memory, 4 * COUNT * sizeof(float)));
         data = (char *)memory;
-        all = strcmp(what, "grown") ? job.comm : grow();
+        mixed = !strcmp(what, "mixed");
+        simulated = !strcmp(what, "simulated");
+        all = mixed ? mix() : strcmp(what, "grown") ? job.comm : grow();
+        if (mixed)
+                wait_for(all);
         if (!strcmp(what, "others"))
                 NCCL_CHECK(ncclCommSplit(job.comm, job.rank == 1 ? NCCL_SPLIT_NOCOLOR : 5, job.rank,
                                          &part, NULL));
         sends = !strcmp(what, "sends");
         for (int i = 0; i < TIMES; i++) {
+                ncclResult_t r;
+
+                if (simulated && job.rank == 1)
+                        simulate(all);
                 NCCL_CHECK(ncclGroupStart());
                 if (part)
                         sum(part, COUNT * sizeof(float));
@@ -69,7 +111,11 @@ int main(int argc, char **argv)
                 for (int k = 0; k < 2 && sends && job.rank == 2; k++)
                         NCCL_CHECK(ncclRecv(data + 8 * COUNT, COUNT, ncclFloat32, 0, job.comm,
                                             job.stream));
-                NCCL_CHECK(ncclGroupEnd());
+                r = ncclGroupEnd();
+                if (r != ncclInProgress)
+                        NCCL_CHECK(r);
+                if (mixed)
+                        wait_for(all);
                 CU_CHECK(cuStreamSynchronize(job.stream));
         }
         CU_CHECK(cuMemFree(memory));

@@ -59,7 +59,12 @@ static void rules(const char *text)
         snprintf(last_rules, sizeof last_rules, "%s", text);
 }
 
-static const struct capo_seam listener = {current, comm, decided, ran, kernel, rules};
+static const struct capo_seam listener = {.current = current,
+                                          .comm = comm,
+                                          .decided = decided,
+                                          .ran = ran,
+                                          .kernel = kernel,
+                                          .rules = rules};
 const struct capo_seam *capo_seam = &listener;
 
 static struct plugin linked(int abi)

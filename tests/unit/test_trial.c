@@ -29,10 +29,9 @@ static struct capo_trial plan(const char *text)
         return t;
 }
 
-static struct capo_choice ask(const struct capo_trial *t, uint64_t uid, uint32_t seq)
+static struct capo_choice ask(const struct capo_trial *t, uint64_t comm, uint64_t nth)
 {
-        const struct capo_seam_call call = {.comm_uid = uid, .seq = seq};
-        const struct capo_trial_ask a = {&call, &table[0][0], 2, 3};
+        const struct capo_trial_ask a = {comm, nth, &table[0][0], 2, 3};
 
         return capo_trial_choose(t, &a, row);
 }
@@ -76,14 +75,14 @@ Test(trial, a_guard_is_the_other_way_round)
 Test(trial, what_is_not_known_is_not_tried)
 {
         struct capo_trial t = plan("predicted,period=1,calls=100"), g = plan("guard,period=1");
-        struct capo_trial_ask a = {NULL, &table[0][0], 2, 3};
+        const struct capo_trial_ask a = {3, 50, &table[0][0], 2, 3};
         struct capo_choice other = row;
 
         cr_expect_eq(ask(&t, 3, 50).algo, CAPO_ALGO_TREE);
         cr_expect_eq(ask(&t, 3, 101).algo, 0, "behind the last call");
         cr_expect_eq(ask(&t, 0, 50).algo, 0, "which communicator?");
-        cr_expect_eq(capo_trial_choose(&t, &a, row).algo, 0, "no recorder");
-        cr_expect_eq(capo_trial_choose(&g, &a, row).algo, CAPO_ALGO_TREE, "no recorder");
+        cr_expect_eq(ask(&t, 3, 0).algo, 0, "only simulated");
+        cr_expect_eq(ask(&g, 3, 0).algo, CAPO_ALGO_TREE, "only simulated");
         other.rule = 2;
         cr_expect_eq(capo_trial_choose(&t, &a, other).algo, CAPO_ALGO_TREE, "not on trial");
         other.rule = UINT16_MAX;
