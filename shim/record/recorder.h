@@ -128,7 +128,7 @@ struct capo_tls {
         struct capo_gpu_call gpu_call;
         struct capo_record spare_record;
         bool rules_differ;
-        bool simulates; /* a group that is ended only to hear how long it would take */
+        bool simulates;      /* a group that is ended only to hear how long it would take */
         uint32_t kernel_nth; /* GPU stamps of this call may come: it is the nth of kernel_hash's; 0
                                 none */
         uint64_t kernel_hash;

@@ -9,8 +9,7 @@ jobs=${2:-0}
 build=$(realpath "$(dirname "$1")/..")
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-bad=0
-fail() { echo "FAIL: $*"; bad=1; }
+fail() { echo "FAIL: $*"; : > "$tmp/failed"; } # also of a job in the background
 [ -x "$build/tests/jobs/coll_perf" ] || { echo "SKIPPED: no test jobs in this build"; exit 77; }
 LD_LIBRARY_PATH=$build/tests/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 unset RANK SLURM_PROCID PMI_RANK OMPI_COMM_WORLD_RANK
@@ -35,31 +34,54 @@ rules() { # a log: the rule of each call, in order
         "$capo" export "$1" | awk -F, 'NR > 1 {print $21, $13}' | sort -n
 }
 
+alike() { # folder: both ranks decided the same
+        set -- "$1"/*.capo
+        rules "$1" > "$tmp/a"
+        rules "$2" > "$tmp/b"
+        cmp -s "$tmp/a" "$tmp/b"
+}
+within() { # of the calls in $tmp/a one in ten tried the row, and at least so many
+        awk '$2 == "Tree" {tried++} END {exit !(tried >= '"$1"' && tried <= NR / 10 + 1)}' "$tmp/a"
+}
+whole() { # one profile in the folder, and that one whole
+        "$capo" profile check "$mine/$1.json" > "$tmp/out" || fail "the profile fails its check: $(cat "$tmp/out")"
+        [ "$(ls "$mine" | wc -l)" = 1 ] || fail "left in the folder: $(ls "$mine")"
+}
+
 if [ "$jobs" -gt 0 ]; then
-        right=0 undecided=0
+        right=0 undecided=0 apart=0 over=0
         for i in $(seq "$jobs"); do
                 profile deep modelled
                 rm -f "$tmp/config/capo/trials"
                 if [ $((i % 2)) = 1 ]; then slow=Ring:2000 want=used; else slow=Tree:2000 want='left to NCCL'; fi
-                calls=200 job $slow "$tmp/d$i" --profile deep --allow-predicted --budget 10
-                calls=2 job $slow "$tmp/e$i" --profile deep --allow-predicted --budget 10
-                if grep -q "$want from now on" "$tmp/e$i.out"; then right=$((right + 1))
-                elif ! grep -q 'from now on' "$tmp/e$i.out"; then undecided=$((undecided + 1)); fi
-                rm -rf "$tmp/d$i" "$tmp/e$i"
+                calls=300 job $slow "$tmp/d$i" --profile deep --allow-predicted --budget 10
+                alike "$tmp/d$i" || apart=$((apart + 1))
+                within 1 || over=$((over + 1))
+                calls=2 job $slow "$tmp/e$i" --profile deep --allow-predicted --budget 10 &
+                calls=2 job $slow "$tmp/f$i" --profile deep --allow-predicted --budget 10 &
+                wait
+                whole deep
+                cat "$tmp/e$i.out" "$tmp/f$i.out" > "$tmp/said"
+                if grep -q "$want from now on" "$tmp/said"; then right=$((right + 1))
+                elif ! grep -q 'from now on' "$tmp/said"; then
+                        undecided=$((undecided + 1))
+                        "$capo" report "$tmp/d$i" | grep -A3 TRIALS
+                fi
+                rm -rf "$tmp"/[def]"$i"
         done
-        echo "$right of $jobs right, $undecided undecided"
+        echo "$right of $jobs right, $undecided undecided; ranks decided apart in $apart, over the budget in $over"
         [ $((right * 100)) -ge $((jobs * 99)) ] || fail "$right of $jobs jobs found the winner"
-        exit $bad
+        [ $apart = 0 ] || fail "ranks decided apart"
+        [ $over = 0 ] || fail "the budget was not kept"
+        [ ! -e "$tmp/failed" ]
+        exit
 fi
 
 # The predicted row is faster: one call in ten tries it, on both ranks the same; NCCL's choice otherwise.
 profile p modelled
 job Ring:3000 "$tmp/one" --profile p --allow-predicted --budget 10
-set -- "$tmp"/one/*.capo
-rules "$1" > "$tmp/a"
-rules "$2" > "$tmp/b"
-cmp -s "$tmp/a" "$tmp/b" || fail "ranks decide differently: $(diff "$tmp/a" "$tmp/b" | head -n 4)"
-awk '$2 == "Tree" {tried++} END {exit !(tried >= 12 && tried <= NR / 10 + 1)}' "$tmp/a" || fail "budget: $(sort -k2 "$tmp/a" | uniq -cf1)"
+alike "$tmp/one" || fail "ranks decide differently: $(diff "$tmp/a" "$tmp/b" | head -n 4)"
+within 12 || fail "budget: $(sort -k2 "$tmp/a" | uniq -cf1)"
 "$capo" report "$tmp/one" > "$tmp/out" 2>&1 || fail "report: $(cat "$tmp/out")"
 grep -q 'Tree Simple: .* less time than' "$tmp/out" || fail "the report does not say what was faster: $(cat "$tmp/out")"
 # Two at once learn from it: one of them writes, both run, and the file is whole.
@@ -69,8 +91,7 @@ job Ring:0 "$tmp/three" --profile p --allow-predicted &
 wait
 cat "$tmp/two.out" "$tmp/three.out" | grep -q 'Tree Simple: .* less time .* used from now on' || fail "nothing is learned: $(cat "$tmp/two.out")"
 grep -q '"samples": ' "$mine/p.json" || fail "no evidence in $(cat "$mine/p.json")"
-"$capo" profile check "$mine/p.json" > "$tmp/out" || fail "the profile fails its check: $(cat "$tmp/out")"
-[ "$(ls "$mine" | wc -l)" = 1 ] || fail "left in the folder: $(ls "$mine")"
+whole p
 [ "$(grep -c . "$tmp/config/capo/trials")" -ge 2 ] || fail "jobs lost: $(cat "$tmp/config/capo/trials")"
 rules "$tmp/two" | awk '$2 != "Tree" {exit 1}' || fail "the winner is not used: $(rules "$tmp/two" | uniq -cf1)"
 
@@ -89,4 +110,5 @@ NCCL_TUNER_PLUGIN="$build/tuner/libnccl-tuner-capo.so" CAPO_PROFILE="$mine/p.jso
         "$build/tests/jobs/launch" -n 2 --timeout 60 -- "$build/tests/jobs/coll_perf" allreduce -b 1K -e 1K -n 2 > "$tmp/out" 2>&1 &&
         fail "a trial without the recorder runs"
 grep -q 'is it preloaded' "$tmp/out" || fail "why not: $(cat "$tmp/out")"
-exit $bad
+[ ! -e "$tmp/failed" ]
+exit
