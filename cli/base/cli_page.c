@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Building a page, and its text. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,13 @@ static void free_texts(struct cli_texts *list)
         free(list->text);
 }
 
+static void finish_section(struct cli_section *s)
+{
+        free(s->of);
+        free_texts(&s->cells);
+        free_texts(&s->lines);
+}
+
 struct cli_page *cli_page_new(void)
 {
         return calloc(1, sizeof(struct cli_page));
@@ -37,12 +45,11 @@ struct cli_page *cli_page_new(void)
 
 void cli_page_free(struct cli_page *page)
 {
-        for (unsigned i = 0; page && i < page->n_sections; i++) {
-                free(page->section[i].of);
-                free_texts(&page->section[i].cells);
-                free_texts(&page->section[i].lines);
-        }
+        for (unsigned i = 0; page && i < page->n_sections; i++)
+                finish_section(page->section[i]), free(page->section[i]);
         if (page) {
+                finish_section(&page->spare);
+                free(page->section);
                 free_texts(&page->under);
                 free_texts(&page->labels);
                 free_texts(&page->values);
@@ -96,9 +103,13 @@ void cli_page_problem(struct cli_page *page, const char *format, ...)
 struct cli_section *cli_page_section(struct cli_page *page, const char *title,
                                      const struct cli_column *columns, unsigned n_columns)
 {
-        struct cli_section *s = &page->section[page->n_sections];
+        struct cli_section *s = calloc(1, sizeof *s);
 
-        page->n_sections += page->n_sections + 1 < CLI_SECTIONS_MAX;
+        if (s &&
+            capo_array_room(&page->section, page->n_sections, sizeof(struct cli_section *)) == 0)
+                page->section[page->n_sections++] = s;
+        else
+                free(s), s = &page->spare;
         s->title = title;
         s->columns = columns;
         s->n_columns = n_columns;
@@ -123,6 +134,17 @@ void cli_section_end(struct cli_section *s)
 {
         while (s->cells.n % s->n_columns)
                 append_text(&s->cells, strdup(""));
+}
+
+void cli_section_row(struct cli_section *s, const char *format, ...)
+{
+        _cleanup_free_ char *text = NULL;
+        char *rest, *cell;
+
+        PRINT(text);
+        for (rest = text; (cell = strsep(&rest, "\t"));)
+                append_text(&s->cells, strdup(cell));
+        cli_section_end(s);
 }
 
 void cli_section_line(struct cli_section *s, const char *format, ...)
@@ -278,7 +300,7 @@ static void print_notes(const struct cli_page *page, FILE *out, const struct sty
                 return;
         fprintf(out, "\n%sHOW THE NUMBERS WERE OBTAINED%s\n", style->bold, style->plain);
         for (unsigned i = 0; i < page->n_sections; i++) {
-                const struct cli_section *s = &page->section[i];
+                const struct cli_section *s = page->section[i];
 
                 if (!s->how || cli_section_empty(s))
                         continue;
@@ -309,8 +331,17 @@ void cli_page_text(const struct cli_page *page, FILE *out)
                 fputs(style.plain, out);
         }
         for (unsigned i = 0; i < page->n_sections; i++)
-                whole &= print_section(&page->section[i], out, &style);
+                whole &= print_section(page->section[i], out, &style);
         print_notes(page, out, &style);
         if (!whole)
                 fputs("\n--wide shows all columns\n", out);
+}
+
+int cli_page_print(struct cli_page *page, enum cli_form form, FILE *out)
+{
+        if (!page)
+                return -ENOMEM;
+        (form == CLI_FORM_MARKDOWN ? cli_page_markdown : cli_page_text)(page, out);
+        cli_page_free(page);
+        return fflush(out) || ferror(out) ? -EIO : 0;
 }

@@ -6,7 +6,8 @@
  *      static const struct cli_column columns[] = {{"call", "l"}, {"calls", "r"}, {"p95", "r/b"}};
  *      struct cli_section *s = cli_page_section(page, "TIME BY CALL", columns, 3);
  *
- *      cli_section_cell(s, "%s", name);        row by row, left to right
+ *      cli_section_row(s, "%s\t%u\t%s", name, calls, time);     or cell by cell:
+ *      cli_section_cell(s, "%s", name);                        row by row, left to right
  *      cli_section_note(page, s, "1 call in %u was timed", n);
  *
  * A section without heads stands beside its title, one with heads below it. No function fails:
@@ -18,7 +19,26 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { CLI_SECTIONS_MAX = 16, CLI_COLUMNS_MAX = 24, CLI_NOTES_MAX = 4 };
+#include "analysis/job/figures.h"
+
+enum { CLI_COLUMNS_MAX = 64, CLI_NOTES_MAX = 4 };
+
+/* What is printed: an int in a verb's options, set by CLI_FORMS. */
+enum cli_form { CLI_FORM_TEXT, CLI_FORM_MARKDOWN, CLI_FORM_JSON, CLI_FORM_CSV };
+
+#define CLI_FORM_MARKDOWN_OPTION(S, m)                                 \
+        {                                                              \
+                "markdown", CLI_SET(S, m, CLI_FORM_MARKDOWN),          \
+                        "the page as Markdown, to paste into an issue" \
+        }
+#define CLI_FORM_JSON_OPTION(S, m)                                       \
+        {                                                                \
+                "json", CLI_SET(S, m, CLI_FORM_JSON), "the page as JSON" \
+        }
+#define CLI_FORM_CSV_OPTION(S, m)                                                 \
+        {                                                                         \
+                "csv", CLI_SET(S, m, CLI_FORM_CSV), "the rows, for a spreadsheet" \
+        }
 
 struct cli_column {
         const char *head; /* NULL in all columns: a section beside its title */
@@ -47,8 +67,9 @@ struct cli_page {
         char *title;
         struct cli_texts under; /* lines below it */
         struct cli_texts labels, values, problems, notes;
-        struct cli_section section[CLI_SECTIONS_MAX];
+        struct cli_section **section;
         unsigned n_sections;
+        struct cli_section spare; /* without memory: the one that is not printed */
         void (*picture)(const void *about, FILE *out); /* HTML draws it behind what leads */
         const void *about;
         bool all_notes; /* --notes: also how the numbers were obtained */
@@ -84,6 +105,10 @@ void cli_section_of(struct cli_section *s, const char *format, ...) CLI_FORMAT(2
 void cli_section_cell(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
 void cli_section_end(struct cli_section *s);
 
+/** cli_section_row() - cells up to the end of a row, with tabs between them; those not given are
+ * empty. */
+void cli_section_row(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
+
 /** cli_section_line() - a sentence below the rows. */
 void cli_section_line(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
 
@@ -98,6 +123,10 @@ bool cli_section_empty(const struct cli_section *s);
 /** cli_page_text() - to stdout: as wide as the terminal, 80 columns into anything else, any width
  * with --wide. Other streams get any width. */
 void cli_page_text(const struct cli_page *page, FILE *out);
+
+/** cli_page_print() - @page, which is freed, as text or Markdown. Return: 0; -ENOMEM: no page;
+ * -EIO. */
+int cli_page_print(struct cli_page *page, enum cli_form form, FILE *out);
 
 /** cli_page_markdown() - to paste into an issue or a wiki. */
 void cli_page_markdown(const struct cli_page *page, FILE *out);

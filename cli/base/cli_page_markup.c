@@ -98,8 +98,8 @@ void cli_page_markdown(const struct cli_page *page, FILE *out)
                 markdown_line(out, "\n> **problem:** ", page->problems.text[i], "\n");
         for (unsigned leads = 0; leads < 2; leads++) {
                 for (unsigned i = 0; i < page->n_sections; i++) {
-                        if (page->section[i].leads != leads)
-                                markdown_section(&page->section[i], out);
+                        if (page->section[i]->leads != leads)
+                                markdown_section(page->section[i], out);
                 }
         }
         for (size_t i = 0; i < page->notes.n; i++) {
@@ -173,8 +173,8 @@ static void html_facts(const struct cli_page *page, FILE *out)
 static void html_sections(const struct cli_page *page, bool leads, FILE *out)
 {
         for (unsigned i = 0; i < page->n_sections; i++) {
-                if (page->section[i].leads == leads)
-                        html_section(&page->section[i], out);
+                if (page->section[i]->leads == leads)
+                        html_section(page->section[i], out);
         }
 }
 

@@ -58,9 +58,9 @@ static void add_picture(struct cli_page *page, const char *title, const struct r
                         void (*draw)(const void *, FILE *))
 {
         for (unsigned i = 0; i < page->n_sections; i++) {
-                if (!strcmp(page->section[i].title, title)) {
-                        page->section[i].picture = draw;
-                        page->section[i].about = view;
+                if (!strcmp(page->section[i]->title, title)) {
+                        page->section[i]->picture = draw;
+                        page->section[i]->about = view;
                 }
         }
 }

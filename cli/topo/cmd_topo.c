@@ -5,6 +5,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
 #include "core/base/util.h"
 #include "profiles/machine/visible.h"
@@ -80,10 +81,10 @@ static int print_allocation(const struct topo_options *o, struct capo_topology *
         if (!r && (o->predict || o->libnccl))
                 topo_ask(o, s, t, &a, &nccl); /* the page says why not */
         if (!r) {
-                if (o->json)
-                        r = topo_json(stdout, t, &a, &c, &nccl, said);
-                else
-                        topo_page(stdout, t, &a, &c, &nccl, said);
+                r = o->form == CLI_FORM_JSON
+                            ? cli_json_print(stdout, topo_json(t, &a, &c, &nccl, said),
+                                             JSON_INDENT(2) | JSON_REAL_PRECISION(10))
+                            : cli_page_print(topo_page(t, &a, &c, &nccl, said), o->form, stdout);
                 if (!r && o->svg && topo_svg(o->svg, t, &a, &c) < 0)
                         status = CAPO_EXIT_FAIL; /* said */
         }
@@ -125,7 +126,8 @@ static const struct cli_option options[] = {
         {"nccl", CLI_FLAG(struct topo_options, predict), NULL},
         {"libnccl", CLI_FILE(struct topo_options, libnccl, "FILE"),
          "the same by this libnccl.so.2"},
-        {"json", CLI_FLAG(struct topo_options, json), "for programs"},
+        CLI_FORM_JSON_OPTION(struct topo_options, form),
+        CLI_FORM_MARKDOWN_OPTION(struct topo_options, form),
         {"svg", CLI_FILE(struct topo_options, svg, "FILE"), "draw the links"},
         {"brick", CLI_NUMBER(struct topo_options, machine.brick_gbs, "GBS", 0.001, 4096),
          "bandwidth of one NVLink each way instead of NCCL's constant"},

@@ -3,14 +3,16 @@
 #ifndef CAPO_TOPO_CLI_H
 #define CAPO_TOPO_CLI_H
 
-#include <stdio.h>
+#include <jansson.h>
 
 #include "cli/base/cli_machine.h"
+#include "cli/base/cli_page.h"
 
 struct topo_options {
         struct cli_machine_words machine;
         const char *gpus, *alloc, *svg, *libnccl;
-        bool json, predict;
+        enum cli_form form;
+        bool predict;
 };
 
 /** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in
@@ -18,11 +20,13 @@ struct topo_options {
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text,
                 size_t room);
 
-void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
-               const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said);
-/** topo_json() - Return: 0; -ENOMEM. */
-int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
-              const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said);
+/** topo_page(), topo_json() - the page for people and for programs. Return: NULL: no memory. */
+struct cli_page *topo_page(const struct capo_topology *t, const struct capo_alloc *a,
+                           const struct capo_ceilings *c, const struct fragment_nccl *nccl,
+                           const char *said);
+json_t *topo_json(const struct capo_topology *t, const struct capo_alloc *a,
+                  const struct capo_ceilings *c, const struct fragment_nccl *nccl,
+                  const char *said);
 /** topo_svg() - Return: 0; negative errno, said. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
 #include "cli/topo/cmd_topo.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
@@ -94,12 +92,11 @@ static void format_link(const struct capo_topology *t, const struct capo_alloc *
                          capo_path_name(t->gpu_path[(size_t)from * t->n_gpus + (size_t)to]));
 }
 
-static void add_rate_cell(struct capo_table *t, double gbs)
+/* "-": there is no such way. */
+static const char *rate_text(double gbs, char text[32])
 {
-        if (gbs <= 0) /* there is no such way */
-                capo_table_cell(t, "-");
-        else
-                capo_table_cell(t, gbs < 1 ? "%.2g" : "%.1f", gbs);
+        snprintf(text, 32, gbs <= 0 ? "-" : gbs < 1 ? "%.2g" : "%.1f", gbs);
+        return text;
 }
 
 /* What the best possible rate counts on. */
@@ -111,27 +108,23 @@ static const char *over_word(const struct capo_topology *t, enum capo_ceiling_of
 }
 
 /* Ring and chain rates as each collective's algorithm bandwidth. */
-static void add_coll_row(struct capo_table *t, const struct capo_topology *topology,
+static void add_coll_row(struct cli_section *s, const struct capo_topology *topology,
                          const char *name, const struct capo_ceilings *c, enum capo_coll coll,
                          double links, double ring, double chain,
                          const struct fragment_nccl_row *nccl)
 {
+        char best[32], link[32], rings[32], chains[32], model[80] = "";
         enum capo_ceiling_of of;
         double most = capo_ceiling(c, coll, &of);
 
-        capo_table_cell(t, "%s", name);
-        add_rate_cell(t, most);
-        capo_table_cell(t, "%s", over_word(topology, of));
-        add_rate_cell(t, c->connected ? links : 0);
-        add_rate_cell(t, ring);
-        add_rate_cell(t, chain);
         if (nccl && nccl->gbs >= 0 && most > 0)
-                capo_table_row(t, "%.1f\t%.0f %%\t%s", nccl->gbs, 100 * nccl->gbs / most,
-                               nccl->what);
+                snprintf(model, sizeof model, "\t%.1f\t%.0f %%\t%s", nccl->gbs,
+                         100 * nccl->gbs / most, nccl->what);
         else if (nccl && nccl->gbs >= 0)
-                capo_table_row(t, "%.1f\t\t%s", nccl->gbs, nccl->what);
-        else
-                capo_table_end(t);
+                snprintf(model, sizeof model, "\t%.1f\t\t%s", nccl->gbs, nccl->what);
+        cli_section_row(s, "%s\t%s\t%s\t%s\t%s\t%s%s", name, rate_text(most, best),
+                        over_word(topology, of), rate_text(c->connected ? links : 0, link),
+                        rate_text(ring, rings), rate_text(chain, chains), model);
 }
 
 static const char *link_word(const struct capo_topology *t)
@@ -144,38 +137,45 @@ static const char *link_word(const struct capo_topology *t)
 }
 
 /* How each GPU reaches each other, and the network. */
-static void links_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a)
+static void add_links(struct cli_page *page, const struct capo_topology *t,
+                      const struct capo_alloc *a)
 {
-        char columns[16 * LINKS_SHOWN + 16] = "r5,.r5", text[64], nic[80];
-        _cleanup_(capo_table_freep) struct capo_table *table = NULL;
+        static const char leaves[] = "zyxwvutsrqponmlkjihgfedcba"; /* the last is left out first */
+        static struct cli_column columns[LINKS_SHOWN + 4];
+        static char numbers[LINKS_SHOWN][16], specs[LINKS_SHOWN][8];
+        unsigned c = 0;
         int n = a->n_ranks;
+        struct cli_section *s;
 
-        for (int j = 1; j < n; j++) /* the last is left out first */
-                snprintf(columns + strlen(columns), 16, ",..r5/%c", 'a' + n - 1 - j);
-        table = capo_table_new(strcat(columns, ", .l"));
-        if (!table)
-                return;
-        capo_table_cell(table, " ");
-        for (int j = 0; j < n; j++)
-                capo_table_cell(table, "%d", t->gpus[a->ranks[j].gpu].dev);
-        capo_table_row(table, "nearest NIC, GB/s of it");
-        for (int i = 0; i < n; i++) {
-                double share = topo_nic(t, a, i, nic, sizeof nic);
-
-                if (i && a->ranks[i].node != a->ranks[i - 1].node)
-                        capo_table_row(table, "%s", "");
-                capo_table_cell(table, "%d", t->gpus[a->ranks[i].gpu].dev);
-                for (int j = 0; j < n; j++) {
-                        format_link(t, a, i, j, text, sizeof text);
-                        capo_table_cell(table, "%s", text);
-                }
-                if (share > 0)
-                        capo_table_row(table, "%s  %.3g", nic, share);
-                else
-                        capo_table_row(table, "%s", nic);
+        if (a->n_nodes > 1)
+                columns[c++] = (struct cli_column){"node", "r"};
+        columns[c++] = (struct cli_column){"GPU", "r"};
+        for (int j = 0; j < n; j++) {
+                snprintf(numbers[j], sizeof numbers[j], "%d", t->gpus[a->ranks[j].gpu].dev);
+                snprintf(specs[j], sizeof specs[j], j ? ".r/%c" : "r", leaves[j]);
+                columns[c++] = (struct cli_column){numbers[j], specs[j]};
         }
-        capo_table_print(table, out, 1, "", "");
-        fputc('\n', out);
+        columns[c++] = (struct cli_column){"nearest NIC", " l"};
+        columns[c++] = (struct cli_column){"GB/s", "r"};
+        s = cli_page_section(page, "LINKS", columns, c);
+        s->how = "2xNV: two NVLinks; sw: links to a switch; PIX to SYS: the PCI way, as NCCL "
+                 "names it. GB/s: this GPU's part of its NIC.";
+        for (int i = 0; i < n; i++) {
+                char text[80];
+                double share = topo_nic(t, a, i, text, sizeof text);
+
+                if (a->n_nodes > 1)
+                        cli_section_cell(s, "%d", a->ranks[i].node);
+                cli_section_cell(s, "%d", t->gpus[a->ranks[i].gpu].dev);
+                for (int j = 0; j < n; j++) {
+                        char link[64];
+
+                        format_link(t, a, i, j, link, sizeof link);
+                        cli_section_cell(s, "%s", link);
+                }
+                cli_section_cell(s, "%s", text);
+                cli_section_cell(s, share > 0 ? "%.3g" : "", share);
+        }
 }
 
 /* "0,1,2,3,7" as "0-3,7", of each list in @text, in place: a range is no longer than its list. */
@@ -208,89 +208,115 @@ static void shorten_lists(char *text)
         *to = 0;
 }
 
-void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
-               const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
+/* How many GPUs, and what joins them. */
+static void add_shape(struct cli_page *page, const struct capo_topology *t,
+                      const struct capo_alloc *a, const struct capo_ceilings *c)
 {
-        _cleanup_(capo_table_freep) struct capo_table *table =
-                capo_table_new(" l28,.r13,.l20,.r12,.r9/b,.r9/a,.r9,.r6,l~");
-        char alloc[512], class[512] = "?", version[16];
         const struct capo_shapes *s = &c->shapes;
         int n = c->n_ranks;
-        bool wide = n > LINKS_SHOWN, asked = nccl->version != 0;
+        char rings[80] = "";
 
-        out = cli_screen_begin(out);
-        capo_class_name(t, a, class, sizeof class);
-        capo_alloc_print(t, a, alloc, sizeof alloc);
-        shorten_lists(alloc);
-        fprintf(out, "capo topo  %s   allocation %s   class %s\n", capo_base_name(t->name), alloc,
-                class);
-        fprintf(out, "%s on %s, %s over %s", capo_text_plural((unsigned)n, "GPU", NULL),
-                capo_text_plural((unsigned)a->n_nodes, "machine", NULL),
-                n < 2          ? "nothing to join"
-                : c->connected ? "connected"
-                               : "not connected",
-                link_word(t));
         if (n >= 2 && c->connected && s->ring_split_gbs >= 0) {
                 if (!s->ring)
-                        fprintf(out, ", no ring");
+                        strcpy(rings, ", no ring");
                 else if (s->rings >= 0)
-                        fprintf(out, ", %s%s", s->rings_exact ? "" : "at least ",
-                                capo_text_plural((unsigned)s->rings, "ring without a shared link",
-                                                 "rings without a shared link"));
+                        snprintf(rings, sizeof rings, ", %s%s", s->rings_exact ? "" : "at least ",
+                                 capo_text_plural((unsigned)s->rings, "ring without a shared link",
+                                                  "rings without a shared link"));
                 else
-                        fprintf(out, ", a ring exists");
+                        strcpy(rings, ", a ring exists");
         }
+        cli_page_under(page, "%s on %s, %s over %s%s", capo_text_plural((unsigned)n, "GPU", NULL),
+                       capo_text_plural((unsigned)a->n_nodes, "machine", NULL),
+                       n < 2          ? "nothing to join"
+                       : c->connected ? "connected"
+                                      : "not connected",
+                       link_word(t), rings);
         if (t->brick_gbs > 0)
-                fprintf(out, "   one link %g GB/s each way (%s)", t->brick_gbs, t->brick_source);
-        fputc('\n', out);
-        if (*said)
-                fprintf(out, "%s\n", said);
-        if (t->hidden)
-                fprintf(out,
-                        "%d links lead to GPUs that the description leaves out; they are not counted\n",
-                        t->hidden);
-        if (t->links_unknown)
-                fprintf(out,
-                        "this file has the PCI tree only: NCCL asks the driver for NVLinks. --platform knows some "
-                        "machines whole\n");
-        fputc('\n', out);
-        if (!wide)
-                links_page(out, t, a);
-        if (n < 2 || !table)
-                return;
-        capo_table_row(table, "algbw GB/s\tbest possible\tover\t%s alone\trings\tchains%s",
-                       link_word(t), asked ? "\tNCCL by its model" : "");
-        add_coll_row(table, t, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs,
+                cli_page_under(page, "one link %g GB/s each way (%s)", t->brick_gbs,
+                               t->brick_source);
+}
+
+static void add_rates(struct cli_page *page, const struct capo_topology *t,
+                      const struct capo_ceilings *c, const struct fragment_nccl *nccl)
+{
+        static struct cli_column columns[] = {{"", "l~"},    {"best", "r"},    {"over", "l/d"},
+                                              {NULL, "r/c"}, {"rings", "r/b"}, {"chains", "r/a"},
+                                              {"NCCL", "r"}, {"part", "r"},    {"runs", "l"}};
+        const struct capo_shapes *s = &c->shapes;
+        bool asked = nccl->version != 0;
+        struct cli_section *rates;
+        char version[16];
+        int n = c->n_ranks;
+
+        columns[3].head = link_word(t);
+        rates = cli_page_section(page, "ALGORITHM BANDWIDTH", columns, asked ? 9 : 6);
+        cli_section_of(rates, "GB/s");
+        rates->how = "best: no software exceeds it. rings, chains: the best of those shapes, links "
+                     "shared freely. NCCL: by its own model, asked on virtual GPUs; part: of best.";
+        add_coll_row(rates, t, "Broadcast, Reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs,
                      s->ring_split_gbs, -1, asked ? &nccl->broadcast : NULL);
-        add_coll_row(table, t, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER,
+        add_coll_row(rates, t, "AllGather, ReduceScatter", c, CAPO_COLL_ALLGATHER,
                      c->links.allgather_gbs,
                      s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1,
                      asked ? &nccl->allgather : NULL);
-        add_coll_row(table, t, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->links.allreduce_gbs,
+        add_coll_row(rates, t, "AllReduce", c, CAPO_COLL_ALLREDUCE, c->links.allreduce_gbs,
                      s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n),
                      s->chain_gbs, asked ? &nccl->allreduce : NULL);
-        capo_table_print(table, out, 1, "", "");
-        fprintf(out,
-                "  best possible: with the links as they are%s\n"
-                "  rings, chains: the best of those shapes on %s, links shared freely\n",
+        cli_section_note(
+                page, rates, "best: with the links as they are%s",
                 t->pci_known ? ", PCIe and NICs included"
                 : c->connected
                         ? ", without PCIe and NICs (this description has no speeds of theirs)"
-                        : ", not known: this description has no speeds of PCIe and NICs",
-                link_word(t));
+                        : ", not known: this description has no speeds of PCIe and NICs");
+        cli_section_note(page, rates, "%s alone, rings and chains: links shared freely",
+                         link_word(t));
         if (asked)
-                fprintf(out,
-                        "  NCCL %s at 1 GiB: ring %s, tree %s, %s as it counts; decisions are its own, "
-                        "times its model\n",
+                cli_section_note(
+                        page, rates,
+                        "NCCL %s at 1 GiB: ring %s, tree %s, %s as it counts; decisions are "
+                        "its own, times its model",
                         capo_nccl_text((uint32_t)nccl->version, version, sizeof version),
                         *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none",
                         capo_text_plural((unsigned)nccl->nodes, "node", NULL));
         if (*nccl->why_not)
-                fprintf(out, "  NCCL was not asked: %s\n", nccl->why_not);
+                cli_section_note(page, rates, "NCCL was not asked: %s", nccl->why_not);
 }
 
-int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a,
-              const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
+struct cli_page *topo_page(const struct capo_topology *t, const struct capo_alloc *a,
+                           const struct capo_ceilings *c, const struct fragment_nccl *nccl,
+                           const char *said)
+{
+        struct cli_page *page = cli_page_new();
+        char alloc[512], class[512] = "?";
+
+        if (!page)
+                return NULL;
+        capo_class_name(t, a, class, sizeof class);
+        capo_alloc_print(t, a, alloc, sizeof alloc);
+        shorten_lists(alloc);
+        cli_page_title(page, "capo topo   %s   %s", capo_base_name(t->name), alloc);
+        cli_page_under(page, "class %s", class);
+        add_shape(page, t, a, c);
+        if (*said)
+                cli_page_under(page, "%s", said);
+        if (t->hidden)
+                cli_page_under(page,
+                               "%d links lead to GPUs that the description leaves out; they are "
+                               "not counted",
+                               t->hidden);
+        if (t->links_unknown)
+                cli_page_under(page, "this file has the PCI tree only: NCCL asks the driver for "
+                                     "NVLinks. --platform knows some machines whole");
+        if (c->n_ranks <= LINKS_SHOWN)
+                add_links(page, t, a);
+        if (c->n_ranks > 1)
+                add_rates(page, t, c, nccl);
+        return page;
+}
+
+json_t *topo_json(const struct capo_topology *t, const struct capo_alloc *a,
+                  const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
         const struct capo_shapes *s = &c->shapes;
         const struct {
@@ -365,5 +391,5 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
                                               "allgather_gbs", cli_json_known(nccl->allgather.gbs),
                                               "allreduce_gbs", cli_json_known(nccl->allreduce.gbs),
                                               "allreduce", nccl->allreduce.what));
-        return cli_json_print(out, page, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
+        return page;
 }

@@ -18,7 +18,7 @@ fail() { echo "$*"; bad=1; }
 }
 
 "$capo" topo --topo dgx1v.xml --gpus 0,3,4 --predict >"$tmp/page" 2>&1 || fail "topo --predict"
-grep -q 'all-reduce .* 65 %' "$tmp/page" || fail "topo --predict: $(cat "$tmp/page")"
+grep -q 'AllReduce .* 65 %' "$tmp/page" || fail "topo --predict: $(cat "$tmp/page")"
 
 # a graph file of somebody's own, with more channels than NCCL's search finds: Tree, and faster; GPUs that it does not name
 # make no communicator
@@ -77,9 +77,9 @@ grep -q '^dgx1v/3-ring1-a 3$' "$tmp/run" || fail "run: $(cat "$tmp/run")"
 # Switches that add: NCCL's NVLS and NVLSTree exceed the ceiling of links that only pass data on (270 of 211.9 GB/s, 242
 # of 223.4), never that of switches that add.
 for alloc in 8 4 8+8; do
-        "$capo" topo --platform hgxh100 --alloc $alloc --libnccl "$nccl" >"$tmp/page" 2>&1 || fail "H100 $alloc: $(cat "$tmp/page")"
-        [ $alloc = 4 ] || grep -q "all-reduce  .* NVLS" "$tmp/page" || fail "H100 $alloc: not NVLS: $(cat "$tmp/page")"
-        grep -qE '^  all-reduce .*NVLink.*[+]NVLS ' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
+        "$capo" topo --platform hgxh100 --alloc $alloc --libnccl "$nccl" --wide >"$tmp/page" 2>&1 || fail "H100 $alloc: $(cat "$tmp/page")"
+        [ $alloc = 4 ] || grep -q "AllReduce  .* NVLS" "$tmp/page" || fail "H100 $alloc: not NVLS: $(cat "$tmp/page")"
+        grep -qE '^AllReduce .*NVLink.*[+]NVLS ' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
         grep -E ' [1-9][0-9]{2,} %' "$tmp/page" | grep -v ' 100 %' && fail "H100 $alloc: more than all"
 done
 "$capo" explain allreduce 1G --platform hgxh100 >"$tmp/page" || fail "explain"
