@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/base/cli_json.h"
+#include "core/base/markup.h"
 #include "core/base/nccl_release.h"
 
 json_t *cli_json_real(double value)
@@ -104,4 +106,76 @@ int cli_json_print(FILE *out, json_t *page, size_t flags)
         json_decref(page);
         return r && !ferror(out) ? -ENOMEM
                                  : 0; /* a full device is reported by who closes the file */
+}
+
+void cli_json_csv_value(FILE *out, const json_t *value)
+{
+        const char *text = json_string_value(value);
+
+        if (text && strcmp(text, "-")) /* capo's own "-" is no formula */
+                capo_markup_csv(out, text);
+        else if (text)
+                fputs(text, out);
+        else if (json_is_boolean(value))
+                fprintf(out, "%d", json_is_true(value));
+        else if (json_is_integer(value))
+                fprintf(out, "%lld", (long long)json_integer_value(value));
+        else if (json_is_real(value))
+                fprintf(out, "%.6g", json_real_value(value));
+}
+
+/* Objects at the end of @path, each with the scalars of those around it. */
+static void collect_rows(json_t *node, const char *path, const json_t *around, json_t *rows)
+{
+        char name[64];
+        int n = (int)strcspn(path, ".");
+        json_t *own, *item;
+        const char *key;
+        size_t i;
+
+        json_array_foreach(node, i, item) collect_rows(item, path, around, rows);
+        if (!json_is_object(node))
+                return;
+        own = json_copy((json_t *)(uintptr_t)around);
+        json_object_foreach(node, key, item)
+        {
+                if (!json_is_array(item) && !json_is_object(item))
+                        json_object_set(own, key, item);
+        }
+        snprintf(name, sizeof name, "%.*s", n, path);
+        if (n)
+                collect_rows(json_object_get(node, name), path + n + (path[n] == '.'), own, rows);
+        else
+                json_array_append(rows, own);
+        json_decref(own);
+}
+
+int cli_json_csv(FILE *out, json_t *page, const char *path)
+{
+        char name[64];
+        int n = (int)strcspn(path, ".");
+        json_t *none = json_object(), *rows = json_array(), *row, *value;
+        const char *key;
+        size_t i, at = 0;
+
+        snprintf(name, sizeof name, "%.*s", n, path);
+        collect_rows(json_object_get(page, name), path + n + (path[n] == '.'), none, rows);
+        json_object_foreach(json_array_get(rows, 0), key, value)
+                fprintf(out, "%s%s", at++ ? "," : "", key);
+        fputs(at ? "\n" : "", out);
+        json_array_foreach(rows, i, row)
+        {
+                at = 0;
+                json_object_foreach(json_array_get(rows, 0), key, value)
+                {
+                        fputs(at++ ? "," : "", out);
+                        cli_json_csv_value(out, json_object_get(row, key));
+                }
+                fputc('\n', out);
+        }
+        json_decref(none);
+        json_decref(rows);
+        i = page != NULL;
+        json_decref(page);
+        return i ? 0 : -ENOMEM;
 }

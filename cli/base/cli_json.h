@@ -42,4 +42,17 @@ json_t *cli_json_bug(const struct capo_known_bug *bug, const char *match);
  */
 int cli_json_print(FILE *out, json_t *page, size_t flags);
 
+/** cli_json_csv_value() - a scalar as a cell of CSV; null is an empty one. */
+void cli_json_csv_value(FILE *out, const json_t *value);
+
+/**
+ * cli_json_csv() - the objects of a list in @page as rows of CSV
+ * @page: freed; NULL, because memory ran out while it was made, prints nothing
+ * @path: names of the lists, outermost first, "series.points": each row has the scalars of the
+ *        objects on its way, too. The first row names the columns.
+ *
+ * Return: 0; -ENOMEM.
+ */
+int cli_json_csv(FILE *out, json_t *page, const char *path);
+
 #endif

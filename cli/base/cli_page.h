@@ -60,6 +60,7 @@ struct cli_section {
         struct cli_texts cells, lines;                 /* lines: sentences below the rows */
         unsigned notes[CLI_NOTES_MAX], n_notes;        /* numbers of its notes, from 1 */
         void (*picture)(const void *about, FILE *out); /* HTML draws it behind the rows */
+        void (*chart)(const void *about, unsigned columns, FILE *out); /* a terminal: below it */
         const void *about;
 };
 

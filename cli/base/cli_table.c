@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 
-enum { MAX_COLUMNS = 1024, WORTH = 24, LEAST = 8 };
+enum { MAX_COLUMNS = 1024, WORTH = 24, FOLDED = 16, LEAST = 8 };
 
 struct column {
         unsigned before, fixed; /* blanks; width, 0: that of its widest cell */
@@ -153,8 +153,11 @@ static void fit_columns(const struct capo_table *t, struct layout *l)
 {
         unsigned least[MAX_COLUMNS], total, most = 0;
 
-        for (unsigned c = 0; c < t->n_columns; c++)
-                least[c] = !t->column[c].right && l->width[c] > WORTH ? WORTH : l->width[c];
+        for (unsigned c = 0; c < t->n_columns; c++) {
+                unsigned worth = t->column[c].fold ? FOLDED : WORTH;
+
+                least[c] = !t->column[c].right && l->width[c] > worth ? worth : l->width[c];
+        }
         while ((total = sum_widths(t, l, least)) > l->columns) {
                 int next = -1;
 

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
 #include "cli/fit/cmd_fit.h"
 #include "cli/base/cli_inputs.h"
+#include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
@@ -30,9 +30,12 @@ struct job {
         struct capo_samples set;
         const char *out, *svg, *name;
         char svg_beside[4096]; /* default of svg */
-        bool json, all, runs;
+        enum cli_form form;
+        bool all, runs;
         struct fit_models models;
 };
+
+#define FIT_JSON (JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
 
 static void show_fit_progress(const char *what, double done, void *user)
 {
@@ -139,10 +142,15 @@ static bool nothing_faster(const struct capo_fit *fit)
         return true;
 }
 
-static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile,
-                         int n_rules, int n_rows)
+/* The files; the line of @page that names them. */
+static int write_outputs(struct job *j, const struct capo_fit *fit,
+                         const struct capo_profile *profile, struct cli_page *page)
 {
         size_t n = j->out ? strlen(j->out) : 0;
+        const char *why = profile->n_rules      ? ""
+                          : nothing_faster(fit) ? " (nothing measured is faster than NCCL's own "
+                                                  "choice)"
+                                                : " (the last column says why)";
         struct stat st;
 
         if (j->out) {
@@ -158,21 +166,11 @@ static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_
         }
         if (j->svg && write_file(j->svg, write_svg, fit) < 0)
                 return CAPO_EXIT_FAIL;
-        if (j->json)
-                return CAPO_EXIT_OK;
-        if (j->out)
-                printf("\nwrote %s: %s, %s%s", j->out,
-                       capo_text_plural((unsigned)n_rules, "rule", NULL),
-                       capo_text_plural((unsigned)n_rows, "row", NULL),
-                       n_rules ? ""
-                       : nothing_faster(fit)
-                               ? " (nothing measured is faster than NCCL's own choice)"
-                               : " (the last column says why)");
-        else
-                printf("\n%s, %s; -o FILE writes them",
-                       capo_text_plural((unsigned)n_rules, "rule", NULL),
-                       capo_text_plural((unsigned)n_rows, "row", NULL));
-        printf(j->svg ? "      picture: %s\n" : "\n", j->svg);
+        cli_page_under(page, "%s%s%s%s, %s%s%s%s", j->out ? "wrote " : "", j->out ? j->out : "",
+                       j->out ? ": " : "", capo_text_plural(profile->n_rules, "rule", NULL),
+                       capo_text_plural(profile->n_rows, "row", NULL),
+                       j->out || !profile->n_rules ? why : "; -o FILE writes them",
+                       j->svg ? "   picture: " : "", j->svg ? j->svg : "");
         return CAPO_EXIT_OK;
 }
 
@@ -218,11 +216,15 @@ static int nothing_certain(struct job *j, const char *why)
                 capo_error("fit: no memory");
         else if (!j->out || write_file(j->out, write_profile, profile) == 0)
                 status = CAPO_EXIT_OK;
-        if (status == CAPO_EXIT_OK && j->json)
+        if (status == CAPO_EXIT_OK && j->form == CLI_FORM_JSON) {
                 puts("{\"rules\": 0, \"series\": []}");
-        else if (status == CAPO_EXIT_OK) {
-                printf("0 rules, 0 rows%s%s\n", j->out ? ": wrote " : "", j->out ? j->out : "");
-                fit_page_uncertain(&j->set);
+        } else if (status == CAPO_EXIT_OK && j->form != CLI_FORM_CSV) {
+                struct cli_page *page = fit_page_uncertain(&j->set);
+
+                if (page)
+                        cli_page_under(page, "0 rules, 0 rows%s%s", j->out ? ": wrote " : "",
+                                       j->out ? j->out : "");
+                cli_page_print(page, j->form, stdout);
         }
         capo_profile_free(profile);
         return status;
@@ -231,33 +233,41 @@ static int nothing_certain(struct job *j, const char *why)
 /* --model without anything measured. An exit status. */
 static int model_alone(struct job *j)
 {
+        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
         struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
-        int n_rules = 0, status = CAPO_EXIT_FAIL;
+        json_t *list = json_array();
+        int status = CAPO_EXIT_FAIL;
 
-        if (!profile || who_and_when(profile) < 0)
+        if (!profile || !page || who_and_when(profile) < 0)
                 capo_error("fit: no memory");
-        else if (fit_models_alone(&j->models, &j->options, profile, j->json, &n_rules) == 0)
+        else if (fit_models_alone(&j->models, &j->options, profile, page, list) == 0)
                 status = CAPO_EXIT_OK;
         if (status == CAPO_EXIT_OK && j->svg)
                 capo_warn("fit: --svg draws measurements, and there are none");
-        if (status == CAPO_EXIT_OK && j->out && n_rules) {
-                if (write_file(j->out, write_profile, profile) < 0) {
-                        status = CAPO_EXIT_FAIL;
-                } else if (!j->json) {
-                        printf("\nwrote %s: %s, marked modelled; capo run --allow-modelled and capo plan "
-                               "--allow-modelled use %s\n",
-                               j->out, capo_text_plural((unsigned)n_rules, "rule", NULL),
-                               n_rules == 1 ? "it" : "them");
-                }
-        } else if (status == CAPO_EXIT_OK && !j->json) {
-                printf("\n%s", capo_text_plural((unsigned)n_rules, "rule", NULL));
-                if (n_rules)
-                        puts("; -o FILE writes them");
+        if (status == CAPO_EXIT_OK && j->out && profile->n_rules &&
+            write_file(j->out, write_profile, profile) < 0)
+                status = CAPO_EXIT_FAIL;
+        if (status == CAPO_EXIT_OK && j->form >= CLI_FORM_JSON) {
+                status = j->form == CLI_FORM_CSV
+                                 ? cli_json_csv(stdout, json_pack("{s:O}", "pages", list),
+                                                "pages.rows")
+                                 : cli_json_print(stdout, json_incref(list), FIT_JSON);
+        } else if (status == CAPO_EXIT_OK) {
+                const char *rules = capo_text_plural(profile->n_rules, "rule", NULL);
+
+                if (j->out && profile->n_rules)
+                        cli_page_under(page,
+                                       "wrote %s: %s, marked modelled; capo run --allow-modelled "
+                                       "and capo plan --allow-modelled use %s",
+                                       j->out, rules, profile->n_rules == 1 ? "it" : "them");
                 else if (j->out)
-                        printf(": %s not written\n", j->out);
+                        cli_page_under(page, "%s: %s not written", rules, j->out);
                 else
-                        putchar('\n');
+                        cli_page_under(page, "%s%s", rules,
+                                       profile->n_rules ? "; -o FILE writes them" : "");
+                cli_page_print(steal(&page), j->form, stdout);
         }
+        json_decref(list);
         capo_profile_free(profile);
         return status;
 }
@@ -296,6 +306,7 @@ static int run_fit(void *options, int n, char **words)
         struct job *j = options;
         struct capo_fit *fit = NULL;
         struct capo_profile *profile = NULL;
+        struct cli_page *page = NULL;
         struct capo_fault fault;
         int status = CAPO_EXIT_FAIL, n_rules, n_rows, r;
 
@@ -339,15 +350,22 @@ static int run_fit(void *options, int n, char **words)
                 capo_error("fit: no memory");
                 goto end;
         }
-        if (j->json)
-                fit_json(&j->set, fit, profile);
-        else
-                fit_page(&j->set, fit, &(struct fit_page){j->all});
-        if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules,
-                                &n_rows) < 0)
+        page = fit_page(&j->set, fit, j->all);
+        if (!page) {
+                capo_error("fit: no memory");
                 goto end;
-        status = write_outputs(j, fit, profile, (int)profile->n_rules, (int)profile->n_rows);
+        }
+        if (fit_models_measured(&j->models, fit, &j->options, profile, page) < 0)
+                goto end;
+        status = write_outputs(j, fit, profile, page);
+        if (j->form == CLI_FORM_JSON)
+                cli_json_print(stdout, fit_json(&j->set, fit, profile), FIT_JSON);
+        else if (j->form == CLI_FORM_CSV)
+                cli_json_csv(stdout, fit_json(&j->set, fit, profile), "series.points");
+        else
+                cli_page_print(steal(&page), j->form, stdout);
 end:
+        cli_page_free(page);
         capo_profile_free(profile);
         capo_fit_free(fit);
         return status;
@@ -360,7 +378,9 @@ static const struct cli_option options[] = {
          "write the profile there (JSON; docs/profile-format.md)", .letter = 'o'},
         {"svg", CLI_FILE(struct job, svg, "FILE"),
          "the picture; default next to the profile, as .svg", .rare = true},
-        {"json", CLI_FLAG(struct job, json), "the page as JSON"},
+        CLI_FORM_JSON_OPTION(struct job, form),
+        CLI_FORM_CSV_OPTION(struct job, form),
+        CLI_FORM_MARKDOWN_OPTION(struct job, form),
         {"min-gain", CLI_PERCENT(struct job, options.min_gain, "P", 0, 99.999),
          "percent of time a rule must save to be written (default 1)", .example = "2%"},
         {"without-default", CLI_FLAG(struct job, options.without_default),

@@ -3,8 +3,10 @@
 #ifndef CAPO_FIT_CLI_H
 #define CAPO_FIT_CLI_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
+#include "cli/base/cli_page.h"
 #include "profiles/fit/fit_model.h"
 
 struct fit_models {
@@ -14,15 +16,16 @@ struct fit_models {
         bool every; /* every class that the numbers can be, not the first GPUs */
 };
 
-/** fit_models_measured() - from the measurements in @fit. Return: 0; -1 after saying why not. */
+/** fit_models_measured() - from the measurements in @fit; lines of @page. Return: 0; -1 after
+ * saying why not. */
 int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                         const struct capo_fit_options *options, struct capo_profile *profile,
-                        bool print, int *n_rules, int *n_rows);
+                        struct cli_page *page);
 
-/** fit_models_alone() - from nothing but the machine's description; prints the page. Return: 0; -1,
- * said. */
+/** fit_models_alone() - from nothing but the machine's description: sections of @page, an object
+ * of each allocation in @list. Return: 0; -1, said. */
 int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options,
-                     struct capo_profile *profile, bool json, int *n_rules);
+                     struct capo_profile *profile, struct cli_page *page, json_t *list);
 
 /* One allocation's page. */
 struct fit_models_shown {
@@ -33,11 +36,10 @@ struct fit_models_shown {
         const struct capo_alloc *a;
         const struct capo_fit_fragment *f;
 };
-void fit_models_page(const struct fit_models_shown *s);
-/** fit_models_line() - the same in one line or a few, under fit_models_line_head(). */
-void fit_models_line_head(const char *text);
-void fit_models_line(const struct fit_models_shown *s);
-/** fit_models_json() - Return: 0; -ENOMEM. */
-int fit_models_json(const struct fit_models_shown *s);
+void fit_models_page(struct cli_page *page, const struct fit_models_shown *s);
+/** fit_models_line() - the same in a row of the page's first section. */
+void fit_models_line(struct cli_page *page, const struct fit_models_shown *s);
+/** fit_models_json() - Return: NULL: no memory. */
+json_t *fit_models_json(const struct fit_models_shown *s);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of capo fit as JSON. */
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -61,11 +60,10 @@ static json_t *pack_next(const struct capo_fit_series *s)
         return list;
 }
 
-int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
-             const struct capo_profile *profile)
+json_t *fit_json(const struct capo_samples *set, const struct capo_fit *fit,
+                 const struct capo_profile *profile)
 {
         json_t *list = json_array(), *page;
-        int r;
 
         for (int i = 0; i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
@@ -140,12 +138,7 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                          "warmup", (json_int_t)fit->n_warmup, "stalls", (json_int_t)fit->n_stalls,
                          "rejected_runs", (int)set->n_rejected, "rules", (int)profile->n_rules,
                          "series", list);
-        if (!page)
-                return -ENOMEM;
-        if (fit->n_beside)
+        if (page && fit->n_beside)
                 json_object_set_new(page, "beside_the_table", pack_beside(fit));
-        r = json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-        json_decref(page);
-        putchar('\n');
-        return r;
+        return page;
 }

@@ -9,6 +9,7 @@
 #include "cli/fit/cmd_fit.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/cli_machine.h"
+#include "cli/base/cli_progress.h"
 #include "core/base/layout.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
@@ -28,7 +29,7 @@ static int find_model_tools(const struct fit_models *m, char *tools, char *libnc
 
 int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                         const struct capo_fit_options *options, struct capo_profile *profile,
-                        bool print, int *n_rules, int *n_rows)
+                        struct cli_page *page)
 {
         static char tools[4096], libnccl[4096], topo[4096];
         struct capo_fit_machine machine = {tools, libnccl, m->topo, m->platform};
@@ -51,14 +52,11 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                 if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why,
                                    sizeof why) < 0)
                         return capo_fail(-1, "fit: --model %s: %s", m->alloc[i], why);
-                *n_rules += done.n_rows > 0;
-                *n_rows += done.n_rows;
-                if (print)
-                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", m->alloc[i],
-                               done.from, done.n_sizes,
-                               done.n_rows
-                                       ? "rows written and marked modelled"
-                                       : "none expected to gain 15 % over NCCL's own choice: no rule");
+                cli_page_under(
+                        page, "%s, modelled from %s: %d sizes compared, %s", m->alloc[i], done.from,
+                        done.n_sizes,
+                        done.n_rows ? "rows written and marked modelled"
+                                    : "none expected to gain 15 % over NCCL's own choice: no rule");
         }
         return 0;
 }
@@ -116,7 +114,8 @@ struct asking {
         struct capo_profile *profile;
         const struct capo_plan_ask *asks;
         size_t n_asks;
-        bool json, shown; /* shown: something is printed already */
+        struct cli_page *page;
+        json_t *list;
 };
 
 /* Return: 0; 1 NCCL does not answer for this one, said; -1 no use going on, said. */
@@ -140,15 +139,10 @@ static int model_one_alloc(struct asking *k, const char *text, const struct capo
                                           : machine->t->name;
         if (k->profile->n_notes[CAPO_PLATFORM] == 0)
                 r = note_model(&s, k->profile);
-        if (k->json && k->shown)
-                fputs(",\n", stdout);
-        k->shown = true;
-        if (r == 0 && k->json)
-                r = fit_models_json(&s);
-        else if (r == 0 && brief)
-                fit_models_line(&s);
-        else if (r == 0)
-                fit_models_page(&s);
+        if (r == 0 && json_array_append_new(k->list, fit_models_json(&s)) < 0)
+                r = -ENOMEM;
+        if (r == 0)
+                (brief ? fit_models_line : fit_models_page)(k->page, &s);
         capo_fit_fragment_finish(&f);
         if (r < 0)
                 capo_error("fit: no memory");
@@ -255,19 +249,19 @@ static int model_every_class(struct asking *k, const char *text)
                                          found[i] == -E2BIG ? "more than 64 classes"
                                                             : strerror(-found[i]));
         }
-        if (!k->json)
-                fit_models_line_head(text);
         for (int i = 0; i < found[0]; i++) {
+                cli_progress("asking NCCL, class", (uint64_t)i, (uint64_t)found[0]);
                 for (int j = n[0] == n[1] ? i : 0; j < found[1]; j++) {
                         if (model_class_pair(k, &x[i], n[0], &x[CLASSES + j], n[1]) < 0)
                                 return -1;
                 }
         }
+        cli_progress_end();
         return 0;
 }
 
 int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options,
-                     struct capo_profile *profile, bool json, int *n_rules)
+                     struct capo_profile *profile, struct cli_page *page, json_t *list)
 {
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -276,8 +270,12 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         const char *measured_in = NULL;
         struct cli_machine_source source;
         struct fragment_machine machine;
-        struct asking k = {
-                .m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
+        struct asking k = {.m = m,
+                           .machine = &machine,
+                           .options = options,
+                           .profile = profile,
+                           .page = page,
+                           .list = list};
 
         if (find_model_tools(m, tools, libnccl, sizeof tools) < 0 ||
             cli_machine_load("fit", &o, &t, &source) < 0)
@@ -299,15 +297,13 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
                 k.measured_in = measured_in;
         }
         machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
-        if (json)
-                fputs("[", stdout);
+        cli_page_title(page, "capo fit   %s%s   %s", m->every ? "every class of " : "", m->alloc[0],
+                       m->platform ? m->platform : capo_base_name(m->topo));
+        cli_page_under(page, "times are NCCL's model, corrected: nothing was measured");
         for (size_t i = 0; i < m->n; i++) {
                 if ((m->every ? model_every_class(&k, m->alloc[i])
                               : model_named_gpus(&k, m->alloc[i])) < 0)
                         return -1;
         }
-        if (json)
-                puts("]");
-        *n_rules = (int)profile->n_rules;
         return 0;
 }

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of an allocation of which nothing is measured: what NCCL counts, what is there, what to
  * choose. */
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
+#include "cli/base/cli_json.h"
 #include "cli/fit/cmd_fit.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
-
-static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE,
-                                                      CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
-                                                      CAPO_KIND_ALLREDUCE};
 
 static const char *choice_text(uint8_t choice, char *text, size_t room)
 {
@@ -36,50 +31,62 @@ static double get_corrected_cost(const struct fragment_model *m, size_t i, uint8
                                           : NAN;
 }
 
-static void shape_line(const char *name, int channels, const struct fragment_shape_rate *r)
+static void add_shape(struct cli_section *t, const char *name, int channels,
+                      const struct fragment_shape_rate *r)
 {
-        char of[24] = "";
+        char of[16] = "";
 
-        if (r->believed <= 0)
-                return;
         if (channels)
-                snprintf(of, sizeof of, "%2d channels", channels);
-        printf("  %-5s %-12s %8.1f    %8.1f   %s%s\n", name, of, r->believed, r->corrected, r->full,
-               r->understood ? "" : " (only lowered: this release's formula is not known)");
+                snprintf(of, sizeof of, "%d", channels);
+        if (r->believed > 0)
+                cli_section_row(t, "%s\t%s\t%.1f\t%.1f\t%s%s", name, of, r->believed, r->corrected,
+                                r->full,
+                                r->understood ? ""
+                                              : " (only lowered: this release's formula is "
+                                                "not known)");
 }
 
-static void print_model_heading(const struct fit_models_shown *s)
+/* The allocation, and what NCCL counts of it beside what its links carry. */
+static void add_allocation(struct cli_page *page, const struct fit_models_shown *s)
 {
+        static const struct cli_column columns[] = {{"bus bandwidth, GB/s", "l"},
+                                                    {"channels", "r"},
+                                                    {"NCCL counts", "r"},
+                                                    {"links carry", "r"},
+                                                    {"full first", "l~"}};
+        struct cli_section *t = cli_page_section(page, "ALLOCATION", columns, N_ELEMENTS(columns));
         const struct fragment_model *m = &s->f->model;
         int late = m->max_local - m->mean_local;
         char gpus[1024], nccl[16];
 
-        printf("capo fit  %s of %s   %s   class %s\n", s->text, s->machine,
-               capo_alloc_print(s->t, s->a, gpus, sizeof gpus), s->f->class);
-        printf("NCCL %s on virtual GPUs; times are its model, and the same corrected: nothing was measured\n\n",
-               capo_nccl_text((uint32_t)m->nccl.version, nccl, sizeof nccl));
-        if (s->measured_in)
-                printf("  one NVLink %g GB/s, measured: %s\n", s->t->brick_gbs, s->measured_in);
-        if (*m->why_not)
-                printf("  bandwidths are NCCL's: %s\n", m->why_not);
-        else {
-                printf("  bus bandwidth, GB/s    NCCL counts  links carry   full first\n");
-                shape_line(capo_algo_name(CAPO_ALGO_RING), m->channels, &m->ring);
-                shape_line(capo_algo_name(CAPO_ALGO_TREE), m->channels, &m->tree);
-                shape_line(capo_algo_name(CAPO_ALGO_NVLS), 0, &m->nvls);
+        cli_section_of(t, "%s of %s   %s   class %s", s->text, s->machine,
+                       capo_alloc_print(s->t, s->a, gpus, sizeof gpus), s->f->class);
+        if (!*m->why_not) {
+                add_shape(t, capo_algo_name(CAPO_ALGO_RING), m->channels, &m->ring);
+                add_shape(t, capo_algo_name(CAPO_ALGO_TREE), m->channels, &m->tree);
+                add_shape(t, capo_algo_name(CAPO_ALGO_NVLS), 0, &m->nvls);
         }
+        cli_section_line(t, "NCCL %s on virtual GPUs",
+                         capo_nccl_text((uint32_t)m->nccl.version, nccl, sizeof nccl));
+        if (s->measured_in)
+                cli_section_line(t, "one NVLink %g GB/s, measured: %s", s->t->brick_gbs,
+                                 s->measured_in);
+        if (*m->why_not)
+                cli_section_line(t, "bandwidths are NCCL's: %s", m->why_not);
         if (m->tree_cap > 0 && m->tree_cap < m->tree.links)
-                printf("  Tree: NCCL's cap per channel stops at %.1f, the links at %.1f; public measurements agree now with one, "
-                       "now with the other\n",
-                       m->tree_cap, m->tree.links);
+                cli_section_line(t,
+                                 "Tree: NCCL's cap per channel stops at %.1f, the links at %.1f; "
+                                 "public measurements agree now with one, now with the other",
+                                 m->tree_cap, m->tree.links);
         if (late > 0 && m->tree_late_us[2] > 0)
-                printf("  Tree's hops inside the largest node: NCCL counts %d, there are %d: %+.1f / %.1f / %.1f us LL "
-                       "/ LL128 / Simple\n",
-                       m->mean_local - 1, m->max_local - 1, m->tree_late_us[0], m->tree_late_us[1],
-                       m->tree_late_us[2]);
+                cli_section_line(t,
+                                 "Tree's hops inside the largest node: NCCL counts %d, there are "
+                                 "%d: %+.1f / %.1f / %.1f us LL / LL128 / Simple",
+                                 m->mean_local - 1, m->max_local - 1, m->tree_late_us[0],
+                                 m->tree_late_us[1], m->tree_late_us[2]);
         else if (late > 0)
-                printf("  Tree's hops inside the largest node are not corrected: this release does not tell "
-                       "its constants\n");
+                cli_section_line(t, "Tree's hops inside the largest node are not corrected: this "
+                                    "release does not tell its constants");
 }
 
 static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo,
@@ -111,22 +118,26 @@ static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll
 }
 
 /* Nothing to choose better, up to @gain of the time: say what that leaves. */
-static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
+static void add_no_gain(struct cli_section *t, const struct fit_models_shown *s, size_t last,
+                        double gain)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
         double gbs = (double)r->bytes / get_corrected_cost(m, last, get_own_choice(m, last)) / 1000,
                most;
-        char size[16], text[40];
+        char size[16], text[40], reach[80] = "";
         const char *of = "";
 
         most = *m->why_not ? -1 : find_ceiling(s, r->coll, r->algo, &of);
-        capo_size_print(r->bytes, size, sizeof size);
-        printf("    nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f GB/s",
-               100 * gain, size, choice_text(get_own_choice(m, last), text, sizeof text), gbs);
         if (most > 0)
-                printf(" of %.1f %s", most, of);
-        puts(most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
+                snprintf(reach, sizeof reach, " of %.1f %s", most, of);
+        cli_section_line(
+                t,
+                "nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f "
+                "GB/s%s%s",
+                100 * gain, capo_size_print(r->bytes, size, sizeof size),
+                choice_text(get_own_choice(m, last), text, sizeof text), gbs, reach,
+                most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
 }
 
 static bool same_settle(const struct fit_models_shown *s, size_t a, size_t b)
@@ -154,44 +165,47 @@ static const char *size_word(uint64_t bytes, char *text, size_t room)
 }
 
 /* The two accounts differ from row @first to @last: both figures, and the command that measures. */
-static void print_settle(const struct fit_models_shown *s, size_t first, size_t last)
+static void add_settle(struct cli_section *t, const struct fit_models_shown *s, size_t first,
+                       size_t last)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
         uint8_t own = get_own_choice(m, last), other = s->f->decided[last].settle;
         unsigned algo = other >> 4, proto = other & 15;
         double bytes = (double)r->bytes / 1000;
+        bool algos = algo != own >> 4, protos = proto != (own & 15);
         char from[24], to[24], text[40], mine[40];
 
         capo_size_print(m->nccl.rows[first].bytes, from, sizeof from);
         capo_size_print(r->bytes, to, sizeof to);
-        printf("    not settled %s %s%s%s: NCCL picks %s, %.1f GB/s; %s would reach %.1f by NCCL's formula, %.1f by its "
-               "links: up to %.0f %% less time\n",
-               first == last ? "at" : "from", first == last ? "" : from,
-               first == last ? "" : " to ", to, choice_text(own, mine, sizeof mine),
-               bytes / get_corrected_cost(m, last, own), choice_text(other, text, sizeof text),
-               bytes / (double)m->cost[last][algo - 1][proto - 1],
-               bytes / (double)m->links[last][algo - 1][proto - 1],
-               100 * s->f->decided[last].settle_gain);
-        printf("      one experiment: capo sweep --coll %s --algos %s", capo_coll_word(r->coll),
-               capo_algo_word(own >> 4));
-        if (algo != own >> 4)
-                printf(",%s", capo_algo_word(algo));
-        printf(" --protos %s", capo_proto_word(own & 15));
-        if (proto != (own & 15))
-                printf(",%s", capo_proto_word(proto));
-        printf(" --sizes %s..%s --calls %zu -- COMMAND\n",
-               size_word(m->nccl.rows[first].bytes, from, sizeof from),
-               size_word(r->bytes, to, sizeof to), 60 * (last - first + 1));
+        cli_section_line(
+                t,
+                "not settled %s %s%s%s: NCCL picks %s, %.1f GB/s; %s would reach %.1f by NCCL's "
+                "formula, %.1f by its links: up to %.0f %% less time",
+                first == last ? "at" : "from", first == last ? "" : from,
+                first == last ? "" : " to ", to, choice_text(own, mine, sizeof mine),
+                bytes / get_corrected_cost(m, last, own), choice_text(other, text, sizeof text),
+                bytes / (double)m->cost[last][algo - 1][proto - 1],
+                bytes / (double)m->links[last][algo - 1][proto - 1],
+                100 * s->f->decided[last].settle_gain);
+        cli_section_line(t,
+                         "  one experiment: capo sweep --coll %s --algos %s%s%s --protos %s%s%s "
+                         "--sizes %s..%s --calls %zu -- COMMAND",
+                         capo_coll_word(r->coll), capo_algo_word(own >> 4), algos ? "," : "",
+                         algos ? capo_algo_word(algo) : "", capo_proto_word(own & 15),
+                         protos ? "," : "", protos ? capo_proto_word(proto) : "",
+                         size_word(m->nccl.rows[first].bytes, from, sizeof from),
+                         size_word(r->bytes, to, sizeof to), 60 * (last - first + 1));
 }
 
-static void print_settles(const struct fit_models_shown *s, size_t first, size_t end)
+static void add_settles(struct cli_section *t, const struct fit_models_shown *s, size_t first,
+                        size_t end)
 {
         for (size_t i = first, next; i < end; i = next) {
                 for (next = i + 1; next < end && same_settle(s, i, next); next++)
                         ;
                 if (s->f->decided[i].settle)
-                        print_settle(s, i, next - 1);
+                        add_settle(t, s, i, next - 1);
         }
 }
 
@@ -206,135 +220,149 @@ static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
                s->f->decided[a].settle == s->f->decided[b].settle;
 }
 
-static void add_decision_row(struct capo_table *t, const struct fit_models_shown *s, size_t first,
+/* "4 MiB - 8 MiB" */
+static const char *range_text(const struct fragment_model *m, size_t first, size_t last,
+                              char text[40])
+{
+        char from[16], to[16];
+
+        snprintf(text, 40, first == last ? "%s" : "%s - %s",
+                 capo_size_print(m->nccl.rows[first].bytes, from, sizeof from),
+                 capo_size_print(m->nccl.rows[last].bytes, to, sizeof to));
+        return text;
+}
+
+static void add_decision_row(struct cli_section *t, const struct fit_models_shown *s, size_t first,
                              size_t last)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_fit_decision *d = &s->f->decided[last];
         uint8_t mine = get_own_choice(m, last), best = fragment_model_best(m, last);
-        char from[16], to[16], range[40], picks[32], text[32], gain[32] = "-";
+        char range[40], picks[32], text[32], gain[32] = "-";
 
-        capo_size_print(m->nccl.rows[first].bytes, from, sizeof from);
-        capo_size_print(m->nccl.rows[last].bytes, to, sizeof to);
-        snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
         if (best != mine)
                 snprintf(gain, sizeof gain, "%.0f %%", 100 * d->gain);
-        capo_table_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s", range,
-                       choice_text(mine, picks, sizeof picks), m->nccl.rows[last].us,
-                       get_corrected_cost(m, last, mine),
-                       best == mine ? "the same" : choice_text(best, text, sizeof text),
-                       get_corrected_cost(m, last, best), gain,
-                       d->choice                     ? "yes"
-                       : d->settle                   ? "no: measure"
-                       : best == mine                ? "-"
-                       : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
-                                                     : "no: NVLS below 256 MiB");
+        cli_section_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s",
+                        range_text(m, first, last, range), choice_text(mine, picks, sizeof picks),
+                        m->nccl.rows[last].us, get_corrected_cost(m, last, mine),
+                        best == mine ? "the same" : choice_text(best, text, sizeof text),
+                        get_corrected_cost(m, last, best), gain,
+                        d->choice                     ? "yes"
+                        : d->settle                   ? "no: measure"
+                        : best == mine                ? "-"
+                        : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
+                                                      : "no: NVLS below 256 MiB");
 }
 
-void fit_models_page(const struct fit_models_shown *s)
+/* The sizes of one collective, rows @first to @end. */
+static void add_collective(struct cli_page *page, const struct fit_models_shown *s, size_t first,
+                           size_t end)
 {
+        static const struct cli_column columns[] = {
+                {"size", "l"}, {"NCCL picks", "l"}, {"its us", "r/a"}, {"corrected us", "r/c"},
+                {"best", "l"}, {"us", "r/b"},       {"gain", "r"},     {"written", "l~"}};
         const struct fragment_model *m = &s->f->model;
+        enum capo_coll coll = m->nccl.rows[first].coll;
+        bool any = false, differs = false, settle = false;
+        double gain = 0;
+        struct cli_section *t = cli_page_section(page, capo_call_name(capo_coll_call(coll)),
+                                                 columns, N_ELEMENTS(columns));
+
+        for (size_t k = first; k < end; k++) {
+                any |= s->f->decided[k].choice;
+                settle |= s->f->decided[k].settle;
+                differs |= fragment_model_best(m, k) != get_own_choice(m, k);
+                if (s->f->decided[k].gain < CAPO_MODEL_MARGIN)
+                        gain = fmax(gain, s->f->decided[k].gain);
+        }
+        for (size_t k = first, next; k < end && (any || (differs && coll == CAPO_COLL_ALLREDUCE));
+             k = next) {
+                for (next = k + 1; next < end && same_line(s, k, next); next++)
+                        ;
+                add_decision_row(t, s, k, next - 1);
+        }
+        add_settles(t, s, first, end);
+        if (!any && !settle)
+                add_no_gain(t, s, end - 1, gain);
+}
+
+static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
+{
+        static const struct cli_column columns[] = {{NULL, "l~"}};
+        struct cli_section *t = cli_page_section(page, "RULE", columns, 1);
         char when[64] = "";
 
-        cli_screen_begin(stdout);
-        print_model_heading(s);
-        for (size_t i = 0, end; i < m->nccl.n_rows; i = end) {
-                bool any = false, differs = false, settle = false;
-                double gain = 0;
-
-                for (end = i;
-                     end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll;
-                     end++) {
-                        any |= s->f->decided[end].choice;
-                        settle |= s->f->decided[end].settle;
-                        differs |= fragment_model_best(m, end) != get_own_choice(m, end);
-                        if (s->f->decided[end].gain < CAPO_MODEL_MARGIN)
-                                gain = fmax(gain, s->f->decided[end].gain);
-                }
-                printf("\n  %s\n", capo_coll_word(m->nccl.rows[i].coll));
-                if (any || (differs && m->nccl.rows[i].coll == CAPO_COLL_ALLREDUCE)) {
-                        _cleanup_(capo_table_freep) struct capo_table *t =
-                                capo_table_new("  l20,.l16,.r12/a,.r12/c, .l16,.r12/b,r6,l");
-
-                        if (!t)
-                                return;
-                        capo_table_row(
-                                t,
-                                "size\tNCCL picks\tits us\tcorrected us\tbest\tus\tgain\twritten");
-                        for (size_t k = i, next; k < end; k = next) {
-                                for (next = k + 1; next < end && same_line(s, k, next); next++)
-                                        ;
-                                add_decision_row(t, s, k, next - 1);
-                        }
-                        capo_table_print(t, stdout, 1, "", "");
-                }
-                print_settles(s, i, end);
-                if (!any && !settle)
-                        no_gain(s, end - 1, gain);
-        }
         if (s->f->line < 0) {
-                puts("\n  no rule: no choice that both accounts expect to gain 15 %");
+                cli_section_row(t, "none: no choice that both accounts expect to gain 15 %%");
                 return;
         }
         if (*s->f->layout)
                 snprintf(when, sizeof when, " of layout %.40s", s->f->layout);
-        printf("\n  rule for %d ranks on %s%s%s%s: %s\n", s->a->n_ranks,
-               capo_text_plural((unsigned)m->n_nodes, "node", NULL), when,
-               s->f->by_class ? " and class " : "", s->f->by_class ? s->f->class : "",
-               capo_text_plural((unsigned)s->f->n_rows, "row", NULL));
+        cli_section_row(t, "for %d ranks on %s%s%s%s: %s", s->a->n_ranks,
+                        capo_text_plural((unsigned)s->f->model.n_nodes, "node", NULL), when,
+                        s->f->by_class ? " and class " : "", s->f->by_class ? s->f->class : "",
+                        capo_text_plural((unsigned)s->f->n_rows, "row", NULL));
         if (s->f->by_class)
-                puts("  the class is what capo run exports when it is told the GPUs: capo run --platform NAME --gpus "
-                     "...");
+                cli_section_row(t, "capo run exports the class when it is given the GPUs: "
+                                   "capo run --platform NAME --gpus ...");
 }
 
-/* ---- one line ---- */
-
-void fit_models_line_head(const char *text)
+void fit_models_page(struct cli_page *page, const struct fit_models_shown *s)
 {
-        printf("capo fit  every class of %s; times are NCCL's model, corrected: nothing was measured\n\n"
-               "  %-44s %15s %15s %5s   rows, gain\n",
-               text, "class; counted -> carried, GB/s", capo_algo_name(CAPO_ALGO_RING),
-               capo_algo_name(CAPO_ALGO_TREE), "hops");
+        const struct capo_plan_row *rows = s->f->model.nccl.rows;
+
+        add_allocation(page, s);
+        for (size_t i = 0, end; i < s->f->model.nccl.n_rows; i = end) {
+                for (end = i; end < s->f->model.nccl.n_rows && rows[end].coll == rows[i].coll;
+                     end++)
+                        ;
+                add_collective(page, s, i, end);
+        }
+        add_rule(page, s);
 }
 
 /* "4 MiB - 8 MiB Tree Simple 28 %": the sizes of one choice, with the gain at the largest. */
-static void line_rows(const struct fit_models_shown *s)
+static void format_rows(const struct fit_models_shown *s, char *out, size_t room)
 {
         const struct fragment_model *m = &s->f->model;
-        bool any = false;
 
+        *out = 0;
         for (size_t i = 0, k; i < m->nccl.n_rows; i = k) {
                 uint8_t choice = s->f->decided[i].choice;
-                char from[16], to[16], text[40];
+                char range[40], text[40];
 
                 for (k = i + 1;
                      k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll &&
                      s->f->decided[k].choice == choice;
                      k++)
                         ;
-                if (!choice)
-                        continue;
-                capo_size_print(m->nccl.rows[i].bytes, from, sizeof from);
-                capo_size_print(m->nccl.rows[k - 1].bytes, to, sizeof to);
-                printf("%s%s %s%s%s %s %.0f %%", any ? "; " : "",
-                       capo_coll_word(m->nccl.rows[i].coll), from, k - 1 > i ? " - " : "",
-                       k - 1 > i ? to : "", choice_text(choice, text, sizeof text),
-                       100 * s->f->decided[k - 1].gain);
-                any = true;
+                if (choice)
+                        capo_append(out, room, "%s%s %s %s %.0f %%", *out ? "; " : "",
+                                    capo_coll_word(m->nccl.rows[i].coll),
+                                    range_text(m, i, k - 1, range),
+                                    choice_text(choice, text, sizeof text),
+                                    100 * s->f->decided[k - 1].gain);
         }
-        puts(any ? "" : "-");
 }
 
-void fit_models_line(const struct fit_models_shown *s)
+void fit_models_line(struct cli_page *page, const struct fit_models_shown *s)
 {
+        static struct cli_column columns[] = {{"class; counted -> carried, GB/s", "l"},
+                                              {NULL, "r/b"},
+                                              {NULL, "r/a"},
+                                              {"hops", "r"},
+                                              {"rows, gain", "l~"}};
         const struct fragment_model *m = &s->f->model;
-        char ring[32], tree[32];
+        char rows[2048];
 
-        snprintf(ring, sizeof ring, "%.1f -> %.1f", m->ring.believed, m->ring.corrected);
-        snprintf(tree, sizeof tree, "%.1f -> %.1f", m->tree.believed, m->tree.corrected);
-        printf("  %-44s %15s %15s %+5d   ", s->f->class, ring, tree, m->max_local - m->mean_local);
-        line_rows(s);
-        fflush(stdout);
+        columns[1].head = capo_algo_name(CAPO_ALGO_RING);
+        columns[2].head = capo_algo_name(CAPO_ALGO_TREE);
+        if (!page->n_sections)
+                cli_page_section(page, "CLASSES", columns, N_ELEMENTS(columns));
+        format_rows(s, rows, sizeof rows);
+        cli_section_row(page->section[0], "%s\t%.1f -> %.1f\t%.1f -> %.1f\t%+d\t%s", s->f->class,
+                        m->ring.believed, m->ring.corrected, m->tree.believed, m->tree.corrected,
+                        m->max_local - m->mean_local, *rows ? rows : "-");
 }
 
 /* ---- JSON ---- */
@@ -366,27 +394,28 @@ static json_t *row_json(const struct fit_models_shown *s, size_t i)
                                                               (double)m->links[i][a][p]));
                 }
         }
-        return json_pack(
-                "{s:s, s:I, s:s, s:s, s:b, s:s, s:f, s:f, s:o}", "coll", capo_coll_word(r->coll),
-                "bytes", (json_int_t)r->bytes, "nccl",
-                choice_text(get_own_choice(m, i), text, sizeof text), "best",
-                best ? choice_text(best, (char[40]){0}, 40) : "", "written",
-                s->f->decided[i].choice != 0, "settle",
-                s->f->decided[i].settle ? choice_text(s->f->decided[i].settle, (char[40]){0}, 40)
-                                        : "",
-                "settle_gain", s->f->decided[i].settle_gain, "busbw_factor",
-                capo_busbw_factor(kinds[r->coll], (unsigned)s->a->n_ranks), "cells", cells);
+        return json_pack("{s:s, s:I, s:s, s:s, s:b, s:s, s:f, s:f, s:o}", "coll",
+                         capo_coll_word(r->coll), "bytes", (json_int_t)r->bytes, "nccl",
+                         choice_text(get_own_choice(m, i), text, sizeof text), "best",
+                         best ? choice_text(best, (char[40]){0}, 40) : "", "written",
+                         s->f->decided[i].choice != 0, "settle",
+                         s->f->decided[i].settle
+                                 ? choice_text(s->f->decided[i].settle, (char[40]){0}, 40)
+                                 : "",
+                         "settle_gain", s->f->decided[i].settle_gain, "busbw_factor",
+                         capo_busbw_factor(capo_coll_kind(r->coll), (unsigned)s->a->n_ranks),
+                         "cells", cells);
 }
 
-int fit_models_json(const struct fit_models_shown *s)
+json_t *fit_models_json(const struct fit_models_shown *s)
 {
         const struct fragment_model *m = &s->f->model;
-        json_t *rows = json_array(), *page;
+        json_t *rows = json_array();
         char gpus[1024];
 
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 json_array_append_new(rows, row_json(s, i));
-        page = json_pack(
+        return json_pack(
                 "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o}",
                 "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class,
                 "layout", s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest",
@@ -396,9 +425,4 @@ int fit_models_json(const struct fit_models_shown *s)
                 capo_algo_word(CAPO_ALGO_NVLS), shape_json(&m->nvls), "tree_late_us",
                 m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2], "tree_cap_gbs",
                 m->tree_cap, "rows_written", s->f->n_rows, "why_not", m->why_not, "rows", rows);
-        if (!page)
-                return -ENOMEM;
-        json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-        json_decref(page);
-        return 0;
 }

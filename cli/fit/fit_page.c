@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
 #include "cli/fit/fit_page.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
@@ -23,7 +21,7 @@ static const char *format_percent(double fraction, char *text, size_t room)
 
 /* Over all sizes of a row, each counting the same. The interval is the mean of theirs: their errors
  * may have one cause. */
-static void mean_gain(const struct capo_fit_series *s, int first, int last, char *text, size_t room)
+static const char *mean_gain(const struct capo_fit_series *s, int first, int last, char text[48])
 {
         double gain = 0, half = 0;
         char a[16], b[16];
@@ -38,90 +36,112 @@ static void mean_gain(const struct capo_fit_series *s, int first, int last, char
                 half += (q->gain_hi - q->gain_lo) / 2;
                 n++;
         }
-        if (n)
-                snprintf(text, room, "%s +- %s", format_percent(gain / n, a, sizeof a),
-                         format_percent(half / n, b, sizeof b));
-        else
-                snprintf(text, room, "-");
+        snprintf(text, 48, n ? "%s +- %s" : "-", format_percent(gain / n, a, sizeof a),
+                 format_percent(half / n, b, sizeof b));
+        return text;
 }
 
-static void add_range_row(struct capo_table *t, const struct capo_fit_series *s, int first,
+/* "894\t887-902": a time and its interval. */
+static void format_time(const struct capo_fit_cell *cell, bool between, char *text, size_t room)
+{
+        if (isnan(cell->us))
+                snprintf(text, room, between ? "between two sizes\t" : "-\t");
+        else if (!(cell->hi < WIDE * cell->us))
+                snprintf(text, room, cell->us < 99.95 ? "%.1f\tany" : "%.0f\tany", cell->us);
+        else
+                snprintf(text, room, cell->us < 99.95 ? "%.1f\t%.1f-%.1f" : "%.0f\t%.0f-%.0f",
+                         cell->us, cell->lo, cell->hi);
+}
+
+static void add_range_row(struct cli_section *t, const struct capo_fit_series *s, int first,
                           int last)
 {
         const struct capo_fit_point *p = &s->points[last];
         int c = p->shown;
         const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c),
                                    *def = capo_fit_cell_of(s, last, 0);
-        char from[16], to[16], range[40], name[56], us[48], chose[48] = "-", gain[48];
+        char from[16], to[16], name[56], us[48], own[48] = "", chose[80] = "-\t", gain[48];
 
-        capo_size_print(s->points[first].bytes, from, sizeof from);
-        capo_size_print(p->bytes, to, sizeof to);
-        snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
-        if (isnan(cell->us))
-                snprintf(us, sizeof us, "%s", p->chosen > 0 ? "between two sizes" : "-");
-        else if (!(cell->hi < WIDE * cell->us))
-                snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (any)" : "%.0f (any)", cell->us);
-        else
-                snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (%.1f-%.1f)" : "%.0f (%.0f-%.0f)",
-                         cell->us, cell->lo, cell->hi);
-        if (!isnan(def->us)) {
-                if (c == 0 || cell->is_default)
-                        snprintf(chose, sizeof chose, "the same");
-                else if (p->default_ran)
-                        snprintf(chose, sizeof chose, "%s %s  %.4g", capo_ran_algo(p->default_ran),
-                                 capo_ran_proto(p->default_ran), def->us);
-                else
-                        snprintf(chose, sizeof chose, "?  %.4g", def->us);
-        }
-        mean_gain(s, first, last, gain, sizeof gain);
-        if (c == 0 && p->default_ran)
-                snprintf(name, sizeof name, "%s %s", capo_ran_algo(p->default_ran),
+        if (p->default_ran)
+                snprintf(own, sizeof own, "%s %s", capo_ran_algo(p->default_ran),
                          capo_ran_proto(p->default_ran));
-        else
-                capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
-        capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s", range, name, us, chose, gain,
-                       capo_fit_verdict_text(p->verdict));
+        format_time(cell, p->chosen > 0, us, sizeof us);
+        if (!isnan(def->us) && (c == 0 || cell->is_default))
+                strcpy(chose, "the same\t");
+        else if (!isnan(def->us))
+                snprintf(chose, sizeof chose, def->us < 99.95 ? "%s\t%.1f" : "%s\t%.0f",
+                         *own ? own : "?", def->us);
+        cli_section_row(
+                t, "%s%s%s\t%s\t%s\t%s\t%s\t%s",
+                capo_size_print(s->points[first].bytes, from, sizeof from),
+                first == last ? "" : " - ",
+                first == last ? "" : capo_size_print(p->bytes, to, sizeof to),
+                c == 0 && *own ? own
+                               : capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
+                us, chose, mean_gain(s, first, last, gain), capo_fit_verdict_text(p->verdict));
 }
 
-static void print_regret(const struct capo_fit_series *s)
+static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
 {
         const struct capo_fit_regret *r = &s->regret;
-        char a[16], b[16], d[16];
+        char a[16], b[16], text[400];
 
         if (s->n_candidates == 1) /* there is nothing to regret */
                 return;
         if (r->n == 0) {
-                puts("  regret: unknown, nothing could be left out");
+                cli_section_line(t, "regret: unknown, nothing could be left out");
                 return;
         }
-        printf("  regret against the best measured (leave one %s out, %u of %u sizes scored): mean %s, worst %s",
-               r->by_run ? "run" : "size", r->n_scored, r->n_scored + r->n_unscored,
-               format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));
+        snprintf(text, sizeof text,
+                 "regret against the best measured (leave one %s out, %u of %u sizes scored): mean "
+                 "%s, worst %s",
+                 r->by_run ? "run" : "size", r->n_scored, r->n_scored + r->n_unscored,
+                 format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));
         if (!isnan(r->mean_default))
-                printf("; all left to NCCL: %s; worst against NCCL's own choice: %s",
-                       format_percent(r->mean_default, d, sizeof d),
-                       format_percent(r->worst_default, a, sizeof a));
+                capo_append(text, sizeof text,
+                            "; all left to NCCL: %s; worst against NCCL's own choice: %s",
+                            format_percent(r->mean_default, a, sizeof a),
+                            format_percent(r->worst_default, b, sizeof b));
         if (r->n_worse)
-                printf("; slower than that beyond noise: %u", r->n_worse);
-        putchar('\n');
+                capo_append(text, sizeof text, "; slower than that beyond noise: %u", r->n_worse);
+        cli_section_line(t, "%s", text);
 }
 
-/* What a careful reader must know of a series that has rules. */
-static void warn_unchecked(const struct capo_fit_series *s)
+static bool has_rules(const struct capo_fit_series *s)
 {
-        bool writes = false;
+        for (int p = 0; p < s->n_points; p++) {
+                if (s->points[p].chosen > 0)
+                        return true;
+        }
+        return false;
+}
 
-        for (int p = 0; p < s->n_points; p++)
-                writes |= s->points[p].chosen > 0;
-        if (!writes)
-                return;
-        if (!(s->links.gpu_gbs > 0) && !(s->links.node_gbs > 0))
-                puts("  not checked against what links can carry: --platform NAME or --topo FILE says the machine");
-        if (s->turns == CAPO_FIT_APART)
-                puts("  warning: NCCL's own choice and the candidates were not measured in turn: a slow hour would look like a "
-                     "gain; capo sweep takes turns");
-        else if (s->turns == CAPO_FIT_TURNS_UNKNOWN && s->has_default)
-                puts("  whether NCCL's own choice and the candidates were measured in turn is not recorded; capo sweep takes turns");
+/* What a careful reader must know of series that have rules, each said once. */
+static void note_unchecked(struct cli_page *page, const struct capo_fit *fit)
+{
+        bool apart = false, unknown = false, unchecked = false;
+
+        for (int i = 0; i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                if (!has_rules(s))
+                        continue;
+                unchecked |= !(s->links.gpu_gbs > 0) && !(s->links.node_gbs > 0);
+                apart |= s->turns == CAPO_FIT_APART;
+                unknown |= s->turns == CAPO_FIT_TURNS_UNKNOWN && s->has_default;
+        }
+        if (apart)
+                cli_page_problem(
+                        page, "NCCL's own choice and the candidates were not measured in turn: a "
+                              "slow hour would look like a gain; capo sweep takes turns");
+        if (unknown)
+                cli_section_note(page, NULL,
+                                 "whether NCCL's own choice and the candidates were measured in "
+                                 "turn is not recorded; capo sweep takes turns");
+        if (unchecked)
+                cli_section_note(page, NULL,
+                                 "not checked against what links can carry: --platform NAME or "
+                                 "--topo FILE names the machine");
 }
 
 static const char *short_size(uint64_t bytes, char *text, size_t room)
@@ -139,62 +159,66 @@ static const char *short_size(uint64_t bytes, char *text, size_t room)
 }
 
 /* What to type: a sweep has NCCL's own choice and the candidate in the same run, call by call. */
-static void sweep_command(const struct capo_fit_series *s, const struct capo_fit_next *n)
+static void add_sweep_command(struct cli_section *t, const struct capo_fit_series *s,
+                              const struct capo_fit_next *n)
 {
         const struct capo_fit_candidate *c = &s->candidates[n->candidate];
-        char a[24], b[24];
+        char a[24], b[24], text[600] = "";
 
-        printf("     ");
         if (n->times > 1) {
-                printf("for i in");
+                capo_append(text, sizeof text, "for i in");
                 for (int i = 1; i <= n->times; i++)
-                        printf(" %d", i);
-                printf("; do ");
+                        capo_append(text, sizeof text, " %d", i);
+                capo_append(text, sizeof text, "; do ");
         }
-        printf("capo sweep --coll %s --sizes %s..%s",
-               capo_coll_word((enum capo_coll)capo_coll_of_call(s->call)),
-               short_size(s->points[n->first].bytes, a, sizeof a),
-               short_size(s->points[n->last].bytes, b, sizeof b));
+        capo_append(text, sizeof text, "capo sweep --coll %s --sizes %s..%s",
+                    capo_coll_word((enum capo_coll)capo_coll_of_call(s->call)),
+                    short_size(s->points[n->first].bytes, a, sizeof a),
+                    short_size(s->points[n->last].bytes, b, sizeof b));
         if (n->candidate && c->algo)
-                printf(" --algos %s", capo_algo_name(c->algo));
+                capo_append(text, sizeof text, " --algos %s", capo_algo_name(c->algo));
         if (n->candidate && c->proto)
-                printf(" --protos %s", capo_proto_name(c->proto));
+                capo_append(text, sizeof text, " --protos %s", capo_proto_name(c->proto));
         if (n->candidate && c->channels)
-                printf(" --channels %u", c->channels);
+                capo_append(text, sizeof text, " --channels %u", c->channels);
         if (n->candidate && c->chunk)
-                printf(" --chunks %s", short_size(c->chunk, a, sizeof a));
-        puts(n->times > 1 ? " --dir capo-logs/more-$i -- COMMAND; done" : " -- COMMAND");
+                capo_append(text, sizeof text, " --chunks %s", short_size(c->chunk, a, sizeof a));
+        cli_section_line(t, "   %s%s", text,
+                         n->times > 1 ? " --dir capo-logs/more-$i -- COMMAND; done"
+                                      : " -- COMMAND");
 }
 
-static void print_next_measurement(const struct capo_fit_series *s, int rank,
-                                   const struct capo_fit_next *n)
+static void add_next_measurement(struct cli_section *t, const struct capo_fit_series *s, int rank,
+                                 const struct capo_fit_next *n)
 {
+        static const char *const runs[] = {
+                [CAPO_FIT_NEXT_DEFAULT] = "NCCL's own choice at the same sizes (a run without "
+                                          "NCCL_ALGO and NCCL_PROTO)",
+                [CAPO_FIT_NEXT_OTHERS] =
+                        "other choices at the same sizes: only NCCL's own was measured"};
         const struct capo_fit_candidate *c = &s->candidates[n->candidate];
+        const char *when = rank ? "then" : "measure next";
         char a[16], b[16], name[56];
 
-        printf(rank ? "  then: " : "  measure next: ");
-        switch (n->what) {
-        case CAPO_FIT_NEXT_NOTHING: break;
-        case CAPO_FIT_NEXT_DEFAULT:
-                puts("NCCL's own choice at the same sizes (a run without NCCL_ALGO and NCCL_PROTO)");
-                break;
-        case CAPO_FIT_NEXT_OTHERS:
-                puts("other choices at the same sizes: only NCCL's own was measured");
-                break;
-        case CAPO_FIT_NEXT_DEFAULT_AGAIN:
-        case CAPO_FIT_NEXT_CANDIDATE:
-                capo_size_print(s->points[n->first].bytes, a, sizeof a);
-                capo_size_print(s->points[n->last].bytes, b, sizeof b);
-                printf("%s%s%s, %s of %s%s%s (expected gain if the better one is taken then: %.1f %%)\n",
-                       a, n->first == n->last ? "" : " - ", n->first == n->last ? "" : b,
-                       capo_text_plural((unsigned)n->times, "more run", NULL),
-                       n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN ? "NCCL's own choice and " : "",
-                       capo_fit_candidate_text(c, name, sizeof name),
-                       capo_fit_writable(c) ? ""
-                                            : " with NCCL_DEBUG_SUBSYS=TUNING, to say what ran",
-                       100 * n->gain);
-        }
-        sweep_command(s, n);
+        if (n->what == CAPO_FIT_NEXT_DEFAULT || n->what == CAPO_FIT_NEXT_OTHERS)
+                cli_section_line(t, "%s: %s", when, runs[n->what]);
+        else
+                cli_section_line(
+                        t,
+                        "%s: %s%s%s, %s of %s%s%s (expected gain if the better one is taken then: "
+                        "%.1f %%)",
+                        when, capo_size_print(s->points[n->first].bytes, a, sizeof a),
+                        n->first == n->last ? "" : " - ",
+                        n->first == n->last
+                                ? ""
+                                : capo_size_print(s->points[n->last].bytes, b, sizeof b),
+                        capo_text_plural((unsigned)n->times, "more run", NULL),
+                        n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN ? "NCCL's own choice and " : "",
+                        capo_fit_candidate_text(c, name, sizeof name),
+                        capo_fit_writable(c) ? ""
+                                             : " with NCCL_DEBUG_SUBSYS=TUNING, to say what ran",
+                        100 * n->gain);
+        add_sweep_command(t, s, n);
 }
 
 char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room)
@@ -213,34 +237,36 @@ char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room)
 }
 
 /* Who is compared with whom: runs of each, and where. */
-static void print_compared(const struct capo_fit_series *s)
+static void add_compared(struct cli_section *t, const struct capo_fit_series *s)
 {
         char runs[600];
 
-        printf("  compared: %s", fit_page_runs(s, runs, sizeof runs));
-        printf("%s%s%s%s%s%s\n", *s->like.hosts ? "; hosts " : "", s->like.hosts,
-               *s->like.driver ? "; driver " : "", s->like.driver,
-               *s->like.settings ? "; settings " : "", s->like.settings);
+        cli_section_line(t, "compared: %s%s%s%s%s%s%s", fit_page_runs(s, runs, sizeof runs),
+                         *s->like.hosts ? "; hosts " : "", s->like.hosts,
+                         *s->like.driver ? "; driver " : "", s->like.driver,
+                         *s->like.settings ? "; settings " : "", s->like.settings);
 }
 
-static void series_page(const struct capo_fit_series *s, const struct fit_page *page)
+static void draw_chart(const void *series, unsigned columns, FILE *out)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t =
-                capo_table_new(" l20,l16,l24/a,l20/b,l16,.l~");
-        unsigned columns = cli_screen_columns(stdout);
+        capo_terminal_fit(out, series, columns < 100 ? (int)columns : 100, 12);
+}
+
+static void add_series(struct cli_page *page, const struct capo_fit_series *s, bool all)
+{
+        static const struct cli_column columns[] = {
+                {"size", "l"},         {"best", "l"}, {"us", "r"},   {"95 %", "l/a"},
+                {"NCCL chose", "l/c"}, {"us", "r/b"}, {"gain", "r"}, {"written", "l~"}};
+        struct cli_section *t =
+                cli_page_section(page, capo_call_name(s->call), columns, N_ELEMENTS(columns));
         char class[200];
 
-        if (!t)
-                return;
-        printf("\n%s, %s   (%s; %s %.1f %%)\n", capo_call_name(s->call),
-               capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make),
-               s->one_run ? "no run repeated; noise taken as" : "noise between runs",
-               100 * s->noise);
-        capo_table_row(t,
-                       "size\tbest\tus at the largest (95 %%)\tNCCL chose, us\tmean gain\twritten");
+        cli_section_of(t, "%s", capo_fit_class_text(&s->like, class, sizeof class));
+        t->how = "us: of one call at the largest size of the row, with its 95 % interval. gain: "
+                 "mean over the sizes of the row.";
         for (int p = 0, k; p < s->n_points; p = k) {
                 for (k = p + 1;
-                     !page->all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
+                     !all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
                      s->points[k].chosen == s->points[p].chosen &&
                      s->points[k].default_ran == s->points[p].default_ran &&
                      s->points[k].verdict == s->points[p].verdict;
@@ -248,85 +274,103 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
                         ;
                 add_range_row(t, s, p, k - 1);
         }
-        capo_table_print(t, stdout, 1, "", "");
+        cli_section_line(t, "times: %s; %s %.1f %%", capo_make_name(s->make),
+                         s->one_run ? "no run repeated, noise taken as" : "noise between runs",
+                         100 * s->noise);
         if (s->n_candidates > 1)
-                print_compared(s);
-        print_regret(s);
-        warn_unchecked(s);
+                add_compared(t, s);
+        add_regret(t, s);
         for (int i = 0; i < CAPO_FIT_NEXTS && s->next[i].what != CAPO_FIT_NEXT_NOTHING; i++)
-                print_next_measurement(s, i, &s->next[i]);
-        if (columns)
-                capo_terminal_fit(stdout, s, columns < 100 ? (int)columns : 100, 12);
+                add_next_measurement(t, s, i, &s->next[i]);
+        t->chart = draw_chart;
+        t->about = s;
 }
 
-static void print_fit_heading(const struct capo_samples *set, const struct capo_fit *fit)
+/* What was read, and what of it was not used. */
+static void add_heading(struct cli_page *page, const struct capo_samples *set,
+                        const struct capo_fit *fit)
 {
-        printf("capo fit  %s, %llu samples", capo_text_plural(set->n_files, "input", NULL),
-               (unsigned long long)fit->n_samples);
+        char text[400] = "";
+
+        cli_page_title(page, "capo fit   %s   %llu samples",
+                       capo_text_plural(set->n_files, "input", NULL),
+                       (unsigned long long)fit->n_samples);
         if (fit->n_warmup)
-                printf(", %.1f %% warm-up dropped",
-                       100.0 * (double)fit->n_warmup / (double)fit->n_samples);
+                capo_append(text, sizeof text, ", %.1f %% warm-up dropped",
+                            100.0 * (double)fit->n_warmup / (double)fit->n_samples);
         if (fit->n_stalls)
-                printf(", %s of up to %.1f ms set aside",
-                       capo_text_plural(fit->n_stalls, "stall", NULL), fit->worst_stall_us / 1e3);
+                capo_append(text, sizeof text, ", %s of up to %.1f ms set aside",
+                            capo_text_plural(fit->n_stalls, "stall", NULL),
+                            fit->worst_stall_us / 1e3);
         if (set->n_rejected)
-                printf(", %s rejected", capo_text_plural(set->n_rejected, "run", NULL));
+                capo_append(text, sizeof text, ", %s rejected",
+                            capo_text_plural(set->n_rejected, "run", NULL));
         if (set->n_empty)
-                printf(", %zu rows of size 0", set->n_empty);
+                capo_append(text, sizeof text, ", %zu rows of size 0", set->n_empty);
         if (fit->n_other_clock)
-                printf(", %llu by another clock left out", (unsigned long long)fit->n_other_clock);
-        putchar('\n');
+                capo_append(text, sizeof text, ", %llu by another clock left out",
+                            (unsigned long long)fit->n_other_clock);
+        if (*text)
+                cli_page_under(page, "%s", text + 2);
         for (int i = 1; i < fit->n_series; i++) {
                 const struct capo_trial *a = &fit->series[i - 1].like, *b = &fit->series[i].like;
 
                 if (a->nccl != b->nccl && a->n_ranks == b->n_ranks &&
                     !strcmp(a->layout, b->layout)) {
-                        puts("measurements of several NCCL releases: fitted apart, a rule for each (what one release "
-                             "does says "
-                             "little of another)");
+                        cli_page_under(page, "measurements of several NCCL releases: fitted apart, "
+                                             "a rule for each");
                         break;
                 }
         }
 }
 
-static void print_beside(const struct capo_fit *fit)
+static void add_beside(struct cli_page *page, const struct capo_fit *fit)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t =
-                fit->n_beside ? capo_table_new(" l24,l22,l28,l18,r~") : NULL;
+        static const struct cli_column columns[] = {
+                {"collective", "l"}, {"size", "l"}, {"ran", "l"}, {"clock", "l"}, {"us", "r"}};
+        struct cli_section *t =
+                cli_page_section(page, "BESIDE NCCL'S TABLE", columns, N_ELEMENTS(columns));
         char from[16], to[16];
 
-        if (!t)
-                return;
-        puts("\nbeside NCCL's table: what buffers that are registered have. No rule forces or prevents it: left out above");
-        capo_table_row(t, "collective\tsize\tran\tclock\tus at the largest");
+        cli_section_of(t, "for registered buffers; no rule forces or prevents it");
         for (size_t i = 0; i < fit->n_beside; i++) {
                 const struct capo_fit_beside *b = &fit->beside[i];
 
-                capo_table_row(t, "%s, %d ranks\t%s%s%s\t%s %s\t%s\t%.1f", capo_call_name(b->call),
-                               b->like.n_ranks, capo_size_print(b->from, from, sizeof from),
-                               b->from == b->upto ? "" : " - ",
-                               b->from == b->upto ? "" : capo_size_print(b->upto, to, sizeof to),
-                               capo_ran_algo(b->ran), capo_ran_proto(b->ran),
-                               capo_make_name(b->make), b->us);
+                cli_section_row(t, "%s, %d ranks\t%s%s%s\t%s %s\t%s\t%.1f", capo_call_name(b->call),
+                                b->like.n_ranks, capo_size_print(b->from, from, sizeof from),
+                                b->from == b->upto ? "" : " - ",
+                                b->from == b->upto ? "" : capo_size_print(b->upto, to, sizeof to),
+                                capo_ran_algo(b->ran), capo_ran_proto(b->ran),
+                                capo_make_name(b->make), b->us);
         }
-        capo_table_print(t, stdout, 1, "", "");
 }
 
-void fit_page(const struct capo_samples *set, const struct capo_fit *fit,
-              const struct fit_page *page)
+struct cli_page *fit_page(const struct capo_samples *set, const struct capo_fit *fit, bool all)
 {
-        cli_screen_begin(stdout);
-        print_fit_heading(set, fit);
+        struct cli_page *page = cli_page_new();
+
+        if (!page)
+                return NULL;
+        add_heading(page, set, fit);
         for (int i = 0; i < fit->n_series; i++)
-                series_page(&fit->series[i], page);
-        print_beside(fit);
+                add_series(page, &fit->series[i], all);
+        add_beside(page, fit);
+        note_unchecked(page, fit);
+        return page;
 }
 
-void fit_page_uncertain(const struct capo_samples *set)
+struct cli_page *fit_page_uncertain(const struct capo_samples *set)
 {
+        static const struct cli_column columns[] = {{NULL, "l~"}};
         const struct capo_sample *lo = set->v, *hi = set->v;
+        struct cli_page *page = cli_page_new();
+        struct cli_section *t;
         char a[24], b[24];
 
+        if (!page)
+                return NULL;
+        cli_page_title(page, "capo fit   %s   nothing certain",
+                       capo_text_plural(set->n_files, "input", NULL));
         for (size_t i = 0; i < set->n; i++) {
                 const struct capo_sample *s = &set->v[i];
 
@@ -335,9 +379,12 @@ void fit_page_uncertain(const struct capo_samples *set)
                 lo = s->call == lo->call && s->bytes < lo->bytes ? s : lo;
                 hi = s->call == lo->call && s->bytes > hi->bytes ? s : hi;
         }
-        puts("measure next: a run that says what was forced in it, and one of NCCL's own choice");
+        t = cli_page_section(page, "NEXT", columns, 1);
+        cli_section_row(t, "a run that says what was forced in it, and one of NCCL's own choice");
         if (set->n && capo_coll_of_call(lo->call) >= 0)
-                printf("capo sweep --coll %s --sizes %s..%s -- COMMAND\n",
-                       capo_coll_word((enum capo_coll)capo_coll_of_call(lo->call)),
-                       short_size(lo->bytes, a, sizeof a), short_size(hi->bytes, b, sizeof b));
+                cli_section_row(t, "capo sweep --coll %s --sizes %s..%s -- COMMAND",
+                                capo_coll_word((enum capo_coll)capo_coll_of_call(lo->call)),
+                                short_size(lo->bytes, a, sizeof a),
+                                short_size(hi->bytes, b, sizeof b));
+        return page;
 }

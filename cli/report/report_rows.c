@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/report/report_columns.h"
+#include "cli/base/cli_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/markup.h"
 
@@ -30,22 +31,6 @@ json_t *report_row_json(const struct report_view *view, const struct capo_page_r
         return j;
 }
 
-static void write_csv_value(FILE *out, const json_t *value)
-{
-        const char *text = json_string_value(value);
-
-        if (text && strcmp(text, "-")) /* capo's own "-" is no formula */
-                capo_markup_csv(out, text);
-        else if (text)
-                fputs(text, out);
-        else if (json_is_boolean(value))
-                fprintf(out, "%d", json_is_true(value));
-        else if (json_is_integer(value))
-                fprintf(out, "%lld", (long long)json_integer_value(value));
-        else if (json_is_real(value))
-                fprintf(out, "%.6g", json_real_value(value));
-}
-
 int report_csv(const struct report_view *view, FILE *out)
 {
         const struct capo_page_rows *rows = &view->page->rows;
@@ -69,7 +54,7 @@ int report_csv(const struct report_view *view, FILE *out)
                         if (!c->csv)
                                 continue;
                         fputs(before, out);
-                        write_csv_value(out, value);
+                        cli_json_csv_value(out, value);
                         json_decref(value);
                         before = ",";
                 }

@@ -47,7 +47,7 @@ fi
 awk 'NF == 13 && $1 + 0 > 0 { if (n++) next } { print }' data/label_own.txt > "$tmp/one.txt"
 awk 'NF == 13 && $1 + 0 > 0 { print $1, $2, $3, $4, $5, $6 * 4, $7 / 4, $8 / 4, 0, $6 * 4, $7 / 4, $8 / 4, 0; next } { print }' \
         "$tmp/one.txt" > "$tmp/far.txt"
-"$capo" fit --default "$tmp/far.txt" "$tmp/one.txt" 2> /dev/null | grep -q "NCCL's choice  *[0-9.]* (any)" ||
+"$capo" fit --wide --default "$tmp/far.txt" "$tmp/one.txt" 2> /dev/null | grep -q "NCCL's choice  *[0-9.]*  any" ||
         { echo "FAIL: an interval that says nothing"; failed=$((failed + 1)); }
 # What is left out of a folder is named in the order of its files, and does not cost the others.
 mkdir "$tmp/dir"
