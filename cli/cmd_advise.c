@@ -186,11 +186,11 @@ static const struct cli_option options[] = {
 
 const struct cli_command advise_command = {
         .usage = "[OPTIONS] DIR",
-        .about =
-                "Reads the all-reduces of a recorded training job and says what other bucket sizes would cost per step: "
-                "the knob is DDP(bucket_cap_mb=N) in PyTorch, HOROVOD_FUSION_THRESHOLD in Horovod, "
-                "allreduce_bucket_size in DeepSpeed; and what gradient accumulation would save. Everything predicted is "
-                "modelled: buckets one after another, times from measurements, no overlap with the backward pass.",
+        .about = "Reads the all-reduces of a recorded training job and predicts what other "
+                 "bucket sizes would cost per step, and what gradient accumulation would save. "
+                 "The bucket size is DDP(bucket_cap_mb=N) in PyTorch, HOROVOD_FUSION_THRESHOLD "
+                 "in Horovod, allreduce_bucket_size in DeepSpeed. The prediction takes buckets "
+                 "one after another, with measured times and no overlap with the backward pass.",
         .options = options,
         .after = "  capo advise capo-logs/training\n"
                  "  capo advise --with sweep/ capo-logs/training",

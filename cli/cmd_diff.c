@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo diff: did it help, beyond noise? */
+/* capo diff: did it help, by more than the noise? */
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -128,12 +128,12 @@ static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
                                     capo_size_print(r->bytes, size, sizeof size));
         }
         if (d->n_faster + d->n_slower == 0)
-                cli_section_line(s, "no call is faster or slower beyond noise");
+                cli_section_line(s, "no call is faster or slower by more than the noise");
         else
                 cli_section_line(
                         s,
-                        "calls beyond noise: %.3f s %s on one rank in a run (the first before: "
-                        "%.1f s); slower beyond noise: %s%s",
+                        "calls with a sure change: %.3f s %s on one rank in a run (the first before: "
+                        "%.1f s); slower: %s%s",
                         fabs(d->seconds), d->seconds > 0 ? "more" : "less", d->seconds_a,
                         slower ? text : "nothing", slower > 5 ? ", ..." : "");
         if (*diff_steps_text(steps, d->seconds, text, sizeof text))
@@ -267,14 +267,19 @@ static const struct cli_option options[] = {
 
 const struct cli_command diff_command = {
         .usage = "[OPTIONS] BEFORE AFTER",
-        .about =
-                "Compares recordings of the same job. Each job in the folder BEFORE, or in folders below it, is a run, and "
-                "so with AFTER: several runs a side, FOLDER@1 the first alone, and best made in turn (before, after, before, ...). Per communicator, collective "
-                "and size the median time before and after (of several runs the geometric mean of their medians), the change "
-                "of that with its 95 % interval (wide enough for all rows together), and the seconds it makes on one rank; "
-                "noise there: no change is sure. Sorted by seconds. Where the jobs repeat a step, its time before and after, too. Times are GPU times; rows "
-                "with host times only are shown and never judged. Two files of nccl-tests output are compared size by size "
-                "(capo diff old.txt new.txt); what was forced must be the same in both.",
+        .about = "Compares recordings of the same job. Each job in the folder BEFORE, or in "
+                 "folders below it, is a run, and so with AFTER; FOLDER@1 is the first alone. "
+                 "Several runs a side are best made in turn (before, after, before, ...). A row "
+                 "shows, per communicator, collective and size:\n"
+                 "  the median time before and after; of several runs the geometric mean of "
+                 "their medians\n"
+                 "  the change, with a 95 % interval that is wide enough for all rows together\n"
+                 "  the seconds that the change makes on one rank, or \"noise\": no change is "
+                 "sure\n"
+                 "Rows are sorted by seconds. If the jobs repeat a step, its time before and "
+                 "after is shown, too. Times are GPU times; rows with host times only are shown "
+                 "and never judged. Two files of nccl-tests output are compared size by size "
+                 "(capo diff old.txt new.txt); what was forced must be the same in both.",
         .options = options,
         .after =
                 "The interval says how sure this difference between these two runs is. How much runs differ by "
@@ -282,7 +287,8 @@ const struct cli_command diff_command = {
                 "\n"
                 "  capo diff before/ after/",
         .status =
-                "0 the same or faster; 1 something is slower beyond noise; 2 wrong command line or nothing to compare",
+                "0 the same or faster; 1 something is slower by more than the noise; 2 wrong command line "
+                "or nothing to compare",
         .operand = "DIR",
         .missing = "two recordings are needed",
         .least = 2,

@@ -120,10 +120,10 @@ static const struct cli_option options[] = {
 
 const struct cli_command env_command = {
         .usage = "[OPTIONS]",
-        .about =
-                "Lists every setting that capo reads: the value in force (- when unset), whether it is from the environment (env) "
-                "or from the file of site defaults (site), the default, what it means. What capo run would set for its command is not "
-                "in force here.",
+        .about = "Lists every setting that capo reads: the value in force (- when unset), where "
+                 "it is from (env: the environment, site: the file of site defaults), the "
+                 "default, what it means. capo run sets more for its command; these are not "
+                 "shown.",
         .options = options,
         .after = "  capo env --wide | grep PROFILE\n"
                  "  LD_PRELOAD=$(capo env --preload) CAPO_DIR=logs python3 train.py",

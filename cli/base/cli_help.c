@@ -327,7 +327,7 @@ void cli_manual(FILE *out)
               ".SH FILES\n"
               ".TP\n.B capo\\-logs/\nlogs of recorded jobs, one file a process, mode 0600\n"
               ".TP\n.B /dev/shm/capo\\-UID\\-PID\\-START\n"
-              "a running process's last calls; taken up by capo report after kill \\-9\n",
+              "a running process's last calls; recovered by capo report after kill \\-9\n",
               out);
 }
 

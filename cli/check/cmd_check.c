@@ -165,12 +165,13 @@ static const struct cli_option options[] = {
 
 const struct cli_command check_command = {
         .usage = "[OPTIONS]\n--merge FILE...",
-        .about =
-                "Says whether this node, or all nodes of a job, are fit for it: what capo doctor says of a machine, and "
-                "whether capo's and NCCL's libraries load, whether a preload works, GPUs, NVLinks and NICs against what "
-                "is expected, the clock, and everything in which nodes differ. Without --all-reduce nothing "
-                "runs on a GPU. For a prolog or a health check: the exit status, or --json.\n"
-                "Under srun or mpirun one process of each node looks; --dir brings the nodes together.",
+        .about = "Checks whether this node, or all nodes of a job, are fit for it: what capo "
+                 "doctor checks of a machine, the libraries of capo and NCCL, the preload, GPUs, "
+                 "NVLinks and NICs against what is expected, and the clock. Then it lists "
+                 "everything in which nodes differ. Without --all-reduce nothing runs on a GPU. "
+                 "A prolog or a health check uses the exit status, or --json.\n"
+                 "Under srun or mpirun one process of each node checks it; --dir brings the "
+                 "nodes together.",
         .options = options,
         .after =
                 "  capo check --gpus 8\n"

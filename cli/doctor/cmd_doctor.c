@@ -88,15 +88,18 @@ static const struct cli_option options[] = {
 
 const struct cli_command doctor_command = {
         .usage = "[OPTIONS] [-- COMMAND [ARG...]]",
-        .about =
-                "Says before a job what would go wrong: will capo see this program's NCCL (linked, opened at run time, "
-                "linked in statically), which tuner, profiler and net plugin NCCL would load and what capo does beside "
-                "them, which settings have no effect, are contradictory or dangerous for this NCCL release, which fast network "
-                "stays unused, and whether there is room to record. COMMAND is looked at, not run; a Python interpreter "
-                "is asked for its search path.\n"
-                "\n"
-                "  ok    fine            note  worth knowing\n"
-                "  warn  probably wrong  FAIL  will not work",
+        .about = "Checks before a job what would go wrong:\n"
+                 "  whether capo will see this program's NCCL (linked, opened at run time, or "
+                 "static)\n"
+                 "  which tuner, profiler and net plugin NCCL would load, and what capo does "
+                 "beside them\n"
+                 "  settings that have no effect, contradict each other or are dangerous for "
+                 "this NCCL release\n"
+                 "  fast networks that would stay unused, and whether there is room to record\n"
+                 "COMMAND is not run; a Python interpreter is asked for its search path.\n"
+                 "\n"
+                 "  ok    fine            note  worth knowing\n"
+                 "  warn  probably wrong  FAIL  will not work",
         .options = options,
         .after = "  capo doctor -- python train.py\n"
                  "  NCCL_TREE_THRESHOLD=0 capo doctor -- ./all_reduce_perf",

@@ -316,14 +316,14 @@ static const struct cli_option options[] = {
 const struct cli_command expect_command = {
         .usage = "INPUT... [--platform NAME | --topo FILE] [--alloc 2x8] [OPTIONS]\n"
                  "--busbw GBS --platform NAME --alloc 2x8 [--coll C] [--size SIZE]",
-        .about =
-                "Says whether a measured bus bandwidth is normal. It is compared with public measurements of such a "
-                "machine, with what real NCCL predicts for it on virtual GPUs, and with the most that the links carry. "
-                "Where it is low, the page lists likely causes in order; those that a log line or a recorded setting "
-                "proves come first.\n"
-                "\n"
-                "INPUT is output of nccl-tests (with its NCCL_DEBUG lines, if there are any), a folder of capo logs, "
-                "also of a job that runs, or another file that capo fit reads.",
+        .about = "Says whether a measured bus bandwidth is normal. It is compared with public "
+                 "measurements of such a machine, with what real NCCL predicts for it on virtual "
+                 "GPUs, and with the most that the links carry. If it is low, the page lists "
+                 "likely causes in order; those that a log line or a recorded setting proves "
+                 "come first.\n"
+                 "\n"
+                 "INPUT is output of nccl-tests (best with its NCCL_DEBUG lines), a folder of "
+                 "capo logs, also of a running job, or another file that capo fit reads.",
         .options = options,
         .after =
                 "  all_reduce_perf -b 8 -e 8G -f 2 -g 8 | tee tests.log; capo expect tests.log --platform p5\n"

@@ -136,19 +136,19 @@ const struct cli_command explain_command = {
                 "CALL SIZE --platform NAME|--topo FILE [--alloc 3+5|--gpus ...] [--profile P] [--libnccl FILE]\n"
                 "CALL SIZE --ranks N --nodes M [--layout 3+5] [--nccl 2.28.9] --profile P\n"
                 "CALL SIZE --log DIR [--comm NAME]",
-        .about =
-                "Says for one call why it runs as it does: every candidate with NCCL's predicted cost, the rule of the "
-                "profile that decides (file and line) and why the others do not, what runs, and what blocked what the "
-                "profile wanted.\n"
-                "\n"
-                "  first form   asks the real libnccl on virtual GPUs, as capo plan does: costs are NCCL's model, nothing "
-                "is measured\n"
-                "  second form  only the profile's rules, for a job of that shape\n"
-                "  third form   what a recorded job ran at that size, and by which rule\n"
-                "\n"
-                "CALL is allreduce, broadcast, reduce, allgather or reducescatter (in the third form any recorded call); "
-                "SIZE is as in nccl-tests: 64K, 25M; for all-gather and reduce-scatter the total over ranks. In the third form also "
-                "as the report shows it: \"37.5 KiB\", and \"1-1.9 MiB\" for all sizes in between.",
+        .about = "Explains why one call runs as it does: every candidate with NCCL's predicted "
+                 "cost, the rule of the profile that decides (file and line) and why the others "
+                 "do not, what runs, and what blocked the profile's choice.\n"
+                 "\n"
+                 "  first form   asks the real libnccl on virtual GPUs, as capo plan does: costs "
+                 "are NCCL's model, nothing is measured\n"
+                 "  second form  only the profile's rules, for a job of that shape\n"
+                 "  third form   what a recorded job ran at that size, and by which rule\n"
+                 "\n"
+                 "CALL is allreduce, broadcast, reduce, allgather or reducescatter; in the third "
+                 "form any recorded call. SIZE is as in nccl-tests: 64K, 25M; for all-gather and "
+                 "reduce-scatter the total over ranks. The third form also takes a size as the "
+                 "report shows it: \"37.5 KiB\", and \"1-1.9 MiB\" for all sizes in between.",
         .options = options,
         .after =
                 "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"

@@ -414,14 +414,17 @@ static const struct cli_option options[] = {
 
 const struct cli_command fit_command = {
         .usage = "[OPTIONS] [LABELS] INPUT... [-o PROFILE]",
-        .about =
-                "Turns measurements into a profile: per allocation, collective and size the candidate that beats NCCL's "
-                "own choice by more than the noise; everything else is left to NCCL. Prints what it decided, how sure "
-                "it is, the regret of its decisions on measurements they were not made from, and what to measure next.\n"
-                "\n"
-                "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its JSON (-J), sweep CSV of "
-                "NVIDIA's example tuner, CSV of rccl-tests, NCCL Inspector JSON, vidur CSV; store:FILE takes a store. NCCL's own choice "
-                "must be among what was measured. A run counts as that only if its log, its whole command line, capo or --default says so.",
+        .about = "Turns measurements into a profile: per allocation, collective and size the "
+                 "candidate that beats NCCL's own choice by more than the noise. Everything else "
+                 "is left to NCCL. The page shows what was decided, how sure it is, the regret "
+                 "of the decisions on measurements that they were not made from, and what to "
+                 "measure next.\n"
+                 "\n"
+                 "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its "
+                 "JSON (-J), sweep CSV of NVIDIA's example tuner, CSV of rccl-tests, NCCL "
+                 "Inspector JSON, vidur CSV. store:FILE takes a store. NCCL's own choice must be "
+                 "among what was measured. A run counts as that only if its log, its whole "
+                 "command line, capo or --default says so.",
         .options = options,
         .after =
                 "examples:\n"

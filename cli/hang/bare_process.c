@@ -33,11 +33,12 @@ static void find_process_library(struct stranger *s, const char *name, char *pat
 static const char *suggest_next_step(const struct stranger *s)
 {
         return *s->capo
-                       ? "it has capo's library: ask as its user, and in its container where it is in one (there /dev/shm is another); or it has "
-                         "made no call of NCCL, or CAPO_DIR is not set"
-                       : "start the job under capo (capo run COMMAND...). Of this one, NCCL's own RAS knows how many calls each rank has made (capo hang "
-                         "--ras HOST, NCCL 2.24 and newer), PyTorch's flight recorder its last ones (capo hang --flight FILES), and capo hang "
-                         "--stacks PID shows its functions";
+                       ? "it has capo's library: ask as its user, and inside its container, if it is in one "
+                         "(there /dev/shm is another). Or it has made no NCCL call, or CAPO_DIR is not set"
+                       : "start the job under capo (capo run COMMAND...). For this one: NCCL's RAS counts the "
+                         "calls of each rank (capo hang --ras HOST, NCCL 2.24 and later), PyTorch's flight "
+                         "recorder has the last ones (capo hang --flight FILES), and capo hang --stacks PID "
+                         "shows its functions";
 }
 
 static void print_unrecorded(const struct stranger *s, bool stacks, FILE *to)

@@ -167,7 +167,7 @@ static const struct cli_option options[] = {
         {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"),
          "ask again with another tuner plugin"},
         {"spy", CLI_FLAG(struct plan_options, q.spy),
-         "print what a tuner is told: init arguments, model constants, cost tables"},
+         "print what NCCL gives a tuner: init arguments, model constants, cost tables"},
         {CLI_HEADING, "Output"},
         {"graph", CLI_FLAG(struct plan_options, graph),
          "also the rings and trees, link types and bandwidths that NCCL found"},
@@ -189,10 +189,10 @@ static const struct cli_option options[] = {
 const struct cli_command plan_command = {
         .usage = "--topo FILE[,FILE...] [--alloc 3+5 | --gpus 0:1,2,3;1:0-4] [OPTIONS]\n"
                  "--platform NAME ...",
-        .about =
-                "Asks the real, unmodified libnccl what it will do on a machine that is not here: it is loaded on virtual "
-                "GPUs, reads the topology, searches its graphs, computes its costs and decides. No GPU is needed and "
-                "none is used. Decisions are NCCL's own. Times are NCCL's model; nothing is measured.",
+        .about = "Asks the real, unmodified libnccl what it will do on a machine that is not "
+                 "here. libnccl runs on virtual GPUs: it reads the topology, searches its "
+                 "graphs, computes its costs and decides. No GPU is needed and none is used. "
+                 "Decisions are NCCL's own. Times are NCCL's model; nothing is measured.",
         .options = options,
         .after =
                 "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "

@@ -171,7 +171,7 @@ static void print_table(const char *title, const struct capo_plan_row *r,
 
 static void print_spy(const struct capo_plan_answer *a, bool wrapped)
 {
-        printf("\nSPY         what a tuner is told, through interface v%d%s\n", a->told.abi,
+        printf("\nSPY         what NCCL gives a tuner, through interface v%d%s\n", a->told.abi,
                wrapped ? "; the examined plugin was called behind the spy" : "");
         printf("  init: %d ranks, %d nodes", a->told.n_ranks, a->told.n_nodes);
         if (a->told.nvl_domains >= 0)

@@ -50,7 +50,7 @@ static int recover_one(const struct capo_segment_info *info, void *arg)
                 sum->records += done.records;
         } else if (r != -EBUSY && r != -ESTALE) {
                 capo_warn(
-                        "pid %d left calls that are not in its log, and they cannot be taken up: %s",
+                        "pid %d left calls that are not in its log, and they cannot be recovered: %s",
                         info->pid, strerror(-r));
         }
         return 0;
@@ -336,18 +336,19 @@ static const struct cli_option options[] = {
 
 const struct cli_command report_command = {
         .usage = "[OPTIONS] DIR|FILE...",
-        .about =
-                "Merges the logs of all ranks of a job into one page: what its collectives cost, who came late, where "
-                "they were called, what was wrong. DIR stands for the newest job in it or in its folders (capo-logs/), "
-                "DIR@1 for the oldest. What processes that were killed on this machine had not yet written is taken up first.",
+        .about = "Merges the logs of all ranks of a job into one page: what its collectives "
+                 "cost, who came late, where they were called, what was wrong. DIR means the "
+                 "newest job in it or in its folders (capo-logs/), DIR@1 the oldest. Calls that "
+                 "killed processes on this machine had not yet written are recovered first.",
         .options = options,
-        .after =
-                "Times are per call, over all ranks. Calls are counted per rank: an AllReduce of 8 ranks is one. "
-                "Bandwidths are GB/s as in nccl-tests. Numbers in brackets refer to notes at the end of the page; "
-                "--notes explains how each number was obtained, docs/report.md all columns, docs/internals/json.md the keys.\n"
-                "\n"
-                "  capo run -- torchrun --nproc-per-node 8 train.py && capo report capo-logs/\n"
-                "  capo report --json logs/ | jq '.rows[] | select(.call == \"AllReduce\") | {bytes, busbw_gbs}'",
+        .after = "Times are per call, over all ranks. Calls are counted per rank: an AllReduce "
+                 "of 8 ranks is one. Bandwidths are GB/s as in nccl-tests. Numbers in brackets "
+                 "refer to notes at the end of the page. --notes explains how each number was "
+                 "obtained, docs/report.md all columns, docs/internals/json.md the keys.\n"
+                 "\n"
+                 "  capo run -- torchrun --nproc-per-node 8 train.py && capo report capo-logs/\n"
+                 "  capo report --json logs/ | jq '.rows[] | select(.call == \"AllReduce\") | "
+                 "{bytes, busbw_gbs}'",
         .status =
                 "0; 1 when there is no log to report or nothing of that --comm or --call, 2 for a wrong command line.",
         .operand = "FILE",

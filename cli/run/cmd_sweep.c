@@ -357,11 +357,12 @@ static const struct cli_option options[] = {
 
 const struct cli_command sweep_command = {
         .usage = "[OPTIONS] -- COMMAND [ARG...]",
-        .about =
-                "Measures what NCCL could have chosen: runs COMMAND, any NCCL program from nccl-tests to the training "
-                "job itself, and lets each collective try another candidate, the same on every rank, NCCL's own choice "
-                "among them. Results do not change beyond the order of additions. What NCCL marks as impossible is not "
-                "tried. Afterwards: capo fit DIR -o profile.json. Stopping the job early is fine.",
+        .about = "Measures what NCCL could have chosen. Runs COMMAND, any NCCL program from "
+                 "nccl-tests to the training job itself, and lets each collective try another "
+                 "candidate, the same on every rank; NCCL's own choice is among them. Results do "
+                 "not change beyond the order of additions. What NCCL marks as impossible is not "
+                 "tried. Afterwards: capo fit DIR -o profile.json. Stopping the job early is "
+                 "fine.",
         .options = options,
         .after =
                 "Every call is kept; a profile is not used, because candidates are compared with NCCL's own choices.\n"

@@ -267,7 +267,7 @@ void run_trial_learn(const char *asked, char *path, size_t room)
                 return;
         lock = lock_state();
         if (lock < 0) {
-                capo_warn("earlier trials are not looked at: %s is not to be had", list);
+                capo_warn("earlier trials are not read: %s is not available", list);
                 return;
         }
         n = read_tried(list, v);

@@ -77,9 +77,9 @@ static const struct cli_option options[] = {
 
 const struct cli_command top_command = {
         .usage = "[OPTION...]",
-        .about =
-                "Shows the recorded jobs of this user on this machine while they run, from outside: calls and bytes per second, the share "
-                "of time in NCCL, bus bandwidth, late ranks, network interfaces, and whether a job is stuck. h lists the keys.",
+        .about = "Shows this user's recorded jobs on this machine while they run: calls and "
+                 "bytes per second, the share of time in NCCL, bus bandwidth, late ranks, "
+                 "network interfaces, and whether a job is stuck. h lists the keys.",
         .options = options,
         .after = "  capo top\n"
                  "  capo top --once --sort bytes\n"

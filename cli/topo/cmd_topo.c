@@ -138,11 +138,13 @@ static const struct cli_option options[] = {
 
 const struct cli_command topo_command = {
         .usage = "[--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES] [OPTIONS]",
-        .about =
-                "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their "
-                "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
-                "inside), all-reduce (packed spanning trees), over NVLink alone and over NVLink, PCIe and NICs "
-                "together. Exact for the model that docs/fragments.md states; GB/s as nccl-tests' algbw.",
+        .about = "Shows how the GPUs of an allocation are joined, and the most that any software "
+                 "could get out of their links, over NVLink alone and over NVLink, PCIe and NICs "
+                 "together:\n"
+                 "  broadcast, reduce            smallest cut\n"
+                 "  all-gather, reduce-scatter   tightest cut per rank inside\n"
+                 "  all-reduce                   packed spanning trees\n"
+                 "Exact for the model that docs/fragments.md states; GB/s as nccl-tests' algbw.",
         .options = options,
         .after = "  capo topo --platform dgx1v --gpus 0,3,4\n"
                  "  capo topo --topo topo.xml --alloc 3+5",

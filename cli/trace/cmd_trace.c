@@ -251,18 +251,20 @@ static const struct cli_option options[] = {
 
 const struct cli_command trace_command = {
         .usage = "[OPTIONS] DIR|FILE...",
-        .about =
-                "Writes the calls that the logs keep one by one as a trace for https://ui.perfetto.dev or chrome://tracing, all ranks on one clock. "
-                "Each rank has a line per thread of the host with the time in its calls, and a line per communicator with the time on the GPU "
-                "of the calls that were timed there. In these, waiting for the rank that came last is a bar of its own, and arrows join the ranks of one call. "
-                "Steps, network traffic and call sites are there, too.",
+        .about = "Writes the calls that the logs keep one by one as a trace for "
+                 "https://ui.perfetto.dev or chrome://tracing, all ranks on one clock. Each rank "
+                 "has a line per host thread with the time in its calls, and a line per "
+                 "communicator with the GPU time of the timed calls. There, waiting for the rank "
+                 "that came last is a bar of its own, and arrows join the ranks of one call. "
+                 "Steps, network traffic and call sites are shown, too.",
         .options = options,
-        .after =
-                "A log keeps the last 16,384 calls of a process, of which 1 in 8 is timed on the GPU: capo run --trace all --sample 1 keeps and times all. "
-                "Clocks of different hosts are taken as they are; capo report says which are more than a minute apart.\n"
-                "\n"
-                "  capo trace -o job.json.gz capo-logs/48213\n"
-                "  capo trace --steps 100-110 --ranks 0-7 -o job.json.gz capo-logs/48213",
+        .after = "A log keeps the last 16,384 calls of a process, of which 1 in 8 is timed on "
+                 "the GPU; capo run --trace all --sample 1 keeps and times all. Clocks of "
+                 "different hosts are used as they are. capo report says which are more than a "
+                 "minute apart.\n"
+                 "\n"
+                 "  capo trace -o job.json.gz capo-logs/48213\n"
+                 "  capo trace --steps 100-110 --ranks 0-7 -o job.json.gz capo-logs/48213",
         .status =
                 "0; 1 there is no log to read or the file cannot be written, 2 wrong command line.",
         .operand = "DIR",

@@ -234,11 +234,12 @@ static const struct cli_option options[] = {
 
 const struct cli_command watch_command = {
         .usage = "[OPTION...]",
-        .about =
-                "Watches the recorded jobs of this user on this machine from outside, once every 15 seconds: exports metrics for Prometheus, "
-                "and explains a job that is stuck as soon as nothing in it has moved for 30 seconds. The verdict of capo hang over all ranks that "
-                "can be seen is then written to hang.txt and hang.json beside the logs. The job itself does nothing for it: "
-                "capo watch reads the memory that the recorder keeps anyway. capo run starts a watch beside its job.",
+        .about = "Watches this user's recorded jobs on this machine from outside, every 15 "
+                 "seconds. Exports metrics for Prometheus, and explains a job as soon as nothing "
+                 "in it has moved for 30 seconds: the verdict of capo hang over all ranks that "
+                 "can be seen goes to hang.txt and hang.json beside the logs. The job itself "
+                 "does nothing for it, because capo watch reads the memory that the recorder "
+                 "keeps anyway. capo run starts a watch beside its job.",
         .options = options,
         .after = "  capo watch --metrics /var/lib/prometheus/node-exporter\n"
                  "  capo watch --listen 127.0.0.1:9401 --on-hang 'mail -s \"job stuck\" me'\n"

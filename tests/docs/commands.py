@@ -191,7 +191,7 @@ def run_block(page, folder, block, pages):
         if os.environ.get("COMMANDS_SHOW"):
             print(f"{where}, {seconds} s: {command}\n{output}")
         said = re.search(r"exit status (\d)", "\n".join(shown))
-        slower = re.search(r"slower beyond noise: (.*)", output)
+        slower = re.search(r"; slower: (.*)", output)
         if slower and re.fullmatch("capo diff [^;|]*", command):
             right = status == ("0" if slower[1] == "nothing" else "1")
         else:
