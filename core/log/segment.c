@@ -57,8 +57,7 @@ static int create_file(struct capo_segment *seg, const char *dir, void **out)
 {
         CAPO_NO_WRITE_SIGNALS;
         const uint64_t since = capo_alive_since(getpid()),
-                       header =
-                               capo_round_up(sizeof(struct capo_segment_header), capo_step_bytes());
+                       header = capo_step_end(sizeof(struct capo_segment_header));
         struct stat st;
         int r, fd = -1;
         void *p;
@@ -123,7 +122,7 @@ int capo_segment_create(struct capo_segment *seg, const char *dir,
                 seg->path[0] = 0;
                 capo_warn("no recording memory in %s: %s; a kill will lose the last calls", dir,
                           strerror(-r));
-                p = capo_map_own(capo_round_up(sizeof *plan, capo_step_bytes()));
+                p = capo_map_own(capo_step_end(sizeof *plan));
                 if (!p) {
                         munmap(seg->pieces[0].at, capo_pieces_table(plan));
                         munmap(plan, sizeof *plan);
@@ -283,13 +282,13 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         if (n > a->capacity)
                 return -ENOSPC;
         if (id == CAPO_AREA_RINGS && !seg->whole) {
-                while (have < n && capo_ring_commit(seg, have) == 0)
+                while (have < n && capo_ring_commit(seg, have, true) == 0)
                         have++;
                 return have < n ? -ENOSPC : 0;
         }
-        to = capo_round_up(n * a->item, capo_step_bytes());
+        to = capo_step_end(n * a->item);
         want = to / a->item < a->capacity ? (uint32_t)(to / a->item) : a->capacity;
-        from = capo_round_up(have * a->item, capo_step_bytes());
+        from = capo_step_end(have * a->item);
         if (a->offset + want * a->item > capo_round_up(seg->header->size, CAPO_PIECE))
                 return -ENOSPC; /* of a dead process's file only what is there is mapped */
         if (!seg->whole && from < to && !take_memory(seg, id, from, to)) {
@@ -305,10 +304,16 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
 
 /* Records of a ring: fewer for those that come later, and where the folder has little room. Where
  * it has none the memory is our own, of which there is enough. */
-static uint32_t choose_ring(const struct capo_segment *seg, uint32_t nth)
+static uint32_t choose_ring(const struct capo_segment *seg, bool large)
 {
-        uint32_t all = seg->header->ring_records >> (nth < 2 ? 0 : nth < 8 ? 1 : 2), n;
+        uint32_t all = seg->header->ring_records >> (seg->n_large < 2   ? 0
+                                                     : seg->n_large < 8 ? 1
+                                                                        : 2),
+                 n;
 
+        if (!large)
+                all = seg->header->ring_records < CAPO_RING_FIRST ? seg->header->ring_records
+                                                                  : CAPO_RING_FIRST;
         all = all > RING_LEAST ? all : RING_LEAST;
         n = all;
         while (n > RING_SCARCE && seg->fd >= 0 && capo_ring_bytes(n) > seg->budget / 8)
@@ -316,10 +321,10 @@ static uint32_t choose_ring(const struct capo_segment *seg, uint32_t nth)
         return capo_ring_bytes(n) <= seg->budget ? n : all;
 }
 
-int capo_ring_commit(struct capo_segment *seg, uint32_t nth)
+int capo_ring_commit(struct capo_segment *seg, uint32_t nth, bool large)
 {
         struct capo_area *a = &seg->header->areas[CAPO_AREA_RINGS];
-        uint32_t records = choose_ring(seg, nth);
+        uint32_t records = choose_ring(seg, large);
         uint64_t size = capo_round_up(capo_ring_bytes(records), (uint64_t)sysconf(_SC_PAGESIZE)),
                  offset = a->offset + nth * a->item;
         CAPO_NO_WRITE_SIGNALS;
@@ -341,6 +346,7 @@ int capo_ring_commit(struct capo_segment *seg, uint32_t nth)
         if (!ring)
                 return -ENOSPC;
         ring->size = records;
+        seg->n_large += records > CAPO_RING_FIRST;
         seg->pieces[CAPO_AREA_RINGS].at[nth] = (char *)ring;
         atomic_store_explicit(&a->committed, nth + 1, memory_order_release);
         return 0;

@@ -42,6 +42,7 @@
 #define CAPO_SEGMENT_VERSION 6 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 #define CAPO_SEGMENT_RINGS   1024u /* threads at once */
+#define CAPO_RING_FIRST      512u  /* records of the ring a thread begins with, at most */
 
 enum capo_area_id {
         CAPO_AREA_COMMS,
@@ -221,6 +222,7 @@ struct capo_segment {
         struct capo_pieces pieces[CAPO_AREAS];
         size_t whole;         /* bytes that are mapped as one; 0: piece by piece */
         uint64_t budget;      /* bytes that the file may still take */
+        uint32_t n_large;     /* rings with more than CAPO_RING_FIRST records */
         pthread_mutex_t lock; /* comms, sites, text, committing areas */
         int fd;               /* -1: anonymous memory, nothing to recover */
         dev_t dev;
@@ -292,12 +294,13 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
 
 /**
  * capo_ring_commit() - make ring @nth usable, the first that is not; caller holds the lock
+ * @large: for a thread that fills one of CAPO_RING_FIRST records
  *
- * The first two have all the records that were asked for, the next ones half, from the ninth on a
- * quarter: of a process with many threads few make most calls. Where there is little memory they
- * have fewer. Return: as capo_area_commit().
+ * The first two large ones have all the records that were asked for, the next ones half, from the
+ * ninth on a quarter: of a process with many threads few make most calls. Where there is little
+ * memory they have fewer. capo_area_commit() makes large ones. Return: as capo_area_commit().
  */
-int capo_ring_commit(struct capo_segment *seg, uint32_t nth);
+int capo_ring_commit(struct capo_segment *seg, uint32_t nth, bool large);
 
 /** capo_segment_hold() - others see by a lock that the process lives, which goes when a program
  * closes descriptors that are not its own: taken again. Now and then, any thread. */
@@ -319,8 +322,9 @@ uint64_t capo_round_up(uint64_t v, uint64_t to);
 /** capo_ring_bytes() - of a ring with so many records. */
 uint64_t capo_ring_bytes(uint64_t records);
 
-/** capo_step_bytes() - what memory comes in: whole pages, some ahead. */
-uint64_t capo_step_bytes(void);
+/** capo_step_end() - where the memory ends that is taken for @bytes of an area: whole pages; behind
+ * the first few, some ahead. */
+uint64_t capo_step_end(uint64_t bytes);
 
 /** capo_map_own() - memory of the process alone; NULL: there are no addresses. */
 void *capo_map_own(size_t size);

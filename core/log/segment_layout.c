@@ -7,7 +7,7 @@
 
 #include "core/log/segment.h"
 
-#define STEP 16384u /* taken at once, where pages are not larger */
+#define STEP 16384u /* taken at once, where pages are not larger; the first of it page by page */
 
 uint64_t capo_round_up(uint64_t v, uint64_t to)
 {
@@ -19,12 +19,11 @@ uint64_t capo_ring_bytes(uint64_t records)
         return sizeof(struct capo_ring) + records * sizeof(struct capo_record);
 }
 
-/* What memory comes in: whole pages, some ahead. */
-uint64_t capo_step_bytes(void)
+uint64_t capo_step_end(uint64_t bytes)
 {
         uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-        return page > STEP ? page : STEP;
+        return capo_round_up(bytes, page > STEP || bytes <= STEP ? page : STEP);
 }
 
 static uint32_t power_of_two(uint64_t v, uint32_t least, uint32_t most)
@@ -183,7 +182,7 @@ void capo_segment_unmap(struct capo_segment *seg)
                                                   : capo_piece_bytes(seg, i, k));
                 }
         }
-        munmap(h, seg->whole ? seg->whole : capo_round_up(sizeof *h, capo_step_bytes()));
+        munmap(h, seg->whole ? seg->whole : capo_step_end(sizeof *h));
         if (first)
                 munmap(first, table);
         seg->header = NULL;

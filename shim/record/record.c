@@ -35,51 +35,6 @@ void capo_gpu_switch(bool on)
 
 /* ---- threads and their rings ---- */
 
-/* By ring: a thread's call sites. NULL: no memory. The last thread's would not be this one's. */
-static struct capo_site_entry *sites_of(uint32_t ring)
-{
-        static struct capo_site_entry *sites[CAPO_SEGMENT_RINGS];
-        const size_t size = CAPO_SITE_CACHE * sizeof **sites;
-
-        if (sites[ring])
-                memset(sites[ring], 0, size);
-        else
-                sites[ring] = capo_shim_alloc(size);
-        return sites[ring];
-}
-
-/* False: there is no memory for another one. */
-static bool ring_take(struct capo_tls *t)
-{
-        struct capo_segment_header *h = capo_seg.header;
-        struct capo_area *area = &h->areas[CAPO_AREA_RINGS];
-        struct capo_ring *ring = NULL;
-        uint32_t nth;
-
-        capo_lock(&capo_seg.lock);
-        for (nth = 0; nth < area->used; nth++) {
-                ring = capo_area_at(&capo_seg, CAPO_AREA_RINGS, nth);
-                if (atomic_load_explicit(&ring->state, memory_order_acquire) == CAPO_RING_FREE)
-                        break;
-        }
-        if (nth == area->used) {
-                ring = NULL;
-                if (capo_area_commit(&capo_seg, CAPO_AREA_RINGS, nth + 1) == 0) {
-                        ring = capo_area_at(&capo_seg, CAPO_AREA_RINGS, nth);
-                        atomic_store_explicit(&area->used, nth + 1, memory_order_release);
-                }
-        }
-        t->sites = ring ? sites_of(nth) : NULL;
-        if (t->sites) {
-                t->ring = ring;
-                t->thread = atomic_fetch_add(&h->threads, 1) + 1;
-                atomic_store_explicit(&ring->thread, t->thread, memory_order_relaxed);
-                atomic_store_explicit(&ring->state, CAPO_RING_LIVE, memory_order_release);
-        }
-        capo_unlock(&capo_seg.lock);
-        return t->sites;
-}
-
 bool capo_thread_start(struct capo_tls *t)
 {
         int saved = errno;
@@ -97,11 +52,8 @@ bool capo_thread_start(struct capo_tls *t)
                 atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
                 return false;
         }
-        if (ring_take(t)) {
-                t->head = atomic_load_explicit(&t->ring->head, memory_order_relaxed);
-                t->mask = t->ring->size - 1;
+        if (capo_ring_take(t)) {
                 t->comm = capo_comm_none();
-                t->limit = t->head;
                 t->ready = 1;
                 capo_thread_watch();
         } else {
@@ -159,27 +111,6 @@ void capo_call_left(struct capo_tls *t)
         t->config = NULL;
         t->tag = 0;
         t->inside = NULL;
-}
-
-/* Room for one more? Looks at the tail, wakes the drain when half is full. */
-bool capo_ring_room(struct capo_tls *t)
-{
-        uint64_t used = t->head - atomic_load_explicit(&t->ring->tail, memory_order_acquire),
-                 size = (uint64_t)t->mask + 1;
-
-        if (used <= size / 2) {
-                t->limit = t->head + (size / 2 - used) + 1;
-                return true;
-        }
-        if (used < size) {
-                uint64_t left = size - used;
-
-                t->limit = t->head + (left < 64 ? left : 64); /* do not look at every call */
-                capo_wake_drain();
-                return true;
-        }
-        t->limit = t->head;
-        return false;
 }
 
 /* The record at head is whole. */

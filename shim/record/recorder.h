@@ -158,6 +158,7 @@ struct capo_tls {
         struct capo_record group_first; /* its first member */
         uint32_t n_births; /* communicators whose handle appears when the group ends (comm.c) */
         uint32_t no_ring;  /* calls until a ring is asked for again */
+        bool no_larger;    /* there is no larger ring for this thread */
         /* caches */
         const ncclCollConfig_t *config; /* of the call under way, where that asks for something */
         uint64_t config_hash;           /* of what it asks for */
@@ -180,7 +181,11 @@ extern _Atomic bool capo_gpu_on; /* the driver is here and calls are to be timed
 
 /* record.c */
 bool capo_thread_start(struct capo_tls *t);
+/* rings.c. capo_ring_take(): false when there is no memory for another ring. capo_ring_room(): is
+ * there room for one more? Looks at the tail, wakes the drain when half is full. */
+bool capo_ring_take(struct capo_tls *t);
 bool capo_ring_room(struct capo_tls *t);
+
 void capo_call_left(struct capo_tls *t);
 void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream);
 void capo_record_put(struct capo_tls *t, struct capo_record r);

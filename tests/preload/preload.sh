@@ -204,6 +204,12 @@ groups)
         want 1 '^call AllReduce comm=1 bytes=400 seq=4 group=0 .* clock=host flags=0 '
         want 1 '^call AllReduce comm=2 bytes=400 seq=2 group=0 .* clock=host flags=0 '
         want 1 '^end calls=3020 dropped=0'
+        # one that outgrows the ring a thread begins with: each member once, all of them of it
+        rm -r "$CAPO_DIR"
+        CAPO_TRACE=all both "$bin/app" groups 1500
+        want 1500 '^call Send comm=1 bytes=16 seq=[0-9]+ group=[0-9]+ .* clock=none flags=1 '
+        [ "$(grep -oE '^call Send comm=1 bytes=16 seq=[0-9]+' "$tmp/log" | sort -u | wc -l)" -eq 1500 ] || fail "sends twice"
+        want 1 '^end calls=1520 dropped=0'
         ;;
 births) # made in one group, they all say which communicator they are of; and when there is no room for that it is said
         both "$bin/app" births 1024

@@ -207,7 +207,7 @@ Test(segment, it_says_whose_it_is)
         cr_expect(st.st_ino == first.ino && st.st_dev == first.dev && (st.st_mode & 0777) == 0600);
         cr_expect(first.fd >= 700 && fcntl(first.fd, F_GETFD) == FD_CLOEXEC,
                   "out of the program's way");
-        cr_expect_eq((uint64_t)st.st_size, (sizeof *first.header + 16383) / 16384 * 16384);
+        cr_expect_eq((uint64_t)st.st_size, (sizeof *first.header + 4095) / 4096 * 4096);
         /* after exec() the old image's file may still be there */
         cr_assert_eq(capo_segment_create(&second, folder, &small), 0);
         strcat(name, ".1");
@@ -271,10 +271,10 @@ Test(segment, memory_comes_some_ahead)
                 enum capo_area_id id;
                 uint32_t n, least, most;
         } rows[] = {
-                {CAPO_AREA_CELLS, 1, 256, 256}, {CAPO_AREA_CELLS, 1025, 1280, 1280},
-                {CAPO_AREA_HISTS, 3, 4, 4},     {CAPO_AREA_SITES, 1, 8, 8},
-                {CAPO_AREA_SITES, 33, 40, 40},  {CAPO_AREA_RINGS, 2, 2, 2},
-                {CAPO_AREA_FLIGHT, 1, 64, 64},
+                {CAPO_AREA_CELLS, 1, 64, 64}, {CAPO_AREA_CELLS, 1025, 1280, 1280},
+                {CAPO_AREA_HISTS, 3, 3, 3},   {CAPO_AREA_HISTS, 5, 8, 8},
+                {CAPO_AREA_SITES, 1, 2, 2},   {CAPO_AREA_SITES, 33, 40, 40},
+                {CAPO_AREA_RINGS, 2, 2, 2},   {CAPO_AREA_FLIGHT, 1, 64, 64},
         };
         struct capo_segment seg;
 
@@ -403,7 +403,7 @@ Test(segment, a_folder_that_becomes_full)
         cr_assert(mkdtemp(folder));
         cr_assert_eq(capo_segment_create(&seg, folder, &small), 0);
         cells = &seg.header->areas[CAPO_AREA_CELLS];
-        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 256), 0);
         cr_assert_eq(seg.header->went_private, 0);
         first = capo_area_at(&seg, CAPO_AREA_CELLS, 0);
         memset(first, 1, cells->committed * cells->item);
@@ -489,6 +489,35 @@ Test(segment, later_rings_are_smaller)
                              records[i], "%u", i);
         }
         capo_segment_remove(&seg);
+        cr_assert_eq(rmdir(folder), 0);
+}
+
+/* A thread begins with a small one, of no more records than were asked for. */
+Test(segment, first_rings_are_small)
+{
+        static const struct {
+                uint64_t asked;
+                uint32_t first, large;
+        } rows[] = {{4096, 64, 64}, {32 << 10, 512, 512}, {256 << 10, 512, 4096}};
+        struct capo_segment seg;
+
+        cr_assert(mkdtemp(folder));
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                cr_assert_eq(
+                        capo_segment_create(&seg, folder,
+                                            &(struct capo_segment_config){rows[i].asked, 64, 0}),
+                        0);
+                for (uint32_t nth = 0; nth < 3; nth++)
+                        cr_assert_eq(capo_ring_commit(&seg, nth, nth == 2), 0);
+                for (uint32_t nth = 0; nth < 3; nth++) {
+                        const struct capo_ring *r = capo_area_at(&seg, CAPO_AREA_RINGS, nth);
+
+                        cr_expect_eq(r->size, nth == 2 ? rows[i].large : rows[i].first, "%zu: %u",
+                                     i, r->size);
+                }
+                capo_segment_remove(&seg);
+                capo_segment_unmap(&seg);
+        }
         cr_assert_eq(rmdir(folder), 0);
 }
 
