@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: derive.py CAPO PLATFORM OUT.json [--nodes N] [--work DIR]    predicted rules for every split of a platform.
 
-Asks `capo fit --model` for each way to take 2 to 32 GPUs of 1 to N (4) nodes, largest share first, and writes the rules
-that both accounts of the links expect to gain 15 % as one profile, marked modelled. A split that was asked before is not
+Asks `capo fit --model` for each way to take 2 to 32 GPUs of one or two nodes, and of three to N (4) nodes for those in
+which all nodes but the last have alike many, largest share first. Writes the rules that both accounts of the links
+expect to gain 15 % as one profile, marked modelled. A split that was asked before is not
 asked again: DIR keeps an answer each. The profile says how many splits were asked, and with which NCCL."""
 import argparse, itertools, json, os, re, subprocess, sys, tempfile
 
@@ -13,7 +14,7 @@ SIZES = "1K..8G*4"
 def splits(largest, nodes):
     for n in range(1, nodes + 1):
         for s in itertools.combinations_with_replacement(range(largest, 0, -1), n):
-            if 2 <= sum(s) <= 32:
+            if 2 <= sum(s) <= 32 and (n < 3 or s[0] == s[-2]):
                 yield s
 
 

@@ -49,27 +49,28 @@ whole() { # one profile in the folder, and that one whole
 }
 
 if [ "$jobs" -gt 0 ]; then
-        right=0 undecided=0 apart=0 over=0
+        right=0 wrong=0 open=0 apart=0 over=0
         for i in $(seq "$jobs"); do
                 profile deep modelled
                 rm -f "$tmp/config/capo/trials"
                 if [ $((i % 2)) = 1 ]; then slow=Ring:2000 want=used; else slow=Tree:2000 want='left to NCCL'; fi
-                calls=300 job $slow "$tmp/d$i" --profile deep --allow-predicted --budget 10
-                alike "$tmp/d$i" || apart=$((apart + 1))
-                within 1 || over=$((over + 1))
-                calls=2 job $slow "$tmp/e$i" --profile deep --allow-predicted --budget 10 &
-                calls=2 job $slow "$tmp/f$i" --profile deep --allow-predicted --budget 10 &
-                wait
-                whole deep
-                cat "$tmp/e$i.out" "$tmp/f$i.out" > "$tmp/said"
+                for round in 1 2 3; do # a job on a busy machine may leave it open; the next one adds its calls
+                        calls=300 job $slow "$tmp/d$i.$round" --profile deep --allow-predicted --budget 10
+                        alike "$tmp/d$i.$round" || apart=$((apart + 1))
+                        within 1 || over=$((over + 1))
+                        calls=2 job $slow "$tmp/e$i.$round" --profile deep --allow-predicted --budget 10 &
+                        calls=2 job $slow "$tmp/f$i.$round" --profile deep --allow-predicted --budget 10 &
+                        wait
+                        whole deep
+                        cat "$tmp/e$i.$round.out" "$tmp/f$i.$round.out" > "$tmp/said"
+                        grep -q 'from now on' "$tmp/said" && break
+                        open=$((open + 1))
+                done
                 if grep -q "$want from now on" "$tmp/said"; then right=$((right + 1))
-                elif ! grep -q 'from now on' "$tmp/said"; then
-                        undecided=$((undecided + 1))
-                        "$capo" report "$tmp/d$i" | grep -A3 TRIALS
-                fi
-                rm -rf "$tmp"/[def]"$i"
+                elif grep -q 'from now on' "$tmp/said"; then wrong=$((wrong + 1)); fi
+                rm -rf "$tmp"/[def]"$i".*
         done
-        echo "$right of $jobs right, $undecided undecided; ranks decided apart in $apart, over the budget in $over"
+        echo "$right of $jobs right, $wrong wrong, $open times not decided by one job; ranks decided apart in $apart, over the budget in $over"
         [ $((right * 100)) -ge $((jobs * 99)) ] || fail "$right of $jobs jobs found the winner"
         [ $apart = 0 ] || fail "ranks decided apart"
         [ $over = 0 ] || fail "the budget was not kept"
