@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "capo/msg.h"
 #include "cli/base/cli_recorded.h"
 #include "analysis/log/info_read.h"
 #include "core/base/util.h"
-#include "profiles/machine/topology.h"
 
 /* Every GPU that a process of the job used. */
 static bool has_all_gpus(const struct capo_topology *t, const struct capo_job *job)
@@ -51,33 +52,130 @@ static int is_topology(const struct dirent *entry)
         return fnmatch("topology-*.xml", entry->d_name, 0) == 0;
 }
 
-int cli_recorded_topology(const struct capo_job *job, char *path, size_t room)
-{
-        _cleanup_(capo_topology_freep) struct capo_topology *first = NULL;
-        const char *log = job->n_processes ? job->processes[0].path : "";
-        const char *slash = strrchr(log, '/');
-        char folder[PATH_MAX] = ".", file[PATH_MAX + 256], why[512];
-        struct dirent **names = NULL;
-        int n, r = -ENOENT;
+struct search {
+        struct capo_topology *first;
+        char *path;
+        size_t room;
+        int result;
+};
 
-        if (slash)
-                snprintf(folder, sizeof folder, "%.*s", (int)(slash + 1 - log), log);
-        n = scandir(folder, &names, is_topology, alphasort);
+static void search_folder(struct search *s, const char *folder, const struct capo_job *job)
+{
+        char file[PATH_MAX + 256], why[512];
+        struct dirent **names = NULL;
+        int n = scandir(folder, &names, is_topology, alphasort);
+
         for (int i = 0; i < n; i++) {
                 _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
 
                 snprintf(file, sizeof file, "%s/%s", folder, names[i]->d_name);
                 free(names[i]);
-                if (r == -EXDEV || capo_topology_read(file, 0, 0, &t, why, sizeof why) < 0)
+                if (s->result == -EXDEV || capo_topology_read(file, 0, 0, &t, why, sizeof why) < 0)
                         continue;
-                if (first && !same_machine(first, t)) {
-                        r = -EXDEV;
-                } else if (!first && has_all_gpus(t, job) &&
-                           snprintf(path, room, "%s", file) < (int)room) {
-                        first = steal(&t);
-                        r = 0;
+                if (s->first && !same_machine(s->first, t)) {
+                        s->result = -EXDEV;
+                } else if (!s->first && (!job || has_all_gpus(t, job)) &&
+                           snprintf(s->path, s->room, "%s", file) < (int)s->room) {
+                        s->first = steal(&t);
+                        s->result = 0;
                 }
         }
         free(names);
-        return r;
+}
+
+static void folder_of(const char *log, char *folder, size_t room)
+{
+        const char *slash = strrchr(log, '/');
+
+        snprintf(folder, room, "%.*s", slash > log ? (int)(slash - log) : 1, slash ? log : ".");
+}
+
+int cli_recorded_topology(const struct capo_job *job, char *path, size_t room)
+{
+        struct search s = {.path = path, .room = room, .result = -ENOENT};
+        char folder[PATH_MAX];
+
+        folder_of(job->n_processes ? job->processes[0].path : "", folder, sizeof folder);
+        search_folder(&s, folder, job);
+        capo_topology_free(s.first);
+        return s.result;
+}
+
+int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t room)
+{
+        struct search s = {.path = path, .room = room, .result = -ENOENT};
+        char folder[PATH_MAX], before[PATH_MAX] = "";
+        struct stat st;
+
+        for (size_t i = 0; i < n; i++) {
+                if (!stat(paths[i], &st) && S_ISDIR(st.st_mode))
+                        snprintf(folder, sizeof folder, "%s", paths[i]);
+                else
+                        folder_of(paths[i], folder, sizeof folder);
+                if (strcmp(folder, before))
+                        search_folder(&s, folder, NULL);
+                strcpy(before, folder);
+        }
+        capo_topology_free(s.first);
+        return s.result;
+}
+
+/* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
+static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m,
+                            const char *what)
+{
+        char key[32];
+
+        snprintf(key, sizeof key, "%s.%d", what, m->device);
+        return capo_job_info(&job->processes[m->process], key);
+}
+
+/* Two ranks on one GPU of one node, which only slices may be. */
+static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
+{
+        for (uint32_t i = 1; i < n; i++) {
+                for (uint32_t k = 0; k < i; k++) {
+                        if (gpus[i].node == gpus[k].node && gpus[i].dev == gpus[k].dev &&
+                            !(slices[i] && slices[k]))
+                                return true;
+                }
+        }
+        return false;
+}
+
+int cli_recorded_gpus(const struct capo_job *job, uint32_t comm, const struct capo_topology *t,
+                      struct capo_plan_gpu *gpus, bool *slices, char *why, size_t room)
+{
+        const struct capo_job_comm *c = &job->comms[comm];
+        _cleanup_free_ int *node_of = malloc(sizeof *node_of * (job->n_nodes + 1));
+        uint16_t n_nodes = 0;
+
+        if (!node_of)
+                return capo_why(-ENOMEM, why, room, "out of memory");
+        if (c->n_members != (uint32_t)c->n_ranks)
+                return capo_why(-ENOENT, why, room, "%s: %u of %d logs", c->name, c->n_members,
+                                c->n_ranks);
+        for (uint32_t i = 0; i <= job->n_nodes; i++)
+                node_of[i] = -1;
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const char *busid = gpu_info(job, &c->members[i], CAPO_INFO_GPU_BUSID);
+                int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;
+                uint32_t node = job->processes[c->members[i].process].node;
+                char who[300];
+
+                if (gpu < 0)
+                        return capo_why(-ENOENT, why, room,
+                                        busid ? "%s: %s is on GPU %s, which %s lacks"
+                                              : "%s: the log of %s has no GPU bus id%.0s%.0s",
+                                        c->name, capo_job_member_text(c, &c->members[i], who),
+                                        busid ? busid : "", capo_base_name(t->name));
+                if (node_of[node] < 0)
+                        node_of[node] = n_nodes++;
+                gpus[i] =
+                        (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
+                slices[i] = gpu_info(job, &c->members[i], CAPO_INFO_GPU_MIG) != NULL;
+        }
+        if (has_shared_gpu(gpus, slices, c->n_members))
+                return capo_why(-EEXIST, why, room, "%s: two ranks are on one GPU", c->name);
+        return 0;
 }

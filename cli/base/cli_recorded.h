@@ -4,6 +4,8 @@
 #define CAPO_CLI_RECORDED_H
 
 #include "analysis/job/job.h"
+#include "profiles/machine/topology.h"
+#include "profiles/plan/plan.h"
 
 /**
  * cli_recorded_topology() - the topology file in a folder of the job's logs that has all its GPUs
@@ -12,5 +14,22 @@
  * alike, so that one file does not describe all.
  */
 int cli_recorded_topology(const struct capo_job *job, char *path, size_t room);
+
+/**
+ * cli_recorded_beside() - the same for logs that no job was loaded of
+ * @paths: of logs or their folders; what lies there must be alike, and its GPUs are not checked
+ */
+int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t room);
+
+/**
+ * cli_recorded_gpus() - on which GPU of @t each rank of communicator @comm is
+ * @gpus:   room for its members; nodes are numbered as they come
+ * @slices: as many: is it a MIG slice?
+ *
+ * Return: 0; -ENOENT with @why: a log is missing, or a GPU is not in @t; -EEXIST two ranks are on
+ * one GPU; -ENOMEM.
+ */
+int cli_recorded_gpus(const struct capo_job *job, uint32_t comm, const struct capo_topology *t,
+                      struct capo_plan_gpu *gpus, bool *slices, char *why, size_t room);
 
 #endif

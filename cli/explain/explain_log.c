@@ -8,6 +8,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_screen.h"
@@ -168,12 +169,72 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
         return list;
 }
 
+/* "0:1,2,3;1:0,1": as --gpus takes them, in the order of the ranks' nodes. */
+static void print_gpus(const struct capo_plan_gpu *gpus, uint32_t n, char *text, size_t room)
+{
+        int before = -1;
+
+        *text = 0;
+        for (uint16_t node = 0; node < n; node++) {
+                for (uint32_t i = 0; i < n; i++) {
+                        if (gpus[i].node != node)
+                                continue;
+                        if (node != before)
+                                capo_append(text, room, "%s%u:%u", *text ? ";" : "", node,
+                                            gpus[i].dev);
+                        else
+                                capo_append(text, room, ",%u", gpus[i].dev);
+                        before = node;
+                }
+        }
+}
+
+/* The communicator of the first row that was asked for. */
+static uint32_t comm_asked(const struct explain *e, const struct capo_job *job)
+{
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (matches_query(e, job, &job->rows[i]))
+                        return job->rows[i].comm;
+        }
+        return CAPO_NO_COMM;
+}
+
+/* The machine as capo run recorded it, and the GPUs, so that what NCCL predicts can be asked. */
+static void print_machine(const struct explain *e, const struct capo_job *job)
+{
+        char topo[4096], text[4096], why[600];
+        const struct cli_machine_words words = {.topo = topo};
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct cli_machine_source source;
+        uint32_t comm = comm_asked(e, job),
+                 n = comm == CAPO_NO_COMM ? 0 : job->comms[comm].n_members;
+        _cleanup_free_ struct capo_plan_gpu *gpus = calloc(n + 1, sizeof *gpus);
+        _cleanup_free_ bool *slices = calloc(n + 1, sizeof *slices);
+        int r = n && gpus && slices ? cli_recorded_topology(job, topo, sizeof topo) : -ENOENT;
+
+        fputs("\nWhat NCCL predicted for each candidate is not in a log. ", stdout);
+        if (r == 0)
+                r = cli_machine_load("explain", &words, &t, &source);
+        if (r < 0) {
+                printf("capo explain %s %s with --platform or --topo asks it again%s.\n",
+                       capo_call_name(e->call), e->size,
+                       r == -EXDEV ? " (the machines that were recorded are not alike)" : "");
+                return;
+        }
+        if (cli_recorded_gpus(job, comm, t, gpus, slices, why, sizeof why) < 0) {
+                printf("The machine is recorded in %s, but %s.\n", topo, why);
+                return;
+        }
+        print_gpus(gpus, n, text, sizeof text);
+        printf("The recorded machine and GPUs ask it again:\n\n  capo explain %s %s --topo %s --gpus '%s'\n",
+               capo_call_name(e->call), e->size, topo, text);
+}
+
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrlr/cr/drr/bl/al~");
         char text[1024];
         bool unknown = false;
-        char topo[4096];
 
         cli_screen_begin(stdout);
         printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size,
@@ -204,11 +265,7 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
                 puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
                      "why), or the call was a member of a group or captured into a graph");
         print_asked(e, job);
-        printf("\nWhat NCCL predicted for each candidate is not in a log; capo explain ");
-        if (cli_recorded_topology(job, topo, sizeof topo) == 0)
-                printf("%s %s --topo %s asks it again.\n", capo_call_name(e->call), e->size, topo);
-        else
-                puts("with --platform or --topo asks it again.");
+        print_machine(e, job);
 }
 
 /* The size is there, but not on the communicator that was asked for. */

@@ -14,6 +14,7 @@
 #include "cli/fit/cmd_fit.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_recorded.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
@@ -272,7 +273,22 @@ static int model_alone(struct job *j)
         return status;
 }
 
-/* What the machine that --topo or --platform names can carry. Return: 0; negative errno, said. */
+/* Without --topo and --platform the machine that capo run recorded beside the logs. */
+static void find_recorded(struct job *j)
+{
+        static char path[4096];
+        _cleanup_free_ const char **sources = calloc(j->set.n_runs + 1, sizeof *sources);
+
+        if (!sources || j->models.topo || j->models.platform)
+                return;
+        for (size_t i = 0; i < j->set.n_runs; i++)
+                sources[i] = j->set.runs[i].source;
+        if (cli_recorded_beside(sources, j->set.n_runs, path, sizeof path) == 0)
+                j->models.topo = path;
+}
+
+/* What the machine that --topo or --platform names, or that is recorded, can carry. Return: 0;
+ * negative errno, said. */
 static int load_links(struct job *j)
 {
         const struct cli_machine_words words = {
@@ -319,6 +335,7 @@ static int run_fit(void *options, int n, char **words)
                 return model_alone(j);
         if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* what can be read is used */
                 return CAPO_EXIT_FAIL;
+        find_recorded(j);
         if (load_links(j) < 0)
                 return CAPO_EXIT_FAIL;
         j->options.progress = show_fit_progress;
@@ -398,7 +415,7 @@ static const struct cli_option options[] = {
         {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"),
          "for --model without INPUT; default 1K..8G*2", .rare = true},
         {"topo", CLI_FILE(struct job, models.topo, "FILE"),
-         "the machine: for --model, as capo plan takes it, and what its links carry at most"},
+         "the machine: for --model, as capo plan takes it, and what its links carry at most; default the one recorded beside the logs"},
         {"platform", CLI_TEXT(struct job, models.platform, "NAME"), "the same by its name"},
         {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"),
          "the libnccl.so.2 that --model asks", .rare = true},

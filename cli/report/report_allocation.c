@@ -47,6 +47,27 @@ static void add_here(const struct capo_page *r, struct cli_section *s,
                          capo_size_print(row->row.bytes, size, sizeof size));
 }
 
+/* What NCCL's choice costs: the share of these calls' time that the links could save, here and with
+ * the other layouts. */
+static void add_cost(const struct capo_page *r, struct cli_section *s,
+                     const struct capo_page_row *row)
+{
+        const struct capo_page_allocation *a = &r->allocation;
+        char share[48] = "", other[96] = "";
+
+        if (!(row->busbw < a->best))
+                return;
+        if (row->share > 0)
+                snprintf(share, sizeof share, " (%.0f %% of the time in NCCL)", 100 * row->share);
+        if (a->n_others)
+                snprintf(other, sizeof other, ", with %s up to %.0f %%",
+                         a->others[a->n_others - 1].layout,
+                         100 * (1 - row->busbw / a->others[a->n_others - 1].best));
+        cli_section_line(s,
+                         "cost: the links could save up to %.0f %% of the time of these calls%s%s",
+                         100 * (1 - row->busbw / a->best), share, other);
+}
+
 void report_allocation(const struct report_view *view, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{"", "l"},
@@ -74,6 +95,8 @@ void report_allocation(const struct report_view *view, struct cli_page *page)
                 cli_section_cell(s, "%.1f", a->others[i].best);
                 cli_section_end(s);
         }
+        if (row)
+                add_cost(r, s, row);
         if (row && row->bytes_max >= LARGE)
                 cli_section_line(
                         s,

@@ -19,16 +19,6 @@
 /* Ceilings over PCIe and NICs that nobody asked for: 16 ranks take 70 ms, 32 a second. */
 enum { RANKS_UNASKED = 16 };
 
-/* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
-static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m,
-                            const char *what)
-{
-        char key[32];
-
-        snprintf(key, sizeof key, "%s.%d", what, m->device);
-        return capo_job_info(&job->processes[m->process], key);
-}
-
 /* MIG slices: the GPUs' links are not theirs. @t is the caller's own. */
 static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus,
                        const bool *slices, uint32_t n)
@@ -39,19 +29,6 @@ static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus
                 if (gpu >= 0)
                         capo_topology_slice(t, gpu);
         }
-}
-
-/* Two ranks on one GPU of one node, which only slices may be. */
-static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
-{
-        for (uint32_t i = 1; i < n; i++) {
-                for (uint32_t k = 0; k < i; k++) {
-                        if (gpus[i].node == gpus[k].node && gpus[i].dev == gpus[k].dev &&
-                            !(slices[i] && slices[k]))
-                                return true;
-                }
-        }
-        return false;
 }
 
 /* As many GPUs on as many machines alike, or on fewer: the first of each. */
@@ -120,10 +97,8 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
         const struct capo_job_comm *c = &job->comms[comm];
         _cleanup_free_ struct capo_plan_gpu *gpus = calloc(c->n_members + 1, sizeof *gpus);
         _cleanup_free_ bool *slices = calloc(c->n_members + 1, sizeof *slices);
-        _cleanup_free_ int *node_of = malloc(sizeof *node_of * (job->n_nodes + 1));
-        uint16_t n_nodes = 0;
 
-        if (!gpus || !slices || !node_of || c->n_ranks < 1)
+        if (!gpus || !slices || c->n_ranks < 1)
                 return;
         if (r->topology_recorded && c->n_members > RANKS_UNASKED) {
                 snprintf(r->no_ceiling, sizeof r->no_ceiling,
@@ -131,39 +106,10 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
                          r->topology);
                 return;
         }
-        if (c->n_members != (uint32_t)c->n_ranks) {
-                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: %u of %d logs", c->name,
-                         c->n_members, c->n_ranks);
+        if (cli_recorded_gpus(job, comm, t, gpus, slices, r->no_ceiling, sizeof r->no_ceiling) < 0)
                 return;
-        }
-        for (uint32_t i = 0; i <= job->n_nodes; i++)
-                node_of[i] = -1;
-        for (uint32_t i = 0; i < c->n_members; i++) {
-                const char *busid = gpu_info(job, &c->members[i], CAPO_INFO_GPU_BUSID);
-                int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;
-                uint32_t node = job->processes[c->members[i].process].node;
-                char who[300];
-
-                if (gpu < 0) {
-                        snprintf(r->no_ceiling, sizeof r->no_ceiling,
-                                 busid ? "%s: %s is on GPU %s, which %s lacks"
-                                       : "%s: the log of %s has no GPU bus id%.0s%.0s",
-                                 c->name, capo_job_member_text(c, &c->members[i], who),
-                                 busid ? busid : "", r->topology);
-                        return;
-                }
-                if (node_of[node] < 0)
-                        node_of[node] = n_nodes++;
-                gpus[i] =
-                        (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
-                slices[i] = gpu_info(job, &c->members[i], CAPO_INFO_GPU_MIG) != NULL;
+        for (uint32_t i = 0; i < c->n_members; i++)
                 any_slice |= slices[i];
-        }
-        if (has_shared_gpu(gpus, slices, c->n_members)) {
-                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: two ranks are on one GPU",
-                         c->name);
-                return;
-        }
         if (any_slice) {
                 if (cli_machine_load("report", where, &sliced, &source) < 0)
                         return;

@@ -21,18 +21,16 @@
 /* NVML wakes GPUs up where nothing keeps them awake; a wedged driver never answers. */
 enum { MOST_MS = 3000 };
 
-/* In a process of its own. The file appears at once and whole. */
-static void write_capture(const char *path)
+/* In a process of its own. The file appears at once and whole; @part is its name until then. */
+static void write_capture(const char *path, const char *part)
 {
-        char part[PATH_MAX + 32], why[256];
+        char why[256];
         struct capo_capture found;
         bool whole;
         FILE *f;
         int fd;
 
-        if (snprintf(part, sizeof part, "%s.XXXXXX", path) >= (int)sizeof part)
-                return;
-        fd = mkstemp(part);
+        fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         f = fd < 0 ? NULL : fdopen(fd, "w");
         if (!f)
                 return;
@@ -43,7 +41,7 @@ static void write_capture(const char *path)
 
 void run_record_topology(const char *dir)
 {
-        char host[256] = "", path[PATH_MAX];
+        char host[256] = "", path[PATH_MAX], part[PATH_MAX + 32];
         int ends[2], quiet;
         pid_t child;
 
@@ -51,12 +49,13 @@ void run_record_topology(const char *dir)
             snprintf(path, sizeof path, "%s/topology-%s.xml", dir, host) >= (int)sizeof path ||
             access(path, F_OK) == 0 || pipe2(ends, O_CLOEXEC))
                 return;
+        snprintf(part, sizeof part, "%s.%d", path, getpid());
         child = fork();
         if (child == 0) {
                 quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
                 dup2(quiet, STDOUT_FILENO); /* what a driver's library prints is not the job's */
                 dup2(quiet, STDERR_FILENO);
-                write_capture(path);
+                write_capture(path, part);
                 _exit(0);
         }
         close(ends[1]);
@@ -65,6 +64,7 @@ void run_record_topology(const char *dir)
                 kill(child, SIGKILL);
                 while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
                         ;
+                unlink(part); /* of one that was killed */
         }
         close(ends[0]);
 }

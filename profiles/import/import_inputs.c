@@ -6,6 +6,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <math.h>
 #include <stdarg.h>
 #include <fcntl.h>
@@ -444,9 +445,10 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                        : r;
 }
 
-static int entry_is_visible(const struct dirent *d)
+/* What capo run records of the machine beside its logs is no measurement. */
+static int entry_is_input(const struct dirent *d)
 {
-        return d->d_name[0] != '.';
+        return d->d_name[0] != '.' && fnmatch("topology-*.xml*", d->d_name, 0);
 }
 
 enum { MAX_DEPTH = 8 };
@@ -455,7 +457,7 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth);
 static int import_folder(struct capo_input *in, unsigned depth)
 {
         struct dirent **names;
-        int n = scandir(in->path, &names, entry_is_visible, alphasort), r = 0;
+        int n = scandir(in->path, &names, entry_is_input, alphasort), r = 0;
         size_t before = count_measured(in) + in->set->n_again;
 
         if (n < 0) {

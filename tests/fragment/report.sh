@@ -90,7 +90,20 @@ assert (a["layout"], a["uneven"], a["reduced"]) == ("1+3", True, True), a
 assert [o["layout"] for o in a["instead"]] == ["2+2", "4"] or [o["layout"] for o in a["instead"]] == ["4"], a
 assert a["instead"][-1]["best_busbw_gbs"] == 90, a' || fail "JSON of 1+3"
 grep -q '^instead  *4  *90\.0' "$work/page" || fail "not compared with 4 on one machine: $(grep -A4 '^ALLOCATION' "$work/page")"
+# The recorded machine serves explain and fit, too.
+"$capo" explain allreduce "$("$capo" report --json "$work/nics" | python3 -c '
+import json, sys
+print(max(r["bytes"] for r in json.load(sys.stdin)["rows"] if r["call"] == "AllReduce"))')" --log "$work/nics" >"$work/page" || fail "explain: $(cat "$work/page")"
+grep -q "^  capo explain AllReduce .* --topo .*topology-one.xml --gpus '0:0;1:0,1,2'\$" "$work/page" || fail "the recorded GPUs are not named: $(tail -n 4 "$work/page")"
+"$capo" fit --model 1+3 "$work/nics" >"$work/page" 2>&1
+grep -q 'topology-one.xml: no measurement\|needs --topo' "$work/page" && fail "fit does not know the recorded machine: $(cat "$work/page")"
 rm "$work/nics/topology-one.xml"
+# What NCCL's choice costs: of a made-up job whose calls are slower than the links.
+mkdir "$work/cost"
+"$build/tests/golden/gen_job" "$work/cost" layout=1+3 steps=20 sizes=1K gpu=1 bus=1 >/dev/null || fail "no made-up job"
+cp "$topo" "$work/cost/topology-one.xml"
+"$capo" report --wide "$work/cost" >"$work/page" || fail "no page of the made-up job"
+grep -q '^cost: the links could save up to [0-9]* % of the time of these calls' "$work/page" || fail "no cost: $(grep -A6 '^ALLOCATION' "$work/page")"
 # A file that says less than the network carries, 8 Mb/s between the nodes: more than 100 % is explained. Of a made-up job, whose calls
 # take the same time on any machine (8 KiB in 100 us, 82 times what that file says).
 sed -e 's/ speed="[0-9]*"/ speed="8"/' "$topo" >"$work/slow.xml"
