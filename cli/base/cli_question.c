@@ -62,6 +62,7 @@ struct capo_plan_question cli_question_make(const struct cli_question *q, bool t
                 .asks = q->asks,
                 .n_asks = q->n_asks,
                 .windows = q->windows,
+                .whole = q->whole,
                 .graph = true,
                 .log = q->log,
                 .timeout_ms = q->timeout_ms,

@@ -15,7 +15,7 @@ struct cli_question {
         const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
         const char *nccl_2; /* ask this release too, in place of a tuner */
         unsigned timeout_ms, jobs;
-        bool spy, log, allow_modelled, windows;
+        bool spy, log, allow_modelled, windows, whole;
 
         /* worked out */
         char tools[PATH_MAX], libnccl[PATH_MAX], libnccl_2[PATH_MAX], stored[PATH_MAX],

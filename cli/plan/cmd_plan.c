@@ -156,6 +156,9 @@ static const struct cli_option options[] = {
          "compared, such as the releases before and after an upgrade"},
         {"windows", CLI_FLAG(struct plan_options, q.windows),
          "the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister): symmetric kernels may run"},
+        {"whole", CLI_FLAG(struct plan_options, q.whole),
+         "ask every rank, up to 256, also of nodes that are alike. Without it two nodes of each kind are asked where there are "
+         "more than 32 ranks, and the others stood in for"},
         {CLI_HEADING, "With a tuner"},
         {"profile", CLI_FILE(struct plan_options, q.profile, "P"),
          "ask again with capo's tuner plugin and this profile, and show where they differ"},

@@ -292,6 +292,10 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
         if (plain->told.n_nodes > (int)n_nodes)
                 printf("note        NCCL counts %d nodes: it goes out and back through the NICs inside a machine\n",
                        plain->told.n_nodes);
+        if (plain->asked < o->q.n_ranks)
+                printf("note        %u ranks on %s were asked; what the others, which are alike, tell them was made up "
+                       "(--whole)\n",
+                       plain->asked, capo_text_plural(plain->asked_nodes, "node", NULL));
         settings_line(stdout);
         if (o->q.n_ranks == 1)
                 puts("note        one rank has nothing to choose: NCCL copies");

@@ -62,11 +62,11 @@ static void set_allocation(struct capo_page *r, const struct capo_topology *t,
                            const struct fragment_bound *bound)
 {
         struct capo_page_allocation *a = &r->allocation;
-        uint32_t on[CAPO_PLAN_RANKS_MAX] = {0}, n_nodes = 0;
+        uint32_t on[CAPO_PLAN_WHOLE_MAX] = {0}, n_nodes = 0;
         struct capo_layout layout = {0};
 
         for (uint32_t i = 0; i < n; i++) {
-                if (gpus[i].node >= CAPO_PLAN_RANKS_MAX)
+                if (gpus[i].node >= CAPO_PLAN_WHOLE_MAX)
                         return;
                 on[gpus[i].node]++;
                 n_nodes = gpus[i].node >= n_nodes ? gpus[i].node + 1u : n_nodes;

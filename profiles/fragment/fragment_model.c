@@ -59,15 +59,15 @@ struct views {
         const struct capo_alloc *a;
         struct capo_plan_answer answers[16]; /* the first is the caller's question */
         int n;
-        struct fragment_domain domains[CAPO_PLAN_RANKS_MAX];
+        struct fragment_domain domains[CAPO_PLAN_WHOLE_MAX];
         int n_domains;
 };
 
 static int ask_in_order(const struct views *v, const int *order, const struct capo_plan_ask *asks,
                         size_t n_asks, struct capo_plan_answer *out, char *why, size_t room)
 {
-        struct capo_plan_gpu gpus[CAPO_PLAN_RANKS_MAX];
-        int node_of[CAPO_PLAN_RANKS_MAX], nodes = 0;
+        struct capo_plan_gpu gpus[CAPO_PLAN_WHOLE_MAX];
+        int node_of[CAPO_PLAN_WHOLE_MAX], nodes = 0;
 
         memset(node_of, -1, sizeof node_of);
         for (int i = 0; i < v->a->n_ranks; i++) {
@@ -152,7 +152,7 @@ static bool read_domain(const struct views *v, const struct capo_plan_answer *an
 static int collect_domains(struct views *v, char *why, size_t room)
 {
         static const struct capo_plan_ask small[] = {{CAPO_COLL_ALLREDUCE, 1 << 20}};
-        int order[CAPO_PLAN_RANKS_MAX], r;
+        int order[CAPO_PLAN_WHOLE_MAX], r;
 
         for (int rank = 0; rank < v->a->n_ranks; rank++) {
                 int node = v->a->ranks[rank].node, gpu = v->a->ranks[rank].gpu, at = 0;
@@ -372,17 +372,17 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
 {
         _cleanup_free_ struct views *v = calloc(1, sizeof *v);
         _cleanup_free_ struct capo_plan_ask *all = calloc(n_asks + 2 * CAPO_COLLS, sizeof *all);
-        int order[CAPO_PLAN_RANKS_MAX], r;
+        int order[CAPO_PLAN_WHOLE_MAX], r;
 
         memset(out, 0, sizeof *out);
         capo_why(-ENOMEM, why, room, "out of memory");
         out->cost = calloc(n_asks + 1, sizeof *out->cost);
         out->links = calloc(n_asks + 1, sizeof *out->links);
         r = v && all && out->cost && out->links ? 0 : -ENOMEM;
-        if (r == 0 && a->n_ranks > CAPO_PLAN_RANKS_MAX)
+        if (r == 0 && a->n_ranks > CAPO_PLAN_WHOLE_MAX)
                 r = capo_why(-EINVAL, why, room,
                              "%d ranks are more than the %d that can be asked about", a->n_ranks,
-                             CAPO_PLAN_RANKS_MAX);
+                             CAPO_PLAN_WHOLE_MAX);
         if (r < 0) {
                 fragment_model_finish(out);
                 return r;

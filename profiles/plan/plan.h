@@ -22,10 +22,12 @@
 #include "capo/record.h"
 
 enum {
-        CAPO_PLAN_RANKS_MAX = 256,
-        CAPO_PLAN_GPUS_MAX = 32, /* per machine; NVML's table in NCCL ends there too (nvmlwrap.h,
-                                    ncclNvmlMaxDevices) */
-        CAPO_PLAN_ALGOS = 8,     /* NCCL has 7 since 2.23 */
+        CAPO_PLAN_RANKS_MAX = 16384,
+        CAPO_PLAN_WHOLE_MAX = 256, /* ranks that are asked for real, at most */
+        CAPO_PLAN_ALONE_MAX = 32,  /* more ranks than that: nodes that are alike are asked once */
+        CAPO_PLAN_GPUS_MAX = 32,   /* per machine; NVML's table in NCCL ends there too (nvmlwrap.h,
+                                      ncclNvmlMaxDevices) */
+        CAPO_PLAN_ALGOS = 8,       /* NCCL has 7 since 2.23 */
         CAPO_PLAN_PROTOS = 3,
 };
 
@@ -64,6 +66,7 @@ struct capo_plan_question {
         bool wrap; /* the spy stands before `tuner` (a path): costs before and after it are in the
                       answer */
         bool windows; /* the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister) */
+        bool whole;   /* ask every rank for real, also on nodes that are alike */
         bool graph;   /* also keep the graphs NCCL found */
         bool log;     /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
         unsigned timeout_ms; /* 0: 60 s and 1 s per rank */
@@ -128,8 +131,10 @@ struct capo_plan_answer {
         struct capo_plan_graph
                 *graphs; /* node by node, that of rank 0 first; with question.graph */
         size_t n_graphs;
-        bool windowless; /* NCCL made no windows of buffers that were to be */
-        char *log;       /* NCCL's lines of all nodes; with question.log */
+        unsigned asked, asked_nodes; /* ranks and nodes that were there for real; the others were
+                                        stood in for */
+        bool windowless;             /* NCCL made no windows of buffers that were to be */
+        char *log;                   /* NCCL's lines of all nodes; with question.log */
         double wall_ms;
 };
 

@@ -128,12 +128,13 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
                 out->rows[i].us = told_us(&out->rows[i]);
                 out->rows[i].busbw_gbs = NAN;
                 out->rows[i].ranks_agree = true;
-                for (uint32_t r = 0; r < job->n_ranks; r++) {
+                for (uint32_t r = 0; r < job->n_heard; r++) {
                         const struct plan_agree *a = plan_job_agree(job, r) + i;
 
                         if (!a->done)
                                 return capo_why(-EPROTO, why, room,
-                                                "rank %u did not answer question %u", r, i);
+                                                "rank %u did not answer question %u", job->asked[r],
+                                                i);
                         if (a->algo != first[i].algo || a->proto != first[i].proto ||
                             a->channels != first[i].channels)
                                 out->rows[i].ranks_agree = false;
@@ -199,7 +200,8 @@ static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan
                 read_path(c, to->paths[to->n_paths++], sizeof *to->paths);
 }
 
-static int read_graphs(const char *folder, uint32_t node, struct capo_plan_answer *out)
+/* @as: the node that has them: another where it is only like the one that wrote them. */
+static int read_graphs(const char *folder, uint32_t node, uint32_t as, struct capo_plan_answer *out)
 {
         struct capo_xml *root;
         char path[PLAN_PATH], why[256];
@@ -213,21 +215,33 @@ static int read_graphs(const char *folder, uint32_t node, struct capo_plan_answe
                 r = capo_array_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
                 if (!r) {
                         memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
-                        read_graph(g, node, &out->graphs[out->n_graphs++]);
+                        read_graph(g, as, &out->graphs[out->n_graphs++]);
                 }
         }
         capo_xml_free(root);
         return r;
 }
 
+/* The node that was asked in place of this one. */
+static uint32_t like_node(const struct plan_job *job, uint32_t node)
+{
+        const struct plan_unit *u = &job->units[job->node_unit[node]];
+
+        for (uint32_t i = 0; !u->real && i < u->n; i++) {
+                if (job->ranks[job->by_unit[u->first + i]].node == node)
+                        return job->ranks[job->by_unit[job->units[u->like[0]].first + i]].node;
+        }
+        return node;
+}
+
 static int read_all_graphs(const struct plan_job *job, const char *folder,
                            struct capo_plan_answer *out)
 {
         uint32_t first = job->ranks[0].node;
-        int r = read_graphs(folder, first, out);
+        int r = read_graphs(folder, first, first, out);
 
         for (uint32_t n = 0; n < job->n_nodes && !r; n++)
-                r = n == first ? 0 : read_graphs(folder, n, out);
+                r = n == first ? 0 : read_graphs(folder, like_node(job, n), n, out);
         return r;
 }
 
@@ -277,6 +291,9 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
         out->profiler_abi = job->profiler_abi;
         out->told = job->told;
         out->windowless = job->windowless;
+        out->asked = job->n_asked;
+        for (uint32_t n = 0; n < job->n_nodes; n++)
+                out->asked_nodes += job->units[job->node_unit[n]].real;
         read_printed(job, folder, out);
         for (size_t i = 0; i < out->n_rows; i++) {
                 struct capo_plan_row *row = &out->rows[i];

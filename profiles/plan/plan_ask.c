@@ -21,11 +21,14 @@
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "capo/msg.h"
+#include "profiles/plan/plan_alike.h"
 #include "profiles/plan/plan_answer.h"
 #include "profiles/plan/plan_environment.h"
 #include "profiles/plan/plan_machine.h"
 
 enum { TIMEOUT_MS = 60000, RANK_MS = 1000 };
+
+#define MESSAGES_BYTES (16ull << 30) /* of address space; only what is written takes memory */
 
 struct run {
         const struct capo_plan_question *q;
@@ -73,36 +76,35 @@ static int prepare_ranks(struct run *run)
 {
         const struct capo_plan_question *q = run->q;
         struct plan_job *job = run->job;
+        _cleanup_free_ uint64_t *used =
+                calloc(PLAN_MAX_NODES, sizeof *used); /* GPUs of each node */
 
+        if (!used)
+                return say(run, -ENOMEM, "out of memory");
         for (uint32_t r = 0; r < q->n_ranks; r++) {
                 const struct plan_machine *m;
-                bool there = false;
+                uint32_t i = 0;
 
                 if (q->gpus[r].node >= PLAN_MAX_NODES)
                         return say(run, -EINVAL, "node %u: at most %d nodes", q->gpus[r].node,
                                    PLAN_MAX_NODES);
                 m = &job->machines[job->node_machine[q->gpus[r].node]];
-                for (uint32_t i = 0; i < m->n_gpus; i++)
-                        there |= m->gpus[i].dev == q->gpus[r].dev;
-                if (!there)
+                while (i < m->n_gpus && m->gpus[i].dev != q->gpus[r].dev)
+                        i++;
+                if (i == m->n_gpus)
                         return say(run, -EINVAL, "GPU %u asked for on node %u, but %s has %u GPUs",
                                    q->gpus[r].dev, q->gpus[r].node,
                                    q->topo[job->node_machine[q->gpus[r].node]], m->n_gpus);
-                for (uint32_t k = 0; k < r; k++) {
-                        if (q->gpus[k].node == q->gpus[r].node && q->gpus[k].dev == q->gpus[r].dev)
-                                return say(run, -EINVAL, "GPU %u of node %u is asked for twice",
-                                           q->gpus[r].dev, q->gpus[r].node);
-                }
+                if (used[q->gpus[r].node] & 1ull << i)
+                        return say(run, -EINVAL, "GPU %u of node %u is asked for twice",
+                                   q->gpus[r].dev, q->gpus[r].node);
+                used[q->gpus[r].node] |= 1ull << i;
                 if (q->gpus[r].node >= job->n_nodes)
                         job->n_nodes = q->gpus[r].node + 1u;
                 job->ranks[r] = q->gpus[r];
         }
         for (uint32_t n = 0; n < job->n_nodes; n++) {
-                bool used = false;
-
-                for (uint32_t r = 0; r < job->n_ranks; r++)
-                        used |= job->ranks[r].node == n;
-                if (!used)
+                if (!used[n])
                         return say(run, -EINVAL,
                                    "node %u has no GPU in the allocation, node %u has", n,
                                    job->n_nodes - 1);
@@ -114,10 +116,28 @@ static int prepare_ranks(struct run *run)
         return 0;
 }
 
+/* Who is asked for real: all, or those that others are like. */
+static int prepare_asked(struct run *run)
+{
+        const struct capo_plan_question *q = run->q;
+        bool whole = q->whole || q->windows || q->n_ranks <= CAPO_PLAN_ALONE_MAX;
+        uint32_t n;
+
+        run->job->n_units = run->job->n_nodes;
+        for (uint32_t i = 0; i < run->job->n_nodes; i++)
+                run->job->node_unit[i] = (uint16_t)i;
+        if (plan_alike_find(run->job, whole, &n) < 0)
+                return say(run, -EINVAL, "%u ranks on nodes that differ%s: at most %d are asked", n,
+                           whole ? ", or that are to be asked each" : "", CAPO_PLAN_WHOLE_MAX);
+        return 0;
+}
+
 static int prepare_run(struct run *run)
 {
         const struct capo_plan_question *q = run->q;
-        uint64_t size = plan_job_size((uint32_t)q->n_ranks, (uint32_t)q->n_asks);
+        size_t most = q->n_ranks < CAPO_PLAN_WHOLE_MAX ? q->n_ranks : CAPO_PLAN_WHOLE_MAX;
+        uint64_t messages = plan_job_size((uint32_t)most, (uint32_t)q->n_asks);
+        uint64_t size = messages + MESSAGES_BYTES;
         int r;
 
         if (!q->n_ranks || q->n_ranks > CAPO_PLAN_RANKS_MAX)
@@ -148,7 +168,15 @@ static int prepare_run(struct run *run)
                 run->job->rows[i].row.bytes = q->asks[i].bytes;
         }
         r = prepare_machines(run);
-        return r < 0 ? r : prepare_ranks(run);
+        if (r == 0)
+                r = prepare_ranks(run);
+        if (r == 0)
+                r = prepare_asked(run);
+        if (r == 0 && run->job->n_asked < run->job->n_ranks) {
+                run->job->messages = messages;
+                run->job->messages_end = size;
+        }
+        return r;
 }
 
 /* The workers. */
@@ -243,10 +271,12 @@ void capo_plan_interrupt(int signal)
 static int watch_workers(struct run *run)
 {
         unsigned limit_ms =
-                run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_ranks;
+                run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_asked;
         double until = now_ms() + limit_ms;
-        uint32_t alive = run->job->n_nodes;
+        uint32_t alive = 0;
 
+        for (uint32_t n = 0; n < run->job->n_nodes; n++)
+                alive += run->pids[n] > 0;
         while (alive) {
                 for (uint32_t n = 0; n < run->job->n_nodes; n++) {
                         int status;
@@ -365,7 +395,7 @@ int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *o
         if (r == 0)
                 r = prepare_run(run);
         for (uint32_t n = 0; r == 0 && n < run->job->n_nodes; n++)
-                r = start_worker(run, n);
+                r = run->job->units[run->job->node_unit[n]].real ? start_worker(run, n) : 0;
         if (r == 0)
                 r = watch_workers(run);
         if (r == 0)

@@ -16,7 +16,7 @@
 #include "profiles/plan/plan.h"
 
 enum {
-        PLAN_MAX_NODES = 256,
+        PLAN_MAX_NODES = 4096,
         PLAN_MAX_MACHINES = 16, /* different topology files in one question */
         PLAN_MAX_NETS = 64,
         PLAN_MAX_SHM = 4096,
@@ -59,7 +59,7 @@ struct plan_row {
         uint64_t log_end;         /* size of rank 0's NCCL log after the call */
 };
 
-struct plan_agree { /* one per (rank, row) */
+struct plan_agree { /* one per (asked rank, row) */
         int8_t algo, proto;
         uint8_t channels, done;
 };
@@ -72,11 +72,29 @@ enum plan_failed {
         PLAN_FAILED_SAYING,
 };
 
+/*
+ * Nodes that NCCL counts as one, or a node by itself. Units are alike when their ranks have the
+ * same GPUs of the same machines in the same order. Of units that are alike the first two are asked
+ * for real; what the others would say follows from these (virtual/virtual_standin.c).
+ */
+struct plan_unit {
+        uint32_t first, n; /* its ranks, in by_unit */
+        uint16_t like[2];  /* the two that are asked; the same twice where there is one only */
+        bool real;
+};
+
 struct plan_job {
         uint64_t size;
         /* the question */
         uint32_t n_ranks, n_nodes, n_machines, n_rows;
-        uint32_t windows; /* buffers are registered as such */
+        uint32_t n_units;
+        uint32_t n_asked; /* ranks that are there for real */
+        uint32_t n_heard; /* the first of these, which make the calls: the unit of rank 0, or all */
+        uint32_t asked[CAPO_PLAN_WHOLE_MAX];
+        struct plan_unit units[PLAN_MAX_NODES];
+        uint16_t node_unit[PLAN_MAX_NODES];
+        uint16_t by_unit[CAPO_PLAN_RANKS_MAX]; /* ranks, unit by unit, rising */
+        uint32_t windows;                      /* buffers are registered as such */
         char libnccl[PLAN_PATH];
         char wrapped[PLAN_PATH]; /* tuner for the spy to wrap; "" none */
         struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];
@@ -96,24 +114,30 @@ struct plan_job {
         _Atomic uint32_t windowless; /* registered, and NCCL made no window of it */
         _Atomic uint32_t ranks_ready;
         _Atomic uint32_t rows_done;
+        _Atomic uint64_t said;           /* bytes of messages so far, from `messages` on */
+        uint64_t messages, messages_end; /* offsets in the job; 0: ranks talk as NCCL does */
 
         /* the answer */
         int32_t version;      /* ncclGetVersion */
         int32_t profiler_abi; /* 0 not asked */
         struct capo_plan_told told;
 
-        struct plan_row rows[]; /* n_rows, then struct plan_agree [n_ranks][n_rows] */
+        struct plan_row
+                rows[]; /* n_rows, then struct plan_agree [n_asked][n_rows], then messages */
 };
 
-static inline struct plan_agree *plan_job_agree(struct plan_job *job, uint32_t rank)
+static inline struct plan_agree *plan_job_agree(struct plan_job *job, uint32_t asked)
 {
-        return (struct plan_agree *)(job->rows + job->n_rows) + (size_t)rank * job->n_rows;
+        return (struct plan_agree *)(job->rows + job->n_rows) + (size_t)asked * job->n_rows;
 }
 
-static inline uint64_t plan_job_size(uint32_t n_ranks, uint32_t n_rows)
+/* Without the messages. */
+static inline uint64_t plan_job_size(uint32_t n_asked, uint32_t n_rows)
 {
-        return sizeof(struct plan_job) + (uint64_t)n_rows * sizeof(struct plan_row) +
-               (uint64_t)n_rows * n_ranks * sizeof(struct plan_agree);
+        uint64_t size = sizeof(struct plan_job) + (uint64_t)n_rows * sizeof(struct plan_row) +
+                        (uint64_t)n_rows * n_asked * sizeof(struct plan_agree);
+
+        return (size + 4095) & ~4095ull;
 }
 
 #endif

@@ -37,29 +37,42 @@ int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_
         return 0;
 }
 
+/* "{1,2,3}" of one machine; "" when it has none. */
+static void print_node(const struct capo_plan_gpu *gpus, size_t n, unsigned node, char *text,
+                       size_t room)
+{
+        *text = 0;
+        for (size_t i = 0; i < n; i++) {
+                if (gpus[i].node == node)
+                        capo_append(text, room, "%s%u", *text ? "," : "{", gpus[i].dev);
+        }
+        if (*text)
+                capo_append(text, room, "}");
+}
+
 const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text,
                                  size_t room)
 {
-        unsigned nodes = 0;
+        enum { FOLDED = 5 }; /* so many alike in a row are written once */
+        char one[2048], next[2048];
+        unsigned nodes = 0, same;
 
         *text = 0;
         for (size_t i = 0; i < n; i++)
                 nodes = gpus[i].node >= nodes ? gpus[i].node + 1u : nodes;
-        for (unsigned node = 0; node < nodes; node++) {
-                bool first = true; /* of this machine; one that has none in it is not named */
-
-                for (size_t i = 0; i < n; i++) {
-                        if (gpus[i].node != node)
-                                continue;
-                        capo_append(text, room, "%s%u",
-                                    !first  ? ","
-                                    : *text ? " + {"
-                                            : "{",
-                                    gpus[i].dev);
-                        first = false;
+        print_node(gpus, n, 0, one, sizeof one);
+        for (unsigned node = 0; node < nodes; node += same) {
+                *next = 0;
+                for (same = 1; node + same < nodes; same++) {
+                        print_node(gpus, n, node + same, next, sizeof next);
+                        if (strcmp(one, next) != 0)
+                                break;
                 }
-                if (!first)
-                        capo_append(text, room, "}");
+                if (*one && same >= FOLDED)
+                        capo_append(text, room, "%s%u x %s", *text ? " + " : "", same, one);
+                for (unsigned i = 0; *one && same < FOLDED && i < same; i++)
+                        capo_append(text, room, "%s%s", *text ? " + " : "", one);
+                strcpy(one, next);
         }
         return text;
 }

@@ -39,5 +39,7 @@ clock() { # title, runs, goal, arguments of capo...
         measure "2 x 8 ranks (HGX H100), 5 collectives x 20" 7 "2,000" --platform hgxh100 --alloc 8+8 $sizes
         measure "2 x 8 ranks (DGX-1V), 5 collectives x 20" 7 "2,000" --platform dgx1v --alloc 8+8 $sizes
         measure "atlas: 56 3-GPU subsets of a DGX-1V" 3 "15,000" --platform dgx1v --every 3
+        measure "128 x 8 ranks (HGX H100), 11 sizes" 5 "5,000" --platform hgxh100 --alloc 128x8
+        measure "1,024 x 8 ranks (HGX H100), 11 sizes" 3 "20,000" --platform hgxh100 --alloc 1024x8
         measure "4 x 8 ranks (HGX H100), 5 collectives x 20" 3 "-" --platform hgxh100 --alloc 4x8 $sizes
 }

@@ -340,6 +340,27 @@ def registered_buffers():
     assert not [r for r in plain if r["default"]["algo"] == "symk"], plain
 
 
+def alike_nodes():
+    """of 128 x 8 ranks two nodes are asked, and the page says so"""
+    answer = plan("--platform", "hgxh100", "--alloc", "128x8", "--sizes", "1M")
+    assert (answer["ranks"], answer["nodes"], answer["nccl_nodes"], answer["asked_ranks"]) == (1024, 128, 128, 16), answer
+    page = run("--platform", "hgxh100", "--alloc", "5x7+1", "--sizes", "1M").stdout
+    assert "5 x {0,1,2,3,4,5,6} + {0}" in page and "15 ranks on 3 nodes were asked" in page, page
+    done = run("--platform", "hgxh100", "--alloc", "128x8", "--sizes", "1M", "--whole")
+    assert done.returncode == 1 and "at most 256 are asked" in done.stderr, done.stderr
+
+
+def alike_as_whole():
+    """nodes that are stood in for: every choice, time, cost cell and graph is that of asking all ranks"""
+    for place in (("hgxh100", "5x8"), ("hgxh100", "8x8"), ("hgxh100", "16x8"), ("dgx1v", "3+5+3+5+3+5+3+5+8"), ("p4d", "12x3"),
+                  ("gb200", "9x4")):
+        where = ("--platform", place[0], "--alloc", place[1], "--coll", "all", "--sizes", "1K..1G*4", "--spy", "--graph")
+        some, all_ranks = plan(*where), plan(*where, "--whole")
+        for key in ("rows", "told", "graphs", "nccl_nodes"):
+            assert some[key] == all_ranks[key], (place, key)
+        assert some["asked_ranks"] < all_ranks["asked_ranks"] == all_ranks["ranks"], place
+
+
 def tuner_that_is_not_there():
     """a tuner file that does not exist is an error, not a tuner that changes nothing"""
     for name in ("/nowhere/tuner.so", "no-such-tuner"):
@@ -516,6 +537,7 @@ def left_behind(before):
 
 # What is not named here is the group "others".
 GROUPS = {
+    "alike": [alike_as_whole],  # slow: ./dev deep alike
     "classes": [five_gpu_classes],
     "uneven": [eight_ranks_twice, two_nodes_twice, disconnected_is_two_nodes, uneven_nodes, uneven_cost_table,
                splits_by_symmetry],

@@ -53,9 +53,9 @@ Test(plan_words, allocations)
         static const struct {
                 const char *text;
                 int n;
-        } rows[] = {{"8", 8},     {"3+5", 8},      {"4x8", 32},    {"2+2x3", 8}, {"9", -1},
-                    {"", -1},     {"3+", -1},      {"0", -1},      {"0x3", -1},  {"x3", -1},
-                    {"40x8", -1}, {"3 +\v5\n", 8}, {"2\n*\t3 ", 6}};
+        } rows[] = {{"8", 8},      {"3+5", 8},     {"4x8", 32},     {"2+2x3", 8},   {"9", -1},
+                    {"", -1},      {"3+", -1},     {"0", -1},       {"0x3", -1},    {"x3", -1},
+                    {"40x8", 320}, {"3000x8", -1}, {"3 +\v5\n", 8}, {"2\n*\t3 ", 6}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_plan_gpu out[CAPO_PLAN_RANKS_MAX];
@@ -76,6 +76,14 @@ Test(plan_words, print)
 
         cr_expect_str_eq(capo_plan_gpus_print(gpus, 3, text, sizeof text), "{0,3} + {1}");
         cr_expect_str_eq(capo_plan_gpus_print(gpus, 2, text, sizeof text), "{0,3}");
+
+        struct capo_plan_gpu many[13];
+
+        for (uint16_t i = 0; i < 13; i++) /* nodes 0 to 5 of two, 6 of one */
+                many[i] = (struct capo_plan_gpu){(uint16_t)(i / 2), (uint16_t)(i % 2)};
+        cr_expect_str_eq(capo_plan_gpus_print(many, 13, text, sizeof text), "6 x {0,1} + {0}");
+        cr_expect_str_eq(capo_plan_gpus_print(many, 8, text, sizeof text),
+                         "{0,1} + {0,1} + {0,1} + {0,1}");
 }
 
 Test(plan_words, sizes)

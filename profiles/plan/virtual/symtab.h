@@ -32,4 +32,12 @@ int capo_elf_symbols(const char *path, unsigned type,
 int capo_patch_jump(void *from, const void *to);
 enum { CAPO_PATCH_BYTES = 14 };
 
+/**
+ * capo_patch_calls() - make every direct call of @callee in @n bytes of code call @to
+ * @code: of a loaded object; @callee itself stays as it is, so @to can call it
+ *
+ * Return: how many calls there were; -ENOTSUP not x86-64; negative errno.
+ */
+int capo_patch_calls(char *code, size_t n, const void *callee, const void *to);
+
 #endif

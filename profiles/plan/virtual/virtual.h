@@ -73,6 +73,53 @@ bool plan_memory_zero(void *address,
                       size_t bytes); /* by dropping pages; false: not device memory, or too small */
 int plan_memory_range(void *address, void **base, size_t *bytes);
 
+/*
+ * Nodes that are stood in for (plan_job.messages): what ranks tell each other when a communicator
+ * is made goes through the job's memory, and what the nodes that are not there would say is made of
+ * what two of their kind say. Nothing is connected.
+ *
+ * plan_standin_symbol() - for capo_elf_symbols(): notes or redirects a function of NCCL
+ * plan_standin_patch()  - after all symbols; -ENOEXEC after plan_fail() where something is missing
+ * plan_standin_begin()  - the calling thread plays the rank job->asked[@asked]
+ */
+int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *base);
+int plan_standin_patch(char *base);
+int plan_standin_begin(uint32_t asked);
+
+/*
+ * Messages among the workers, in the job's memory. @key: names one exchange; a rank uses it once.
+ *
+ * plan_message_put() - @data for everybody who asks for it. Return: 0; -E2BIG after plan_fail().
+ * plan_message_get() - wait for the message of each of the ranks asked[@from[i]]; @take gets it.
+ *                      Return: 0; -EIO the job failed.
+ * plan_message_is()  - whether one of the ranks that are heard has put something by that name
+ */
+int plan_message_put(uint64_t key, uint32_t from, const void *data, size_t size);
+int plan_message_get(uint64_t key, const uint32_t *from, size_t n,
+                     void (*take)(size_t i, const void *data, size_t size, void *arg), void *arg);
+bool plan_message_is(uint64_t key);
+
+/*
+ * plan_pieces_begin()   - before the others
+ * plan_asked_at()       - place of a rank in job->asked; -1: it is stood in for
+ * plan_pieces_make_up() - into what all ranks told (@size bytes each), that of those stood in for
+ */
+static inline uint64_t plan_mix(uint64_t a, uint64_t b)
+{
+        uint64_t x = a * 0x9e3779b97f4a7c15 + b + 1;
+
+        x ^= x >> 32;
+        x *= 0xd6e8feb86659fd93;
+        return x ^ x >> 32;
+}
+
+void plan_pieces_begin(void);
+int plan_asked_at(int rank);
+void plan_pieces_make_up(char *all, size_t size);
+
+/** plan_poll_pause() - between two looks: the longer it takes the longer. */
+void plan_poll_pause(unsigned *polls);
+
 /* The CUDA device that is current on this thread. */
 extern _Thread_local int plan_device;
 

@@ -146,6 +146,8 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
         struct patching *p = arg;
         void *to;
 
+        if (plan_job->messages && strncmp(name, "_Z", 2) == 0)
+                return plan_standin_symbol(name, value, size, p->base);
         if (strncmp(name, "cuda", 4) || name[4] < 'A' || name[4] > 'Z' ||
             !strcmp(name, "cudaRuntimeGetVersion"))
                 return 0;
@@ -187,6 +189,8 @@ static int redirect_cuda(void *handle)
                         plan_job->libnccl, p.patched);
         if (r < 0 || p.patched < 50)
                 return -ENOEXEC;
+        if (plan_job->messages && plan_standin_patch(p.base) < 0)
+                return -ENOEXEC;
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE))
                 capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why,
                                  sizeof why);
@@ -224,7 +228,7 @@ static int load_nccl(void)
 
 struct rank {
         pthread_t thread;
-        uint32_t rank;
+        uint32_t rank, asked; /* asked: its place in job->asked */
         int dev;
         void *comm;
         int rc;
@@ -286,11 +290,13 @@ static int open_window(struct rank *me)
 static void *play_rank(void *arg)
 {
         struct rank *me = arg;
-        struct plan_agree *agree = plan_job_agree(plan_job, me->rank);
+        struct plan_agree *agree = plan_job_agree(plan_job, me->asked);
         struct unique_id id;
 
         memcpy(&id, plan_job->id, sizeof id);
         plan_device = me->dev;
+        if (plan_job->messages && plan_standin_begin(me->asked) < 0)
+                return NULL;
         me->rc = nccl.CommInitRank(&me->comm, (int)plan_job->n_ranks, id, (int)me->rank);
         if (me->rc != 0) {
                 const char *last = nccl.GetLastError ? nccl.GetLastError(NULL) : NULL;
@@ -375,7 +381,7 @@ static int load_tuner_alone(uint32_t node)
 
 static int play_node(uint32_t node)
 {
-        struct rank *ranks = calloc(plan_job->n_ranks, sizeof *ranks);
+        struct rank *ranks = calloc(plan_job->n_asked, sizeof *ranks);
         uint32_t n = 0;
         pthread_attr_t attr;
 
@@ -413,10 +419,13 @@ static int play_node(uint32_t node)
         }
         pthread_attr_init(&attr);
         pthread_attr_setstacksize(&attr, 2 << 20);
-        for (uint32_t r = 0; r < plan_job->n_ranks; r++) {
+        for (uint32_t i = 0; i < plan_job->n_asked; i++) {
+                uint32_t r = plan_job->asked[i];
+
                 if (plan_job->ranks[r].node != node)
                         continue;
                 ranks[n].rank = r;
+                ranks[n].asked = i;
                 ranks[n].dev = plan_job->ranks[r].dev;
                 if (pthread_create(&ranks[n].thread, &attr, play_rank, &ranks[n]) != 0) {
                         plan_fail("cannot start a thread for rank %u", r);
@@ -424,7 +433,7 @@ static int play_node(uint32_t node)
                 }
                 n++;
         }
-        return wait_for(&plan_job->ranks_ready, plan_job->n_ranks) ? 0 : -EIO;
+        return wait_for(&plan_job->ranks_ready, plan_job->n_heard) ? 0 : -EIO;
 }
 
 CAPO_EXPORT int capo_plan_node(struct plan_job *job, uint32_t node);

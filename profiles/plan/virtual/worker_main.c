@@ -59,7 +59,7 @@ static _Thread_local unsigned empty_polls;
 static void pause_after_empty_poll(void)
 {
         int e = errno;
-        long ns = 20000l * (1 + (job ? (long)job->n_ranks / 8 : 0));
+        long ns = 20000l * (1 + (job ? (long)job->n_asked / 8 : 0));
 
         if (++empty_polls > 8)
                 ns *= 1 + (empty_polls - 8) / 4;

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks would say that are not there. Of each kind of unit two are there.
+ *
+ * A piece is made word by word (32 bits). Where the two of a kind say the same, the third does.
+ * Where both name the rank at the same place of their own unit, the third names its own. Everything
+ * else that differs is a hash, a process or an address: it becomes another number, the same for
+ * equal words of one unit.
+ */
+#include <string.h>
+
+#include "profiles/plan/virtual/virtual.h"
+
+/* Where a rank is: place of each rank among those asked, or -1, and within its unit. */
+static int16_t asked_at[CAPO_PLAN_RANKS_MAX];
+static uint16_t place_in_unit[CAPO_PLAN_RANKS_MAX];
+
+void plan_pieces_begin(void)
+{
+        memset(asked_at, -1, sizeof asked_at);
+        for (uint32_t i = 0; i < plan_job->n_asked; i++)
+                asked_at[plan_job->asked[i]] = (int16_t)i;
+        for (uint32_t u = 0; u < plan_job->n_units; u++) {
+                for (uint32_t i = 0; i < plan_job->units[u].n; i++)
+                        place_in_unit[plan_job->by_unit[plan_job->units[u].first + i]] =
+                                (uint16_t)i;
+        }
+}
+
+int plan_asked_at(int rank)
+{
+        return rank < 0 || (uint32_t)rank >= plan_job->n_ranks ? -1 : asked_at[rank];
+}
+
+static bool is_rank_of(uint32_t word, uint32_t unit)
+{
+        return word < plan_job->n_ranks && plan_job->node_unit[plan_job->ranks[word].node] == unit;
+}
+
+static uint32_t make_word(uint32_t a, uint32_t b, uint32_t unit)
+{
+        const struct plan_unit *u = &plan_job->units[unit];
+
+        if (a == b)
+                return a;
+        if (is_rank_of(a, u->like[0]) && is_rank_of(b, u->like[1]) &&
+            place_in_unit[a] == place_in_unit[b])
+                return plan_job->by_unit[u->first + place_in_unit[a]];
+        return a ^ (uint32_t)plan_mix(unit, 0);
+}
+
+static void make_piece(char *to, const char *a, const char *b, size_t size, uint32_t unit)
+{
+        size_t done = 0;
+
+        for (; done + 4 <= size; done += 4) {
+                uint32_t x, y;
+
+                memcpy(&x, a + done, 4);
+                memcpy(&y, b + done, 4);
+                x = make_word(x, y, unit);
+                memcpy(to + done, &x, 4);
+        }
+        memcpy(to + done, a + done, size - done);
+}
+
+void plan_pieces_make_up(char *all, size_t size)
+{
+        for (uint32_t k = 0; k < plan_job->n_units; k++) {
+                const struct plan_unit *u = &plan_job->units[k];
+                const struct plan_unit *a = &plan_job->units[u->like[0]];
+                const struct plan_unit *b = &plan_job->units[u->like[1]];
+                const uint16_t *ranks = plan_job->by_unit;
+
+                for (uint32_t i = 0; !u->real && i < u->n; i++)
+                        make_piece(all + ranks[u->first + i] * size,
+                                   all + ranks[a->first + i] * size,
+                                   all + ranks[b->first + i] * size, size, k);
+        }
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Communicators of thousands of ranks of which a few are there. A unit is a node, or the nodes that
+ * NCCL counts as one; of each kind of unit two are played (profiles/plan/plan_alike.h). All that a
+ * rank learns of others when a communicator is made are the pieces of bootstrapAllGather(), so:
+ *
+ *   bootstrapInit       meets the ranks that are there only: while it runs the communicator has
+ *                       their number, and the rank its place among them
+ *   bootstrapAllGather  and its relatives go through the job's memory, among ranks that are there;
+ *                       the pieces of the others are made up (virtual_piece.c)
+ *   connecting          is left out: no peer of another unit need be there. Choices are made from
+ *                       what was gathered, not from connections
+ *
+ * Ranks that are played only to be copied stop after they said what they are, which is their second
+ * gathering, until the others gather more.
+ *
+ * Facts of NCCL 2.19 to 2.32: the functions below; `int rank; int nRanks; int cudaDev;` in a row in
+ * struct ncclComm; and union ncclSocketAddress of 28 bytes (bootstrap.h, proxy.h, comm.h,
+ * socket.h).
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/plan/virtual/symtab.h"
+#include "profiles/plan/virtual/virtual.h"
+
+enum { SUCCESS = 0, INTERNAL_ERROR = 3, ADDRESS = 28, KEYS = 256 };
+
+struct speaker { /* a rank that is there */
+        uint32_t asked;
+        int rank;
+        bool meeting; /* in bootstrapInit */
+        int *words;   /* rank and nRanks of its communicator */
+        void *state;
+        struct {
+                uint64_t group;
+                unsigned n;
+        } said[KEYS];
+};
+
+static _Thread_local struct speaker *speaking;
+static struct speaker *speakers[CAPO_PLAN_WHOLE_MAX];
+static _Atomic int n_speakers;
+
+int plan_standin_begin(uint32_t asked)
+{
+        struct speaker *s = calloc(1, sizeof *s);
+
+        if (!s) {
+                plan_fail("out of memory");
+                return -ENOMEM;
+        }
+        s->asked = asked;
+        s->rank = (int)plan_job->asked[asked];
+        speaking = s;
+        speakers[atomic_fetch_add(&n_speakers, 1)] = s;
+        return 0;
+}
+
+/* NCCL asks on the thread that makes the communicator, later also on threads of its own. NULL: a
+ * communicator of one rank. */
+static struct speaker *speaker_of(void *state)
+{
+        if (speaking) {
+                if (!speaking->meeting)
+                        speaking->state = state;
+                return speaking;
+        }
+        for (int i = 0; i < atomic_load(&n_speakers); i++) {
+                if (speakers[i]->state == state)
+                        return speakers[i];
+        }
+        return NULL;
+}
+
+/* Names of exchanges. */
+
+/* @group names who takes part and in what; the next exchange of it has another key. */
+static uint64_t next_key(struct speaker *s, uint64_t group, unsigned *n)
+{
+        for (size_t i = 0; i < KEYS; i++) {
+                if (s->said[i].n && s->said[i].group != group)
+                        continue;
+                s->said[i].group = group;
+                *n = s->said[i].n++;
+                return plan_mix(group, *n);
+        }
+        plan_fail("rank %d takes part in more than %d kinds of exchanges", s->rank, KEYS);
+        return 0;
+}
+
+enum { ALL = 1, MEETING, UNIT, DIRECT };
+
+/* Pieces that come to places of one's buffer. */
+
+struct pieces {
+        char *all;
+        size_t size;
+        const uint32_t *places;
+};
+
+static void take_piece(size_t i, const void *data, size_t size, void *arg)
+{
+        const struct pieces *p = arg;
+
+        if (size == p->size)
+                memcpy(p->all + p->places[i] * p->size, data, size);
+        else
+                plan_fail("ranks told each other pieces of %zu and %zu bytes", size, p->size);
+}
+
+/* Everybody's piece but one's own, which is told. @from: by job->asked. */
+static int gather_pieces(struct speaker *s, uint64_t key, const uint32_t *from, size_t n, size_t me,
+                         const struct pieces *p)
+{
+        uint32_t others[CAPO_PLAN_WHOLE_MAX], places[CAPO_PLAN_WHOLE_MAX];
+        struct pieces rest = {p->all, p->size, places};
+        size_t k = 0;
+
+        for (size_t i = 0; i < n && i < CAPO_PLAN_WHOLE_MAX; i++) {
+                if (i == me)
+                        continue;
+                others[k] = from[i];
+                places[k++] = p->places[i];
+        }
+        if (plan_message_put(key, s->asked, p->all + p->places[me] * p->size, p->size) < 0 ||
+            plan_message_get(key, others, k, take_piece, &rest) < 0)
+                return INTERNAL_ERROR;
+        return SUCCESS;
+}
+
+/* NCCL's functions: these stand in their place. */
+
+static int wait_until_needed(unsigned next)
+{
+        uint64_t key = plan_mix(ALL, next);
+        unsigned polls = 0;
+
+        while (!plan_message_is(key)) {
+                if (atomic_load(&plan_job->failed))
+                        return INTERNAL_ERROR;
+                plan_poll_pause(&polls);
+        }
+        return SUCCESS;
+}
+
+static int all_gather(void *state, char *all, int size)
+{
+        struct speaker *s = speaker_of(state);
+        uint32_t from[CAPO_PLAN_WHOLE_MAX];
+        struct pieces p = {all, (size_t)size, plan_job->asked};
+        unsigned n;
+        int r;
+
+        if (!s)
+                return SUCCESS;
+        for (uint32_t i = 0; i < plan_job->n_asked; i++)
+                from[i] = i;
+        if (s->meeting) /* up to 2.22 bootstrapInit() itself gathers, among those who are there */
+                p.places = from;
+        r = gather_pieces(s, next_key(s, s->meeting ? MEETING : ALL, &n), from, plan_job->n_asked,
+                          s->asked, &p);
+        if (r || s->meeting)
+                return r;
+        if (s->asked >= plan_job->n_heard && n >= 1)
+                r = wait_until_needed(n + 1);
+        plan_pieces_make_up(all, (size_t)size);
+        return r;
+}
+
+static int unit_gather(void *state, const int *ranks, int me, int n, char *all, int size)
+{
+        struct speaker *s = speaker_of(state);
+        uint32_t from[CAPO_PLAN_WHOLE_MAX], places[CAPO_PLAN_WHOLE_MAX];
+        struct pieces p = {all, (size_t)size, places};
+        uint64_t group = plan_mix(UNIT, (uint64_t)n);
+        unsigned times;
+
+        if (!s || n <= 1)
+                return SUCCESS;
+        for (int i = 0; i < n; i++) {
+                if (i == CAPO_PLAN_WHOLE_MAX || plan_asked_at(ranks[i]) < 0) {
+                        plan_fail("rank %d exchanges data with rank %d, which is stood in for",
+                                  s->rank, ranks[i]);
+                        return INTERNAL_ERROR;
+                }
+                from[i] = (uint32_t)plan_asked_at(ranks[i]);
+                places[i] = (uint32_t)i;
+                group = plan_mix(group, (uint64_t)ranks[i]);
+        }
+        return gather_pieces(s, next_key(s, group, &times), from, (size_t)n, (size_t)me, &p);
+}
+
+static int unit_barrier(void *state, const int *ranks, int me, int n, int tag)
+{
+        return unit_gather(state, ranks, me, n, NULL, 0);
+}
+
+static void take_whole(size_t i, const void *data, size_t size, void *arg)
+{
+        const struct pieces *p = arg;
+
+        memcpy(p->all, data, size < p->size ? size : p->size);
+}
+
+static int unit_broadcast(void *state, const int *ranks, int me, int n, int root, void *data,
+                          int size)
+{
+        struct speaker *s = speaker_of(state);
+        struct pieces p = {data, (size_t)size, NULL};
+        uint64_t group = plan_mix(UNIT, (uint64_t)n + 1000000);
+        uint32_t from;
+        unsigned times;
+
+        if (!s || n <= 1)
+                return SUCCESS;
+        for (int i = 0; i < n; i++)
+                group = plan_mix(group, (uint64_t)ranks[i]);
+        from = (uint32_t)plan_asked_at(ranks[root]);
+        group = next_key(s, group, &times);
+        if (me == root)
+                return plan_message_put(group, s->asked, data, p.size) < 0 ? INTERNAL_ERROR
+                                                                           : SUCCESS;
+        return plan_message_get(group, &from, 1, take_whole, &p) < 0 ? INTERNAL_ERROR : SUCCESS;
+}
+
+/* What is told to or heard from a rank that is stood in for has no meaning that could be made up.
+ */
+static int tell_rank(void *state, int peer, int tag, void *data, int size)
+{
+        struct speaker *s = speaker_of(state);
+        unsigned n;
+
+        if (!s || plan_asked_at(peer) < 0)
+                return SUCCESS;
+
+        uint64_t group =
+                plan_mix(plan_mix(DIRECT, (uint64_t)tag), (uint64_t)s->rank << 32 | (uint32_t)peer);
+
+        return plan_message_put(next_key(s, group, &n), s->asked, data, (size_t)size) < 0
+                       ? INTERNAL_ERROR
+                       : SUCCESS;
+}
+
+static int hear_rank(void *state, int peer, int tag, void *data, int size)
+{
+        struct speaker *s = speaker_of(state);
+        struct pieces p = {data, (size_t)size, NULL};
+        unsigned n;
+
+        if (!s || plan_asked_at(peer) < 0) {
+                plan_fail("rank %d waits for rank %d, which is stood in for", s ? s->rank : -1,
+                          peer);
+                return INTERNAL_ERROR;
+        }
+
+        uint64_t group =
+                plan_mix(plan_mix(DIRECT, (uint64_t)tag), (uint64_t)peer << 32 | (uint32_t)s->rank);
+        uint32_t from = (uint32_t)plan_asked_at(peer);
+
+        return plan_message_get(next_key(s, group, &n), &from, 1, take_whole, &p) < 0
+                       ? INTERNAL_ERROR
+                       : SUCCESS;
+}
+
+static int all_barrier(void *state, int rank, int n, int tag)
+{
+        return SUCCESS; /* nobody writes what another reads before the barrier of its unit */
+}
+
+static int connect_nothing(void *comm)
+{
+        return SUCCESS;
+}
+
+static int need_no_proxy(void *comm, void *op, bool *inquire)
+{
+        if (inquire)
+                *inquire = false;
+        return SUCCESS;
+}
+
+/* Meeting. */
+
+static int (*real_init)(void *, void *, void *, void *);
+static int (*real_proxy_init)(void *comm, void *socket, char *addresses, uint64_t *local);
+static bool proxies_have_names;
+static int init_comm_at; /* which argument is the communicator */
+
+/* rank and nRanks of a communicator; NULL when they are not to be found. */
+static int *find_rank_words(void *comm, int rank)
+{
+        size_t n = malloc_usable_size(comm) / sizeof(int);
+        int *words = comm, *found = NULL;
+
+        for (size_t i = 0; i + 2 < n; i++) {
+                if (words[i] != rank || words[i + 1] != (int)plan_job->n_ranks ||
+                    words[i + 2] != plan_device)
+                        continue;
+                if (found)
+                        return NULL;
+                found = words + i;
+        }
+        return found;
+}
+
+static void set_rank_words(const struct speaker *s, bool meeting)
+{
+        s->words[0] = meeting ? (int)s->asked : s->rank;
+        s->words[1] = (int)(meeting ? plan_job->n_asked : plan_job->n_ranks);
+}
+
+static int meet_ranks(void *a, void *b, void *c, void *d)
+{
+        void *args[] = {a, b, c, d};
+        struct speaker *s = speaking;
+        int r;
+
+        if (!s)
+                return real_init(a, b, c, d);
+        s->words = find_rank_words(args[init_comm_at], s->rank);
+        if (!s->words) {
+                plan_fail(
+                        "the rank was not found in this NCCL's communicator: it cannot be asked with "
+                        "ranks that are stood in for");
+                return INTERNAL_ERROR;
+        }
+        s->meeting = true;
+        set_rank_words(s, true);
+        r = real_init(a, b, c, d);
+        set_rank_words(s, false);
+        s->meeting = false;
+        return r;
+}
+
+/* Addresses of those who are there, at the places of their ranks. The arrays belong to the
+ * communicator, which lasts as long as the process. Up to 2.19 there are no local names. */
+static int init_proxy(void *comm, void *socket, char *addresses, uint64_t *names)
+{
+        struct speaker *s = speaking;
+        char *all = s ? calloc(plan_job->n_ranks, ADDRESS) : addresses;
+        uint64_t *all_names = s ? calloc(plan_job->n_ranks, sizeof *names) : names;
+        int r;
+
+        if (!all || !all_names)
+                return INTERNAL_ERROR;
+        for (uint32_t i = 0; s && i < plan_job->n_asked; i++) {
+                memcpy(all + (size_t)plan_job->asked[i] * ADDRESS, addresses + (size_t)i * ADDRESS,
+                       ADDRESS);
+                if (proxies_have_names)
+                        all_names[plan_job->asked[i]] = names[i];
+        }
+        if (s)
+                set_rank_words(s, false);
+        r = real_proxy_init(comm, socket, all, all_names);
+        if (s)
+                set_rank_words(s, true);
+        return r;
+}
+
+static int init_proxy_unnamed(void *comm, void *socket, char *addresses)
+{
+        static uint64_t none;
+
+        return init_proxy(comm, socket, addresses, &none);
+}
+
+/* Which is which. */
+
+static const struct {
+        const char *name;
+        void *by;
+        bool optional; /* not in every release, or in another form */
+} redirected[] = {
+        {"_Z18bootstrapAllGatherPvS_i", (void *)all_gather, false},
+        {"_Z13bootstrapSendPviiS_i", (void *)tell_rank, false},
+        {"_Z13bootstrapRecvPviiS_i", (void *)hear_rank, false},
+        {"_Z16bootstrapBarrierPvPiiii", (void *)unit_barrier, true}, /* up to 2.22 */
+        {"_Z16bootstrapBarrierPviii", (void *)all_barrier, true},
+        {"_Z25bootstrapIntraNodeBarrierPvPiiii", (void *)unit_barrier, true},
+        {"_Z27bootstrapIntraNodeAllGatherPvPiiiS_i", (void *)unit_gather, false},
+        {"_Z27bootstrapIntraNodeBroadcastPvPiiiiS_i", (void *)unit_broadcast, true},
+        {"_Z21ncclTransportP2pSetupP8ncclCommP13ncclTopoGraphi", (void *)connect_nothing, true},
+        {"_Z21ncclTransportP2pSetupP8ncclCommP13ncclTopoGraphiPi", (void *)connect_nothing, true},
+        {"_Z24ncclTransportRingConnectP8ncclComm", (void *)connect_nothing, true},
+        {"_Z24ncclTransportTreeConnectP8ncclComm", (void *)connect_nothing, true},
+        {"_Z23ncclTransportPatConnectP8ncclComm", (void *)connect_nothing, true},
+        {"_Z15ncclProxySaveOpP8ncclCommP11ncclProxyOpPb", (void *)need_no_proxy, false},
+};
+
+static const struct {
+        const char *name;
+        int comm_at;
+} inits[] = {
+        {"_Z13bootstrapInitP19ncclBootstrapHandleP8ncclComm", 1}, /* up to 2.22 */
+        {"_Z13bootstrapInitiPvP8ncclComm", 2},                    /* up to 2.28 */
+        {"_Z13bootstrapInitiPvP8ncclCommS1_", 2},
+};
+
+static const struct {
+        const char *name;
+        bool named;
+} proxy_inits[] = {
+        {"_Z13ncclProxyInitP8ncclCommP10ncclSocketP17ncclSocketAddress", false},
+        {"_Z13ncclProxyInitP8ncclCommP10ncclSocketP17ncclSocketAddressPm", true},
+};
+
+static bool found[N_ELEMENTS(redirected)];
+static uint64_t code_from = UINT64_MAX, code_to;
+
+int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *base)
+{
+        char *at = (char *)base + value;
+
+        code_from = value < code_from ? value : code_from;
+        code_to = value + size > code_to ? value + size : code_to;
+        for (size_t i = 0; i < N_ELEMENTS(redirected); i++) {
+                if (strcmp(name, redirected[i].name) != 0)
+                        continue;
+                found[i] = true;
+                return capo_patch_jump(at, redirected[i].by);
+        }
+        for (size_t i = 0; i < N_ELEMENTS(inits); i++) {
+                if (strcmp(name, inits[i].name) != 0)
+                        continue;
+                real_init = (int (*)(void *, void *, void *, void *))at;
+                init_comm_at = inits[i].comm_at;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(proxy_inits); i++) {
+                if (strcmp(name, proxy_inits[i].name) != 0)
+                        continue;
+                real_proxy_init = (int (*)(void *, void *, char *, uint64_t *))at;
+                proxies_have_names = proxy_inits[i].named;
+        }
+        return 0;
+}
+
+int plan_standin_patch(char *base)
+{
+        const char *missing = !real_init         ? "bootstrapInit"
+                              : !real_proxy_init ? "ncclProxyInit"
+                                                 : NULL;
+        char *code = base + code_from;
+        size_t n = code_to - code_from;
+
+        for (size_t i = 0; i < N_ELEMENTS(redirected); i++) {
+                if (!found[i] && !redirected[i].optional)
+                        missing = redirected[i].name;
+        }
+        plan_pieces_begin();
+        if (!missing && capo_patch_calls(code, n, (void *)real_init, (void *)meet_ranks) < 1)
+                missing = "a call of bootstrapInit";
+        if (!missing && capo_patch_calls(code, n, (void *)real_proxy_init,
+                                         proxies_have_names ? (void *)init_proxy
+                                                            : (void *)init_proxy_unnamed) < 1)
+                missing = "a call of ncclProxyInit";
+        if (!missing)
+                return 0;
+        plan_fail("nodes cannot be stood in for in this NCCL: %s is not found in it", missing);
+        return -ENOEXEC;
+}
