@@ -48,6 +48,11 @@ struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *cal
                                                                     : capo_lib(t, which, caller);
 }
 
+static bool is_of_nccl(const void *code, const void *lib)
+{
+        return capo_nccl_own(lib, code);
+}
+
 bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame,
                       struct capo_nccl **into)
 {
@@ -55,8 +60,10 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
                 *into = capo_lib_within(t, which, caller);
                 if (capo_nccl_own(*into, caller))
                         return true;
-                if (!was_left(t, frame)) { /* a signal's handler */
-                        if (capo_seg.header)
+                if (!was_left(t, frame)) {
+                        /* NCCL's own call, by another library that wraps it, or a signal's handler
+                         */
+                        if (capo_seg.header && !capo_site_through(is_of_nccl, *into))
                                 atomic_fetch_add_explicit(&capo_seg.header->dropped, 1,
                                                           memory_order_relaxed);
                         return true;

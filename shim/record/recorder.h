@@ -197,8 +197,15 @@ void capo_group_forget(struct capo_tls *t);
 void capo_gpu_switch(bool on);
 void capo_wake_drain(void);
 
-/* site.c */
+/*
+ * site.c
+ *
+ * capo_site_through() - the way up this thread's stack comes, within a few frames, through code for
+ * which @is holds, or through a wrapper of ours. Not by what a signal interrupted. False where it
+ * cannot be told.
+ */
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
+bool capo_site_through(bool (*is)(const void *code, const void *arg), const void *arg);
 
 /*
  * config.c. A call that asks for something of its own (algorithm, CTAs, ...) comes from a place of

@@ -76,6 +76,35 @@ static bool on_signal_stack(void)
         return sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
 }
 
+bool capo_site_through(bool (*is)(const void *code, const void *arg), const void *arg)
+{
+        enum { FRAMES = 16 };
+        struct capo_cfi c = {0};
+        bool outside = false; /* out of the functions that lead here */
+        int r = 1;
+
+        if (on_signal_stack())
+                return false;
+        capo_cfi_here(&c);
+        for (unsigned n = 0; r == 1 && n < FRAMES; n++) {
+                const void *at =
+                        (const void *)c.v[CAPO_CFI_PC]; /* NOLINT(performance-no-int-to-ptr) */
+                struct capo_tables tables;
+
+                if (!capo_own(at))
+                        outside = true;
+                else if (outside)
+                        return true;
+                if (outside && is(at, arg))
+                        return true;
+                capo_object_tables(c.v[CAPO_CFI_PC] - (n > 0), &tables);
+                c.begin = tables.begin;
+                c.end = tables.end;
+                r = tables.eh_frame_hdr ? capo_cfi_step(&c, tables.eh_frame_hdr, n > 0) : -ENODATA;
+        }
+        return false;
+}
+
 static uint32_t add_site(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py,
                          unsigned py_size)
 {

@@ -591,8 +591,8 @@ hung) # a folder in which writes never return: the end of the process waits five
         done
         ;;
 wrapped) # other libraries that wrap NCCL, in front of the recorder, behind it, or in a plugin: they see what they see without
-        unsanitized # without tail calls in the wrapper in front, NCCL's own nested call counts as dropped
-        for wrap in init reduce full; do
+        unsanitized # whose library must be the first
+        for wrap in init reduce full calls; do
                 for program in "$bin/app basic" "$bin/app_dlopen plugin $bin/libplugin.so basic"; do
                         # shellcheck disable=SC2086
                         LD_PRELOAD=$bin/libwrap_$wrap.so $program >"$tmp/bare.out" 2>"$tmp/bare.err" || fail "bare: status $?"
