@@ -4,12 +4,14 @@
  * line, so the list, the parser and the documentation cannot drift apart.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/lock.h"
 #include "core/base/site_conf.h"
 #include "core/base/size.h"
 
@@ -67,6 +69,28 @@ int capo_env_read(struct capo_env *env)
         }
 #include "capo/env.def"
         return bad;
+}
+
+bool capo_env_wanted(void)
+{
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        static char site[CAPO_SITE_ROOM];
+        static _Atomic bool read;
+        const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
+        capo_env_BOOL is_off;
+
+        if (!off || !dir) {
+                if (!read) {
+                        capo_lock(&lock);
+                        if (!read)
+                                capo_site_read(site);
+                        read = true;
+                        capo_unlock(&lock);
+                }
+                off = off ? off : capo_site_value(site, CAPO_ENV_off);
+                dir = dir ? dir : capo_site_value(site, CAPO_ENV_dir);
+        }
+        return dir && *dir && !(off && parse_BOOL(off, &is_off) && is_off);
 }
 
 int capo_env_understood(const char *known, const char *text, const char **of)

@@ -40,6 +40,10 @@ struct capo_env {
  */
 int capo_env_read(struct capo_env *env);
 
+/** capo_env_wanted() - do the settings ask for logs? For processes that have not called NCCL and
+ * may never: what is not understood is not reported. */
+bool capo_env_wanted(void);
+
 /**
  * capo_env_understood() - is @text a value of setting @name?
  * @type: set to its type, "SIZE" and so on, when there is such a setting

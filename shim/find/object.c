@@ -355,7 +355,7 @@ static int find_bound(struct dl_phdr_info *info, size_t size, void *cookie)
         const struct bound_search *s = cookie;
         const ElfW(Rela) *calls = NULL, *data = NULL;
         const ElfW(Dyn) *dynamic = NULL;
-        size_t n_calls = 0, n_data = 0;
+        size_t n_calls = 0, n_data = 0, n_relative = 0; /* the first of the data name no symbol */
         struct tables t;
 
         for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -376,9 +376,13 @@ static int find_bound(struct dl_phdr_info *info, size_t size, void *cookie)
                         data = at;
                 else if (dynamic->d_tag == DT_RELASZ)
                         n_data = dynamic->d_un.d_val / sizeof *data;
+                else if (dynamic->d_tag == DT_RELACOUNT)
+                        n_relative = dynamic->d_un.d_val;
         }
+        if (!data || n_relative > n_data)
+                n_relative = n_data = 0;
         if (!leads_there(s, &t, info->dlpi_addr, calls, n_calls) &&
-            !leads_there(s, &t, info->dlpi_addr, data, n_data))
+            !leads_there(s, &t, info->dlpi_addr, data + n_relative, n_data - n_relative))
                 return 0;
         snprintf(s->path, s->room, "%s", info->dlpi_name ? info->dlpi_name : "");
         return 1;

@@ -21,12 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "core/base/util.h"
 #include "shim/fabric/fabric_dlsym.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
-#include "shim/nccl/unseen.h"
 #include "shim/record/start.h"
 
 void *capo_dlsym_catch(void *handle, const char *name, const char *version)
@@ -155,7 +155,7 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
                 return NULL;
         if (capo_own(real))
                 return handle == dlopen(NULL, RTLD_LAZY) ? in_global_scope(name) : NULL;
-        if (!capo_recording_wanted())
+        if (!capo_env_wanted())
                 return NULL;
         if (fabric)
                 return capo_fi_wrapper_of(name, version, real);

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Why no call of NCCL was seen, in a process that has an NCCL. Asked once, at the end of a process
- * that recorded nothing.
- */
+/* Why no call of NCCL was seen, or not all of them, in a process that has an NCCL. Asked once, at
+ * its end. */
 #include <dlfcn.h>
 #include <link.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
@@ -15,31 +11,30 @@
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
-#include "shim/nccl/unseen.h"
 #include "shim/record/start.h"
 
-/* As the settings table reads them. */
-bool capo_recording_wanted(void)
-{
-        const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
+/* Where the copies of NCCL lie. */
+struct copies {
+        struct capo_object of[CAPO_NCCL_COPIES];
+        unsigned n;
+};
 
-        return dir && *dir &&
-               !(off && (!strcmp(off, "1") || !strcasecmp(off, "yes") || !strcasecmp(off, "on") ||
-                         !strcasecmp(off, "true")));
-}
-
-/* Where an NCCL lies. */
 static int find_nccl(struct dl_phdr_info *info, size_t size, void *out)
 {
+        struct copies *copies = out;
+
         if (!info->dlpi_name || !capo_nccl_file(info->dlpi_name))
                 return 0;
         for (int i = 0; i < info->dlpi_phnum; i++) {
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 
-                if (p->p_type == PT_LOAD && p->p_flags & PF_X)
-                        return capo_object_of((const void *)(info->dlpi_addr + p->p_vaddr), out);
+                if (p->p_type == PT_LOAD && p->p_flags & PF_X) {
+                        copies->n += capo_object_of((const void *)(info->dlpi_addr + p->p_vaddr),
+                                                    &copies->of[copies->n]);
+                        break;
+                }
         }
-        return 0;
+        return copies->n == N_ELEMENTS(copies->of);
 }
 
 static bool is_call(const char *name)
@@ -68,30 +63,44 @@ static const char *nccl_apart(void)
         return NULL;
 }
 
-__attribute__((destructor)) static void warn_unseen(void)
+/* Loaded libraries whose calls of NCCL pass by the recorder. */
+static void warn_bound(const struct copies *copies, const char *which)
 {
-        struct capo_object nccl, front;
-        const char *apart;
         char path[512];
 
-        if (atomic_load(&capo_life.state) != CAPO_SHIM_UNBORN || !capo_recording_wanted())
+        if (!capo_own(capo_real_dlsym(RTLD_DEFAULT, "ncclGetVersion"))) /* not preloaded */
+                return;
+        for (unsigned i = 0; i < copies->n; i++) {
+                if (capo_object_bound(is_call, &copies->of[i], path, sizeof path))
+                        capo_warn("%s: %s is bound to it past libcapo.so, as a library is that was "
+                                  "opened with RTLD_DEEPBIND",
+                                  which, path);
+        }
+}
+
+__attribute__((destructor)) static void warn_unseen(void)
+{
+        const int state = atomic_load(&capo_life.state);
+        const char *which = state == CAPO_SHIM_UNBORN ? "no call of NCCL was seen"
+                                                      : "not all calls of NCCL are recorded";
+        struct copies copies = {.n = 0};
+        struct capo_object front;
+        const char *apart;
+
+        if (state == CAPO_SHIM_OFF || !capo_env_wanted())
                 return;
         apart = nccl_apart();
         if (apart)
-                capo_warn("no call of NCCL was seen: %s is in a namespace of its own (dlmopen()), "
-                          "where no library is preloaded",
-                          apart);
-        if (!dl_iterate_phdr(find_nccl, &nccl))
+                capo_warn("%s: %s is in a namespace of its own (dlmopen()), where no library is "
+                          "preloaded",
+                          which, apart);
+        dl_iterate_phdr(find_nccl, &copies);
+        if (!copies.n)
                 return;
-        if (capo_dlsym_front(&front))
-                capo_warn(
-                        "no call of NCCL was seen: %s has a dlsym of its own and stands in front of libcapo.so, which should be "
-                        "the first in LD_PRELOAD",
-                        front.path);
-        else if (capo_own(capo_real_dlsym(RTLD_DEFAULT, "ncclGetVersion")) && /* preloaded */
-                 capo_object_bound(is_call, &nccl, path, sizeof path))
-                capo_warn(
-                        "no call of NCCL was seen: %s is bound to it past libcapo.so, as a library "
-                        "is that was opened with RTLD_DEEPBIND",
-                        path);
+        if (state == CAPO_SHIM_UNBORN && capo_dlsym_front(&front))
+                capo_warn("%s: %s has a dlsym of its own and stands in front of libcapo.so, which "
+                          "should be the first in LD_PRELOAD",
+                          which, front.path);
+        else
+                warn_bound(&copies, which);
 }

@@ -6,6 +6,7 @@
  * which has NCCL only once it was loaded (nccl4py) weak      a weak reference to a function of an
  * NCCL that nobody loads two       two copies of NCCL by dlopen + dlsym, interleaved missing   a
  * function the NCCL loaded does not have
+ * both      NCCL by dlsym, and then LIBRARY as deep has it
  * deep, apart  as plugin, by RTLD_DEEPBIND and by dlmopen(): both pass by every preload
  */
 #include <dlfcn.h>
@@ -65,6 +66,17 @@ int main(int argc, char **argv)
         void *handle, *handle2;
         int v;
 
+        if (!strcmp(how, "both")) { /* calls of its own, and a plugin that passes by */
+                void (*body)(const char *, int);
+
+                MUST(handle = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL));
+                open_nccl(&one, handle);
+                MUST(handle2 = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
+                *(void **)&body = must(handle2, "body");
+                body("basic", 0);
+                MUST(one.all_reduce(a, b, 100, 7, 0, one.comm, NULL) == 0);
+                return 0;
+        }
         if (!strcmp(how, "plugin") || !strcmp(how, "deep") || !strcmp(how, "apart")) {
                 int flags = RTLD_NOW | RTLD_LOCAL | (*how == 'd' ? RTLD_DEEPBIND : 0);
                 void (*body)(const char *, int);

@@ -102,6 +102,12 @@ dlsym)
         want 1 '^cell AllReduce comm=1 bytes=400 count=3'
         want 1 '^info nccl.how dlsym$'
         gone
+        # by site defaults alone
+        rm -r "$CAPO_DIR"
+        printf 'CAPO_DIR=%s\n' "$CAPO_DIR" >"$tmp/site.conf"
+        env -u CAPO_DIR CAPO_CONF="$tmp/site.conf" LD_PRELOAD="$lib" "$bin/app_dlopen" dlsym "$bin/fake/libnccl.so.2" >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
+        want 1 '^cell AllReduce comm=1 bytes=400 count=3'
         ;;
 front) # another tool's dlsym in front of ours, which asks libc itself: nothing is seen, and that is said
         unsanitized
@@ -128,6 +134,13 @@ unseen) # ways of opening that no preload reaches: that is said
         LD_PRELOAD=$lib "$bin/app_dlopen" apart "$bin/libplugin.so" basic >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/err")"
         # earlier releases of glibc do not list such libraries
         [ "$(getconf GNU_LIBC_VERSION | tr -dc 0-9)" -lt 235 ] || lines 'no call of NCCL was seen: .*/libnccl.so.2 is in a namespace of its own'
+        # beside calls that are recorded
+        LD_PRELOAD=$lib "$bin/app_dlopen" both "$bin/libplugin.so" "$bin/fake/libnccl.so.2" >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/err")"
+        lines 'not all calls of NCCL are recorded: .*/libplugin.so is bound to it past libcapo.so, .*RTLD_DEEPBIND'
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^cell AllReduce comm=1 bytes=400 count=1 '
+        want 1 '^end calls=3 dropped=0 .* clean=1 ' # NCCL's own call of a public name is one
+        rm -r "$CAPO_DIR"
         # loaded and not called
         LD_PRELOAD="$lib $bin/fake/libnccl.so.2" true >"$tmp/out" 2>"$tmp/err" || fail "status $?"
         quiet
