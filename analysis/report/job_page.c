@@ -43,6 +43,7 @@ void capo_page_finish(struct capo_page *r)
         free(r->class_of);
         free(r->class_size);
         free(r->ceiling);
+        free(r->predicted);
         free(r->near);
         free(r->created);
         capo_job_steps_finish(&r->steps);

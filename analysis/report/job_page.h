@@ -43,6 +43,14 @@ struct capo_page_ceiling {
                                          NULL not   known; static */
 };
 
+/* What NCCL's model expects of a size; made by whoever asks NCCL. */
+struct capo_page_predicted {
+        uint32_t comm;
+        uint8_t call; /* enum capo_call_id */
+        uint64_t bytes;
+        double busbw_gbs;
+};
+
 /* The job's largest communicator on this machine, and as many GPUs taken otherwise; made by whoever
  * knows the machine. Bus bandwidth of AllReduce in GB/s, the best possible. */
 struct capo_page_allocation {
@@ -232,10 +240,13 @@ struct capo_page {
         struct capo_page_ceiling *ceiling; /* by communicator; NULL: no topology was given; owned */
         struct capo_page_near *near; /* by fabric->links; NULL: no topology was given; owned */
         struct capo_page_allocation allocation;
-        bool topology_recorded;      /* it lay beside the logs, nobody named it */
-        char topology[128];          /* its name */
-        char link_speed[160];        /* how fast it takes a link to be, and by what; "" not known */
-        char no_ceiling[256];        /* why a communicator has none; "" all have */
+        bool topology_recorded; /* it lay beside the logs, nobody named it */
+        char topology[128];     /* its name */
+        char link_speed[160];   /* how fast it takes a link to be, and by what; "" not known */
+        char no_ceiling[256];   /* why a communicator has none; "" all have */
+        struct capo_page_predicted *predicted; /* by communicator; owned */
+        size_t n_predicted;
+        char predicted_by[512];      /* "NCCL 2.28.9"; where there are none, why; "": not asked */
         capo_clocks_now *clocks_now; /* asked of ranks that cost the job; NULL: the logs alone */
 
         /* judged */

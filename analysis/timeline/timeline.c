@@ -117,6 +117,9 @@ static int choose_ranks(const struct capo_job *job, struct capo_timeline *t)
         qsort_r(all, job->n_processes, sizeof *all, by_rank, (void *)job);
         t->n_ranks =
                 job->n_processes < CAPO_TIMELINE_RANKS ? job->n_processes : CAPO_TIMELINE_RANKS;
+        t->rank = calloc(t->n_ranks + 1, sizeof *t->rank);
+        if (!t->rank)
+                return t->n_ranks = 0, -ENOMEM;
         for (uint32_t i = 0; i < t->n_ranks; i++)
                 t->rank[i].process = all[(uint64_t)i * job->n_processes / t->n_ranks];
         return 0;
@@ -151,12 +154,13 @@ static void draw_rank(struct capo_timeline *t, struct capo_timeline_rank *to,
 /* All stretches first: they say what time there is to draw. */
 static int make_ranks(struct drawing *d, struct capo_timeline *t)
 {
-        struct stretch *of[CAPO_TIMELINE_RANKS] = {0};
-        size_t n[CAPO_TIMELINE_RANKS] = {0};
+        uint32_t n_ranks = t->n_ranks;
+        _cleanup_free_ struct stretch **of = calloc(n_ranks + 1, sizeof *of);
+        _cleanup_free_ size_t *n = calloc(n_ranks + 1, sizeof *n);
         double from = INFINITY, to = -INFINITY;
-        int r = 0;
+        int r = of && n ? 0 : -ENOMEM;
 
-        for (uint32_t i = 0; i < t->n_ranks && r == 0; i++) {
+        for (uint32_t i = 0; i < n_ranks && r == 0; i++) {
                 d->process = t->rank[i].process;
                 r = read_rank(d);
                 of[i] = d->stretch;
@@ -167,8 +171,11 @@ static int make_ranks(struct drawing *d, struct capo_timeline *t)
                         to = fmax(to, of[i][n[i] - 1].end);
                 }
         }
-        if (!(to > from))
+        if (!(to > from)) {
+                free(t->rank); /* empty so far */
+                t->rank = NULL;
                 t->n_ranks = 0;
+        }
         t->from_s = from / 1e9;
         t->to_s = to / 1e9;
         for (uint32_t i = 0; i < t->n_ranks && r == 0; i++) {
@@ -179,12 +186,13 @@ static int make_ranks(struct drawing *d, struct capo_timeline *t)
                 else
                         draw_rank(t, &t->rank[i], of[i], n[i]);
         }
-        for (uint32_t i = 0; i < CAPO_TIMELINE_RANKS; i++)
+        for (uint32_t i = 0; of && i < n_ranks; i++)
                 free(of[i]);
         return r;
 }
 
-int capo_timeline_make(const struct capo_job *job, uint32_t parts, struct capo_timeline *t)
+int capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
+                       struct capo_timeline *t)
 {
         _cleanup_free_ bool *wanted = calloc(job->n_processes + 1, sizeof *wanted);
         struct capo_last_ranks last = {0};
@@ -199,6 +207,8 @@ int capo_timeline_make(const struct capo_job *job, uint32_t parts, struct capo_t
 
         *t = (struct capo_timeline){.n_parts = parts};
         r = wanted && d.comms && d.span && d.waited ? choose_ranks(job, t) : -ENOMEM;
+        if (t->n_ranks && parts > cells / t->n_ranks)
+                t->n_parts = cells / t->n_ranks;
         for (uint32_t i = 0; r == 0 && i < t->n_ranks; i++)
                 wanted[t->rank[i].process] = true;
         r = r == 0 ? capo_clocks_make(&clocks, job, NULL) : r;
@@ -214,9 +224,10 @@ int capo_timeline_make(const struct capo_job *job, uint32_t parts, struct capo_t
 
 void capo_timeline_finish(struct capo_timeline *t)
 {
-        for (uint32_t i = 0; i < CAPO_TIMELINE_RANKS; i++) {
+        for (uint32_t i = 0; i < t->n_ranks; i++) {
                 free(t->rank[i].busy);
                 free(t->rank[i].waiting);
         }
+        free(t->rank);
         *t = (struct capo_timeline){0};
 }

@@ -9,7 +9,7 @@
 
 #include "analysis/job/job.h"
 
-enum { CAPO_TIMELINE_RANKS = 64 };
+enum { CAPO_TIMELINE_RANKS = 1024 };
 
 struct capo_timeline_rank {
         uint32_t process;
@@ -20,12 +20,14 @@ struct capo_timeline {
         double from_s, to_s; /* after the job's start */
         bool gpu;
         uint32_t n_parts, n_ranks;
-        struct capo_timeline_rank rank[CAPO_TIMELINE_RANKS]; /* by rank; of more ranks, so many */
+        struct capo_timeline_rank *rank; /* by rank; of more than CAPO_TIMELINE_RANKS, so many */
 };
 
-/** capo_timeline_make() - @parts of time. n_ranks 0: the logs keep no single calls. Return: 0;
- * -ENOMEM. capo_timeline_finish() is due in both cases. */
-int capo_timeline_make(const struct capo_job *job, uint32_t parts, struct capo_timeline *out);
+/** capo_timeline_make() - @parts of time, fewer where ranks times parts are more than @cells.
+ * n_ranks 0: the logs keep no single calls. Return: 0; -ENOMEM. capo_timeline_finish() is due in
+ * both cases. */
+int capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
+                       struct capo_timeline *out);
 void capo_timeline_finish(struct capo_timeline *t);
 
 #endif

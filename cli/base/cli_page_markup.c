@@ -181,7 +181,7 @@ static void html_sections(const struct cli_page *page, bool leads, FILE *out)
 void cli_page_html(const struct cli_page *page, FILE *out)
 {
         for (size_t i = 0; i < page->under.n; i++)
-                html_line(out, "<p class=\"note\">", page->under.text[i], "</p>\n");
+                html_line(out, "<p class=\"note under\">", page->under.text[i], "</p>\n");
         for (size_t i = 0; i < page->problems.n; i++)
                 html_line(out, "<p class=\"problem\">", page->problems.text[i], "</p>\n");
         html_sections(page, true, out);

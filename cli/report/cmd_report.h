@@ -17,11 +17,18 @@ struct report_options {
         int n_args;
 };
 
+struct capo_plan_gpu;
 struct capo_topology;
+struct cli_machine_source;
 
 /** report_ceilings() - ceilings of the communicators, and how near the NICs are, on the machine of
  * --topo or --platform. Return: 0; negative errno, said. */
 int report_ceilings(struct capo_page *page, const struct report_options *o);
+
+/** report_predict() - what NCCL predicts for communicator @comm, whose ranks are on @gpus; where it
+ * cannot be asked page->predicted_by is why. Return: 0; -ENOMEM. */
+int report_predict(struct capo_page *page, uint32_t comm, const struct capo_plan_gpu *gpus,
+                   const struct capo_topology *t, const struct cli_machine_source *source);
 
 /** report_near() - fill page->near from the machine that the job ran on. Return: 0; -ENOMEM. */
 int report_near(struct capo_page *page, const struct capo_topology *t);

@@ -85,7 +85,8 @@ static void set_allocation(struct capo_page *r, const struct capo_topology *t,
 }
 
 static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
-                        const struct cli_machine_words *where, uint32_t comm)
+                        const struct cli_machine_words *where,
+                        const struct cli_machine_source *asked, uint32_t comm)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
         struct cli_machine_source source;
@@ -118,6 +119,8 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
         if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
                 return;
         snprintf(to->class, sizeof to->class, "%s", bound.class);
+        if (asked && !any_slice)
+                (void)report_predict(r, comm, gpus, t, asked); /* without memory: none */
         if (comm == 0 && !any_slice)
                 set_allocation(r, t, gpus, c->n_members, &bound);
         for (unsigned call = 0; call < CAPO_CALLS; call++) {
@@ -156,6 +159,6 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
                 snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)",
                          t->brick_gbs, t->brick_source);
         for (uint32_t i = 0; i < r->job->n_comms; i++)
-                set_ceiling(r, t, &where, i);
+                set_ceiling(r, t, &where, o->beside[REPORT_FORMAT_html] ? &source : NULL, i);
         return report_near(r, t);
 }

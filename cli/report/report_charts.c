@@ -89,7 +89,8 @@ struct series {
         uint32_t comm;
         uint8_t call;
         size_t n;
-        double bytes[MOST_POINTS], gbs[MOST_POINTS], ceiling;
+        double bytes[MOST_POINTS], gbs[MOST_POINTS], predicted[MOST_POINTS], ceiling;
+        bool any_predicted;
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -98,6 +99,18 @@ static int by_bytes(const void *a, const void *b)
                                    *y = *(const struct capo_page_row *const *)b;
 
         return (x->row.bytes > y->row.bytes) - (x->row.bytes < y->row.bytes);
+}
+
+/* By NCCL's model; NAN: not known. */
+static double find_predicted(const struct capo_page *r, const struct capo_job_row *row)
+{
+        for (size_t i = 0; i < r->n_predicted; i++) {
+                const struct capo_page_predicted *p = &r->predicted[i];
+
+                if (p->comm == row->comm && p->call == row->call && p->bytes == row->bytes)
+                        return p->busbw_gbs;
+        }
+        return NAN;
 }
 
 /* The rows of @r with a bandwidth, as series of two sizes and more. Return: how many. */
@@ -127,6 +140,8 @@ static size_t gather_series(const struct capo_page *r, struct series *series)
                 if (s->n == MOST_POINTS)
                         continue;
                 s->bytes[s->n] = (double)rows[i]->row.bytes;
+                s->predicted[s->n] = find_predicted(r, &rows[i]->row);
+                s->any_predicted |= !isnan(s->predicted[s->n]);
                 s->gbs[s->n++] = rows[i]->busbw;
                 s->ceiling = rows[i]->ceiling;
         }
@@ -155,13 +170,14 @@ static void draw_bandwidth(const struct report_view *view, FILE *out)
                 for (size_t k = 0; k < series[i].n; k++) {
                         capo_svg_widen(&f.x, series[i].bytes[k]);
                         capo_svg_widen(&f.y, series[i].gbs[k]);
+                        capo_svg_widen(&f.y, series[i].predicted[k]);
                 }
                 if (series[i].ceiling > 0)
                         capo_svg_widen(&f.y, series[i].ceiling);
         }
         capo_svg_round(&f.x);
         capo_svg_round(&f.y);
-        fputs("<h3>Bandwidth by size</h3>\n", out);
+        fputs("<h3>Bandwidth by size</h3>\n<div class=\"scroll chart\">", out);
         capo_svg_begin(out, WIDTH, HEIGHT, "bandwidth by size", false);
         capo_svg_axes(out, &f);
         for (size_t i = 0; i < n; i++) {
@@ -171,21 +187,31 @@ static void draw_bandwidth(const struct report_view *view, FILE *out)
                        most[2] = {s->ceiling, s->ceiling};
 
                 capo_svg_line(out, &f, s->bytes, s->gbs, s->n, class, NULL);
+                if (s->any_predicted)
+                        capo_svg_line(out, &f, s->bytes, s->predicted, s->n, class,
+                                      "stroke-dasharray=\"1 4\"");
                 if (s->ceiling > 0)
                         capo_svg_line(out, &f, ends, most, 2, class, "stroke-dasharray=\"5 3\"");
         }
         capo_svg_end(out);
-        fputs("<ul class=\"key\">", out);
+        fputs("</div><ul class=\"key\">", out);
         for (size_t i = 0; i < n; i++) {
                 fprintf(out,
                         "<li><svg width=\"24\" height=\"10\" aria-hidden=\"true\"><path class=\"%s "
                         "line\" d=\"M0 5H24\"/></svg> ",
                         capo_svg_series((unsigned)i + 1));
                 capo_markup_text(out, capo_page_comm(view->page, series[i].comm));
-                fprintf(out, " %s%s</li>", capo_call_name(series[i].call),
+                fprintf(out, " %s%s%s%s</li>", capo_call_name(series[i].call),
+                        series[i].any_predicted ? ", dotted: predicted by " : "",
+                        series[i].any_predicted ? view->page->predicted_by : "",
                         series[i].ceiling > 0 ? ", dashed: what the links allow" : "");
         }
         fputs("</ul>\n", out);
+        if (!view->page->n_predicted && *view->page->predicted_by) {
+                fputs("<p class=\"note\">NCCL's prediction: ", out);
+                capo_markup_text(out, view->page->predicted_by);
+                fputs("</p>\n", out);
+        }
 }
 
 void report_time_chart(const void *about, FILE *out)

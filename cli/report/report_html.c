@@ -38,7 +38,8 @@ static void write_style(FILE *out)
               "#tl output{display:block;font-size:.87em;font-variant-numeric:tabular-nums;white-space:pre-wrap;min-height:1.5em}"
               ".key{list-style:none;padding:0;margin:.2em 0;font-size:.9em}.key svg{width:24px;height:10px}.k{display:inline-block;width:1.1em;height:.8em;border-radius:2px;margin-left:.6em;print-color-adjust:exact}"
               ".k.busy{background:var(--busy)}.k.wait{background:var(--wait)}.k.idle{background:var(--idle);outline:1px solid var(--grid)}"
-              "@media(max-width:600px){body{padding:.8em}.bars tr{display:block;padding:.2em 0}.bars td{display:block;width:auto!important;padding:0}}"
+              ".under{white-space:pre-wrap}"
+              "@media(max-width:600px){body{padding:.8em}.chart svg{min-width:560px}.bars tr{display:block;padding:.2em 0}.bars td{display:block;width:auto!important;padding:0}}"
               "@media print{body{max-width:none;padding:0}.scroll{overflow:visible}td{white-space:normal}}\n"
               ".bar.g{background:#2b6cb0}.bar.h{background:#a0aec0}.bar.w{background:var(--w)}\n",
               out);

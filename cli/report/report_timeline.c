@@ -14,7 +14,7 @@
 #include "core/base/markup.h"
 #include "core/base/util.h"
 
-enum { PARTS = 2048 };
+enum { PARTS = 2048, CELLS = 320000 }; /* two letters each: the file stays below 1 MB */
 
 /* No letter that HTML has a use for. */
 static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
@@ -69,7 +69,7 @@ void report_timeline_chart(const void *about, FILE *out)
         struct capo_timeline t;
         char text[32];
 
-        if (capo_timeline_make(r->job, PARTS, &t) == 0 && t.n_ranks) {
+        if (capo_timeline_make(r->job, PARTS, CELLS, &t) == 0 && t.n_ranks) {
                 fprintf(out,
                         "<section><h2>Time line</h2>\n<p class=\"note\"><b class=\"k busy\"></b> %s "
                         "<b class=\"k wait\"></b> waiting for late ranks <b class=\"k idle\"></b> %s</p>\n",
@@ -104,7 +104,7 @@ static const char script[] =
         "D=T.dataset,F=+D.from,S=D.to-F,P=+D.parts,c=T.querySelector('canvas'),o=T.querySelector('output'),g=c.getContext('2d'),\n"
         "K=D.steps.trim().split(' ').filter(x=>x).map(x=>x.split(':').map(Number)),\n"
         "R=[...T.querySelectorAll('i')].map(e=>({n:e.dataset.n,b:[...e.dataset.b].map(x=>L.indexOf(x)/63),w:[...e.dataset.w].map(x=>L.indexOf(x)/63)}));\n"
-        "let a=0,z=1,X=150,H=18,W=0,hold=null,two=0;\n"
+        "let a=0,z=1,X=150,H=R.length>64?Math.max(2,Math.floor(1152/R.length)):18,G=H>6?1:0,B=H-2*G,W=0,hold=null,two=0;\n"
         "const css=n=>getComputedStyle(document.documentElement).getPropertyValue(n).trim(),"
         "sec=s=>s<1e-3?(s*1e6).toFixed(0)+' us':s<1?(s*1e3).toFixed(s<.01?3:1)+' ms':s.toFixed(s<100?3:1)+' s';\n"
         "const clamp=()=>{z=Math.min(1,Math.max(8/P,z));a=Math.min(1-z,Math.max(0,a))};\n"
@@ -113,15 +113,15 @@ static const char script[] =
         "function draw(){clamp();const d=window.devicePixelRatio||1;W=T.clientWidth;X=W<560?70:150;"
         "const h=R.length*H+34;c.style.width=W+'px';c.style.height=h+'px';c.width=W*d;c.height=h*d;g.setTransform(d,0,0,d,0,0);\n"
         "g.font='12px system-ui,sans-serif';g.textBaseline='middle';const w=W-X-4,ink=css('--ink'),soft=css('--soft');\n"
-        "R.forEach((r,i)=>{const y=i*H;g.fillStyle=css('--idle');g.fillRect(X,y+1,w,H-2);\n"
+        "R.forEach((r,i)=>{const y=i*H;g.fillStyle=css('--idle');g.fillRect(X,y+G,w,B);\n"
         "for(let x=0;x<w;x++){const p=(a+z*x/w)*P,q=Math.max((a+z*(x+1)/w)*P,p+1e-6),b=mean(r.b,p,q),v=mean(r.w,p,q);\n"
-        "if(b>0){g.fillStyle=css2.b;g.globalAlpha=1;g.fillRect(X+x,y+H-1-(H-2)*(b+v),1,(H-2)*b)}"
-        "if(v>0){g.fillStyle=css2.w;g.fillRect(X+x,y+H-1-(H-2)*v,1,(H-2)*v)}}\n"
-        "g.fillStyle=ink;g.textAlign='left';g.fillText(W<560?r.n.split('  ')[0]:r.n,2,y+H/2,X-8)});\n"
+        "if(b>0){g.fillStyle=css2.b;g.globalAlpha=1;g.fillRect(X+x,y+H-G-B*(b+v),1,B*b)}"
+        "if(v>0){g.fillStyle=css2.w;g.fillRect(X+x,y+H-G-B*v,1,B*v)}}\n"
+        "if(i%Math.ceil(14/H))return;g.fillStyle=ink;g.textAlign='left';g.fillText(W<560?r.n.split('  ')[0]:r.n,2,y+Math.max(H/2,6),X-8)});\n"
         "g.fillStyle=soft;g.strokeStyle=soft;const top=R.length*H;let last=-99;\n"
         "K.forEach(([n,t])=>{const x=X+(t-a)/z*w;if(x<X||x>X+w)return;g.globalAlpha=.5;g.fillRect(x,top,1,5);g.globalAlpha=1;\n"
         "if(x-last>70){g.textAlign='center';g.fillText('step '+n.toLocaleString('en'),Math.min(Math.max(x,X+28),X+w-30),top+11);last=x}});\n"
-        "for(let i=0;i<5;i++){const x=X+w*i/4;g.textAlign=i?i<4?'center':'right':'left';g.fillText(sec(F+S*(a+z*i/4)),x,top+26)}\n"
+        "const n=W<560?2:4;for(let i=0;i<=n;i++){const x=X+w*i/n;g.textAlign=i?i<n?'center':'right':'left';g.fillText(sec(F+S*(a+z*i/n)),x,top+26)}\n"
         "T.dataset.drawn=R.length}\n"
         "let css2={};const paint=()=>{css2={b:css('--busy'),w:css('--wait')};draw()};\n"
         "const at=e=>{const b=c.getBoundingClientRect();return[(e.clientX-b.left-X)/(W-X-4),Math.floor((e.clientY-b.top)/H)]};\n"

@@ -15,6 +15,8 @@ import tempfile
 import chromium
 
 MOST_BYTES = 1 << 20
+# The GPUs of gen_job, by their bus ids.
+MACHINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fragment/data/standin-dgx1v.xml")
 # Elements whose text is cut, or that stick out of the page.
 CUT = """[...document.querySelectorAll('h1,h2,h3,p,td,th,dt,dd,li')].filter(e=>{const r=e.getBoundingClientRect();
 return r.width&&!e.closest('.scroll')&&(e.scrollWidth>e.clientWidth+1&&e.clientWidth>0||r.right>document.documentElement.clientWidth+1)}).map(e=>e.textContent.slice(0,60))"""
@@ -98,7 +100,7 @@ def main():
     if not chromium.PROGRAM:
         print("no chromium (Debian: apt-get install chromium)")
         sys.exit(77)
-    jobs = {"late": ["layout=3+5", "steps=50", "sizes=25M,4M,1M,64K", "gpu=1", "trace=1", "late_rank=5", "late_ns=300000"],
+    jobs = {"late": ["layout=3+5", "steps=50", "sizes=25M,4M,1M,64K", "gpu=1", "trace=1", "late_rank=5", "late_ns=300000", "bus=1"],
             "mixed": ["mixed"], "host": ["layout=2", "steps=40", "trace=1"], "many": ["layout=100x8", "steps=30", "sizes=25M,1M", "gpu=1", "trace=1"]}
     with tempfile.TemporaryDirectory() as work:
         browser = chromium.Chromium()
@@ -107,9 +109,12 @@ def main():
                 logs, page = os.path.join(work, name), os.path.join(work, name + ".html")
                 os.mkdir(logs)
                 run(gen_job, logs, *words)
-                text = run(capo, "report", "--wide", "--html", page, logs)
+                machine = ["--topo", MACHINE] if name == "late" else []
+                text = run(capo, "report", "--wide", "--html", page, *machine, logs)
                 assert f"wrote {page}" in text.stderr, text.stderr
-                check_numbers(open(page).read(), text.stdout, json.loads(run(capo, "report", "--json", logs).stdout))
+                check_numbers(open(page).read(), text.stdout, json.loads(run(capo, "report", "--json", *machine, logs).stdout))
+                if machine:  # with a libnccl its prediction, without one why there is none
+                    assert re.search(r"dotted: predicted by NCCL [0-9.]+, dashed|NCCL's prediction: ", open(page).read()), "no prediction"
                 if name == "mixed":  # its logs keep no single calls: there is no time line
                     continue
                 check_page(browser, page, pictures if name == "late" else None, name)

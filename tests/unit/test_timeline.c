@@ -84,7 +84,7 @@ Test(timeline, waiting, .fini = clean)
         struct capo_timeline t;
 
         load(true);
-        cr_assert_eq(capo_timeline_make(job, PARTS, &t), 0);
+        cr_assert_eq(capo_timeline_make(job, PARTS, UINT32_MAX, &t), 0);
         cr_assert_eq(t.n_ranks, RANKS);
         cr_expect(t.gpu);
         cr_expect_float_eq(t.to_s - t.from_s, 0.090, 1e-6);
@@ -103,7 +103,7 @@ Test(timeline, host_alone, .fini = clean)
         struct capo_timeline t;
 
         load(false);
-        cr_assert_eq(capo_timeline_make(job, PARTS, &t), 0);
+        cr_assert_eq(capo_timeline_make(job, PARTS, UINT32_MAX, &t), 0);
         cr_expect_not(t.gpu);
         cr_expect_eq(t.n_ranks, RANKS);
         cr_expect_gt(sum_of(t.rank[0].busy), 0);
