@@ -40,12 +40,13 @@ static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t 
         return fit;
 }
 
-/* Each candidate at each size. */
-static void for_each_found(const struct capo_fit *fit, void *user,
-                           void (*add)(void *user, const char *name,
-                                       const struct capo_trial_found *f))
+/* Each candidate at each size. Return: how many. */
+static int for_each_found(const struct capo_fit *fit, void *user,
+                          void (*add)(void *user, const char *name,
+                                      const struct capo_trial_found *f))
 {
         char name[56];
+        int n = 0;
 
         for (int i = 0; i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
@@ -54,14 +55,16 @@ static void for_each_found(const struct capo_fit *fit, void *user,
                         for (int c = 1; c < s->n_candidates; c++) {
                                 struct capo_trial_found f;
 
-                                if (capo_trial_judge(s, p, c, &f))
-                                        add(user,
-                                            capo_fit_candidate_text(&s->candidates[c], name,
-                                                                    sizeof name),
-                                            &f);
+                                if (!capo_trial_judge(s, p, c, &f))
+                                        continue;
+                                add(user,
+                                    capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
+                                    &f);
+                                n++;
                         }
                 }
         }
+        return n;
 }
 
 static void add_cells(void *section, const char *name, const struct capo_trial_found *f)
@@ -89,11 +92,14 @@ void report_trials(const struct report_view *view, struct cli_page *page)
         if (!fit)
                 return;
         s = cli_page_section(page, "TRIALS", columns, N_ELEMENTS(columns));
-        if (s) {
-                for_each_found(fit, s, add_cells);
+        if (s && for_each_found(fit, s, add_cells))
                 cli_section_line(s, "the next capo run with %s uses what was decided",
                                  mode[0] == 'g' ? "--guard" : "--allow-predicted");
-        }
+        else if (s)
+                cli_section_line(
+                        s,
+                        "nothing to compare: no row of the profile holds for a call that was timed, or "
+                        "NCCL does not offer it or predicts it to take more than twice the time");
         capo_fit_free(fit);
 }
 
