@@ -4,6 +4,7 @@
  * logs, with tabs between. The next capo run of the same profile fits the logs of those that have
  * ended. A lock makes it one process at a time, and every file appears whole.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -179,6 +180,27 @@ static int write_user_profile(const struct capo_profile *p, const char *path, bo
         return e;
 }
 
+static int is_log(const struct dirent *d)
+{
+        const char *end = strrchr(d->d_name, '.');
+
+        return end && !strcmp(end, ".capo");
+}
+
+/* Where nodes keep their logs to themselves, each would learn something else, and the next job's
+ * ranks would not have the same profile: runs with fewer logs than ranks teach nothing. */
+static void leave_parts_out(const char *dir, struct capo_samples *set, size_t first)
+{
+        struct dirent **names = NULL;
+        int n = scandir(dir, &names, is_log, NULL);
+
+        for (size_t i = first; i < set->n_runs; i++)
+                set->runs[i].left_out |= set->runs[i].n_ranks > n;
+        for (int i = 0; i < n; i++)
+                free(names[i]);
+        free(names);
+}
+
 /* Logs of the jobs in @v that tried the profile of this name. */
 static int read_logs(struct tried *v, int n, const char *name, struct capo_samples *set)
 {
@@ -186,6 +208,8 @@ static int read_logs(struct tried *v, int n, const char *name, struct capo_sampl
         int read = 0;
 
         for (int i = 0; i < n; i++) {
+                size_t before = set->n_runs;
+
                 if (strcmp(base_of(v[i].profile), name) || !has_ended(&v[i]))
                         continue;
                 if (access(v[i].dir, R_OK)) {
@@ -193,6 +217,7 @@ static int read_logs(struct tried *v, int n, const char *name, struct capo_sampl
                         continue;
                 }
                 read += capo_import(v[i].dir, NULL, set, error, sizeof error) == 0;
+                leave_parts_out(v[i].dir, set, before);
         }
         return read;
 }
