@@ -85,3 +85,13 @@ Test(known_bugs, a_row_without_words_is_only_listed)
         cr_expect_eq(capo_bug_match(b, 22907, text_has, (void *)"NCCL version 2.29.7"),
                      CAPO_BUG_NO);
 }
+
+Test(known_bugs, a_word_that_any_failure_has_is_no_symptom)
+{
+        static char any[] = "Segmentation fault\nan illegal memory access was encountered\n"
+                            "CUDA error: unhandled cuda error\nCUDA out of memory\n";
+
+        for (size_t i = 0; i < capo_n_known_bugs; i++)
+                cr_expect_eq(capo_bug_match(&capo_known_bugs[i], 0, text_has, any), CAPO_BUG_NO,
+                             "%s", capo_known_bugs[i].link);
+}
