@@ -69,7 +69,7 @@ static void tell_order(const struct debug *d, const struct capo_hang_job *job,
                                     i ? "\n" : "", process_words(d, s->process, who),
                                     capo_call_name(s->call), s->seq, job->comms[s->comm].name);
         }
-        if (strstr(d->e->texts[0].text ? d->e->texts[0].text : "", "Destroy COMPLETE"))
+        if (capo_evidence_has("Destroy COMPLETE", d->e))
                 f->rank = CAPO_RANK_NOTE;
         snprintf(f->headline, sizeof f->headline,
                  "TWO COMMUNICATORS ARE USED IN OPPOSITE ORDER by %s and %u other%s",
@@ -210,7 +210,7 @@ static int judge_births(struct debug *d)
 
 int capo_debug_judge(struct debug *d)
 {
-        int r = d->n_calls ? judge_calls(d) : 0;
+        int r = d->n_calls && !d->cut ? judge_calls(d) : 0;
 
         return r ?: judge_births(d);
 }

@@ -53,6 +53,7 @@ static uint32_t find_process(struct debug *d, const char *line, const char *at)
 {
         const char *end = at, *begin, *colon;
         char name[DEBUG_NAME];
+        uint32_t hash = 0;
         size_t n;
 
         if (end > line && end[-1] == ']') {
@@ -72,35 +73,71 @@ static uint32_t find_process(struct debug *d, const char *line, const char *at)
         name[n] = 0;
         if (d->n_processes && !strcmp(d->processes[d->last].name, name))
                 return d->last;
-        for (uint32_t i = 0; i < d->n_processes; i++) {
-                if (!strcmp(d->processes[i].name, name))
-                        return d->last = i;
+        for (size_t i = 0; i < n; i++)
+                hash = hash * 31 + (uint8_t)name[i];
+        hash %= DEBUG_HEADS;
+        for (uint32_t i = d->process_heads[hash]; i; i = d->processes[i - 1].next) {
+                if (!strcmp(d->processes[i - 1].name, name))
+                        return d->last = i - 1;
         }
-        if (d->n_processes == DEBUG_MOST ||
-            capo_array_room(&d->processes, d->n_processes, sizeof *d->processes) < 0)
+        d->cut |= d->n_processes == DEBUG_MOST;
+        if (d->cut || capo_array_room(&d->processes, d->n_processes, sizeof *d->processes) < 0)
                 return CAPO_HANG_NONE;
-        d->processes[d->n_processes] = (struct debug_process){.rank = -1, .of = -1};
+        d->processes[d->n_processes] =
+                (struct debug_process){.rank = -1, .of = -1, .next = d->process_heads[hash]};
         memcpy(d->processes[d->n_processes].name, name, n + 1);
-        return d->last = d->n_processes++;
+        d->last = d->n_processes++;
+        return (d->process_heads[hash] = d->n_processes) - 1;
 }
 
 /* The newest of that address. */
 static struct debug_comm *find_comm(struct debug *d, uint32_t process, uint64_t address, bool add)
 {
-        for (uint32_t i = d->n_comms; i-- > 0;) {
-                if (d->comms[i].process == process && d->comms[i].address == address && !add)
-                        return &d->comms[i];
+        uint32_t hash = (uint32_t)((address ^ process) * UINT64_C(0x9e3779b97f4a7c15) >> 52);
+
+        for (uint32_t i = d->comm_heads[hash]; i && !add; i = d->comms[i - 1].next) {
+                if (d->comms[i - 1].process == process && d->comms[i - 1].address == address)
+                        return &d->comms[i - 1];
         }
-        if (d->n_comms == DEBUG_MOST ||
-            capo_array_room(&d->comms, d->n_comms, sizeof *d->comms) < 0)
+        d->cut |= d->n_comms == DEBUG_MOST;
+        if (d->cut || capo_array_room(&d->comms, d->n_comms, sizeof *d->comms) < 0)
                 return NULL;
         d->comms[d->n_comms] = (struct debug_comm){.process = process,
                                                    .number = CAPO_HANG_NONE,
                                                    .address = address,
                                                    .rank = -1,
                                                    .n_ranks = -1,
-                                                   .rising = true};
-        return &d->comms[d->n_comms++];
+                                                   .rising = true,
+                                                   .next = d->comm_heads[hash]};
+        d->comm_heads[hash] = ++d->n_comms;
+        return &d->comms[d->n_comms - 1];
+}
+
+/* Only the last calls of each process are looked at: leave out the others. */
+static void drop_calls(struct debug *d)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < d->n_calls; i++) {
+                struct debug_process *p = &d->processes[d->comms[d->calls[i].comm].process];
+
+                if (p->n_kept > CAPO_HANG_CALLS)
+                        p->n_kept--;
+                else
+                        d->calls[n++] = d->calls[i];
+        }
+        d->n_calls = n;
+}
+
+static int add_call(struct debug *d, const struct debug_call *call)
+{
+        if (d->n_calls >= 2 * CAPO_HANG_CALLS * d->n_processes + 65536)
+                drop_calls(d);
+        if (capo_array_room(&d->calls, d->n_calls, sizeof *d->calls) < 0)
+                return -ENOMEM;
+        d->processes[d->comms[call->comm].process].n_kept++;
+        d->calls[d->n_calls++] = *call;
+        return 0;
 }
 
 static void take_init(struct debug *d, uint32_t process, const char *line, size_t size,
@@ -161,7 +198,7 @@ static void take_call(struct debug *d, uint32_t process, const char *said, size_
                 return;
         call.call = (uint8_t)capo_call_find(name);
         if (capo_call_kind(call.call) < CAPO_KIND_ALLREDUCE ||
-            capo_call_kind(call.call) > CAPO_KIND_SCATTER || d->n_calls == 1 << 20)
+            capo_call_kind(call.call) > CAPO_KIND_SCATTER)
                 return;
         c = find_comm(d, process, address, false);
         if (!c)
@@ -173,8 +210,6 @@ static void take_call(struct debug *d, uint32_t process, const char *said, size_
         call.type = (uint8_t)type;
         call.op = (uint8_t)op;
         call.root = (int32_t)root;
-        if (capo_array_room(&d->calls, d->n_calls, sizeof *d->calls) < 0)
-                return;
         c->first_count = c->n_calls ? c->first_count : call.op_count;
         c->rising &= !c->n_calls || call.op_count == c->last_count + 1;
         c->last_count = call.op_count;
@@ -182,7 +217,8 @@ static void take_call(struct debug *d, uint32_t process, const char *said, size_
         c->hash = (c->hash ^ call.call ^ call.count * 0x9e3779b97f4a7c15u ^
                    (uint64_t)call.type << 8 ^ (uint64_t)call.root << 16) *
                   0x100000001b3u;
-        d->calls[d->n_calls++] = call;
+        if (add_call(d, &call) < 0)
+                d->cut = true;
 }
 
 static int take_line(const char *at, const char *line, uint32_t number, void *arg)
@@ -218,8 +254,9 @@ static bool is_alike(const struct debug_comm *a, const struct debug_comm *b)
                a->n_ranks == b->n_ranks;
 }
 
-/* Without an id only where each process has one such, and all of its ranks are there. */
-static bool is_whole(const struct debug *d, uint32_t first)
+/* Without an id only where each process has one such, and all of its ranks are there. @seen: by
+ * process, the communicator for which it was counted last, + 1. */
+static bool is_whole(const struct debug *d, uint32_t first, uint32_t *seen)
 {
         const struct debug_comm *a = &d->comms[first];
         int32_t n = 0;
@@ -229,11 +266,10 @@ static bool is_whole(const struct debug *d, uint32_t first)
         for (uint32_t i = 0; i < d->n_comms; i++) {
                 if (!is_alike(a, &d->comms[i]))
                         continue;
+                if (seen[d->comms[i].process] == first + 1)
+                        return false;
+                seen[d->comms[i].process] = first + 1;
                 n++;
-                for (uint32_t k = 0; k < i; k++) {
-                        if (is_alike(a, &d->comms[k]) && d->comms[k].process == d->comms[i].process)
-                                return false;
-                }
         }
         return n == a->n_ranks;
 }
@@ -251,7 +287,8 @@ static bool is_counted(const struct debug *d, const struct debug_comm *c)
         return c->rising || c->first_count == 0;
 }
 
-static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *member)
+static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *member,
+                      uint32_t *seen)
 {
         for (uint32_t i = 0; i < d->n_comms; i++) {
                 struct debug_comm *c = &d->comms[i];
@@ -259,7 +296,7 @@ static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *m
                 char name[32];
                 uint32_t n = 0;
 
-                if (c->number != CAPO_HANG_NONE || !is_whole(d, i))
+                if (c->number != CAPO_HANG_NONE || !is_whole(d, i, seen))
                         continue;
                 snprintf(name, sizeof name, "communicator 0x%llx", (unsigned long long)c->address);
                 comm = capo_hang_foreign_comm(to, name, 0, c->n_ranks);
@@ -290,11 +327,15 @@ static bool is_given(const struct debug *d, const struct debug_call *call)
 
 static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint32_t *member)
 {
-        for (uint32_t i = 0; i < d->n_comms; i++)
-                d->comms[i].counted = is_counted(d, &d->comms[i]);
-        for (uint32_t i = 0; i < d->n_calls; i++)
-                d->processes[d->comms[d->calls[i].comm].process].n_given +=
-                        is_given(d, &d->calls[i]);
+        drop_calls(d);
+        for (uint32_t i = 0; i < d->n_comms; i++) {
+                struct debug_comm *c = &d->comms[i];
+                uint64_t issued = c->rising ? c->last_count + 1 : c->n_calls;
+
+                c->counted = is_counted(d, c);
+                if (c->number != CAPO_HANG_NONE && c->counted && c->n_calls && issued < UINT32_MAX)
+                        to->hang->comms[c->number].members[member[i]].issued = (uint32_t)issued;
+        }
         for (uint32_t i = 0; i < d->n_calls; i++) {
                 const struct debug_call *call = &d->calls[i];
                 const struct debug_comm *c = &d->comms[call->comm];
@@ -314,9 +355,6 @@ static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint3
                 if (!is_given(d, call))
                         continue;
                 new.seq = (uint32_t)seq;
-                if (d->processes[c->process].n_given-- > CAPO_HANG_CALLS)
-                        continue; /* the engine wants the last ones */
-                to->hang->comms[c->number].members[new.member].issued = new.seq;
                 if (!capo_hang_foreign_call(to, c->process, &new))
                         return -ENOMEM;
         }
@@ -325,17 +363,19 @@ static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint3
 
 int capo_debug_job(struct debug *d, struct capo_hang_foreign *to)
 {
-        uint32_t *member = calloc(d->n_comms + 1, sizeof *member);
-        int r = member ? 0 : -ENOMEM;
+        uint32_t *member = calloc(d->n_comms + 1, sizeof *member),
+                 *seen = calloc(d->n_processes + 1, sizeof *seen);
+        int r = member && seen ? 0 : -ENOMEM;
 
         for (uint32_t i = 0; i < d->n_processes && r == 0; i++) {
                 if (capo_hang_foreign_process(to, d->processes[i].rank, d->processes[i].name, 0) <
                     0)
                         r = -ENOMEM;
         }
-        r = r ?: join_comms(d, to, member);
+        r = r ?: join_comms(d, to, member, seen);
         r = r ?: give_calls(d, to, member);
         free(member);
+        free(seen);
         return r;
 }
 

@@ -7,12 +7,13 @@
 #include "analysis/diagnose/evidence.h"
 #include "analysis/hang/foreign.h"
 
-enum { DEBUG_NAME = 96, DEBUG_KEY = 96, DEBUG_MOST = 4096 };
+enum { DEBUG_NAME = 96, DEBUG_KEY = 96, DEBUG_MOST = 4096, DEBUG_HEADS = 4096 };
 
 struct debug_process {
         char name[DEBUG_NAME]; /* "host:pid" */
         int32_t rank, of;      /* in the largest communicator; -1 */
-        uint32_t n_given;      /* calls that are still to be given away */
+        uint32_t n_kept;       /* calls of it that are kept */
+        uint32_t next;         /* older one of the same hash, + 1; 0 none */
 };
 
 /* A communicator as one process has it. */
@@ -28,6 +29,7 @@ struct debug_comm {
         bool rising;  /* opCount grew by 1 with each call */
         bool counted; /* so its numbers are those of all ranks */
         uint64_t first_count;
+        uint32_t next; /* older one of the same hash, + 1; 0 none */
 };
 
 struct debug_call {
@@ -47,6 +49,8 @@ struct debug {
         struct debug_call *calls;
         uint32_t n_processes, n_comms, n_calls;
         uint32_t last; /* process of the line before */
+        uint32_t process_heads[DEBUG_HEADS], comm_heads[DEBUG_HEADS]; /* newest of a hash, + 1 */
+        bool cut; /* more processes or communicators than can be kept: calls decide nothing */
 };
 
 /** capo_debug_job() - what the lines say, as the engine of capo hang asks for it. Return: 0;

@@ -152,7 +152,7 @@ int capo_errors_read(struct capo_evidence *e)
                 s.f = find_same(e, s.row);
                 for (s.text = 0; s.text < e->n_texts; s.text++) {
                         s.timeout = 0;
-                        if (!e->texts[s.text].text || !strstr(e->texts[s.text].text, s.row->word))
+                        if (!capo_text_has(&e->texts[s.text], s.row->word))
                                 continue;
                         capo_evidence_each(e, s.text,
                                            "Watchdog caught collective operation timeout",

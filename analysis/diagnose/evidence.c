@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/grams.h"
 
 enum { MOST_RANKS = 1 << 20 };
 
@@ -40,6 +41,8 @@ int capo_evidence_add(struct capo_evidence *e, const char *name, char *text)
                 return -ENOMEM;
         }
         e->texts[e->n_texts] = (struct capo_evidence_text){.name = copy, .text = text};
+        if (text)
+                e->texts[e->n_texts].grams = capo_grams_read(text, strlen(text));
         return (int)e->n_texts++;
 }
 
@@ -48,6 +51,7 @@ void capo_evidence_finish(struct capo_evidence *e)
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 free(e->texts[i].name);
                 free(e->texts[i].text);
+                free(e->texts[i].grams);
         }
         free(e->texts);
         free(e->findings);
@@ -61,7 +65,8 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
                        int (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg)
 {
-        const char *from = e->texts[text].text, *at = from, *line = from;
+        const struct capo_evidence_text *t = &e->texts[text];
+        const char *at = capo_grams_may_have(t->grams, word) ? t->text : NULL, *line = at;
         uint32_t number = 1;
         int n = 0;
 
@@ -82,12 +87,17 @@ static int count_only(const char *at, const char *line, uint32_t number, void *a
         return 0;
 }
 
+bool capo_text_has(const struct capo_evidence_text *t, const char *word)
+{
+        return t->text && capo_grams_may_have(t->grams, word) && strstr(t->text, word);
+}
+
 bool capo_evidence_has(const char *text, void *evidence)
 {
         const struct capo_evidence *e = evidence;
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
-                if (e->texts[i].text && strstr(e->texts[i].text, text))
+                if (capo_text_has(&e->texts[i], text))
                         return true;
         }
         return false;

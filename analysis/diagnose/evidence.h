@@ -30,6 +30,7 @@ struct capo_evidence_mark {
 struct capo_evidence_text {
         char *name;                      /* as it was given */
         char *text;                      /* zero-terminated; NULL: a binary, or handed on */
+        uint64_t *grams;                 /* of the text (grams.h); NULL none */
         uint32_t n[CAPO_EVIDENCE_KINDS]; /* lines, or things, of each kind */
 };
 
@@ -80,6 +81,9 @@ int capo_evidence_judge(struct capo_evidence *e);
 
 /** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
 const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
+
+/** capo_text_has() - is @word in the text? false also where there is no text. */
+bool capo_text_has(const struct capo_evidence_text *t, const char *word);
 
 /** capo_evidence_has() - is @text somewhere in the texts? For capo_bug_match(). */
 bool capo_evidence_has(const char *text, void *evidence);

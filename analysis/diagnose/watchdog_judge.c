@@ -63,7 +63,7 @@ static bool has_not_enqueued(const struct watch *w, int64_t seq)
 
 struct front {
         int64_t least, most;
-        const struct watch *first, *differs; /* in the newest; one whose call is another */
+        const struct watch *first, *differs; /* in the oldest; one whose call is another */
         uint32_t n_stuck, n_absent;
         bool p2p;
 };
@@ -92,10 +92,10 @@ static struct front read_front(const struct watches *w, const char *group)
                 if (strcmp(at->group, group) != 0 || at->stuck < 0)
                         continue;
                 f.n_stuck++;
-                f.least = f.least < 0 || at->stuck < f.least ? at->stuck : f.least;
-                if (at->stuck >= f.most) {
-                        f.first = at->stuck > f.most || !f.first || !*f.first->op ? at : f.first;
-                        f.most = at->stuck;
+                f.most = at->stuck > f.most ? at->stuck : f.most;
+                if (f.least < 0 || at->stuck <= f.least) {
+                        f.first = at->stuck < f.least || !f.first || !*f.first->op ? at : f.first;
+                        f.least = at->stuck;
                 }
         }
         for (uint32_t i = 0; i < w->n; i++) {
@@ -103,9 +103,9 @@ static struct front read_front(const struct watches *w, const char *group)
 
                 if (strcmp(at->group, group) != 0)
                         continue;
-                f.n_absent += has_not_enqueued(at, f.most);
+                f.n_absent += has_not_enqueued(at, f.least);
                 f.p2p |= is_p2p(at->op);
-                if (at->stuck != f.most || !*at->op || !*f.first->op)
+                if (at->stuck != f.least || !*at->op || !*f.first->op)
                         continue;
                 if (strcmp(at->op, f.first->op) != 0 ||
                     (is_alike(at->op) && at->in >= 0 && f.first->in >= 0 && at->in != f.first->in))
@@ -129,12 +129,12 @@ static void judge_missing(const struct watches *w, const char *group, const stru
 
         f->rank = CAPO_RANK_HANG;
         f->kind = "missing";
-        name_ranks(w, group, f, is_stuck_in, front->most, false, waiting, &n_wait);
-        name_ranks(w, group, f, has_not_enqueued, front->most, true, who, &n);
+        name_ranks(w, group, f, is_stuck_in, front->least, false, waiting, &n_wait);
+        name_ranks(w, group, f, has_not_enqueued, front->least, true, who, &n);
         capo_rank_shout(who);
         snprintf(f->headline, sizeof f->headline, "%s %s NOT MADE %s number %lld of %s", who,
                  n == 1 ? "HAS" : "HAVE", *front->first->op ? front->first->op : "call",
-                 (long long)front->most, group_words(group, name));
+                 (long long)front->least, group_words(group, name));
         snprintf(f->detail, sizeof f->detail, "%s wait%s in it", waiting, n_wait == 1 ? "s" : "");
         snprintf(f->missing, sizeof f->missing, "stacks of %s would say why: py-spy dump --pid PID",
                  capo_rank_list(f->ranks, f->n_ranks, who));
@@ -201,7 +201,7 @@ static void judge_differs(const struct watches *w, const char *group, const stru
         capo_finding_rank_add(f, b->rank);
         snprintf(f->headline, sizeof f->headline,
                  "RANKS %d AND %d MADE DIFFERENT CALLS as number %lld of %s", a->rank, b->rank,
-                 (long long)front->most, group_words(group, name));
+                 (long long)front->least, group_words(group, name));
         snprintf(f->detail, sizeof f->detail,
                  "rank %d: %s of %lld elements\nrank %d: %s of %lld elements", a->rank, a->op,
                  (long long)a->in, b->rank, b->op, (long long)b->in);
@@ -219,7 +219,7 @@ static void judge_waiting(const struct watches *w, const char *group, const stru
         uint32_t n;
         bool all;
 
-        name_ranks(w, group, f, is_stuck_in, front->most, false, waiting, &n);
+        name_ranks(w, group, f, is_stuck_in, front->least, false, waiting, &n);
         all = strstr(group, "default_pg") && w->e->n_ranks > 1 && n == (uint32_t)w->e->n_ranks;
         f->rank = all ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
         f->kind = all ? "running" : "undecided";
@@ -227,7 +227,7 @@ static void judge_waiting(const struct watches *w, const char *group, const stru
         group_words(group, name);
         if (all) {
                 snprintf(f->headline, sizeof f->headline, "ALL RANKS ARE IN %s number %lld of %s",
-                         op, (long long)front->most, name);
+                         op, (long long)front->least, name);
                 snprintf(f->detail, sizeof f->detail, "a GPU or the network does not end it");
                 snprintf(f->next, sizeof f->next,
                          "dmesg (Xid) and NIC counters of all nodes; NCCL_DEBUG=INFO; "
@@ -236,7 +236,7 @@ static void judge_waiting(const struct watches *w, const char *group, const stru
         }
         snprintf(f->headline, sizeof f->headline,
                  "NOT DECIDED WHO IS THE CAUSE: %s wait%s in %s number %lld of %s", waiting,
-                 n == 1 ? "s" : "", op, (long long)front->most, name);
+                 n == 1 ? "s" : "", op, (long long)front->least, name);
         snprintf(f->detail, sizeof f->detail, "%s",
                  is_p2p(op) ? "sends and receives of different ranks have numbers of their own"
                             : "no rank that printed anything is behind or ahead");

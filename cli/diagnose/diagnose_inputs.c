@@ -19,7 +19,9 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/pickle.h"
 
-enum { MOST_BYTES = 1 << 28, MOST_DEPTH = 4 };
+enum { MOST_DEPTH = 4 };
+
+static const size_t MOST_BYTES = (size_t)4 << 30;
 
 static int add_path(struct diagnose_paths *paths, const char *path)
 {
@@ -242,7 +244,7 @@ static int take_path(struct diagnose_inputs *in, const char *path, int depth)
         }
         if (r < 0) {
                 capo_warn("left out %s: %s", path,
-                          r == -E2BIG ? "larger than 256 MiB" : strerror(-r));
+                          r == -E2BIG ? "larger than 4 GiB" : strerror(-r));
                 return r == -ENOMEM ? r : 0;
         }
         in->n_files++;

@@ -14,7 +14,7 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/recorded_bugs.h"
 
-enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, FILES_SHOWN = 12 };
+enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4 };
 
 static int release_of(const struct capo_evidence *e, enum capo_bug_of of)
 {
@@ -99,24 +99,51 @@ static void add_ranks(const struct capo_evidence *e, struct cli_section *s)
                                  more ? " and more" : "");
 }
 
+static bool is_alike(const struct capo_evidence_text *a, const struct capo_evidence_text *b)
+{
+        for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
+                if (!a->n[k] != !b->n[k])
+                        return false;
+        }
+        return true;
+}
+
+/* A row for all files of the same kinds: logs of 64 ranks are one. */
+static void add_files(const struct capo_evidence *e, uint32_t first, struct cli_section *s)
+{
+        const struct capo_evidence_text *t = &e->texts[first];
+        uint32_t n = 0;
+        char text[512] = "";
+
+        for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
+                if (t->n[k])
+                        capo_append(text, sizeof text, "%s%s", *text ? ", " : "",
+                                    capo_evidence_words(k));
+        }
+        for (uint32_t i = first + 1; i < e->n_texts; i++)
+                n += is_alike(t, &e->texts[i]);
+        cli_section_cell(s, "%s%s", t->name, n ? "," : "");
+        cli_section_cell(s, "%s", text);
+        if (n == 1)
+                cli_section_line(s, "and 1 more such file");
+        else if (n)
+                cli_section_line(s, "and %u more such files", n);
+}
+
 static void add_read(const struct capo_evidence *e, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l"}, {NULL, "l~"}};
         struct cli_section *s = cli_page_section(page, "READ", columns, N_ELEMENTS(columns));
-        char text[512], release[16];
+        char text[64], release[16];
 
-        for (uint32_t i = 0; i < e->n_texts && i < FILES_SHOWN; i++) {
-                *text = 0;
-                for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
-                        if (e->texts[i].n[k])
-                                capo_append(text, sizeof text, "%s%s", *text ? ", " : "",
-                                            capo_evidence_words(k));
-                }
-                cli_section_cell(s, "%s", e->texts[i].name);
-                cli_section_cell(s, "%s", text);
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                bool first = true;
+
+                for (uint32_t k = 0; k < i && first; k++)
+                        first = !is_alike(&e->texts[k], &e->texts[i]);
+                if (first)
+                        add_files(e, i, s);
         }
-        if (e->n_texts > FILES_SHOWN)
-                cli_section_line(s, "and %u more", e->n_texts - FILES_SHOWN);
         *text = 0;
         if (e->nccl)
                 capo_append(text, sizeof text, "NCCL %s",

@@ -66,6 +66,26 @@ expect 1 'RANKS 1, 3 DID NOT COME' -- barrier.txt
 printf '%s\n' '# nThread 1 nGpus 8 minBytes 8 maxBytes 8' '# Out of bounds values : 0 OK' '# Avg bus bandwidth    : 1.0' >tests.txt
 expect 0 'capo expect tests.txt --platform NAME' -- tests.txt
 
+# who waits in the earliest call decides; a rank that has made all of it is not missing from a later one
+watchdog() { echo "[rank$1]:[E1126 12:30:00.1 ProcessGroupNCCL.cpp:2251] [PG ID 0 PG GUID 0(default_pg) Rank $1] failure detected by watchdog at work sequence id: $2 PG status: last enqueued work: $2, last completed work: $(($2 - 1))"; }
+{ watchdog 0 9; watchdog 1 8; watchdog 2 8; } >earliest.txt
+echo '[rank3]:[E1126 12:30:00.1 ProcessGroupNCCL.cpp:1537] [PG ID 0 PG GUID 0(default_pg) Rank 3] Received a dump signal due to a collective timeout from rank 0. Last enqueued NCCL work: 7, last completed NCCL work: 7.' >>earliest.txt
+expect 1 'RANK 3 HAS NOT MADE call number 8' -- earliest.txt
+expect 1 'ranks 1, 2 wait in it' -- earliest.txt
+
+# calls of which only the last are kept: a communicator that was used early is not missing on anyone
+python3 - >early.txt <<'EOF'
+for rank in range(2):
+    head = f"n{rank}:10{rank}:10{rank} [0] NCCL INFO "
+    for comm in "ab":
+        for what in ("START", "COMPLETE"):
+            print(f"{head}ncclCommInitRank comm 0x{rank + 1}{comm} rank {rank} nranks 2 cudaDev 0 commId 0x{comm} - Init {what}")
+    for comm, n in (("a", 3), ("b", 40000)):
+        for i in range(n):
+            print(f"{head}AllReduce: opCount {i:x} sendbuff 0x1 recvbuff 0x1 count 8 datatype 7 op 0 root 0 comm 0x{rank + 1}{comm} [nranks=2] stream 0x1")
+EOF
+expect 3 'NO FAULT FOUND' -- early.txt
+
 # logs of capo alone are those of capo hang
 "$capo" hang "$root/tests/golden/sample-v1" >hang.txt 2>&1
 status=$?

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which words a large text cannot have. capo diagnose looks for some 300 words; most of them are in
+ * no text, and one pass tells so: a word is there only if each four letters in a row of it are.
+ */
+#ifndef CAPO_GRAMS_H
+#define CAPO_GRAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** capo_grams_read() - the set of @text's runs of four letters. To be freed. Return: the set; NULL
+ * where the text is short or there is no memory: all words may be in it then. */
+uint64_t *capo_grams_read(const char *text, size_t size);
+
+/** capo_grams_may_have() - false: @word is certainly not in the text. @grams may be NULL. */
+bool capo_grams_may_have(const uint64_t *grams, const char *word);
+
+#endif
