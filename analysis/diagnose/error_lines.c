@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines that say what went wrong: the rows of error_lines.def. */
+/* Lines that say what went wrong: the rows of node_lines.def, error_lines.def and nccl_lines.def.
+ */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,35 +12,39 @@
 #define ERROR  CAPO_RANK_ERROR
 #define OTHERS CAPO_RANK_UNDECIDED
 static const struct error_row {
-        const char *word;
+        const char *words;
         enum capo_evidence_kind of;
         enum capo_finding_rank rank;
         const char *kind, *sure, *headline, *next;
 } rows[] = {
-#define ERROR_LINE(word, of, rank, kind, sure, headline, next) \
-        {word, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
+#define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
+        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
+#include "analysis/diagnose/node_lines.def"
+#define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
+        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
 #include "analysis/diagnose/error_lines.def"
+#define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
+        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
+#include "analysis/diagnose/nccl_lines.def"
 };
 #undef CAUSE
 #undef ERROR
 #undef OTHERS
 
+enum { WORD_ROOM = 128 };
+
 struct search {
         struct capo_evidence *e;
         const struct error_row *row;
-        struct capo_diagnose_finding *f; /* of this row; NULL: none so far */
-        uint32_t text, timeout;          /* line of the text's first timeout; 0 none */
+        char word[WORD_ROOM], behind[WORD_ROOM]; /* of "A*B"; behind: "" none */
+        bool whole;                              /* no digit follows */
+        struct capo_diagnose_finding *f;         /* of this row; NULL: none so far */
+        uint32_t text, timeout;                  /* line of the text's first timeout; 0 none */
 };
 
 static bool line_has(const char *line, const char *word)
 {
         return memmem(line, strcspn(line, "\n"), word, strlen(word));
-}
-
-/* People paste what NCCL says of its NICs without the prefix. */
-static bool row_is_network(const struct error_row *row)
-{
-        return !strncmp(row->word, "Got completion", 14);
 }
 
 /* Programs quote NCCL's message in their own error, often on the line behind "Last error:". */
@@ -59,27 +65,34 @@ static bool is_quoted(const char *text, const char *line)
 }
 
 /* An instance of the row, and not a word that happens to look like it. */
-static bool is_instance(const struct error_row *row, const char *text, const char *line)
+static bool is_instance(const struct search *s, const char *at, const char *line)
 {
-        if (row->of == CAPO_EVIDENCE_DEBUG)
-                return line_has(line, "NCCL WARN") || is_quoted(text, line) ||
-                       (row_is_network(row) && line_has(line, "NET/IB"));
-        return strncmp(row->word, "): ", 3) != 0 || line_has(line, "NVRM: Xid");
+        const struct capo_evidence_text *t = &s->e->texts[s->text];
+
+        if (*s->behind && !line_has(at, s->behind))
+                return false;
+        if (s->whole && isdigit((unsigned char)at[strlen(s->word)]))
+                return false;
+        if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" says nothing elsewhere */
+                return t->n[CAPO_EVIDENCE_NODE];
+        if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints of its NICs comes without prefix */
+                return line_has(line, "NCCL WARN") || is_quoted(t->text, line) ||
+                       (!strncmp(at, "Got completion", 14) && line_has(line, "NET/IB"));
+        return true;
 }
 
-/* The exception of a traceback: the first line behind it that is not indented. Lines may all have
- * the prefix of the traceback's own line ("[rank0]: "). */
-static const char *find_exception(const char *at, const char *line)
+/* The next of "A|B*C|D#" goes to @s. Return: what is behind it. */
+static const char *take_words(const char *words, struct search *s)
 {
-        const char *next = strchr(line, '\n');
-        size_t prefix =
-                next && !strncmp(next + 1, line, (size_t)(at - line)) ? (size_t)(at - line) : 0;
+        size_t n = strcspn(words, "|"), first = strcspn(words, "*|");
 
-        for (; next && *++next; next = strchr(next, '\n')) {
-                if (!strncmp(next, line, prefix) && !strchr(" \t\r\n|", next[prefix]))
-                        return next;
-        }
-        return line;
+        snprintf(s->word, sizeof s->word, "%.*s", (int)first, words);
+        snprintf(s->behind, sizeof s->behind, "%.*s", first < n ? (int)(n - first - 1) : 0,
+                 words + first + (first < n));
+        s->whole = first && s->word[strlen(s->word) - 1] == '#';
+        if (s->whole)
+                s->word[strlen(s->word) - 1] = 0;
+        return words + n + (words[n] == '|');
 }
 
 static bool is_last_resort(const struct error_row *row)
@@ -104,7 +117,7 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
         bool after = s->timeout && number > s->timeout &&
                      (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
 
-        if (!is_instance(s->row, s->e->texts[s->text].text, line))
+        if (!is_instance(s, at, line))
                 return 0;
         s->e->texts[s->text].n[s->row->of]++;
         if (!s->f)
@@ -112,7 +125,8 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
         if (!s->f)
                 return -1;
         if (!s->f->n_marks) {
-                const char *detail = strncmp(at, "Traceback", 9) ? line : find_exception(at, line);
+                const char *detail =
+                        strncmp(at, "Traceback", 9) ? line : capo_exception_line(at, line);
 
                 s->f->rank = after ? CAPO_RANK_NOTE : s->row->rank;
                 s->f->kind = s->row->kind;
@@ -139,6 +153,20 @@ static int take_first(const char *at, const char *line, uint32_t number, void *a
         return 0;
 }
 
+static int find_word(struct search *s)
+{
+        for (s->text = 0; s->text < s->e->n_texts; s->text++) {
+                s->timeout = 0;
+                if (!capo_text_has(&s->e->texts[s->text], s->word))
+                        continue;
+                capo_evidence_each(s->e, s->text, "Watchdog caught collective operation timeout",
+                                   take_first, &s->timeout);
+                if (capo_evidence_each(s->e, s->text, s->word, take_error, s) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
 int capo_errors_read(struct capo_evidence *e)
 {
         struct search s = {.e = e};
@@ -150,14 +178,9 @@ int capo_errors_read(struct capo_evidence *e)
                 if (is_last_resort(s.row) && verdict && verdict->rank > CAPO_RANK_HEALTHY)
                         continue;
                 s.f = find_same(e, s.row);
-                for (s.text = 0; s.text < e->n_texts; s.text++) {
-                        s.timeout = 0;
-                        if (!capo_text_has(&e->texts[s.text], s.row->word))
-                                continue;
-                        capo_evidence_each(e, s.text,
-                                           "Watchdog caught collective operation timeout",
-                                           take_first, &s.timeout);
-                        if (capo_evidence_each(e, s.text, s.row->word, take_error, &s) < 0)
+                for (const char *words = s.row->words; *words;) {
+                        words = take_words(words, &s);
+                        if (find_word(&s) < 0)
                                 return -1;
                 }
         }

@@ -129,6 +129,8 @@ int32_t capo_line_rank(const char *line)
                 for (const char *at = line;
                      (at = memmem(at, size - (size_t)(at - line), marks[i], n));) {
                         at += n;
+                        if (at - line >= 12 && !strncmp(at - 12, "local_", 6))
+                                continue; /* a number of the node, not of the job */
                         rank = strtol(at, &end, 10);
                         if (end != at && rank >= 0 && rank < MOST_RANKS)
                                 return (int32_t)rank;
@@ -257,79 +259,8 @@ static const struct {
         enum capo_evidence_kind kind;
         const char *word;
 } signs[] = {
-        {CAPO_EVIDENCE_DEBUG, " NCCL INFO "},
-        {CAPO_EVIDENCE_DEBUG, " NCCL WARN "},
-        {CAPO_EVIDENCE_DEBUG, "NCCL version "},
-        {CAPO_EVIDENCE_COLL, ": opCount "},
-        {CAPO_EVIDENCE_INIT, "Init START"},
-        {CAPO_EVIDENCE_INIT, "Init COMPLETE"},
-        {CAPO_EVIDENCE_WATCHDOG, "ProcessGroupNCCL.cpp"},
-        {CAPO_EVIDENCE_TESTS, "# nThread "},
-        {CAPO_EVIDENCE_TESTS, "# Avg bus bandwidth"},
-        {CAPO_EVIDENCE_STACKS, "Thread 0x"},
-        {CAPO_EVIDENCE_STACKS, " (idle): \""},
-        {CAPO_EVIDENCE_STACKS, " (active): \""},
-        {CAPO_EVIDENCE_STACKS, "\nThread "},
-        {CAPO_EVIDENCE_MATRIX, "CPU Affinity"},
-        {CAPO_EVIDENCE_TOPOLOGY, "<system version"},
-        {CAPO_EVIDENCE_TOPOLOGY, "<graphs version"},
-        {CAPO_EVIDENCE_KERNEL, "NVRM: "},
-        {CAPO_EVIDENCE_KERNEL, "oom-kill:"},
-        {CAPO_EVIDENCE_KERNEL, "pcieport "},
-        {CAPO_EVIDENCE_WATCHDOG, "[c10d] "},
-        {CAPO_EVIDENCE_WATCHDOG, "Watchdog caught collective operation timeout"},
-        {CAPO_EVIDENCE_WATCHDOG, "TCPStore.cpp"},
-        {CAPO_EVIDENCE_WATCHDOG, "Watchdog timeout (self.watchdog_timeout="},
-        {CAPO_EVIDENCE_DEBUG, "NCCL error"},
-        {CAPO_EVIDENCE_DEBUG, "ncclInternalError"},
-        {CAPO_EVIDENCE_DEBUG, "ncclSystemError"},
-        {CAPO_EVIDENCE_DEBUG, "ncclUnhandledCudaError"},
-        {CAPO_EVIDENCE_DEBUG, "ncclInvalidUsage"},
-        {CAPO_EVIDENCE_DEBUG, "ncclRemoteError"},
-        {CAPO_EVIDENCE_DEBUG, "RCCL version "},
-        {CAPO_EVIDENCE_TESTS, "# Out of bounds values"},
-        {CAPO_EVIDENCE_TESTS, ": Test NCCL failure "},
-        {CAPO_EVIDENCE_TESTS, ": Test CUDA failure "},
-        {CAPO_EVIDENCE_TESTS, "#wrong "},
-        {CAPO_EVIDENCE_STACKS, "\n#0  "},
-        {CAPO_EVIDENCE_STACKS, "Fatal Python error: "},
-        {CAPO_EVIDENCE_STACKS, "most recent call first)"},
-        {CAPO_EVIDENCE_MATRIX, "NUMA Affinity"},
-        {CAPO_EVIDENCE_KERNEL, "nvidia-nvswitch"},
-        {CAPO_EVIDENCE_KERNEL, "mlx5_core "},
-        {CAPO_EVIDENCE_KERNEL, "Out of memory: Kill"},
-        {CAPO_EVIDENCE_KERNEL, "NVRM: Xid"},
-        {CAPO_EVIDENCE_KERNEL, "] Xid "},
-        {CAPO_EVIDENCE_PROGRAM, "Traceback (most recent call last)"},
-        {CAPO_EVIDENCE_PROGRAM, "RuntimeError"},
-        {CAPO_EVIDENCE_PROGRAM, "Reducer buckets have been rebuilt"},
-        {CAPO_EVIDENCE_PROGRAM, "ray.exceptions."},
-        {CAPO_EVIDENCE_PROGRAM, "vLLM is using nccl"},
-        {CAPO_EVIDENCE_PROGRAM, "HW Exception by GPU"},
-        {CAPO_EVIDENCE_EXIT, "(local_rank: "},
-        {CAPO_EVIDENCE_EXIT, "LAUNCH ERROR "},
-        {CAPO_EVIDENCE_EXIT, "Container failed"},
-        {CAPO_EVIDENCE_EXIT, "rendezvous"},
-        {CAPO_EVIDENCE_PROGRAM, "OutOfMemoryError"},
-        {CAPO_EVIDENCE_PROGRAM, "DistStoreError"},
-        {CAPO_EVIDENCE_PROGRAM, "DistNetworkError"},
-        {CAPO_EVIDENCE_PROGRAM, "what():  "},
-        {CAPO_EVIDENCE_EXIT, "ChildFailedError"},
-        {CAPO_EVIDENCE_EXIT, "torch.distributed.elastic"},
-        {CAPO_EVIDENCE_EXIT, "mpirun noticed that process"},
-        {CAPO_EVIDENCE_EXIT, "closing signal SIGTERM"},
-        {CAPO_EVIDENCE_EXIT, "Segmentation fault"},
-        {CAPO_EVIDENCE_EXIT, "exit code "},
-        {CAPO_EVIDENCE_EXIT, "Exit Code: "},
-        {CAPO_EVIDENCE_EXIT, "exited on signal "},
-        {CAPO_EVIDENCE_EXIT, "Worker exit type: "},
-        {CAPO_EVIDENCE_EXIT, "CUDA error: "},
-        {CAPO_EVIDENCE_EXIT, "DistBackendError"},
-        {CAPO_EVIDENCE_EXIT, "srun: error"},
-        {CAPO_EVIDENCE_EXIT, "slurmstepd: error"},
-        {CAPO_EVIDENCE_EXIT, "(exitcode: "},
-        {CAPO_EVIDENCE_EXIT, "exitcode  : "},
-        {CAPO_EVIDENCE_EXIT, "Exit Code:"},
+#define EVIDENCE_SIGN(kind, word) {CAPO_EVIDENCE_##kind, word},
+#include "analysis/diagnose/evidence_signs.def"
 };
 
 static int recognise_text(struct capo_evidence *e, uint32_t text)
@@ -418,6 +349,7 @@ int capo_evidence_judge(struct capo_evidence *e)
         }
         r = r ?: capo_watchdog_read(e);
         r = r ?: capo_c10d_read(e);
+        r = r ?: capo_exceptions_read(e);
         r = r ?: capo_stacks_read(e);
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);

@@ -122,12 +122,18 @@ int32_t capo_line_rank(const char *line);
 /** capo_rank_seen() - there is a line of it. Return: 0; -ENOMEM. */
 int capo_rank_seen(struct capo_evidence *e, int32_t rank);
 
+/** capo_exception_line() - the exception of a traceback whose first line is @line: the first one
+ * behind it that is not indented. Lines may all have the prefix before @at ("[rank0]: "). Return:
+ * it; @line where it was cut off. */
+const char *capo_exception_line(const char *at, const char *line);
+
 /* The readers: each adds its findings. Return: 0; -ENOMEM. */
 int capo_watchdog_read(struct capo_evidence *e);
 int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);
 int capo_stacks_read(struct capo_evidence *e);
 int capo_c10d_read(struct capo_evidence *e);
+int capo_exceptions_read(struct capo_evidence *e);
 int capo_words_read(struct capo_evidence *e);
 
 #endif

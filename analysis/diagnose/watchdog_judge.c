@@ -145,7 +145,7 @@ static void judge_missing(const struct watches *w, const char *group, const stru
 static void judge_behind(const struct watches *w, const char *group, const struct front *front,
                          struct capo_diagnose_finding *f)
 {
-        char who[128], shout[128], waiting[128], name[96];
+        char who[128], shout[128], waiting[128], name[96], op[WATCH_WORD + 4] = "";
         uint32_t n, n_wait;
         const struct watch *behind = NULL;
 
@@ -156,19 +156,20 @@ static void judge_behind(const struct watches *w, const char *group, const struc
                     w->v[i].stuck < front->most)
                         behind = &w->v[i];
         }
+        if (*behind->op)
+                snprintf(op, sizeof op, " (%s)", behind->op);
         f->rank = is_one_group(group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
         f->kind = is_one_group(group) ? "behind" : "undecided";
         f->sure = is_one_group(group) ? "likely" : "unsure";
         snprintf(shout, sizeof shout, "%s", who);
         capo_rank_shout(shout);
         if (front->most - front->least == 1)
-                snprintf(f->headline, sizeof f->headline, "%s %s ONE CALL BEHIND in %s (%s)", shout,
-                         n == 1 ? "IS" : "ARE", group_words(group, name), behind->op);
+                snprintf(f->headline, sizeof f->headline, "%s %s ONE CALL BEHIND in %s%s", shout,
+                         n == 1 ? "IS" : "ARE", group_words(group, name), op);
         else
-                snprintf(f->headline, sizeof f->headline,
-                         "%s %s UP TO %lld CALLS BEHIND in %s (%s)", shout, n == 1 ? "IS" : "ARE",
-                         (long long)(front->most - front->least), group_words(group, name),
-                         behind->op);
+                snprintf(f->headline, sizeof f->headline, "%s %s UP TO %lld CALLS BEHIND in %s%s",
+                         shout, n == 1 ? "IS" : "ARE", (long long)(front->most - front->least),
+                         group_words(group, name), op);
         snprintf(f->detail, sizeof f->detail, "%s wait%s in number %lld; %s %s in %lld", waiting,
                  n_wait == 1 ? "s" : "", (long long)front->most, who, n == 1 ? "is" : "are",
                  (long long)front->least);

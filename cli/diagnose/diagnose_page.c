@@ -116,7 +116,9 @@ static void add_files(const struct capo_evidence *e, uint32_t first, struct cli_
         char text[512] = "";
 
         for (unsigned k = 0; k < CAPO_EVIDENCE_KINDS; k++) {
-                if (t->n[k])
+                bool weak = k == CAPO_EVIDENCE_FRAMEWORK || k == CAPO_EVIDENCE_SETTINGS;
+
+                if (t->n[k] && !(weak && *text))
                         capo_append(text, sizeof text, "%s%s", *text ? ", " : "",
                                     capo_evidence_words(k));
         }
