@@ -76,7 +76,8 @@ static bool is_instance(const struct search *s, const char *at, const char *line
         if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" says nothing elsewhere */
                 return t->n[CAPO_EVIDENCE_NODE];
         if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints of its NICs comes without prefix */
-                return line_has(line, "NCCL WARN") || is_quoted(t->text, line) ||
+                return line_has(line, "NCCL WARN") || line_has(line, "NCCL ERROR") ||
+                       is_quoted(t->text, line) ||
                        (!strncmp(at, "Got completion", 14) && line_has(line, "NET/IB"));
         return true;
 }
