@@ -25,6 +25,8 @@ expect 0 'fixed in 2.29.3' -- --bugs 2.28.9
 expect 3 'NCCL 9.9.9 is newer than 2[.0-9]*, the newest release' -- --bugs 9.9.9
 echo hello >plain.txt
 expect 3 'NOTHING RECOGNISED' -- plain.txt
+echo 'a lossless worker of the highest rank' >plain.txt
+expect 3 'NOTHING RECOGNISED' -- plain.txt
 "$capo" diagnose --markdown "$reports/vllm-23448.log" | grep -q '^\* RANK 3 IS ONE CALL BEHIND' || { echo 'no item in the Markdown'; bad=1; }
 expect 1 'RANK 3 IS ONE CALL BEHIND' -- - <"$reports/vllm-23448.log"
 expect 1 'of ranks 0, 1, 3' -- "$reports/vllm-23448.log"
