@@ -50,9 +50,9 @@ static bool line_has(const char *line, const char *word)
 /* Programs quote NCCL's message in their own error, often on the line behind "Last error:". */
 static bool is_quoted(const char *text, const char *line)
 {
-        static const char *const quotes[] = {"Last error:",       "NCCL error",
-                                             "Test NCCL failure", "ncclSystemError",
-                                             "ncclRemoteError",   "ncclUnhandledCudaError"};
+        static const char *const quotes[] = {
+                "Last error:",       "NCCL error",   "Test NCCL failure", "ncclSystemError",
+                "Test CUDA failure", "Cuda failure", "ncclRemoteError",   "ncclUnhandledCudaError"};
         const char *before = line;
 
         while (before > text && (before == line || before[-1] != '\n'))
