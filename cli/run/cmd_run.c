@@ -196,8 +196,10 @@ static bool is_preloaded(const char *list, const char *library)
 static void preload_library(const char *library)
 {
         const char *before = getenv("LD_PRELOAD");
-        _cleanup_free_ char *list = NULL;
+        _cleanup_free_ char *path = run_preload_path(library), *list = NULL;
 
+        if (path)
+                library = path;
         if (before && is_preloaded(before, library)) {
                 run_setenv("LD_PRELOAD", before);
                 return;

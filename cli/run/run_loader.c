@@ -4,7 +4,9 @@
  * instead, and so may that of another glibc. ASan's runtime ends its program where another library
  * stands in front of it. A job that works without capo must not end because of it.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +73,27 @@ bool run_refused(char *const *command, const char *library, char *program, char 
                 return true;
         }
         return false;
+}
+
+/* Is there a musl on this machine whose programs the job may start? */
+static bool find_musl(void)
+{
+        glob_t found = {0};
+        bool any = glob("/lib/ld-musl-*", GLOB_NOSORT, NULL, &found) == 0;
+
+        globfree(&found);
+        return any;
+}
+
+char *run_preload_path(const char *library)
+{
+        void *libc = find_musl() ? dlopen("/$LIB/libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        char *path;
+
+        if (libc)
+                dlclose(libc);
+        return asprintf(&path, "%s%s", libc ? "/$LIB/../../../../../.." : "", library) < 0 ? NULL
+                                                                                         : path;
 }
 
 char *run_asan_options(void)

@@ -70,6 +70,9 @@ if musl-gcc seven.c -o with-musl 2>/dev/null; then
                         fail "a program of musl: $(cat err)"
         done
         [ ! -e musl ] || fail "a folder for a job that is not recorded"
+        # started by something else: beside programs that are recorded
+        printf './with-musl\n[ $? = 7 ] && grep -q /libcapo.so /proc/self/maps' >script
+        "$capo" run --quiet --dir musl -- sh ./script 2>err && [ ! -s err ] || fail "a script with a program of musl: $(cat err)"
 fi
 
 # nobody called NCCL: the command's end says so, and so does the report of the folder
