@@ -178,38 +178,6 @@ static char **with_forwarding(char **command)
         return line;
 }
 
-/* One of those that the loader sees there: blanks and colons divide them. */
-static bool is_preloaded(const char *list, const char *library)
-{
-        size_t n = strlen(library);
-
-        for (const char *at = list; *at; at += strspn(at, " :")) {
-                size_t length = strcspn(at, " :");
-
-                if (length == n && !memcmp(at, library, n))
-                        return true;
-                at += length;
-        }
-        return false;
-}
-
-static void preload_library(const char *library)
-{
-        const char *before = getenv("LD_PRELOAD");
-        _cleanup_free_ char *path = run_preload_path(library), *list = NULL;
-
-        if (path)
-                library = path;
-        if (before && is_preloaded(before, library)) {
-                run_setenv("LD_PRELOAD", before);
-                return;
-        }
-        if (before && *before && asprintf(&list, "%s:%s", library, before) > 0)
-                run_setenv("LD_PRELOAD", list);
-        else
-                run_setenv("LD_PRELOAD", library);
-}
-
 void run_take_plugin(const char *variable, const char *chain, const char *library)
 {
         const char *before = getenv(variable);
@@ -345,7 +313,7 @@ static int become_command(char **command)
 int run_exec(const struct run *run, char **command)
 {
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[16];
-        _cleanup_free_ char *asan = run_asan_options();
+        _cleanup_free_ char *asan = run_asan_options(), *preload = NULL;
         size_t before = 0;
         int r;
 
@@ -399,7 +367,9 @@ int run_exec(const struct run *run, char **command)
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
                 run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
         run_start_watch(run, path);
-        preload_library(library);
+        preload = run_preload_list(library);
+        if (preload)
+                run_setenv("LD_PRELOAD", preload);
         if (asan)
                 run_setenv("ASAN_OPTIONS", asan);
         if (!run->quiet)

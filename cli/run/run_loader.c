@@ -85,15 +85,37 @@ static bool find_musl(void)
         return any;
 }
 
-char *run_preload_path(const char *library)
+/* One of those that the loader sees there: blanks and colons divide them. */
+static bool is_preloaded(const char *list, const char *library)
+{
+        size_t n = strlen(library);
+
+        for (const char *at = list; *at; at += strspn(at, " :")) {
+                size_t length = strcspn(at, " :");
+
+                if (length == n && !memcmp(at, library, n))
+                        return true;
+                at += length;
+        }
+        return false;
+}
+
+char *run_preload_list(const char *library)
 {
         void *libc = find_musl() ? dlopen("/$LIB/libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
-        char *path;
+        const char *before = getenv("LD_PRELOAD");
+        _cleanup_free_ char *path = NULL;
+        char *list;
 
         if (libc)
                 dlclose(libc);
-        return asprintf(&path, "%s%s", libc ? "/$LIB/../../../../../.." : "", library) < 0 ? NULL
-                                                                                         : path;
+        if (asprintf(&path, "%s%s", libc ? "/$LIB/../../../../../.." : "", library) < 0)
+                return NULL;
+        if (!before || !*before)
+                return strdup(path);
+        if (is_preloaded(before, path))
+                return strdup(before);
+        return asprintf(&list, "%s:%s", path, before) < 0 ? NULL : list;
 }
 
 char *run_asan_options(void)

@@ -18,15 +18,15 @@ bool run_refused(char *const *command, const char *library, char *program, char 
                  size_t room);
 
 /**
- * run_preload_path() - @library as LD_PRELOAD is to have it, so that a script may start programs of
- * musl, too
+ * run_preload_list() - LD_PRELOAD with @library as the first, so that a script may start programs
+ * of musl, too
  *
  * The loader of musl passes over a file that is not there, and ends the program for one that it
  * cannot link. It does not know $LIB, for which glibc's loader takes a folder that exists: the path
  * begins with that, and goes back from there. On a machine without musl, or where the folder is
  * missing, it is @library. Return: to be freed; NULL: no memory.
  */
-char *run_preload_path(const char *library);
+char *run_preload_list(const char *library);
 
 /** run_asan_options() - ASAN_OPTIONS with which a program starts whose ASan runtime wants to be the
  * first library. It need not be: capo takes none of its names. Return: to be freed; NULL: as it is.

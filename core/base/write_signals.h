@@ -51,6 +51,15 @@ static inline void capo_signals_release(sigset_t *before)
         errno = saved;
 }
 
+/* Is this a signal's handler on a stack of its own? That may have 8 KB, of which the kernel has
+ * taken half for the registers. */
+static inline bool capo_on_signal_stack(void)
+{
+        stack_t stack;
+
+        return sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
+}
+
 /* To the end of the block no handler of the job runs on this thread: a siglongjmp() out of it would
  * leave a lock of the loader's held. */
 #define CAPO_NO_SIGNALS                                                            \

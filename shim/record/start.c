@@ -22,7 +22,6 @@
  * thread.c.
  */
 #include <dlfcn.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -280,39 +279,13 @@ bool capo_shim_start_slow(void)
 
 /* ---- death ---- */
 
-/* The command of capo run ends. Without a log, say why its folder is not there. */
-static void report_nothing_recorded(void)
-{
-        const char *run = getenv(CAPO_ENV_run_pid);
-        const struct dirent *entry;
-        bool any = false;
-        DIR *folder;
-
-        if (!run || atoi(run) != getpid())
-                return;
-        capo_env_read(&env);
-        if (env.off || env.quiet || !*env.dir)
-                return;
-        folder = opendir(env.dir);
-        while (folder && !any && (entry = readdir(folder)))
-                any = *entry->d_name != '.';
-        if (folder)
-                closedir(folder);
-        if (!any)
-                capo_info(
-                        "nothing recorded in %s: no process called NCCL or libfabric, or LD_PRELOAD "
-                        "did not reach it (setuid, container, ssh); try: capo doctor -- COMMAND",
-                        env.dir);
-}
-
 __attribute__((destructor)) static void end_recording(void)
 {
         CAPO_FPU_OURS;
 
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL); /* as core/base/lock.c has it */
-        if (atomic_load(&capo_life.state) == CAPO_SHIM_UNBORN)
-                report_nothing_recorded();
+        capo_report_nothing();
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
         if (capo_rounds_ask(CAPO_WISH_END, looks_hang))

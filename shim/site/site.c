@@ -16,7 +16,6 @@
  * of the call.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +23,7 @@
 #include <xxhash.h>
 
 #include "core/base/demangle.h"
+#include "core/base/write_signals.h"
 #include "shim/find/loader.h"
 #include "shim/find/object.h"
 #include "shim/site/cfi.h"
@@ -68,14 +68,6 @@ static uint32_t walk_stack(uint64_t *pc)
         return n;
 }
 
-/* A handler's own stack may have 8 KB, of which the kernel has taken half for the registers. */
-static bool on_signal_stack(void)
-{
-        stack_t stack;
-
-        return sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
-}
-
 bool capo_site_through(bool (*is)(const void *code, const void *arg), const void *arg)
 {
         enum { FRAMES = 16 };
@@ -83,7 +75,7 @@ bool capo_site_through(bool (*is)(const void *code, const void *arg), const void
         bool outside = false; /* out of the functions that lead here */
         int r = 1;
 
-        if (on_signal_stack())
+        if (capo_on_signal_stack())
                 return false;
         capo_cfi_here(&c);
         for (unsigned n = 0; r == 1 && n < FRAMES; n++) {
@@ -154,7 +146,7 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         if (t->site_misses++ > MISSES_FREE && t->site_misses % MISSES_RATE)
                 return e->caller == caller ? e->site : 0;
         py_size = capo_config_text(t->config, py, sizeof py);
-        if (on_signal_stack()) {
+        if (capo_on_signal_stack()) {
                 pc[0] = (uintptr_t)caller;
                 n = 1;
         } else {

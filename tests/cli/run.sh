@@ -41,7 +41,7 @@ got=$(LD_PRELOAD="/x$library" "$capo" run --quiet -- sh -c 'echo $LD_PRELOAD' 2>
 [ "$got" = "$library:/x$library" ] || fail "another library whose name ends in ours is taken for it: $got"
 # no name for the loader has a blank or a colon in it
 for odd in 'a b' 'a:b'; do
-        mkdir -p "$odd/cli" "$odd/shim" && cp "$capo" "$odd/cli/capo" && cp "$library" "$odd/shim"
+        mkdir -p "$odd/cli" "$odd/shim" && cp "$capo" "$odd/cli/capo" && cp "$("$capo" env --preload)" "$odd/shim"
         "$odd/cli/capo" run -- touch ran 2>err
         [ $? = 1 ] && [ ! -e ran ] || fail "a job that the loader cannot record starts"
         grep -q "^capo: .*$odd/shim/libcapo.so: the loader takes blanks and colons" err || fail "$odd: $(cat err)"
@@ -80,6 +80,10 @@ fi
 grep -q "^capo: nothing recorded in .*none/x: no process called NCCL .*; try: capo doctor -- COMMAND" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
 "$capo" report none/x 2>err
 [ $? = 1 ] && grep -q '^capo: report: none/x: no such folder .* no process called NCCL .*; try: capo doctor' err || fail "report of nothing: $(cat err)"
+for leaves in 'import os; os._exit(7)' 'import os; os.fork() or os._exit(0); os.wait(); os._exit(7)'; do # and says it once
+        "$capo" run --dir none/x -- python3 -c "$leaves" >out 2>err
+        [ $? = 7 ] && [ "$(grep -c '^capo: nothing recorded in .*none/x: ' err)" = 1 ] || fail "nothing recorded, _exit(): $(cat err)"
+done
 "$capo" run --quiet --dir none/x -- python3 -c 'print(1)' >out 2>err
 [ ! -s err ] || fail "--quiet, and yet: $(cat err)"
 [ -f "$("$capo" env --preload)" ] && [ -f "$("$capo" env --plugin)" ] || fail "capo env: no libraries: $("$capo" env --preload) $("$capo" env --plugin)"
