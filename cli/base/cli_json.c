@@ -124,24 +124,36 @@ void cli_json_csv_value(FILE *out, const json_t *value)
                 fprintf(out, "%.6g", json_real_value(value));
 }
 
+/* The scalars of @node, those of objects in it as "object_scalar". */
+static void add_scalars(json_t *row, json_t *node, const char *before)
+{
+        json_t *item;
+        const char *key;
+        char name[128];
+
+        json_object_foreach(node, key, item)
+        {
+                snprintf(name, sizeof name, "%s%s%s", before, *before ? "_" : "", key);
+                if (json_is_object(item))
+                        add_scalars(row, item, name);
+                else if (!json_is_array(item))
+                        json_object_set(row, name, item);
+        }
+}
+
 /* Objects at the end of @path, each with the scalars of those around it. */
 static void collect_rows(json_t *node, const char *path, const json_t *around, json_t *rows)
 {
         char name[64];
         int n = (int)strcspn(path, ".");
         json_t *own, *item;
-        const char *key;
         size_t i;
 
         json_array_foreach(node, i, item) collect_rows(item, path, around, rows);
         if (!json_is_object(node))
                 return;
         own = json_copy((json_t *)(uintptr_t)around);
-        json_object_foreach(node, key, item)
-        {
-                if (!json_is_array(item) && !json_is_object(item))
-                        json_object_set(own, key, item);
-        }
+        add_scalars(own, node, "");
         snprintf(name, sizeof name, "%.*s", n, path);
         if (n)
                 collect_rows(json_object_get(node, name), path + n + (path[n] == '.'), own, rows);

@@ -229,7 +229,8 @@ static bool print_section(const struct cli_section *s, FILE *out, const struct s
         if (s->cells.n)
                 whole = print_rows(s, out, style);
         else if (!beside)
-                fprintf(out, "%s\n", format_title(s, style, title, sizeof title));
+                fprintf(out, "%s%s%s\n", format_title(s, style, title, sizeof title),
+                        s->of ? "   " : "", s->of ? s->of : "");
         for (size_t i = 0; i < s->lines.n; i++) {
                 format_title(s, style, title, sizeof title);
                 if (beside && !i && !s->cells.n)

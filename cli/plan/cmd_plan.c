@@ -7,6 +7,8 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
+#include "cli/base/cli_screen.h"
 #include "cli/plan/cmd_plan.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
@@ -34,7 +36,14 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
                 capo_info(
                         "modelled rules of the profile that are not used: %u; --allow-modelled uses them",
                         c.modelled_left);
-        (o->json ? plan_json : plan_text)(o, own, with, &c);
+        if (o->form == CLI_FORM_JSON)
+                cli_json_print(stdout, plan_json(o, own, with, &c), PLAN_JSON);
+        else if (o->form == CLI_FORM_CSV)
+                cli_json_csv(stdout, plan_json(o, own, with, &c), "rows");
+        else
+                cli_page_print(plan_page(o, own, with, &c), o->form, stdout);
+        if (o->form == CLI_FORM_TEXT && o->q.log && (with ? with : own)->log)
+                printf("\nLOG         NCCL's own words\n%s", (with ? with : own)->log);
         agree = c.agree;
         capo_plan_comparison_finish(&c);
         if (agree)
@@ -78,6 +87,8 @@ static int plan_run(void *options, int n, char **words)
                 if (signal(signals[i], capo_plan_interrupt) == SIG_IGN) /* nohup */
                         signal(signals[i], SIG_IGN);
         }
+        if (o->q.log) /* NCCL's lines are not folded */
+                cli_screen_wide();
         if (!o->q.colls)
                 o->q.colls = "allreduce";
         if (!o->q.sizes)
@@ -176,7 +187,9 @@ static const struct cli_option options[] = {
          "also the rings and trees, link types and bandwidths that NCCL found"},
         {"log", CLI_FLAG(struct plan_options, q.log),
          "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them"},
-        {"json", CLI_FLAG(struct plan_options, json), "for programs"},
+        CLI_FORM_JSON_OPTION(struct plan_options, form),
+        CLI_FORM_CSV_OPTION(struct plan_options, form),
+        CLI_FORM_MARKDOWN_OPTION(struct plan_options, form),
         {"every", CLI_WHOLE("3", take_every),
          "all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all splits",
          .example = "3+5"},

@@ -3,6 +3,9 @@
 #ifndef CAPO_PLAN_CLI_H
 #define CAPO_PLAN_CLI_H
 
+#include <jansson.h>
+
+#include "cli/base/cli_page.h"
 #include "cli/base/cli_question.h"
 #include "profiles/plan/plan_judge.h"
 
@@ -10,16 +13,21 @@ struct plan_options {
         struct cli_question q;
         int every, every_2; /* --every 3; --every 3+5 sets both */
         double timeout_s;   /* 0: default */
-        bool graph, all, json;
+        enum cli_form form;
+        bool graph, all;
         bool by_rules; /* the profile could be read here (not a stored one's name): differences name
                           its rows */
 };
 
-/* The two faces of one comparison. @tuned: NULL nothing to compare with. */
-void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain,
-               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c);
-void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain,
-               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c);
+/** plan_page(), plan_json() - a comparison for people and for programs. @tuned: NULL nothing to
+ * compare with. Return: NULL: no memory. */
+struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_answer *plain,
+                           const struct capo_plan_answer *tuned,
+                           const struct capo_plan_comparison *c);
+json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *plain,
+                  const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c);
+
+#define PLAN_JSON (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
 
 /** plan_nodes() - nodes of the allocation. */
 static inline unsigned plan_nodes(const struct plan_options *o)

@@ -8,8 +8,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_progress.h"
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
 #include "cli/plan/cmd_plan.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -25,136 +23,126 @@ static void show_ask_progress(size_t done, size_t of)
                 cli_progress_end();
 }
 
-static struct capo_table *every_table(size_t n_asks)
+/* "{0,1,2} {0,1,3} and 8 more": what is treated alike, in a line. */
+static void list_members(const struct splits *s, size_t g, char *line, size_t room)
 {
-        char columns[16384] = "r6,r5/a,l20/c,l20/b";
+        size_t n = s->groups[g].count, shown = 0;
+        char text[1024];
 
-        for (size_t i = 0; i < n_asks && strlen(columns) + 32 < sizeof columns; i++)
-                strcat(columns, ",l6,.l7,.r2/d,.r8");
-        return capo_table_new(columns);
-}
-
-/* The calls stand over their columns; above the table on a terminal, where columns may be left out.
- */
-static void every_head(const struct plan_options *o, struct capo_table *t)
-{
-        bool fitted = cli_screen_columns(stdout);
-        const char *sets = o->every_2 ? "splits" : "sets";
-
-        if (!fitted)
-                printf("%6s  %5s  %-20s  %-20s", sets, "nodes", "ring, GB/s", "tree, GB/s");
-        capo_table_cell(t, "%s", fitted ? sets : " ");
-        capo_table_cell(t, "%s", fitted ? "nodes" : "");
-        capo_table_cell(t, "%s", fitted ? "ring, GB/s" : "");
-        capo_table_cell(t, "%s", fitted ? "tree, GB/s" : "");
-        for (size_t k = 0; k < o->q.n_asks; k++) {
-                char size[24], title[48];
-
-                snprintf(title, sizeof title, "%s %s", capo_coll_word(o->q.asks[k].coll),
-                         capo_size_print(o->q.asks[k].bytes, size, sizeof size));
-                if (fitted)
-                        printf("%s%s", k ? ", then " : "choices for ", title);
-                else
-                        printf("  %-27s", title);
-                capo_table_cell(t, "algo");
-                capo_table_cell(t, "proto");
-                capo_table_cell(t, "ch");
-                capo_table_cell(t, "busbw");
-        }
-        putchar('\n');
-}
-
-static void group_row(const struct plan_options *o, const struct splits *s, size_t g,
-                      struct capo_table *t)
-{
-        const struct split *p = &s->splits[s->groups[g].first];
-
-        capo_table_cell(t, "%zu", s->groups[g].count);
-        if (p->rc < 0) {
-                capo_table_row(t, "%s", p->why[0] ? p->why : strerror(-p->rc));
-                return;
-        }
-        capo_table_cell(t, "%d", p->nodes);
-        capo_table_cell(t, "%s", p->ring);
-        capo_table_cell(t, "%s", p->tree);
-        for (size_t k = 0; k < o->q.n_asks; k++) {
-                capo_table_cell(t, "%s", capo_algo_name(p->cells[k].algo));
-                capo_table_cell(t, "%s", capo_proto_name(p->cells[k].proto));
-                capo_table_cell(t, "%u", p->cells[k].channels);
-                capo_table_cell(t, "%.2f", p->cells[k].busbw);
-        }
-}
-
-static void group_members(const struct splits *s, size_t g, struct capo_table *t)
-{
-        size_t n = s->groups[g].count, shown = 0, at = 0;
-        char line[2048] = "", text[1024];
-
-        for (size_t i = 0; i < s->n_splits && at < 90; i++) {
+        *line = 0;
+        for (size_t i = 0; i < s->n_splits && strlen(line) < 90; i++) {
                 if (s->splits[i].group != g)
                         continue;
                 capo_plan_gpus_print(s->splits[i].gpus, s->splits[i].n_gpus, text, sizeof text);
-                at += strlen(text) + 1;
                 shown += s->splits[i].stands_for;
-                capo_append(line, sizeof line, "%s ", text);
+                capo_append(line, room, "%s%s", *line ? " " : "", text);
         }
         if (shown < n)
-                capo_append(line, sizeof line, "and %zu more", n - shown);
-        capo_table_row(t, "        %s", line);
+                capo_append(line, room, " and %zu more", n - shown);
 }
 
-static void group_bound(const struct splits *s, const struct split_group *g, struct capo_table *t)
+/* What the links allow of the last question, and how near NCCL's model comes. */
+static void add_bound(struct cli_section *t, const struct splits *s, const struct split_group *g)
 {
         double busbw = s->splits[g->first].cells[s->question->n_asks - 1].busbw;
-        char some[64] = "", reached[96] = "", classes[1024] = "";
+        char classes[1024] = "";
 
-        if (!g->n_classes)
-                return;
-        if (g->low < g->high)
-                snprintf(some, sizeof some, " (%.2f in some)", g->low);
-        if (busbw > 0 && g->high > 0)
-                snprintf(reached, sizeof reached, ", NCCL reaches %.0f %% of it%s",
-                         100 * busbw / g->high,
-                         busbw > 1.005 * g->high ? " by its model, which is too fast here" : "");
         for (size_t k = 0; k < g->n_classes; k++)
-                capo_append(classes, sizeof classes, " %s", g->classes[k]);
-        capo_table_row(t, "        no software exceeds %.2f%s busbw%s%s%s  %s%s", g->high, some,
-                       g->hybrid ? "" : " over NVLink", capo_ceiling_text(g->of), reached, classes,
-                       g->more_classes ? " ..." : "");
+                capo_append(classes, sizeof classes, "%s%s", k ? " " : "", g->classes[k]);
+        if (!g->n_classes) {
+                cli_section_end(t);
+                return;
+        }
+        cli_section_cell(t, g->low < g->high ? "%.2f-%.2f" : "%.2f",
+                         g->low < g->high ? g->low : g->high, g->high);
+        if (busbw > 0 && g->high > 0)
+                cli_section_cell(t, "%.0f %%%s", 100 * busbw / g->high,
+                                 busbw > 1.005 * g->high ? " (too fast)" : "");
+        else
+                cli_section_cell(t, "%s", "");
+        cli_section_cell(t, "%s", capo_ceiling_word(g->of));
+        cli_section_cell(t, "%s%s", classes, g->more_classes ? " ..." : "");
 }
 
-static void print_text(const struct plan_options *o, const struct splits *s)
+static bool has_several_colls(const struct plan_options *o)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = every_table(o->q.n_asks);
+        return o->q.n_asks && o->q.asks[0].coll != o->q.asks[o->q.n_asks - 1].coll;
+}
+
+/* A row for each question; what is of the group stands in its first. */
+static void add_group(struct cli_section *t, const struct plan_options *o, const struct splits *s,
+                      size_t g)
+{
+        const struct split *p = &s->splits[s->groups[g].first];
+        bool several = has_several_colls(o);
+        char members[2048], size[24];
+
+        list_members(s, g, members, sizeof members);
+        if (p->rc < 0) {
+                cli_section_row(t, "%zu\t%s\t\t\t%s", s->groups[g].count, members,
+                                p->why[0] ? p->why : strerror(-p->rc));
+                return;
+        }
+        for (size_t k = 0; k < o->q.n_asks; k++) {
+                if (k == 0)
+                        cli_section_cell(t, "%zu", s->groups[g].count);
+                cli_section_cell(t, "%s", k ? "" : members);
+                if (k)
+                        cli_section_cell(t, "%s", "");
+                cli_section_cell(t, "%s", k ? "" : p->ring);
+                cli_section_cell(t, "%s", k ? "" : p->tree);
+                cli_section_cell(t, "%s%s%s",
+                                 several ? capo_call_name(capo_coll_call(o->q.asks[k].coll)) : "",
+                                 several ? " " : "",
+                                 capo_size_print(o->q.asks[k].bytes, size, sizeof size));
+                cli_section_cell(t, "%s %s", capo_algo_name(p->cells[k].algo),
+                                 capo_proto_name(p->cells[k].proto));
+                cli_section_cell(t, "%u", p->cells[k].channels);
+                cli_section_cell(t, "%.2f", p->cells[k].busbw);
+                if (k + 1 < o->q.n_asks)
+                        cli_section_end(t);
+        }
+        add_bound(t, s, &s->groups[g]);
+}
+
+static struct cli_page *make_page(const struct plan_options *o, const struct splits *s)
+{
+        static const struct cli_column columns[] = {
+                {"sets", "r"}, {"GPUs", "l~"},     {"ring, GB/s", "l/c"}, {"tree, GB/s", "l/b"},
+                {"call", "l"}, {"choice", "l"},    {"ch", "r/e"},         {"busbw", "r"},
+                {"best", "r"}, {"reached", "r/f"}, {"over", "l/d"},       {"class", "l~/a"}};
+        struct cli_page *page = cli_page_new();
+        struct cli_section *t;
         char version[16];
 
-        if (!t)
-                return;
-        cli_screen_begin(stdout);
-        printf("capo plan   real NCCL %s on virtual GPUs: decisions are NCCL's, times are its model, nothing was "
-               "measured\n",
-               capo_nccl_text((uint32_t)s->version, version, sizeof version));
-        printf("%-11s ", capo_base_name(o->q.topo[0]));
-        if (o->every_2)
-                printf("all %zu splits %d+%d over two nodes", s->n_all, o->every, o->every_2);
-        else
-                printf("all %zu subsets of %d GPUs", s->n_all, o->every);
-        printf("; %zu asked%s; %zu kinds\n\n", s->n_splits,
-               s->n_splits < s->n_all ? ": the others are the same by the symmetry of the machine"
-                                      : "",
-               s->n_groups);
-        every_head(o, t);
-        for (size_t g = 0; g < s->n_groups; g++) {
-                group_row(o, s, g, t);
-                group_members(s, g, t);
-                group_bound(s, &s->groups[g], t);
-        }
-        capo_table_print(t, stdout, 0, "", "");
+        if (!page)
+                return NULL;
+        cli_page_title(page,
+                       o->every_2 ? "capo plan   %s   all %zu splits %d+%d over 2 nodes"
+                                  : "capo plan   %s   all %zu subsets of %d GPUs",
+                       capo_base_name(o->q.topo[0]), s->n_all, o->every, o->every_2);
+        cli_page_under(page, "real NCCL %s on virtual GPUs: its own decisions, times by its model",
+                       capo_nccl_text((uint32_t)s->version, version, sizeof version));
+        cli_page_under(page, "%zu asked%s; %zu kinds", s->n_splits,
+                       s->n_splits < s->n_all
+                               ? ": the others are the same by the symmetry of the machine"
+                               : "",
+                       s->n_groups);
+        t = cli_page_section(page, "KINDS", columns, N_ELEMENTS(columns));
+        cli_section_of(t, "which NCCL treats alike; %s, GB/s",
+                       has_several_colls(o) || !o->q.n_asks
+                               ? "busbw"
+                               : capo_call_name(capo_coll_call(o->q.asks[0].coll)));
+        t->how = "best: no software exceeds it, for the last call. ring, tree: channels times GB/s "
+                 "of each, as NCCL counts.";
+        for (size_t g = 0; g < s->n_groups; g++)
+                add_group(t, o, s, g);
+        return page;
 }
 
-static void print_json(const struct plan_options *o, const struct splits *s)
+static json_t *make_json(const struct plan_options *o, const struct splits *s)
 {
-        json_t *groups = json_array(), *root;
+        json_t *groups = json_array();
         char version[16];
 
         for (size_t g = 0; g < s->n_groups; g++) {
@@ -193,12 +181,11 @@ static void print_json(const struct plan_options *o, const struct splits *s)
                         json_object_set_new(group, "error", json_string(p->why));
                 json_array_append_new(groups, group);
         }
-        root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "nccl",
+        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "nccl",
                          capo_nccl_text((uint32_t)s->version, version, sizeof version), "libnccl",
                          o->q.libnccl, "times", "NCCL's model", "gpus", o->every, "gpus_2",
                          o->every_2, "allocations", (int)s->n_all, "asked", (int)s->n_splits,
                          "groups", groups);
-        cli_json_print(stdout, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 
 int plan_every(struct plan_options *o)
@@ -218,11 +205,14 @@ int plan_every(struct plan_options *o)
                 return capo_fail(CAPO_EXIT_USAGE, "--every %d: the machine has %zu GPUs",
                                  o->every > (int)o->q.n_devs ? o->every : o->every_2, o->q.n_devs);
         r = splits_ask(&s, why, sizeof why);
-        if (r < 0) {
+        if (r < 0)
                 capo_error("plan: %s", *why ? why : strerror(-r));
-        } else {
-                (o->json ? print_json : print_text)(o, &s);
-        }
+        else if (o->form == CLI_FORM_JSON)
+                cli_json_print(stdout, make_json(o, &s), PLAN_JSON);
+        else if (o->form == CLI_FORM_CSV)
+                cli_json_csv(stdout, make_json(o, &s), "groups.rows");
+        else
+                cli_page_print(make_page(o, &s), o->form, stdout);
         splits_finish(&s);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }

@@ -73,8 +73,8 @@ static json_t *told_json(const struct capo_plan_told *t)
                          "nvl_max", t->nvl_max, "constants", constants);
 }
 
-void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain,
-               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c)
+json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *plain,
+                  const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c)
 {
         json_t *rows = json_array(), *root;
         char version[16];
@@ -138,5 +138,5 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
                 json_object_set_new(root, "graphs", graphs_json(plain));
         if (o->q.spy)
                 json_object_set_new(root, "told", told_json(&(tuned ? tuned : plain)->told));
-        cli_json_print(stdout, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        return root;
 }

@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
 #include "cli/plan/cmd_plan.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/nccl_release.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 extern char **environ;
@@ -36,59 +35,64 @@ static const char *number_text(double v, char text[32])
         return text;
 }
 
-static void graph_line(FILE *f, const char *name, const struct capo_plan_graph *g)
+static void add_graph_line(struct cli_page *page, const char *name, const struct capo_plan_graph *g)
 {
-        if (!g)
-                return;
-        fprintf(f, "   %s %d x %g GB/s %s", name, g->n_channels, g->speed_intra, g->type_intra);
-        if (g->n_paths && strstr(g->paths[0], "net"))
-                fprintf(f, ", %g %s to the NIC", g->speed_inter, g->type_inter);
+        char leaves[64] = "";
+
+        if (g && g->n_paths && strstr(g->paths[0], "net"))
+                snprintf(leaves, sizeof leaves, ", %g %s to the NIC", g->speed_inter,
+                         g->type_inter);
+        if (g)
+                cli_page_under(page, "%s %d x %g GB/s %s%s", name, g->n_channels, g->speed_intra,
+                               g->type_intra, leaves);
 }
 
 /* NCCL settings of the environment that reach the NCCL that is asked. */
-static void settings_line(FILE *f)
+static void add_settings(struct cli_page *page)
 {
-        bool any = false;
+        char text[4096] = "";
 
         for (char **v = environ; *v; v++) {
-                if (!capo_plan_setting_passes(*v))
-                        continue;
-                fprintf(f, "%s%s", any ? "  " : "settings    ", *v);
-                any = true;
+                if (capo_plan_setting_passes(*v))
+                        capo_append(text, sizeof text, "  %s", *v);
         }
-        if (any)
-                fputc('\n', f);
+        if (*text)
+                cli_page_under(page, "settings%s", text);
 }
 
-static void choice_cells(struct capo_table *t, const struct capo_plan_row *r)
+/* "Ring LL\t4\t69.9\t6.57" */
+static const char *choice_cells(const struct capo_plan_row *r, char text[150])
 {
         char us[32], bus[32];
 
-        capo_table_cell(t, "%s", r->kernel ? capo_ran_algo(r->kernel) : capo_algo_name(r->algo));
-        capo_table_cell(t, "%s", r->kernel ? capo_ran_proto(r->kernel) : capo_proto_name(r->proto));
-        capo_table_cell(t, "%u", r->channels);
-        capo_table_cell(t, "%s", number_text(r->us, us));
-        capo_table_cell(t, "%s", number_text(r->busbw_gbs, bus));
+        snprintf(text, 150, "%s %s\t%u\t%s\t%s",
+                 r->kernel ? capo_ran_algo(r->kernel) : capo_algo_name(r->algo),
+                 r->kernel ? capo_ran_proto(r->kernel) : capo_proto_name(r->proto), r->channels,
+                 number_text(r->us, us), number_text(r->busbw_gbs, bus));
+        return text;
 }
 
-static void print_graph(const struct capo_plan_graph *g, const char *name)
+static void add_graph(struct cli_section *s, const struct capo_plan_graph *g, const char *name)
 {
-        printf("%-11s %d channels   %g GB/s inside (%s)   %g GB/s to the network (%s)\n", name,
-               g->n_channels, g->speed_intra, g->type_intra, g->speed_inter, g->type_inter);
+        cli_section_line(s, "%-11s %d channels   %g GB/s inside (%s)   %g GB/s to the network (%s)",
+                         name, g->n_channels, g->speed_intra, g->type_intra, g->speed_inter,
+                         g->type_inter);
         for (size_t i = 0; i < g->n_paths; i++) {
                 size_t same = 1;
 
                 while (i + same < g->n_paths && !strcmp(g->paths[i], g->paths[i + same]))
                         same++;
-                printf("            %s", g->paths[i]);
                 if (same > 1)
-                        printf("   (%zu times)", same);
-                putchar('\n');
+                        cli_section_line(s, "            %s   (%zu times)", g->paths[i], same);
+                else
+                        cli_section_line(s, "            %s", g->paths[i]);
                 i += same - 1;
         }
 }
 
-static void print_graphs(const struct capo_plan_answer *a)
+static const struct cli_column lines_only[] = {{"", "l~"}};
+
+static void add_graphs(struct cli_page *page, const struct capo_plan_answer *a)
 {
         const struct {
                 int id;
@@ -100,149 +104,160 @@ static void print_graphs(const struct capo_plan_answer *a)
                      {4, "CollNet direct"}};
 
         for (size_t first = 0; first < a->n_graphs;) {
+                struct cli_section *s = cli_page_section(page, "GRAPHS", lines_only, 1);
                 int node = a->graphs[first].node;
                 size_t end = first;
 
                 while (end < a->n_graphs && a->graphs[end].node == node)
                         end++;
-                printf("\nGRAPHS      of node %d; per channel: GPUs in order, netN where it leaves the node\n",
-                       node);
+                cli_section_of(s, "of node %d; per channel GPUs in order, netN where it leaves it",
+                               node);
                 for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
                         for (size_t i = first; i < end; i++) {
                                 if (a->graphs[i].id == kinds[k].id && a->graphs[i].n_channels > 0)
-                                        print_graph(&a->graphs[i], kinds[k].name);
+                                        add_graph(s, &a->graphs[i], kinds[k].name);
                         }
                 }
                 first = end;
         }
 }
 
-static void print_constants(const double *c)
+static void add_constants(struct cli_page *page, const double *c)
 {
-        static const char *const links[] = {"NVLink", "PCI", "network"}, *const gens[] = {
-                                                                                 "Volta", "Ampere",
-                                                                                 "Hopper",
-                                                                                 "Blackwell"};
+        static const struct cli_column latencies[] = {{"us, LL/LL128/Simple", "l"},
+                                                      {"base", "r"},
+                                                      {"NVLink", "r"},
+                                                      {"PCI", "r"},
+                                                      {"network", "r"}};
+        static const struct cli_column limits[] = {{"GB/s, 1/2/more nodes", "l"},
+                                                   {"Volta", "r"},
+                                                   {"Ampere", "r"},
+                                                   {"Hopper", "r"},
+                                                   {"Blackwell", "r"}};
         static const struct {
                 const char *name;
                 int at;
-        } tables[] = {{"LL, largest", 84},
-                      {"LL128 Ring, largest per channel", 96},
-                      {"LL128 Tree, largest per channel", 108},
-                      {"Tree, largest per channel", 120},
-                      {"NVLSTree, largest per channel", 132}};
+        } tables[] = {{"LL, all channels", 84},
+                      {"LL128 Ring, one", 96},
+                      {"LL128 Tree, one", 108},
+                      {"Tree, one", 120},
+                      {"NVLSTree, one", 132}};
+        struct cli_section *s =
+                cli_page_section(page, "LATENCIES", latencies, N_ELEMENTS(latencies));
 
-        puts("  model constants (ncclTunerConstants): latencies in us as LL / LL128 / Simple, bandwidths in GB/s as 1 "
-             "/ 2 / more nodes");
+        cli_section_of(s, "of NCCL's model (ncclTunerConstants)");
         for (int a = 0; a < 7; a++) {
-                printf("    %-14s base %g / %g / %g", capo_algo_name((unsigned)a + 1), c[a * 3],
-                       c[a * 3 + 1], c[a * 3 + 2]);
-                for (int l = 0; l < 3; l++) {
-                        const double *h = c + 21 + l * 21 + a * 3;
+                cli_section_cell(s, "%s", capo_algo_name((unsigned)a + 1));
+                for (int l = 0; l < 4; l++) {
+                        const double *h = l ? c + 21 + (l - 1) * 21 + a * 3 : c + a * 3;
 
-                        printf("   %s %g / %g / %g", links[l], h[0], h[1], h[2]);
+                        cli_section_cell(s, "%g/%g/%g", h[0], h[1], h[2]);
                 }
-                putchar('\n');
         }
+        s = cli_page_section(page, "BANDWIDTHS", limits, N_ELEMENTS(limits));
+        cli_section_of(s, "largest, of NCCL's model");
         for (size_t t = 0; t < N_ELEMENTS(tables); t++) {
-                printf("    %-32s", tables[t].name);
+                cli_section_cell(s, "%s", tables[t].name);
                 for (int g = 0; g < 4; g++) {
                         const double *b = c + tables[t].at + g * 3;
 
-                        printf("  %s %g / %g / %g", gens[g], b[0], b[1], b[2]);
+                        cli_section_cell(s, "%g/%g/%g", b[0], b[1], b[2]);
                 }
-                putchar('\n');
         }
 }
 
-static void print_table(const char *title, const struct capo_plan_row *r,
-                        const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
+static void add_costs(struct cli_section *s, const char *call, const char *size,
+                      const struct capo_plan_row *r,
+                      const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
 {
-        printf("    %-26s", title);
+        char text[1024] = "";
+
         for (int a = 0; a < r->n_algo; a++) {
                 for (int p = 0; p < r->n_proto; p++) {
                         if (cost[a][p] >= 0)
-                                printf("  %s/%s %.6g", capo_algo_name((unsigned)a + 1),
-                                       capo_proto_name((unsigned)p + 1), (double)cost[a][p]);
+                                capo_append(text, sizeof text, "%s%s/%s %.6g", *text ? "  " : "",
+                                            capo_algo_name((unsigned)a + 1),
+                                            capo_proto_name((unsigned)p + 1), (double)cost[a][p]);
                 }
         }
-        putchar('\n');
+        cli_section_row(s, "%s\t%s\t%s", call, size, text);
 }
 
-static void print_spy(const struct capo_plan_answer *a, bool wrapped)
+static void add_spy(struct cli_page *page, const struct capo_plan_answer *a, bool wrapped)
 {
-        printf("\nSPY         what NCCL gives a tuner, through interface v%d%s\n", a->told.abi,
-               wrapped ? "; the examined plugin was called behind the spy" : "");
-        printf("  init: %d ranks, %d nodes", a->told.n_ranks, a->told.n_nodes);
+        static const struct cli_column columns[] = {
+                {"call", "l"}, {"size", "r"}, {"us, of the cells that are available", "l~"}};
+        struct cli_section *s = cli_page_section(page, "SPY", lines_only, 1);
+        char domains[80] = "";
+
+        cli_section_of(s, "what NCCL gives a tuner, through interface v%d%s", a->told.abi,
+                       wrapped ? "; the examined plugin was called behind the spy" : "");
         if (a->told.nvl_domains >= 0)
-                printf(", %d NVLink domains of %d to %d ranks", a->told.nvl_domains,
-                       a->told.nvl_min, a->told.nvl_max);
-        putchar('\n');
+                snprintf(domains, sizeof domains, ", %d NVLink domains of %d to %d ranks",
+                         a->told.nvl_domains, a->told.nvl_min, a->told.nvl_max);
+        cli_section_line(s, "init: %d ranks, %d nodes%s", a->told.n_ranks, a->told.n_nodes,
+                         domains);
         if (a->told.n_constants)
-                print_constants(a->told.constants);
-        puts("  predicted times, us (cells that are not available are left out):");
+                add_constants(page, a->told.constants);
+        s = cli_page_section(page, "PREDICTED TIMES", columns, N_ELEMENTS(columns));
         for (size_t i = 0; i < a->n_rows; i++) {
                 const struct capo_plan_row *r = &a->rows[i];
-                char size[24], after[24], title[64];
+                const char *call = capo_call_name(capo_coll_call(r->coll));
+                char size[24], after[24];
 
-                snprintf(title, sizeof title, "%s %s", capo_coll_word(r->coll),
-                         capo_size_print(r->bytes, size, sizeof size));
+                capo_size_print(r->bytes, size, sizeof size);
                 if (!r->n_algo) {
-                        printf("    %-26s  this interface has no table; told %llu bytes\n", title,
-                               (unsigned long long)r->told);
+                        cli_section_row(s, "%s\t%s\tthis interface has no table; given %llu bytes",
+                                        call, size, (unsigned long long)r->told);
                         continue;
                 }
-                print_table(title, r, r->cost);
+                add_costs(s, call, size, r, r->cost);
                 if (wrapped &&
                     (memcmp(r->cost, r->cost_after, sizeof r->cost) || r->tuner_channels)) {
-                        print_table("  made into", r, r->cost_after);
+                        add_costs(s, "", "made into", r, r->cost_after);
                         if (r->tuner_channels)
-                                printf("    %-26s  %d channels\n", "", r->tuner_channels);
+                                cli_section_row(s, "\t\t%d channels", r->tuner_channels);
                 }
                 if (wrapped && r->tuner_chunk != r->chunk)
-                        printf("    %-26s  chunks of %s in place of %s\n", "",
-                               capo_size_print(r->tuner_chunk, after, sizeof after),
-                               capo_size_print(r->chunk, size, sizeof size));
+                        cli_section_row(s, "\t\tchunks of %s in place of %s",
+                                        capo_size_print(r->tuner_chunk, after, sizeof after),
+                                        capo_size_print(r->chunk, size, sizeof size));
         }
 }
 
 /* The rows of one collective: what NCCL does, and beside it what it does with the profile. */
-static void coll_rows(const struct plan_options *o, const struct capo_plan_answer *own,
-                      const struct capo_plan_comparison *c, size_t first, size_t end)
+static void add_rows(struct cli_section *s, const struct plan_options *o,
+                     const struct capo_plan_answer *own, const struct capo_plan_comparison *c,
+                     size_t first, size_t end)
 {
-        static const char head[] = "algo\tproto\tch\tus\tbusbw";
-        _cleanup_(capo_table_freep) struct capo_table *t =
-                capo_table_new("r11, l13,.l6,.r3/d,.r10/b,.r7/f,l13,.l6,.r3/c,.r10/a,.r7/e,l~");
-
-        if (!t)
-                return;
-        capo_table_row(t, c->rows ? "size\t%s\t%s%s" : "size\t%s", head, head,
-                       c->rows && o->by_rules ? "\trule" : "");
         for (size_t i = first; i < end; i++) {
                 const struct capo_plan_row *r = &own->rows[i];
                 const struct capo_plan_difference *d = c->rows ? &c->rows[i] : NULL;
                 bool same = d && d->same && !o->q.nccl_2; /* its time may differ */
-                char size[24], said[400];
+                char size[24], mine[160], with[160] = "";
 
-                capo_table_cell(t, "%s", capo_size_print(r->bytes, size, sizeof size));
-                choice_cells(t, r);
-                if (d && !same)
-                        choice_cells(t, &d->with);
-                snprintf(said, sizeof said, "%s%s%s", d ? d->rule : "",
-                         d && !d->with.ranks_agree ? "  RANKS DISAGREE: a job would hang" : "",
-                         !r->ranks_agree ? "  RANKS DISAGREE" : "");
-                if (same || *said)
-                        capo_table_row(t, "%s%s%s", same ? "." : "",
-                                       same && *said ? "\t\t\t\t\t" : "", said);
-                else
-                        capo_table_end(t);
+                if (same)
+                        strcpy(with, "\t.\t\t\t");
+                else if (d)
+                        choice_cells(&d->with, with + 1), *with = '\t';
+                cli_section_row(s, "%s\t%s%s\t%s%s%s", capo_size_print(r->bytes, size, sizeof size),
+                                choice_cells(r, mine), with, d ? d->rule : "",
+                                d && !d->with.ranks_agree ? "  RANKS DISAGREE: a job would hang"
+                                                          : "",
+                                !r->ranks_agree ? "  RANKS DISAGREE" : "");
         }
-        capo_table_print(t, stdout, 1, "", "");
 }
 
-static void print_rows(const struct plan_options *o, const struct capo_plan_answer *own,
-                       const struct capo_plan_answer *other, const struct capo_plan_comparison *c)
+static void add_calls(struct cli_page *page, const struct plan_options *o,
+                      const struct capo_plan_answer *own, const struct capo_plan_answer *other,
+                      const struct capo_plan_comparison *c)
 {
+        static const struct cli_column alone[] = {{"size", "r"}, {"choice", "l"}, {"ch", "r"},
+                                                  {"us", "r"},   {"busbw", "r"},  {"", "l~"}};
+        static const struct cli_column both[] = {
+                {"size", "r"},    {"by itself", "l"}, {"ch", "r/d"}, {"us", "r/b"},
+                {"busbw", "r/f"}, {"with it", "l"},   {"ch", "r/c"}, {"us", "r/a"},
+                {"busbw", "r/e"}, {"rule", "l~"}};
         char release[16], name[32] = "by itself", second[32];
         const char *with = o->q.profile ? capo_base_name(o->q.profile)
                            : o->q.tuner ? capo_base_name(o->q.tuner)
@@ -254,81 +269,97 @@ static void print_rows(const struct plan_options *o, const struct capo_plan_answ
                 snprintf(second, sizeof second, "NCCL %s",
                          capo_nccl_text((uint32_t)other->version, release, sizeof release));
         }
-
         for (size_t i = 0, end; i < own->n_rows; i = end) {
+                struct cli_section *s = cli_page_section(
+                        page, capo_call_name(capo_coll_call(own->rows[i].coll)),
+                        c->rows ? both : alone, c->rows ? N_ELEMENTS(both) : N_ELEMENTS(alone));
+
                 for (end = i + 1; end < own->n_rows && own->rows[end].coll == own->rows[i].coll;
                      end++)
                         ;
-                printf("\n%-13s  NCCL %s", capo_coll_word(own->rows[i].coll), name);
-                if (c->rows && cli_screen_columns(stdout))
-                        printf(", and with %s", with);
-                else if (c->rows)
-                        printf("%30s  with %s", "", with);
-                putchar('\n');
-                coll_rows(o, own, c, i, end);
+                cli_section_of(s, "NCCL %s%s%s", name, c->rows ? " and with " : "",
+                               c->rows ? with : "");
+                add_rows(s, o, own, c, i, end);
+                s->how = "us, busbw in GB/s: NCCL's model, nothing is measured. \".\": the same.";
         }
 }
 
-void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain,
-               const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c)
+static void add_notes(struct cli_page *page, const struct plan_options *o,
+                      const struct capo_plan_answer *plain, const struct capo_plan_comparison *c)
 {
+        if (c->no_match)
+                cli_page_problem(page, "no rule of %s can hold here: %s",
+                                 capo_base_name(o->q.profile), c->no_match);
+        if (c->n_chunks)
+                cli_section_note(
+                        page, NULL, "%s a chunk: %s",
+                        capo_text_plural(c->n_chunks, "row sets", "rows set"),
+                        c->chunks_dead
+                                ? "nothing comes of it, NCCL before 2.30 asks no tuner for it"
+                                : "NCCL asks for it; --spy shows what it is answered");
+        if (c->n_turned)
+                cli_section_note(
+                        page, NULL, "%s calls (kernel, ctas, cluster, cta_policy): %s",
+                        capo_text_plural(c->n_turned, "row turns", "rows turn"),
+                        c->turned_dead
+                                ? "nothing comes of it, NCCL before 2.31 has no calls that take them"
+                                : "the preload library does that (capo run), and was not asked here");
+        if (plain->windowless)
+                cli_section_note(page, NULL,
+                                 "NCCL makes no windows on this machine: registered "
+                                 "buffers are as any others");
+        if (c->gap && o->q.n_ranks > 1)
+                cli_section_note(page, NULL, "%s", c->gap);
+}
+
+struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_answer *plain,
+                           const struct capo_plan_answer *tuned,
+                           const struct capo_plan_comparison *c)
+{
+        struct cli_page *page = cli_page_new();
         char version[16], nodes[2048];
         unsigned n_nodes = plan_nodes(o);
 
-        cli_screen_begin(stdout);
-        printf("capo plan   real NCCL %s on virtual GPUs: decisions are NCCL's, times are its model, nothing was "
-               "measured\n",
-               capo_nccl_text((uint32_t)plain->version, version, sizeof version));
-        printf("asked       %s\n", o->q.libnccl);
-        if (o->q.nccl_2)
-                printf("and         %s\n", o->q.libnccl_2);
-        printf("%-11s %s on %s: %s", capo_base_name(o->q.topo[0]),
-               capo_text_plural(o->q.n_ranks, "rank", NULL),
-               capo_text_plural(n_nodes, "node", NULL),
-               capo_plan_gpus_print(o->q.ranks, o->q.n_ranks, nodes, sizeof nodes));
-        graph_line(stdout, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, -1, 0));
-        graph_line(stdout, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, -1, 1));
-        putchar('\n');
+        if (!page)
+                return NULL;
+        cli_page_title(page, "capo plan   %s   %s on %s", capo_base_name(o->q.topo[0]),
+                       capo_text_plural(o->q.n_ranks, "rank", NULL),
+                       capo_text_plural(n_nodes, "node", NULL));
+        cli_page_under(page, "GPUs %s",
+                       capo_plan_gpus_print(o->q.ranks, o->q.n_ranks, nodes, sizeof nodes));
+        cli_page_under(page, "real NCCL %s on virtual GPUs: its own decisions, times by its model",
+                       capo_nccl_text((uint32_t)plain->version, version, sizeof version));
+        cli_page_under(page, "asked %s%s%s", o->q.libnccl, o->q.nccl_2 ? " and " : "",
+                       o->q.nccl_2 ? o->q.libnccl_2 : "");
+        add_graph_line(page, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, -1, 0));
+        add_graph_line(page, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, -1, 1));
         if (plain->told.n_nodes > (int)n_nodes)
-                printf("note        NCCL counts %d nodes: it goes out and back through the NICs inside a machine\n",
-                       plain->told.n_nodes);
+                cli_page_under(page,
+                               "NCCL counts %d nodes: it goes out and back through the NICs "
+                               "inside a machine",
+                               plain->told.n_nodes);
         if (plain->asked < o->q.n_ranks)
-                printf("note        %u ranks on %s were asked; what the others, which are alike, tell them was made up "
-                       "(--whole)\n",
-                       plain->asked, capo_text_plural(plain->asked_nodes, "node", NULL));
-        settings_line(stdout);
+                cli_page_under(page,
+                               "%u ranks on %s were asked; what the others, which are alike, tell "
+                               "them was made up (--whole)",
+                               plain->asked, capo_text_plural(plain->asked_nodes, "node", NULL));
+        add_settings(page);
         if (o->q.n_ranks == 1)
-                puts("note        one rank has nothing to choose: NCCL copies");
-        print_rows(o, plain, tuned, c);
+                cli_page_under(page, "one rank has nothing to choose: NCCL copies");
         if (o->q.nccl_2)
-                printf("\n%zu of %zu choices differ. Times are each release's own model: compare choices, measure times\n",
-                       c->n_differ, plain->n_rows);
+                cli_page_under(page,
+                               "%zu of %zu choices differ; times are each release's own model",
+                               c->n_differ, plain->n_rows);
         else if (tuned)
-                printf("\n. = the same; %zu of %zu differ. Times on the right are NCCL's model for that choice, not "
-                       "what the profile measured\n",
-                       c->n_differ, plain->n_rows);
-        if (c->no_match)
-                printf("note        no rule of %s can hold here: %s\n",
-                       capo_base_name(o->q.profile), c->no_match);
-        if (c->n_chunks)
-                printf("\nnote        %s a chunk: %s\n",
-                       capo_text_plural(c->n_chunks, "row says", "rows say"),
-                       c->chunks_dead ? "nothing comes of it, NCCL before 2.30 asks no tuner for it"
-                                      : "NCCL asks for it; --spy shows what it is answered");
-        if (c->n_turned)
-                printf("\nnote        %s calls (kernel, ctas, cluster, cta_policy): %s\n",
-                       capo_text_plural(c->n_turned, "row turns", "rows turn"),
-                       c->turned_dead
-                               ? "nothing comes of it, NCCL before 2.31 has no calls that take them"
-                               : "the preload library does that (capo run), and was not asked here");
-        if (plain->windowless)
-                puts("\nnote        NCCL makes no windows on this machine: registered buffers are as any others");
-        if (c->gap && o->q.n_ranks > 1)
-                printf("\nnote        %s\n", c->gap);
+                cli_page_under(page,
+                               "%zu of %zu choices differ; times are NCCL's model, not what "
+                               "the profile measured",
+                               c->n_differ, plain->n_rows);
+        add_calls(page, o, plain, tuned, c);
+        add_notes(page, o, plain, c);
         if (o->graph)
-                print_graphs(plain);
+                add_graphs(page, plain);
         if (o->q.spy)
-                print_spy(tuned ? tuned : plain, tuned != NULL);
-        if (o->q.log && (tuned ? tuned : plain)->log)
-                printf("\nLOG         NCCL's own words\n%s", (tuned ? tuned : plain)->log);
+                add_spy(page, tuned ? tuned : plain, tuned != NULL);
+        return page;
 }

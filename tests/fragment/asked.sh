@@ -84,6 +84,6 @@ for alloc in 8 4 8+8; do
 done
 "$capo" explain allreduce 1G --platform hgxh100 >"$tmp/page" || fail "explain"
 grep -q 'the switches adding, this is expected to reach 82 % of it' "$tmp/page" || fail "explain: $(cat "$tmp/page")"
-"$capo" plan --platform gb200 --every 4 --sizes 1G >"$tmp/page" || fail "every"
-grep -q 'the switches adding, NCCL reaches [0-9][0-9] % of it' "$tmp/page" || fail "every: $(cat "$tmp/page")"
+"$capo" plan --platform gb200 --every 4 --sizes 1G --wide >"$tmp/page" || fail "every"
+grep -q '[0-9][0-9] %  .*NVLS' "$tmp/page" || fail "every: $(cat "$tmp/page")"
 exit $bad

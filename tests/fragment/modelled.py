@@ -127,7 +127,7 @@ def constants_by_hand():
                           '[{"table": "base_latency", "algo": "tree", "proto": "ll", "value": 90.0}], '
                           '"broadcast": [{"upto": "max", "algo": "ring", "proto": "ll"}]}]}')
     machine = ["--platform", "hgxh100"]
-    text = run("plan", *machine, "--alloc", "1+7", "--sizes", "2K", "--profile", path)
+    text = run("plan", *machine, "--alloc", "1+7", "--sizes", "2K", "--profile", path, "--wide")
     assert "constants.json:1 NCCL's choice with its constants changed" in text, text
     told = run("explain", *machine, "--alloc", "1+7", "--profile", path, "allreduce", "2K")
     assert "untouched" not in told and "line 1 changes constants of NCCL's model" in told, told
