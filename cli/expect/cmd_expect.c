@@ -80,6 +80,7 @@ static int find_machine(const struct options *o, struct expect_page *page, char 
                         size_t room, struct capo_topology **t, struct cli_machine_source *source)
 {
         struct cli_machine_words words = o->machine;
+        const char *misfit;
 
         if (words.topo && !strcmp(words.topo, "this")) {
                 words.topo = NULL;
@@ -92,11 +93,12 @@ static int find_machine(const struct options *o, struct expect_page *page, char 
         }
         if (cli_machine_load("expect", &words, t, source) < 0)
                 return -EINVAL;
-        if (capo_expected_sm(page->gpu) && (*t)->n_gpus && (*t)->gpus[0].sm &&
-            (*t)->gpus[0].sm / 10 != capo_expected_sm(page->gpu) / 10)
-                return capo_fail(-EINVAL,
-                                 "expect: %s was measured on %s, and %s has other GPUs (sm %d)",
-                                 page->what, page->gpu, (*t)->name, (*t)->gpus[0].sm);
+        misfit = capo_expected_misfit(page->gpu, (*t)->n_gpus ? (*t)->gpus[0].sm : 0,
+                                      o->machine.platform);
+        if (misfit)
+                return capo_fail(-EINVAL, "expect: %s was measured on %s, which %s: %s", page->what,
+                                 page->gpu, misfit,
+                                 o->machine.platform ? o->machine.platform : (*t)->name);
         page->machine = (*t)->name;
         page->shape.named = o->machine.platform != NULL;
         page->shape.platform = o->machine.platform ? o->machine.platform : (*t)->platform;

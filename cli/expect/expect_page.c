@@ -208,12 +208,13 @@ int expect_text(struct expect_page *page, bool markdown, FILE *out)
         if (!sheet)
                 return -ENOMEM;
         cli_page_title(sheet, "capo expect   %s", capo_base_name(page->what));
-        cli_page_under(sheet, "%s ranks per node on %s%s%s   measured with NCCL %s",
-                       *page->layout ? page->layout : "unknown",
-                       *page->shape.platform ? page->shape.platform
-                       : page->machine       ? page->machine
-                                             : "an unknown machine",
-                       *page->gpu ? ", " : "", page->gpu, release_text(page->nccl, text));
+        cli_page_under(
+                sheet, "%s ranks per node on %s%s%s%s%s", *page->layout ? page->layout : "unknown",
+                *page->shape.platform ? page->shape.platform
+                : page->machine       ? page->machine
+                                      : "an unknown machine",
+                *page->gpu ? ", " : "", page->gpu, page->nccl ? "   measured with NCCL " : "",
+                page->nccl ? release_text(page->nccl, text) : "");
         if (page->asked)
                 cli_page_under(sheet,
                                "NCCL %s was asked for its prediction: nothing is measured by it",

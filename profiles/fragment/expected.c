@@ -193,20 +193,30 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
         return n;
 }
 
-int capo_expected_sm(const char *gpu)
+const char *capo_expected_misfit(const char *gpu, int sm, bool named)
 {
+        enum { CARD, MODULE, FEWER }; /* FEWER: a module with fewer NVLinks than its like */
         static const struct {
                 const char *name;
-                int sm;
-        } names[] = {{"P100", 60},  {"V100", 70},  {"A100", 80},   {"A800", 80},
-                     {"H100", 90},  {"H200", 90},  {"H800", 90},   {"GH200", 90},
-                     {"B200", 100}, {"B300", 100}, {"GB200", 100}, {"GB300", 100}};
+                int sm, form;
+        } names[] = {{"GB200", 100, MODULE}, {"GB300", 100, MODULE}, {"H800", 90, FEWER},
+                     {"A800", 80, FEWER},    {"PCI", 0, CARD},       {"NVL", 90, CARD},
+                     {"P100", 60, MODULE},   {"V100", 70, MODULE},   {"A100", 80, MODULE},
+                     {"GH200", 90, MODULE},  {"H100", 90, MODULE},   {"H200", 90, MODULE},
+                     {"H20", 90, MODULE},    {"B200", 100, MODULE},  {"B300", 100, MODULE}};
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (strstr(gpu, names[i].name))
-                        return names[i].sm;
+        for (size_t i = 0; *gpu && i < N_ELEMENTS(names); i++) {
+                if (!strstr(gpu, names[i].name))
+                        continue;
+                if (named && names[i].form == CARD)
+                        return "is a card, and that machine has modules with NVLink";
+                if (named && names[i].form == FEWER)
+                        return "has fewer NVLinks than the GPUs of that machine";
+                return names[i].sm && sm && names[i].sm != (sm == 103 ? 100 : sm)
+                               ? "is not the GPU of that machine"
+                               : NULL;
         }
-        return 0;
+        return *gpu && named ? "is not known to be in that machine" : NULL;
 }
 
 const char *capo_expected_word(enum capo_expected_verdict verdict)

@@ -89,9 +89,11 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
                               bool (*has)(const char *text, void *arg), void *arg,
                               struct capo_expected_cause *out);
 
-/** capo_expected_sm() - compute capability of a GPU by its name, 90 of "H100 80GB HBM3". 0 not
- * known. */
-int capo_expected_sm(const char *gpu);
+/** capo_expected_misfit() - why what was measured on @gpu ("H100 80GB HBM3"; "" not known) says
+ * nothing about a machine whose GPUs have compute capability @sm (90; 0 not known). @named: it is
+ * one of platforms.def, whose GPUs are all modules with NVLink. Return: words to follow the GPU's
+ * name; NULL it may be compared. */
+const char *capo_expected_misfit(const char *gpu, int sm, bool named);
 
 /** capo_expected_word() - for programs: "normal", "low", "not-normal", "impossible", "unknown";
  * capo_expected_by_word() - "public", "nccl", "ceiling", "". Static. */

@@ -36,7 +36,9 @@ expect 0 'NORMAL: AllReduce 1 GiB reaches 470 of 470 GB/s (100.0 %) by public' -
 expect 1 'NOT NORMAL: AllReduce 1 GiB reaches 9.00 of 437 GB/s (2.1 %)' -- slow.log --platform p5 --coll all_reduce
 expect 1 '1  NCCL moves the data over TCP' -- slow.log --platform p5
 expect 1 '2  one NIC of each node' -- slow.log --platform p5
-expect 2 'has other GPUs (sm 80)' -- one.log --platform dgxa100
+expect 2 'is not the GPU of that machine: dgxa100' -- one.log --platform dgxa100
+sed 's/NVIDIA H100 80GB HBM3/NVIDIA L40S/' one.log >card.log
+expect 2 'on L40S, which is not known to be in that machine' -- card.log --platform dgxa100
 expect 2 'was measured on 8 ranks per node, not on 0-3' -- one.log --platform hgxh100 --gpus 0-3
 expect 2 'what was measured' --
 expect 2 'expected a size above 0' -- --busbw 1 --platform p5 --alloc 8 --size 0

@@ -142,7 +142,16 @@ Test(expected, causes_fit_the_share_and_proved_ones_lead)
 
 Test(expected, names_of_gpus)
 {
-        cr_expect_eq(capo_expected_sm("NVIDIA H100 80GB HBM3"), 90);
-        cr_expect_eq(capo_expected_sm("A100-SXM4-40GB"), 80);
-        cr_expect_eq(capo_expected_sm("GeForce RTX 4090"), 0);
+        cr_expect_null(capo_expected_misfit("NVIDIA H100 80GB HBM3", 90, true));
+        cr_expect_null(capo_expected_misfit("A100-SXM4-40GB", 0, true));
+        cr_expect_null(capo_expected_misfit("NVIDIA B300 SXM6 AC", 103, true));
+        cr_expect_null(capo_expected_misfit("NVIDIA GB200 NVL72", 100, true));
+        cr_expect_null(capo_expected_misfit("", 90, true));
+        cr_expect_null(capo_expected_misfit("NVIDIA L40S", 89, false), "a topology of one's own");
+        cr_expect_not_null(capo_expected_misfit("A100-SXM4-40GB", 90, true));
+        cr_expect_not_null(capo_expected_misfit("NVIDIA L40S", 80, true));
+        cr_expect_not_null(capo_expected_misfit("NVIDIA H100 PCIe", 90, true));
+        cr_expect_not_null(capo_expected_misfit("NVIDIA H100 NVL", 90, true));
+        cr_expect_not_null(capo_expected_misfit("NVIDIA A800-SXM4-80GB", 80, true));
+        cr_expect_not_null(capo_expected_misfit("AMD Instinct MI300X", 0, true));
 }
