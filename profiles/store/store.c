@@ -13,6 +13,7 @@
 #include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/util.h"
+#include "profiles/store/store_insert.h"
 #include "profiles/store/store_schema.h"
 #include "profiles/store/store.h"
 
@@ -206,7 +207,8 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                  * stays off */
                 sqlite3_exec(
                         s->db,
-                        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
+                        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
+                        "PRAGMA cache_size = -65536;" /* a page of every kind stays in memory */,
                         NULL, NULL, NULL);
                 if (old) {
                         e = sqlite_error(s->db, capo_schema_migrate(s->db), path, why, room);
@@ -237,128 +239,22 @@ void capo_store_close(struct capo_store *s)
         free(s);
 }
 
-static int insert_import(struct capo_store *s, const struct capo_samples *set,
-                         const struct capo_store_about *about, int64_t *id)
-{
-        sqlite3_stmt *q = NULL;
-        time_t now = time(NULL);
-        struct tm tm;
-        char when[32] = "";
-        int rc = sqlite3_prepare_v2(
-                s->db,
-                "INSERT INTO import (time, cluster, link, nic, driver, source) VALUES (?, ?, ?, ?, ?, ?)",
-                -1, &q, NULL);
-
-        if (rc != SQLITE_OK)
-                return rc;
-        gmtime_r(&now, &tm);
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
-        sqlite3_bind_text(q, 1, when, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 2, about->cluster, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 3, about->link, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 4, about->nic, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 5, about->driver, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 6, set->n_runs ? set->runs[0].source : "", -1, SQLITE_STATIC);
-        rc = sqlite3_step(q);
-        sqlite3_finalize(q);
-        *id = sqlite3_last_insert_rowid(s->db);
-        return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-static int insert_trials(struct capo_store *s, const struct capo_samples *set, int64_t import,
-                         int64_t *ids)
-{
-        sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(
-                s->db,
-                "INSERT INTO trial (import, source, line, gpu, nccl, layout, nodes, ranks, iterations, hosts, "
-                "settings, tuner, why, unknown, cuda) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                -1, &q, NULL);
-
-        for (size_t i = 0; rc == SQLITE_OK && i < set->n_runs; i++) {
-                const struct capo_trial *t = &set->runs[i];
-
-                sqlite3_bind_int64(q, 1, import);
-                sqlite3_bind_text(q, 2, t->source, -1, SQLITE_STATIC);
-                sqlite3_bind_int64(q, 3, t->line);
-                sqlite3_bind_text(q, 4, t->gpu, -1, SQLITE_STATIC);
-                sqlite3_bind_int64(q, 5, t->nccl);
-                sqlite3_bind_text(q, 6, t->layout, -1, SQLITE_STATIC);
-                sqlite3_bind_int(q, 7, t->n_nodes);
-                sqlite3_bind_int(q, 8, t->n_ranks);
-                sqlite3_bind_int64(q, 9, t->iterations);
-                sqlite3_bind_text(q, 10, t->hosts, -1, SQLITE_STATIC);
-                sqlite3_bind_text(q, 11, t->settings, -1, SQLITE_STATIC);
-                sqlite3_bind_text(q, 12, t->tuner, -1, SQLITE_STATIC);
-                sqlite3_bind_text(q, 13, t->why, -1, SQLITE_STATIC);
-                sqlite3_bind_int(q, 14, t->left_out);
-                sqlite3_bind_text(q, 15, t->driver, -1, SQLITE_STATIC);
-                rc = sqlite3_step(q);
-                rc = rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
-                ids[i] = sqlite3_last_insert_rowid(s->db);
-        }
-        sqlite3_finalize(q);
-        return rc;
-}
-
-static int insert_samples(struct capo_store *s, const struct capo_samples *set, const int64_t *ids)
-{
-        sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(
-                s->db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1,
-                &q, NULL);
-
-        for (size_t i = 0; rc == SQLITE_OK && i < set->n; i++) {
-                const struct capo_sample *v = &set->v[i];
-
-                sqlite3_bind_int64(q, 1, ids[v->run]);
-                sqlite3_bind_int64(q, 2, v->order);
-                sqlite3_bind_int(q, 3, v->call);
-                sqlite3_bind_int64(q, 4, (sqlite3_int64)v->bytes);
-                sqlite3_bind_double(q, 5, v->us);
-                sqlite3_bind_int(q, 6, v->make);
-                sqlite3_bind_int(q, 7, v->place);
-                sqlite3_bind_int(q, 8, v->type);
-                sqlite3_bind_int(q, 9, v->op);
-                sqlite3_bind_int(q, 10, v->want);
-                sqlite3_bind_int(q, 11, v->want_channels);
-                sqlite3_bind_int(q, 12, v->ran);
-                sqlite3_bind_int(q, 13, v->ran_channels);
-                sqlite3_bind_int64(q, 14, v->want_chunk);
-                rc = sqlite3_step(q);
-                rc = rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
-        }
-        sqlite3_finalize(q);
-        return rc;
-}
-
 int capo_store_add(struct capo_store *s, const struct capo_samples *set,
                    const struct capo_store_about *about, int64_t *id, char *why, size_t room)
 {
-        int64_t *ids = malloc((set->n_runs + 1) * sizeof *ids);
-        int rc;
+        int rc, e;
 
-        if (!ids)
-                return -ENOMEM;
         /* IMMEDIATE: take the writer's place now and wait for it, rather than fail half way */
         rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-        if (rc == SQLITE_OK) {
-                rc = insert_import(s, set, about, id);
-                if (rc == SQLITE_OK)
-                        rc = insert_trials(s, set, *id, ids);
-                if (rc == SQLITE_OK)
-                        rc = insert_samples(s, set, ids);
-                if (rc == SQLITE_OK)
-                        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
-        }
-        free(ids);
-        if (rc != SQLITE_OK) {
-                int e = store_error(s, rc, why, room);
-
-                sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-                return e;
-        }
-        return 0;
+        if (rc == SQLITE_OK)
+                rc = capo_store_insert(s->db, set, about, id);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+        if (rc == SQLITE_OK)
+                return 0;
+        e = store_error(s, rc, why, room);
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+        return e;
 }
 
 int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
@@ -373,13 +269,14 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
         snprintf(
                 sql, sizeof sql,
                 "SELECT t.id, t.source, t.line, t.gpu, t.nccl, t.layout, t.nodes, t.ranks, t.iterations, s.seq, "
-                "s.coll, s.bytes,"
-                " s.us, s.clock, s.place, s.type, s.op, s.want, s.want_channels, s.ran, s.ran_channels, t.hosts, "
-                "t.settings, t.tuner, t.why, t.unknown, CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END, s.want_chunk"
-                " FROM trial t JOIN import i ON i.id = t.import JOIN sample s ON s.trial = t.id"
-                " WHERE %s AND (?2 = 0 OR s.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
+                "k.coll, k.bytes,"
+                " s.us, k.clock, k.place, k.type, k.op, k.want, k.want_channels, k.ran, k.ran_channels, t.hosts, "
+                "t.settings, t.tuner, t.why, t.unknown, CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END, k.want_chunk"
+                " FROM trial t CROSS JOIN import i ON i.id = t.import CROSS JOIN sample s ON s.trial = t.id"
+                " CROSS JOIN kind k ON k.id = s.kind"
+                " WHERE %s AND (?2 = 0 OR k.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
                 " AND (?4 = '' OR t.gpu LIKE ?4) AND (?5 = '' OR t.layout = ?5) AND (?6 = '' OR i.cluster LIKE ?6)"
-                " AND (?7 = 0 OR t.ranks = ?7) ORDER BY t.id, s.rowid",
+                " AND (?7 = 0 OR t.ranks = ?7) ORDER BY t.id, s.n",
                 f->import ? "t.import = ?1"
                           : "?1 = 0"); /* of one its own trials only, by their index */
         rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);

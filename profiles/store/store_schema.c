@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The schema is a list of steps, each bringing a store of one version to the next; a new store
- * takes all of them. What a trial has in common is kept once (table trial); a sample is a row of
- * numbers. Codes (collective, algorithm, protocol) are stored as numbers of the log format, which
- * never change, and the view `samples` spells them.
+ * takes all of them. A sample is a row of numbers. What samples have in common stands once: of one
+ * run in table trial, of one kind of call at one place in table kind. Codes (collective, algorithm,
+ * protocol) are the numbers of the log format, which never change; table kind has their names, too,
+ * and indices by which a question that groups samples needs no sort.
  */
 #include <stdio.h>
 #include <string.h>
@@ -97,7 +98,60 @@ static const char *const steps[CAPO_STORE_VERSION] = {
                                                                                                             "s.ran & 15") ") AS proto,"
                                                                                                                           " s.ran_channels AS channels, s.seq AS sequence"
                                                                                                                           " FROM sample s JOIN trial t ON t.id = s.trial;",
+        /* kinds; samples lie by run, and once more by kind */
+        "DROP VIEW samples;"
+        "CREATE TABLE kind (id INTEGER PRIMARY KEY, bytes INTEGER NOT NULL, want INTEGER NOT NULL, ran INTEGER NOT NULL,"
+        " coll INTEGER NOT NULL, want_channels INTEGER NOT NULL, ran_channels INTEGER NOT NULL, want_chunk INTEGER NOT"
+        " NULL, clock INTEGER NOT NULL, place INTEGER NOT NULL, type INTEGER NOT NULL, op INTEGER NOT NULL,"
+        " nccl INTEGER NOT NULL, nodes INTEGER NOT NULL, ranks INTEGER NOT NULL, layout TEXT NOT NULL, gpu TEXT NOT NULL,"
+        " cluster TEXT NOT NULL, collective TEXT, clock_name TEXT, forced_algo TEXT, forced_proto TEXT, algo TEXT,"
+        " proto TEXT, UNIQUE (" CAPO_STORE_KIND "));"
+        "INSERT INTO kind (" CAPO_STORE_KIND ") SELECT DISTINCT " CAPO_STORE_KIND
+        " FROM (SELECT s.*, t.nccl, t.nodes, t.ranks, t.layout, t.gpu, i.cluster FROM sample s"
+        " JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import);"
+        "DROP INDEX sample_trial;"
+        "ALTER TABLE sample RENAME TO old;"
+        "CREATE TABLE sample (trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE, n INTEGER NOT NULL,"
+        " kind INTEGER NOT NULL REFERENCES kind(id), seq INTEGER NOT NULL, us REAL NOT NULL, PRIMARY KEY (trial, n))"
+        " WITHOUT ROWID;"
+        "INSERT INTO sample SELECT s.trial, s.n, k.id, s.seq, s.us FROM (SELECT o.rowid AS n, o.*, t.nccl, t.nodes,"
+        " t.ranks, t.layout, t.gpu, i.cluster FROM old o JOIN trial t ON t.id = o.trial JOIN import i ON i.id = t.import"
+        " ORDER BY o.trial, o.rowid) s"
+        " JOIN kind k USING (" CAPO_STORE_KIND ");"
+        "DROP TABLE old;"
+        "CREATE INDEX sample_kind ON sample(kind, trial, n, us, seq);"
+        "CREATE INDEX kind_forced ON kind(collective, bytes, forced_algo, forced_proto);"
+        "CREATE INDEX kind_ran ON kind(collective, bytes, algo, proto);"
+        "CREATE INDEX kind_bytes_forced ON kind(bytes, forced_algo, forced_proto);"
+        "CREATE INDEX kind_bytes_ran ON kind(bytes, algo, proto);"
+        "CREATE INDEX kind_algo ON kind(algo, proto);"
+        "CREATE INDEX kind_forced_algo ON kind(forced_algo, forced_proto);"
+        "CREATE INDEX kind_gpu ON kind(gpu, nccl, layout, collective, bytes, forced_algo, forced_proto);"
+        "CREATE INDEX kind_cluster ON kind(cluster, gpu, nccl, layout);"
+        /* CROSS: kinds outside, in the order of one of their indices, and their samples inside */
+        "CREATE VIEW samples AS SELECT t.import AS import, i.time, k.cluster, i.link, i.nic, i.driver, t.source, k.gpu,"
+        " k.nccl, k.layout, k.nodes, k.ranks, k.collective, k.bytes, s.us, k.clock_name AS clock, k.place, k.forced_algo,"
+        " k.forced_proto, k.want_channels AS forced_channels, k.want_chunk AS forced_chunk, k.algo, k.proto,"
+        " k.ran_channels AS channels, s.seq AS sequence FROM kind k CROSS JOIN sample s ON s.kind = k.id"
+        " CROSS JOIN trial t ON t.id = s.trial CROSS JOIN import i ON i.id = t.import;",
 };
+
+int capo_schema_name_kinds(sqlite3 *db)
+{
+        return sqlite3_exec(
+                db,
+                "UPDATE kind SET collective =" NAME("collective", "coll") ", clock_name =" NAME("clock", "clock") ", forced_algo =" NAME("algo", "want >> 4") ", forced_proto =" NAME(
+                        "proto",
+                        "want & 15") ", algo = coalesce(" NAME("kernel",
+                                                               "ran") "," NAME("algo",
+                                                                               "ran >> 4") ")"
+                                                                                           ", proto = coalesce(" NAME(
+                                                                                                   "variant",
+                                                                                                   "ran") "," NAME("proto",
+                                                                                                                   "ran & 15") ")"
+                                                                                                                               " WHERE collective IS NULL",
+                NULL, NULL, NULL);
+}
 
 static int query_integer(sqlite3 *db, const char *sql, int64_t *out)
 {
@@ -171,6 +225,8 @@ int capo_schema_migrate(sqlite3 *db)
                 rc = sqlite3_exec(db, steps[v], NULL, NULL, NULL);
         if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
                 rc = put_names(db);
+        if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
+                rc = capo_schema_name_kinds(db);
         snprintf(set, sizeof set, "PRAGMA user_version = %d", CAPO_STORE_VERSION);
         if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
                 rc = sqlite3_exec(db, set, NULL, NULL, NULL);

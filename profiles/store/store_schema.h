@@ -6,7 +6,19 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-#define CAPO_STORE_VERSION 7
+#define CAPO_STORE_VERSION 8
+
+/* What decides a kind; and the question for one, and a new one, with their values in this order. */
+#define CAPO_STORE_KIND                                                                                         \
+        "bytes, want, ran, coll, want_channels, ran_channels, want_chunk, clock, place, type, op, nccl, nodes," \
+        " ranks, layout, gpu, cluster"
+#define CAPO_STORE_KIND_INSERT                         \
+        "INSERT OR IGNORE INTO kind (" CAPO_STORE_KIND \
+        ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define CAPO_STORE_KIND_FIND                          \
+        "SELECT id FROM kind WHERE (" CAPO_STORE_KIND \
+        ") = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
 enum { CAPO_STORE_APPLICATION = 0x6361706f /* "capo" */ };
 
 /* What a database file says it is. */
@@ -22,5 +34,9 @@ int capo_schema_head(sqlite3 *db, struct capo_schema_head *head);
  * transaction, because another process may be doing the same at this moment. Return: SQLITE_OK; or
  * its error, then the caller, who has asked for SQLite's words, rolls back. */
 int capo_schema_migrate(sqlite3 *db);
+
+/** capo_schema_name_kinds() - names for kinds that have none yet. Return: SQLITE_OK or its error.
+ */
+int capo_schema_name_kinds(sqlite3 *db);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fit of a million samples, and how many the store takes in a second. Medians of five. */
+/* Fit of a million samples, how many the store takes in a second, and questions to a store of two
+ * million. Medians of five. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,57 @@ static void fill(struct capo_samples *set)
                        (0.95 + 0.1 * (double)(state >> 40) / (1 << 24));
                 capo_samples_add(set, &s);
         }
+}
+
+/* Through the view `samples`, as people ask: by place, of one algorithm, by size, by size and what
+ * was forced or ran, by all of these; and by what no index has. */
+static const char *const questions[] = {
+        "select gpu, nccl, count(*) from samples group by 1, 2",
+        "select count(*), avg(us) from samples where forced_algo = 'Ring'",
+        "select bytes, avg(us) from samples where collective = 'AllReduce' group by 1",
+        "select bytes, forced_algo, forced_proto, avg(us), min(us) from samples group by 1, 2, 3",
+        "select collective, bytes, algo, proto, avg(us), count(*) from samples group by 1, 2, 3, 4",
+        "select import, count(*), max(us) from samples group by 1",
+};
+
+static int ask_store(const struct capo_samples *set)
+{
+        static const struct capo_store_about about = {"", "", "", ""};
+        char path[] = "/tmp/capo-bench-XXXXXX", why[512], beside[64];
+        struct capo_store *store = NULL;
+        FILE *null = fopen("/dev/null", "we");
+        double took[TIMES];
+        int64_t id;
+        int r;
+
+        close(mkstemp(path));
+        unlink(path);
+        r = null ? capo_store_open(path, true, &store, why, sizeof why) : -1;
+        for (int i = 0; r >= 0 && i < 2; i++)
+                r = capo_store_add(store, set, &about, &id, why, sizeof why);
+        for (size_t q = 0; r >= 0 && q < sizeof questions / sizeof *questions; q++) {
+                for (int i = 0; r >= 0 && i < TIMES; i++) {
+                        double t = now();
+
+                        r = capo_store_query(store, questions[q], null, why, sizeof why);
+                        took[i] = now() - t;
+                }
+                if (r >= 0)
+                        printf("store of 2,000,000: %.2f s   %s\n", capo_median(took, TIMES),
+                               questions[q]);
+        }
+        if (r < 0)
+                fprintf(stderr, "%s\n", null ? why : "/dev/null cannot be opened");
+        capo_store_close(store);
+        if (null)
+                fclose(null);
+        for (int k = 0; k < 3; k++) {
+                static const char *const ends[] = {"", "-wal", "-shm"};
+
+                snprintf(beside, sizeof beside, "%s%s", path, ends[k]);
+                unlink(beside);
+        }
+        return r;
 }
 
 int main(void)
@@ -112,6 +164,8 @@ int main(void)
                SAMPLES / capo_median(store_s, TIMES));
         printf("store: samples out per second                  %.0f\n",
                SAMPLES / capo_median(read_s, TIMES));
+        if (ask_store(&set) < 0)
+                return 1;
         capo_samples_free(&set);
         return 0;
 }

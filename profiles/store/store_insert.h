@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of one import. */
+#ifndef CAPO_STORE_INSERT_H
+#define CAPO_STORE_INSERT_H
+
+#include <sqlite3.h>
+
+#include "profiles/store/store.h"
+
+/** capo_store_insert() - put @set into the tables as one import; @id: its number. Inside the
+ * caller's transaction. Return: SQLITE_OK or its error, then the caller rolls back. */
+int capo_store_insert(sqlite3 *db, const struct capo_samples *set,
+                      const struct capo_store_about *about, int64_t *id);
+
+#endif
