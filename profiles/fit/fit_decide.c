@@ -188,6 +188,18 @@ static bool clear_point(const struct view *v, double *value, int p)
         return any;
 }
 
+/* Does any candidate seem to gain at @p, significantly or not? */
+static bool seems_to_gain(const struct view *v, int p)
+{
+        double se;
+
+        for (int c = 1; c < v->s->n_candidates; c++) {
+                if (1 - exp(-gain_at(v, p, c, &se)) >= v->o->min_gain)
+                        return true;
+        }
+        return false;
+}
+
 /* Where the time of NCCL's own choice is not believed, no candidate is measured by it; and what
  * made one run of it slow there made it slow at the sizes beside, as far as anything seems to gain.
  */
@@ -201,8 +213,10 @@ static void clear_refused(const struct view *v, double *value, struct capo_fit_p
                         for (int k = p + step; k >= 0 && k < v->s->n_points; k += step) {
                                 if (k == v->skip)
                                         continue;
-                                if (v->s->points[k].default_runs > 1 || !clear_point(v, value, k))
+                                if (v->s->points[k].default_runs > 1 || !seems_to_gain(v, k))
                                         break;
+                                if (!clear_point(v, value, k))
+                                        continue;
                                 points[k].refused = points[p].refused == CAPO_FIT_TOO_GOOD
                                                             ? CAPO_FIT_ONCE
                                                             : points[p].refused;

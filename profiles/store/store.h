@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "profiles/import/import.h"
+#include "profiles/store/store_about.h"
 
 struct capo_store; /* an open store */
 
@@ -29,11 +30,6 @@ struct capo_store_import {
         int64_t id;
         const char *when, *cluster, *link, *nic, *driver, *source;
         int64_t n_trials, n_samples;
-};
-
-/* What a store keeps with an import that measurements themselves do not say; "" not known. */
-struct capo_store_about {
-        const char *cluster, *link, *nic, *driver;
 };
 
 /** capo_store_wait() - seconds to wait for another writer, for stores opened from now on; 30 until

@@ -5,7 +5,8 @@
 
 #include <sqlite3.h>
 
-#include "profiles/store/store.h"
+#include "profiles/import/import.h"
+#include "profiles/store/store_about.h"
 
 /** capo_store_insert() - put @set into the tables as one import; @id: its number. Inside the
  * caller's transaction. Return: SQLITE_OK or its error, then the caller rolls back. */
