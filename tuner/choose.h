@@ -52,8 +52,8 @@ struct capo_tuner {
  * @out: set only on success
  *
  * Loads the profile at the first call of the process. Fails only where going on could hang the job:
- * this rank cannot load what the others were told to load, memory is out, or the chained tuner's
- * own init fails. The reason is printed and given to NCCL's log.
+ * this rank cannot load what the others were told to load, or memory is out. The reason is printed
+ * and given to NCCL's log.
  *
  * Return: an ncclResult_t.
  */

@@ -162,6 +162,12 @@ int capo_profile_auto(const char *shipped, const char *gpus, const char *platfor
         }
         if (found)
                 return 0;
+        if (platform)
+                return capo_why(
+                        -ENOENT, fault->text, sizeof fault->text,
+                        "profile auto: no stored profile is for %s; run without --profile, or name one (capo "
+                        "profile list)",
+                        platform);
         return capo_why(
                 -ENOENT, fault->text, sizeof fault->text,
                 "profile auto: no stored profile is for %d x %s; capo profile list shows what there is",

@@ -172,6 +172,8 @@ Test(profile_auto, a_profile_of_a_machine)
         cr_expect_str_eq(path, file);
         cr_expect_eq(capo_profile_auto(folder, "/nonexistent", "p4d", path, sizeof path, &fault),
                      -ENOENT);
+        cr_expect(strstr(fault.text, "no stored profile is for p4d; run without"), "%s",
+                  fault.text);
         cr_expect_eq(capo_profile_auto(folder, "/nonexistent", NULL, path, sizeof path, &fault),
                      -ENODEV);
         unlink(file);
