@@ -16,35 +16,24 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/job/log_calls.h"
 
-enum { SPANS_MOST = 1 << 16, DEVICES = 64 };
+enum { SPANS_MOST = 1 << 16, DEVICES = 64 }; /* so many at a time */
 
 struct kept {
-        struct capo_gpu_span *spans; /* the last SPANS_MOST */
-        uint8_t *device;             /* by span.nth */
+        struct capo_gpu_span *spans;
+        uint8_t *device; /* by span.nth */
         size_t n;
         const uint8_t *device_of; /* by number of the communicator in the process */
+        unsigned n_devices;       /* to look for */
+        double once, sum;         /* of those that have been counted */
 };
 
-static int keep_span(const struct capo_record *r, unsigned thread, void *arg)
-{
-        struct kept *k = arg;
-        size_t i = k->n % SPANS_MOST;
-
-        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
-                return 0;
-        k->spans[i] = capo_gpu_span_of(r, (uint32_t)i);
-        k->device[i] = k->device_of[r->comm];
-        k->n++;
-        return 0;
-}
-
 /* Time of one device with at least one call on it, and the sum of their times. */
-static double covered_time(const struct kept *k, size_t n, unsigned device, double *sum)
+static double covered_time(const struct kept *k, unsigned device, double *sum)
 {
         uint64_t until = 0;
         double ns = 0;
 
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < k->n; i++) {
                 const struct capo_gpu_span *s = &k->spans[i];
 
                 if (!s->gpu_ns || k->device[s->nth] != device)
@@ -57,6 +46,28 @@ static double covered_time(const struct kept *k, size_t n, unsigned device, doub
         return ns;
 }
 
+/* Count those that are kept. What overlaps with one before them counts twice: one in so many. */
+static void count_spans(struct kept *k)
+{
+        capo_gpu_spans(k->spans, k->n);
+        for (unsigned d = 0; d < k->n_devices; d++)
+                k->once += covered_time(k, d, &k->sum);
+        k->n = 0;
+}
+
+static int keep_span(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct kept *k = arg;
+
+        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
+                return 0;
+        k->spans[k->n] = capo_gpu_span_of(r, (uint32_t)k->n);
+        k->device[k->n] = k->device_of[r->comm];
+        if (++k->n == SPANS_MOST)
+                count_spans(k);
+        return 0;
+}
+
 /* What is left of the sum of a process' GPU times where overlapping calls count once; 1 where that
  * is not known. */
 static int overlap_of(const struct capo_job *job, uint32_t process, double *part)
@@ -65,10 +76,8 @@ static int overlap_of(const struct capo_job *job, uint32_t process, double *part
         const struct capo_job_use *use;
         _cleanup_free_ struct capo_gpu_span *spans = malloc(SPANS_MOST * sizeof *spans);
         _cleanup_free_ uint8_t *device = malloc(SPANS_MOST), *device_of = calloc(65536, 1);
-        struct kept k = {spans, device, 0, device_of};
-        double once = 0, sum = 0;
+        struct kept k = {spans, device, 0, device_of, 1, 0, 0};
         uint32_t n_uses;
-        size_t n;
 
         *part = 1;
         if (!spans || !device || !device_of)
@@ -77,20 +86,19 @@ static int overlap_of(const struct capo_job *job, uint32_t process, double *part
         for (; n_uses--; use++) {
                 const struct capo_job_member *member = &job->comms[use->comm].members[use->member];
 
-                if (member->device > 0)
+                if (member->device > 0) {
                         device_of[member->id] = (uint8_t)(member->device % DEVICES);
+                        k.n_devices = DEVICES;
+                }
         }
         if (!log)
                 return 0;
         if (capo_log_calls_each(log, keep_span, &k) == -ENOMEM)
                 return -ENOMEM;
         capo_log_park(log);
-        n = k.n < SPANS_MOST ? k.n : SPANS_MOST;
-        capo_gpu_spans(k.spans, n);
-        for (unsigned d = 0; d < DEVICES; d++)
-                once += covered_time(&k, n, d, &sum);
-        if (sum > 0)
-                *part = once / sum;
+        count_spans(&k);
+        if (k.sum > 0)
+                *part = k.once / k.sum;
         return 0;
 }
 

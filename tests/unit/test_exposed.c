@@ -31,9 +31,12 @@ static void stop(void)
 
 TestSuite(exposed, .init = start, .fini = stop);
 
-/* Two calls of 100 us, the second made 50 us after the first, each on a stream; @second: its
- * communicator. */
-static void two(uint32_t stream, uint16_t second)
+enum { PAIR_NS = 1000000 };
+
+/* Pairs of calls of 100 us each, one pair each millisecond; of the first @n_close of @n the second
+ * call is made 50 us after the first, else 500 us. Each is on a stream; @second: its communicator.
+ */
+static void pairs(uint32_t n_close, uint32_t n, uint32_t stream, uint16_t second)
 {
         struct capo_log_shape shape[2] = {{.id = 0,
                                            .comm = 1,
@@ -47,22 +50,31 @@ static void two(uint32_t stream, uint16_t second)
                                            .clock = CAPO_CLOCK_EVENT,
                                            .bytes = 8,
                                            .stream = stream}};
-        struct capo_log_end end = {.t_ns = 1000000, .clean = 1, .calls = 2};
+        struct capo_log_end end = {
+                .t_ns = (uint64_t)n * PAIR_NS, .clean = 1, .calls = 2 * (uint64_t)n};
         struct gen_hist *h = calloc(1, sizeof *h);
 
         gen_log_shapes(&g, shape, 2);
-        gen_log_block(&g, 1000, 1, 2, (uint32_t[]){0, 50000}, (uint32_t[]){10, 10},
-                      (uint32_t[]){1, 2}, (uint16_t[]){0, 1}, (uint32_t[]){100000, 100000}, NULL);
-        gen_hist_add(h, 100000, 2);
+        for (uint32_t i = 0; i < n; i++)
+                gen_log_block(&g, 1000 + (uint64_t)i * PAIR_NS, 1, 2,
+                              (uint32_t[]){0, i < n_close ? 50000 : 500000}, (uint32_t[]){10, 10},
+                              (uint32_t[]){2 * i + 1, 2 * i + 2}, (uint16_t[]){0, 1},
+                              (uint32_t[]){100000, 100000}, NULL);
+        gen_hist_add(h, 100000, 2 * n);
         gen_log_cell(&g,
                      (struct capo_log_cell){.comm = 1,
                                             .call = CAPO_CALL_ALLREDUCE,
                                             .clock = CAPO_CLOCK_EVENT,
                                             .bytes = 8,
-                                            .count = 2},
+                                            .count = 2 * n},
                      NULL, h);
         free(h);
         gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
+}
+
+static void two(uint32_t stream, uint16_t second)
+{
+        pairs(1, 1, stream, second);
 }
 
 static void judge(void)
@@ -93,6 +105,15 @@ Test(exposed, calls_of_two_streams_count_once)
         cr_assert_float_eq(page.gpu_share, 0.15, 1e-9);
         cr_assert_float_eq(page.exposed_most, 0.15, 1e-9);
         cr_assert(page.overlapping);
+}
+
+/* More than are sorted at once: 2,000 pairs of 150 us, then 33,000 of 200. */
+Test(exposed, all_calls_of_a_long_log_count)
+{
+        pairs(2000, 35000, 2, 1);
+        judge();
+        cr_assert_float_eq(page.gpu_sum, 0.2, 1e-9);
+        cr_assert_float_eq(page.exposed_most, 0.2 * 6.9 / 7, 1e-6, "%g", page.exposed_most);
 }
 
 Test(exposed, two_gpus_of_one_process_do_not_overlap)
