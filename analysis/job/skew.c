@@ -58,6 +58,38 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
         return skew_quantile(column, n_last, 0.5);
 }
 
+enum { SAMPLE_FEW = 30 };
+
+/* Of @n values: their sum, the sum of their squares. */
+static double variance_of(double n, double sum, double sq)
+{
+        return fmax(0, sq - sum * sum / n) / (n - 1);
+}
+
+/*
+ * Half of the interval of what one rank caused in @all calls, of which @n were drawn: @sum of it
+ * and
+ * @sq, its square. The few late calls of a small draw say little of those that it missed. There the
+ * variance is no less than with two more, one as late as the @longest that is known of that rank
+ * and one on time, and the interval reaches what the host's starts say of the other calls:
+ * @untimed, NAN where that is not known.
+ */
+static double half_interval(double n, double all, double sum, double sq, double longest,
+                            double untimed)
+{
+        double variance, pm;
+
+        if (n < 1 || all <= n)
+                return 0;
+        variance = n < 2 ? 0 : variance_of(n, sum, sq);
+        if (n >= 2 && n < SAMPLE_FEW && longest > 0)
+                variance =
+                        fmax(variance, variance_of(n + 2, sum + longest, sq + longest * longest));
+        pm = n < 2 ? 0 : capo_quantile_t(0.05, n - 1) * all * sqrt(variance / n * (1 - n / all));
+        return n < SAMPLE_FEW && !isnan(untimed) ? fmax(pm, fabs(sum / n * (all - n) - untimed))
+                                                 : pm;
+}
+
 /*
  * The waiting that each rank caused, for the whole job. Calls behind a long silence and those timed
  * for what they are (the first of a kind is like no other) stand for themselves; the others are an
@@ -69,7 +101,8 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
                          const struct capo_meet *m)
 {
         double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0;
-        double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n = 0, all;
+        double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, *longest = own + l->n, n = 0,
+               all;
         bool any_whole = false;
 
         for (uint32_t i = 0; i < l->n_rows; i++)
@@ -77,6 +110,7 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 uint32_t last = l->call[i].last;
 
+                longest[last] = fmax(longest[last], l->call[i].waited);
                 if ((skew->from != CAPO_SKEW_HOST_START && l->call[i].row->chosen) ||
                     capo_meet_is_long(m, l->call[i].row->seq)) {
                         own[last] += l->call[i].waited;
@@ -93,10 +127,10 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
                 struct capo_skew_rank *rank = &skew->ranks[k];
 
                 rank->caused_ns = own[k] + (n > 0 ? sum[k] * (all / n) : 0);
-                if (n > 1 && all > n)
-                        rank->caused_pm_ns = capo_quantile_t(0.05, n - 1) * all *
-                                             sqrt(fmax(0, sq[k] - sum[k] * sum[k] / n) / (n - 1) /
-                                                  n * (1 - n / all));
+                if (all > n)
+                        rank->caused_pm_ns = half_interval(
+                                n, all, sum[k], sq[k], longest[k],
+                                l->n_untimed >= 0.9 * (all - n) ? l->untimed[k] : NAN);
                 charged += rank->caused_ns;
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
@@ -291,6 +325,7 @@ static void laid_finish(struct skew_laid *l)
         free(l->start);
         free(l->call);
         free(l->column);
+        free(l->untimed);
         free(l->charges);
 }
 
@@ -311,11 +346,12 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         l.start = malloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
         l.call = malloc(m->n_rows * sizeof *l.call);
         l.column = malloc(m->n_rows * sizeof *l.column);
-        l.charges = calloc(3 * (size_t)c->n_members, sizeof *l.charges);
+        l.untimed = calloc(c->n_members, sizeof *l.untimed);
+        l.charges = calloc(4 * (size_t)c->n_members, sizeof *l.charges);
         skew = calloc(1, sizeof *skew);
         if (skew)
                 skew->ranks = calloc(c->n_members, sizeof *skew->ranks);
-        if (!l.start || !l.call || !l.column || !l.charges || !skew || !skew->ranks) {
+        if (!l.start || !l.call || !l.column || !l.untimed || !l.charges || !skew || !skew->ranks) {
                 capo_skew_free(skew);
                 return -ENOMEM;
         }

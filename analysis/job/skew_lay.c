@@ -186,6 +186,10 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
                         bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
                         call->waited = waiting_of(t, seq ? before : NULL, l->n);
                         call->whole = order[i].seq == seq + 1;
+                } else if (!call) {
+                        l->n_untimed++;
+                        bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
+                        l->untimed[last_of(t, l->n)] += waiting_of(t, seq ? before : NULL, l->n);
                 }
                 seq = order[i].seq;
                 swap = before;

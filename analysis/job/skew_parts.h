@@ -25,8 +25,11 @@ struct skew_laid {
         uint32_t n_rows;
         double *start;
         struct skew_laid_call *call;
-        double *charges; /* three values per member, 0; then scratch */
-        double *column;  /* scratch: one value per row */
+        double *untimed;    /* per member: the waiting that it caused in calls that are not laid, by
+                               the host's starts */
+        uint32_t n_untimed; /* calls */
+        double *charges;    /* four values per member, 0; then scratch */
+        double *column;     /* scratch: one value per row */
 };
 
 /** skew_quantile() - reorders @v. 0 of nothing. */
