@@ -127,7 +127,9 @@ static const struct cli_option options[] = {
         {"comm", CLI_TEXT(struct explain, comm, "NAME"),
          "only communicators of this name; * and ? as in the shell"},
         {CLI_HEADING, "all:"},
-        {"json", CLI_FLAG(struct explain, json), "for programs"},
+        CLI_FORM_JSON_OPTION(struct explain, form),
+        CLI_FORM_CSV_OPTION(struct explain, form),
+        CLI_FORM_MARKDOWN_OPTION(struct explain, form),
         CLI_WIDE,
         {0}};
 

@@ -11,7 +11,7 @@
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_screen.h"
+#include "cli/base/cli_page.h"
 #include "cli/explain/cmd_explain.h"
 #include "cli/base/cli_job.h"
 #include "core/base/order.h"
@@ -20,7 +20,6 @@
 #include "core/base/calls.h"
 #include "analysis/job/asked.h"
 #include "analysis/job/stats.h"
-#include "cli/base/cli_table.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 
@@ -140,19 +139,18 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
 }
 
 /* What the program asked for with these calls, where it did. */
-static void print_asked(const struct explain *e, const struct capo_job *job)
+static void add_asked(struct cli_page *page, const struct explain *e, const struct capo_job *job)
 {
+        static const struct cli_column columns[] = {{"calls", "r"}, {"asked for", "l~"}};
+        struct cli_section *t =
+                cli_page_section(page, "ASKED BY THE PROGRAM", columns, N_ELEMENTS(columns));
         struct capo_asked *asked = NULL;
         long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
-        _cleanup_(capo_table_freep) struct capo_table *t = n > 0 ? capo_table_new("rl~") : NULL;
 
-        if (t)
-                puts("\nAsked for by the program (its calls of all ranks, as far as they are kept one by one):");
-        for (long i = 0; t && i < n; i++)
-                capo_table_row(t, "%llu\t%s", (unsigned long long)asked[i].calls,
-                               *asked[i].text ? asked[i].text : "nothing");
-        if (t)
-                capo_table_print(t, stdout, 1, "", "");
+        cli_section_of(t, "calls of all ranks, as far as they are kept one by one");
+        for (long i = 0; i < n; i++)
+                cli_section_row(t, "%llu\t%s", (unsigned long long)asked[i].calls,
+                                *asked[i].text ? asked[i].text : "nothing");
         capo_asked_free(asked, n);
 }
 
@@ -200,8 +198,10 @@ static uint32_t comm_asked(const struct explain *e, const struct capo_job *job)
 }
 
 /* The machine as capo run recorded it, and the GPUs, so that what NCCL predicts can be asked. */
-static void print_machine(const struct explain *e, const struct capo_job *job)
+static void add_machine(struct cli_page *page, const struct explain *e, const struct capo_job *job)
 {
+        static const struct cli_column columns[] = {{NULL, "l~"}};
+        struct cli_section *s = cli_page_section(page, "NEXT", columns, 1);
         char topo[4096], text[4096], why[600];
         const struct cli_machine_words words = {.topo = topo};
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -212,60 +212,82 @@ static void print_machine(const struct explain *e, const struct capo_job *job)
         _cleanup_free_ bool *slices = calloc(n + 1, sizeof *slices);
         int r = n && gpus && slices ? cli_recorded_topology(job, topo, sizeof topo) : -ENOENT;
 
-        fputs("\nWhat NCCL predicted for each candidate is not in a log. ", stdout);
         if (r == 0)
                 r = cli_machine_load("explain", &words, &t, &source);
         if (r < 0) {
-                printf("capo explain %s %s with --platform or --topo asks it again%s.\n",
-                       capo_call_name(e->call), e->size,
-                       r == -EXDEV ? " (the machines that were recorded are not alike)" : "");
+                cli_section_row(s,
+                                "capo explain %s %s with --platform or --topo asks NCCL what it "
+                                "predicts for each candidate, which is not in a log%s",
+                                capo_call_name(e->call), e->size,
+                                r == -EXDEV ? " (the machines that were recorded are not alike)"
+                                            : "");
                 return;
         }
         if (cli_recorded_gpus(job, comm, t, gpus, slices, why, sizeof why) < 0) {
-                printf("The machine is recorded in %s, but %s.\n", topo, why);
+                cli_section_row(s, "The machine is recorded in %s, but %s", topo, why);
                 return;
         }
         print_gpus(gpus, n, text, sizeof text);
-        printf("The recorded machine and GPUs ask it again:\n\n  capo explain %s %s --topo %s --gpus '%s'\n",
-               capo_call_name(e->call), e->size, topo, text);
+        cli_section_row(s, "ask NCCL what it predicts for each candidate, which is not in a log:");
+        cli_section_row(s, "capo explain %s %s --topo %s --gpus '%s'", capo_call_name(e->call),
+                        e->size, topo, text);
 }
 
-static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
+static struct cli_page *make_page(const struct explain *e, const struct capo_job *job,
+                                  const char *rules)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrlr/cr/drr/bl/al~");
-        char text[1024];
+        static const struct cli_column columns[] = {
+                {"comm", "l"},  {"bytes", "r"},   {"ran", "l"},
+                {"ch", "r/c"},  {"calls", "r/d"}, {"p50", "r"},
+                {"p95", "r/b"}, {"clock", "l/a"}, {"decided by", "l~"}};
+        struct cli_page *page = cli_page_new();
+        struct cli_section *t;
         bool unknown = false;
 
-        cli_screen_begin(stdout);
-        printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size,
-               e->log);
-        if (t)
-                capo_table_row(t, "comm\tbytes\tran\tch\tcalls\tp50\tp95\tclock\tdecided by");
-        for (uint32_t i = 0; t && i < job->n_rows; i++) {
+        if (!page)
+                return NULL;
+        cli_page_title(page, "capo explain   %s %s in %s (recorded)", capo_call_name(e->call),
+                       e->size, e->log);
+        t = cli_page_section(page, "RAN", columns, N_ELEMENTS(columns));
+        for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
-                enum capo_clock clock = capo_job_row_clock(row);
                 struct capo_sampled s = capo_job_row_sampled(row);
-                char p50[32], p95[32];
+                char text[1024], p50[32], p95[32];
 
                 if (!matches_query(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
-                capo_table_row(t, "%s\t%llu\t%s %s\t%u\t%llu\t%s\t%s\t%s\t%s", comm_of(job, row),
-                               (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
-                               capo_ran_proto(row->algo_proto), row->channels,
-                               (unsigned long long)row->count,
-                               capo_text_duration(capo_sampled_quantile(&s, 0.5), p50),
-                               capo_text_duration(capo_sampled_quantile(&s, 0.95), p95),
-                               capo_clock_name(clock),
-                               row->rule ? rule_text(rules, row->rule, text, sizeof text)
-                                         : "NCCL itself");
+                cli_section_row(t, "%s\t%llu\t%s %s\t%u\t%llu\t%s\t%s\t%s\t%s", comm_of(job, row),
+                                (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
+                                capo_ran_proto(row->algo_proto), row->channels,
+                                (unsigned long long)row->count,
+                                capo_text_duration(capo_sampled_quantile(&s, 0.5), p50),
+                                capo_text_duration(capo_sampled_quantile(&s, 0.95), p95),
+                                capo_clock_name(capo_job_row_clock(row)),
+                                row->rule ? rule_text(rules, row->rule, text, sizeof text)
+                                          : "NCCL itself");
         }
-        capo_table_print(t, stdout, 1, "", "");
         if (unknown)
-                puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
-                     "why), or the call was a member of a group or captured into a graph");
-        print_asked(e, job);
-        print_machine(e, job);
+                cli_section_note(page, t,
+                                 "-: what ran is not known: NCCL before 2.23, the profiler "
+                                 "interface not used (capo doctor says why), or the call "
+                                 "was a member of a group or captured into a graph");
+        add_asked(page, e, job);
+        add_machine(page, e, job);
+        return page;
+}
+
+static json_t *make_json(const struct explain *e, const struct capo_job *job, const char *rules)
+{
+        json_t *rows = json_array();
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (matches_query(e, job, &job->rows[i]))
+                        json_array_append_new(rows, row_json(job, &job->rows[i], rules));
+        }
+        return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call",
+                         capo_call_name(e->call), "bytes", (json_int_t)e->bytes, "bytes_max",
+                         (json_int_t)e->bytes_max, "ran", rows, "asked", asked_json(e, job));
 }
 
 /* The size is there, but not on the communicator that was asked for. */
@@ -304,20 +326,11 @@ int explain_recorded(struct explain *e)
                 say_others(e, job);
                 return CAPO_EXIT_FAIL;
         }
-        if (e->json) {
-                json_t *rows = json_array(), *page;
-
-                for (uint32_t i = 0; i < job->n_rows; i++) {
-                        if (matches_query(e, job, &job->rows[i]))
-                                json_array_append_new(rows, row_json(job, &job->rows[i], rules));
-                }
-                page = json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call",
-                                 capo_call_name(e->call), "bytes", (json_int_t)e->bytes,
-                                 "bytes_max", (json_int_t)e->bytes_max, "ran", rows, "asked",
-                                 asked_json(e, job));
-                cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
-        } else {
-                print_text(e, job, rules);
-        }
+        if (e->form == CLI_FORM_JSON)
+                cli_json_print(stdout, make_json(e, job, rules), EXPLAIN_JSON);
+        else if (e->form == CLI_FORM_CSV)
+                cli_json_csv(stdout, make_json(e, job, rules), "ran");
+        else
+                cli_page_print(make_page(e, job, rules), e->form, stdout);
         return CAPO_EXIT_OK;
 }

@@ -7,8 +7,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
+#include "cli/base/cli_page.h"
 #include "cli/explain/cmd_explain.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
@@ -57,57 +56,70 @@ static const char *turned_text(const struct capo_row *row, int nccl, char *text,
         return text;
 }
 
-/* One line per rule that lists the collective: it decides, it would but for a better one, or why it
- * does not hold. */
-static void print_verdict(const struct capo_profile *p, const struct capo_rule_verdict *v,
-                          uint32_t winner, const struct capo_plan_decision *d)
+/* Why it decides, or why it does not. */
+static void add_verdict(struct cli_section *t, const struct capo_profile *p,
+                        const struct capo_rule_verdict *v, uint32_t winner,
+                        const struct capo_plan_decision *d)
 {
         struct capo_choice c = d->choice;
         const struct capo_rule *rule = &p->rules[v->rule];
         const struct capo_row *row = c.rule ? &p->rows[c.rule - 1] : NULL;
-        char when[400], what[96], turned[256];
+        char when[400], what[96], turned[256], text[1024] = "", gain[32] = "";
 
-        capo_when_print(&rule->when, when, sizeof when);
-        printf("  %s:%-5u %-9s when %-40s ", capo_base_name(p->file), rule->line,
-               rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
         switch (v->fate) {
         case CAPO_RULE_DECIDES:
-                printf("decides, line %u: %s%s%s", row->line,
-                       choice_text(row->algo, row->proto, row->channels, row->chunk, what,
-                                   sizeof what),
-                       chunk_text(row, d->shape.nccl),
-                       turned_text(row, d->shape.nccl, turned, sizeof turned));
                 if (!isnan(row->gain))
-                        printf(", gain %.0f %%", (double)row->gain * 100);
-                putchar('\n');
+                        snprintf(gain, sizeof gain, ", gain %.0f %%", (double)row->gain * 100);
+                snprintf(text, sizeof text, "decides, line %u: %s%s%s%s", row->line,
+                         choice_text(row->algo, row->proto, row->channels, row->chunk, what,
+                                     sizeof what),
+                         chunk_text(row, d->shape.nccl),
+                         turned_text(row, d->shape.nccl, turned, sizeof turned), gain);
                 break;
-        case CAPO_RULE_NOT_THIS_JOB: printf("does not hold: %s\n", v->why); break;
+        case CAPO_RULE_NOT_THIS_JOB:
+                snprintf(text, sizeof text, "does not hold: %s", v->why);
+                break;
         case CAPO_RULE_NOT_THIS_CALL:
-                puts("does not hold for this call (link, bandwidth, pipelining or registered buffers)");
+                snprintf(text, sizeof text,
+                         "does not hold for this call (link, bandwidth, "
+                         "pipelining or registered buffers)");
                 break;
         case CAPO_RULE_LESS_SPECIFIC:
-                printf("holds, but line %u is more specific: %s\n", p->rules[winner].line, v->why);
+                snprintf(text, sizeof text, "holds, but line %u is more specific: %s",
+                         p->rules[winner].line, v->why);
                 break;
-        case CAPO_RULE_NO_ROW: puts("holds, but has no row of this size"); break;
+        case CAPO_RULE_NO_ROW:
+                snprintf(text, sizeof text, "holds, but has no row of this size");
+                break;
         }
+        cli_section_row(t, "%s:%u\t%s\t%s\t%s", capo_base_name(p->file), rule->line,
+                        rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured",
+                        capo_when_print(&rule->when, when, sizeof when), text);
 }
 
-static void print_rules(const struct explain *e, const struct capo_plan_decision *d)
+/* One row per rule that lists the collective. */
+static void add_rules(struct cli_page *page, const struct explain *e,
+                      const struct capo_plan_decision *d)
 {
+        static const struct cli_column columns[] = {
+                {"rule", "l"}, {"basis", "l/a"}, {"when", "l~"}, {"verdict", "l~"}};
+        struct cli_section *t = cli_page_section(page, "RULES", columns, N_ELEMENTS(columns));
         const struct capo_rule *constants;
         size_t n;
         uint32_t winner;
         _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(e->profile, d, &winner, &n);
 
-        printf("\nprofile  %s  digest %s\n", e->profile->file, e->profile->digest);
+        cli_section_of(t, "of profile %s   digest %s", e->profile->file, e->profile->digest);
         constants = capo_plan_constants(e->profile, &d->shape);
-        if (winner == UINT32_MAX && constants)
-                printf("no rule of it decides; line %u changes constants of NCCL's model, and NCCL chooses by them\n",
-                       constants->line);
-        else if (winner == UINT32_MAX)
-                puts("no rule of it decides: NCCL's own choice stands, untouched");
         for (size_t i = 0; list && i < n; i++)
-                print_verdict(e->profile, &list[i], winner, d);
+                add_verdict(t, e->profile, &list[i], winner, d);
+        if (winner == UINT32_MAX && constants)
+                cli_section_line(t,
+                                 "no rule of it decides; line %u changes constants of NCCL's "
+                                 "model, and NCCL chooses by them",
+                                 constants->line);
+        else if (winner == UINT32_MAX)
+                cli_section_line(t, "no rule of it decides: NCCL's own choice stands, untouched");
 }
 
 static json_t *rules_json(const struct explain *e, const struct capo_plan_decision *d)
@@ -161,11 +173,11 @@ static const char *source_word(const struct capo_layout_why *why)
 }
 
 /* Only where it is a question: on one node there is one layout. */
-static void print_layout(const struct capo_plan_decision *d)
+static void add_layout(struct cli_page *page, const struct capo_plan_decision *d)
 {
         if (d->shape.n_nodes > 1)
-                printf("layout   %s: %s\n", d->shape.layout ? d->shape.layout : "?",
-                       d->layout_why.text);
+                cli_page_under(page, "layout %s: %s", d->shape.layout ? d->shape.layout : "?",
+                               d->layout_why.text);
 }
 
 /* What both forms say of the profile, for programs. */
@@ -189,6 +201,7 @@ int explain_shape(struct explain *e)
                                                     .ring_gbs = -1,
                                                     .tree_gbs = -1}};
         char canonical[CAPO_LAYOUT_TEXT], what[96];
+        struct cli_page *page;
 
         if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical))
                 return capo_fail(CAPO_EXIT_USAGE,
@@ -196,70 +209,75 @@ int explain_shape(struct explain *e)
         capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived,
                         &d.layout_why);
         capo_plan_look_up(e->profile, &d);
-        if (e->json) {
-                json_t *page = decision_json(e, &d);
+        if (e->form >= CLI_FORM_JSON) {
+                json_t *json = decision_json(e, &d);
 
-                json_object_set_new(page, "candidates", json_array());
-                cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+                json_object_set_new(json, "candidates", json_array());
+                if (e->form == CLI_FORM_CSV)
+                        cli_json_csv(stdout, json, "rules");
+                else
+                        cli_json_print(stdout, json, EXPLAIN_JSON);
                 return CAPO_EXIT_OK;
         }
-        cli_screen_begin(stdout);
-        printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
-               capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes,
-               d.shape.layout ? ": " : "", d.shape.layout ? d.shape.layout : "");
-        print_layout(&d);
-        print_rules(e, &d);
-        printf("\nthe tuner would answer: %s\n",
-               choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what,
-                           sizeof what));
+        page = cli_page_new();
+        if (!page)
+                return capo_fail(CAPO_EXIT_FAIL, "explain: no memory");
+        cli_page_title(page, "capo explain   %s %s   %d ranks on %d nodes%s%s",
+                       capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes,
+                       d.shape.layout ? ": " : "", d.shape.layout ? d.shape.layout : "");
+        cli_page_under(page, "the tuner would answer: %s",
+                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk,
+                                   what, sizeof what));
+        cli_page_under(page, "rules only: no NCCL was asked, there are no costs");
+        add_layout(page, &d);
+        add_rules(page, e, &d);
+        cli_page_print(page, e->form, stdout);
         return CAPO_EXIT_OK;
 }
 
-static void candidates_text(const struct explain *e, const struct capo_plan_row *plain,
-                            const struct capo_plan_row *tuned, struct capo_choice c)
+/* What became of a pair: "NCCL chooses it (4 channels); wanted by the profile, blocked". */
+static const char *fate_text(const struct capo_plan_row *plain, const struct capo_plan_row *tuned,
+                             struct capo_choice c, unsigned algo, unsigned proto, char text[256])
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l14,.l7,.r14, .l~");
-        bool compare = tuned != NULL;
+        bool own = plain->algo == algo && plain->proto == proto;
+        bool with = tuned && tuned->algo == algo && tuned->proto == proto;
 
-        if (!t)
-                return;
-        putchar('\n');
-        capo_table_row(t, "algo\tproto\tpredicted us\t%s",
-                       compare ? "by itself / with the profile" : "");
-        for (unsigned a = 0; a < plain->n_algo; a++) {
-                for (unsigned p = 0; p < plain->n_proto; p++) {
-                        float us = plain->cost[a][p];
-                        bool default_runs = plain->algo == a + 1 && plain->proto == p + 1;
-                        bool tuned_runs = compare && tuned->algo == a + 1 && tuned->proto == p + 1;
-                        bool wanted = c.algo == a + 1 && c.proto == p + 1;
-                        char own[64] = "", with[64] = "";
+        *text = 0;
+        if (own)
+                capo_append(text, 256, "NCCL chooses it (%u channels)", plain->channels);
+        if (with)
+                capo_append(text, 256, "%swith the profile it runs (%u channels)", own ? "; " : "",
+                            tuned->channels);
+        else if (c.algo == algo && c.proto == proto)
+                capo_append(text, 256, "%swanted by the profile, blocked", own ? "; " : "");
+        return text;
+}
 
-                        if (us < 0 && !wanted && !default_runs && !tuned_runs)
+static void add_candidates(struct cli_page *page, const struct capo_plan_row *plain,
+                           const struct capo_plan_row *tuned, struct capo_choice c)
+{
+        static const struct cli_column columns[] = {
+                {"algo", "l"}, {"proto", "l"}, {"predicted us", "r"}, {"", "l~"}};
+        struct cli_section *t = cli_page_section(page, "CANDIDATES", columns, N_ELEMENTS(columns));
+
+        for (unsigned a = 1; a <= plain->n_algo; a++) {
+                for (unsigned p = 1; p <= plain->n_proto; p++) {
+                        float us = plain->cost[a - 1][p - 1];
+                        char fate[256], time[32] = "not available";
+
+                        fate_text(plain, tuned, c, a, p, fate);
+                        if (us < 0 && !*fate)
                                 continue;
-                        capo_table_cell(t, "%s", capo_algo_name(a + 1));
-                        capo_table_cell(t, "%s", capo_proto_name(p + 1));
-                        if (us < 0)
-                                capo_table_cell(t, "not available");
-                        else
-                                capo_table_cell(t, "%.1f", (double)us);
-                        if (default_runs)
-                                snprintf(own, sizeof own, "NCCL chooses it (%u channels)",
-                                         plain->channels);
-                        if (tuned_runs)
-                                snprintf(with, sizeof with,
-                                         "%swith the profile it runs (%u channels)",
-                                         default_runs ? "; " : "", tuned->channels);
-                        capo_table_cell(t, "%s%s%s%s", own, with,
-                                        wanted && !tuned_runs && default_runs ? "; " : "",
-                                        wanted && !tuned_runs ? "wanted by the profile, blocked"
-                                                              : "");
+                        if (us >= 0)
+                                snprintf(time, sizeof time, "%.1f", (double)us);
+                        cli_section_row(t, "%s\t%s\t%s\t%s", capo_algo_name(a), capo_proto_name(p),
+                                        time, fate);
                 }
         }
-        capo_table_print(t, stdout, 1, "", "");
-        if (!plain->n_algo)
-                puts("this release shows its tuner no costs");
-        else
-                puts("all other pairs are marked by NCCL as not available for this call; capo never revives them");
+        cli_section_line(t, "%s",
+                         plain->n_algo ? "all other pairs are marked by NCCL as not available for "
+                                         "this call; capo never revives them"
+                                       : "this release shows its tuner no costs");
 }
 
 static json_t *candidates_json(const struct capo_plan_row *plain, const struct capo_plan_row *tuned)
@@ -297,23 +315,25 @@ static bool find_bound(const struct explain *e, struct fragment_bound *b)
                b->busbw_gbs[e->coll] > 0;
 }
 
-static void print_bound(const struct explain *e, const struct fragment_bound *b,
-                        const struct capo_plan_row *runs)
+static void add_bound(struct cli_page *page, const struct explain *e,
+                      const struct fragment_bound *b, const struct capo_plan_row *runs)
 {
-        printf("class    %s: its links allow %.1f GB/s busbw%s", b->class, b->busbw_gbs[e->coll],
-               capo_ceiling_text(b->of[e->coll]));
+        double most = b->busbw_gbs[e->coll];
+        char reach[160] = "";
+
         if (runs->busbw_gbs > 0)
-                printf(", this is expected to reach %.0f %% of it%s",
-                       100 * runs->busbw_gbs / b->busbw_gbs[e->coll],
-                       runs->busbw_gbs > 1.005 * b->busbw_gbs[e->coll]
-                               ? ", which it cannot: NCCL's model is too fast"
-                               : "");
-        putchar('\n');
+                snprintf(reach, sizeof reach, ", this is expected to reach %.0f %% of it%s",
+                         100 * runs->busbw_gbs / most,
+                         runs->busbw_gbs > 1.005 * most
+                                 ? ", which it cannot: NCCL's model is too fast"
+                                 : "");
+        cli_page_under(page, "class %s: its links allow %.1f GB/s busbw%s%s", b->class, most,
+                       capo_ceiling_text(b->of[e->coll]), reach);
 }
 
-static void show_json(const struct explain *e, const struct capo_plan_decision *d,
-                      const struct capo_plan_row *own, const struct capo_plan_row *with,
-                      const char *blocked, const struct fragment_bound *bound)
+static json_t *answers_json(const struct explain *e, const struct capo_plan_decision *d,
+                            const struct capo_plan_row *own, const struct capo_plan_row *with,
+                            const char *blocked, const struct fragment_bound *bound)
 {
         json_t *page = decision_json(e, d);
         char version[16];
@@ -329,7 +349,7 @@ static void show_json(const struct explain *e, const struct capo_plan_decision *
                             bound ? json_string(capo_ceiling_word(bound->of[e->coll]))
                                   : json_null());
         json_object_set_new(page, "candidates", candidates_json(own, with));
-        cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+        return page;
 }
 
 /* @answers: NCCL by itself; with the profile, when there is one. */
@@ -348,41 +368,50 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
         struct capo_plan_decision d;
         struct fragment_bound bound;
         bool bounded = find_bound(e, &bound);
+        struct cli_page *page;
         const char *why;
 
         capo_plan_decide(&by, &answers[0], own, &d);
         why = capo_plan_blocked(&d.choice, own, with);
-        if (e->json) {
-                show_json(e, &d, own, with, why, bounded ? &bound : NULL);
+        if (e->form >= CLI_FORM_JSON) {
+                json_t *json = answers_json(e, &d, own, with, why, bounded ? &bound : NULL);
+
+                if (e->form == CLI_FORM_CSV)
+                        cli_json_csv(stdout, json, "candidates");
+                else
+                        cli_json_print(stdout, json, EXPLAIN_JSON);
                 return;
         }
-        cli_screen_begin(stdout);
-        printf("capo explain  %s %s on %s: %d ranks, NCCL counts %s%s%s\n", capo_call_name(e->call),
-               e->size, capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes),
-               d.shape.n_ranks, capo_text_plural((unsigned)d.shape.n_nodes, "node", NULL),
-               d.shape.layout ? ", layout " : "", d.shape.layout ? d.shape.layout : "");
-        printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n",
-               capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));
-        print_layout(&d);
-        candidates_text(e, own, with, d.choice);
-        if (e->profile)
-                print_rules(e, &d);
-        printf("\nruns     %s, %u channels",
-               choice_text(runs->algo, runs->proto, 0, 0, what, sizeof what), runs->channels);
-        if (with && !why && d.choice.algo)
-                printf(", by the profile");
-        putchar('\n');
+        page = cli_page_new();
+        if (!page)
+                return;
+        cli_page_title(page, "capo explain   %s %s   %s", capo_call_name(e->call), e->size,
+                       capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes));
+        cli_page_under(page, "runs %s, %u channels%s",
+                       choice_text(runs->algo, runs->proto, 0, 0, what, sizeof what),
+                       runs->channels, with && !why && d.choice.algo ? ", by the profile" : "");
         if (why)
-                printf("blocked  %s: %s\n",
-                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk,
-                                   what, sizeof what),
-                       why);
+                cli_page_problem(page, "blocked: %s: %s",
+                                 choice_text(d.choice.algo, d.choice.proto, d.choice.channels,
+                                             d.choice.chunk, what, sizeof what),
+                                 why);
+        cli_page_under(page, "%d ranks, NCCL counts %s%s%s", d.shape.n_ranks,
+                       capo_text_plural((unsigned)d.shape.n_nodes, "node", NULL),
+                       d.shape.layout ? ", layout " : "", d.shape.layout ? d.shape.layout : "");
+        cli_page_under(page,
+                       "real NCCL %s on virtual GPUs: costs are its model, nothing was measured",
+                       capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));
+        add_layout(page, &d);
         /* a tuner's choice costs nothing in the table it leaves: the time is the model's of before
          */
         if (bounded && with && capo_plan_compare(&answers[0], &answers[1], NULL, &compared) == 0)
-                print_bound(e, &bound, &compared.rows[0].with);
+                add_bound(page, e, &bound, &compared.rows[0].with);
         else if (bounded)
-                print_bound(e, &bound, own);
+                add_bound(page, e, &bound, own);
+        add_candidates(page, own, with, d.choice);
+        if (e->profile)
+                add_rules(page, e, &d);
+        cli_page_print(page, e->form, stdout);
         capo_plan_comparison_finish(&compared);
 }
 

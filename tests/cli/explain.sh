@@ -22,7 +22,7 @@ EOF
 expect() {
         pattern=$1
         shift
-        out=$("$capo" explain "$@" 2>&1)
+        out=$("$capo" explain --wide "$@" 2>&1)
         echo "$out" | grep -Eq "$pattern" || { echo "capo explain $*: no line like \"$pattern\":"; echo "$out"; bad=1; }
 }
 shape="--ranks 8 --nodes 2 --profile p.json"
@@ -58,7 +58,7 @@ if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
         has 1M '^Ring +LL +[0-9.]+ .*with the profile it runs \(2 channels\)'
         has 1M '^runs +Ring LL, 2 channels, by the profile'
         has 64K '^Tree +LL128 +not available +wanted by the profile, blocked'
-        has 64K '^blocked +Tree LL128'
+        has 64K '^! blocked: Tree LL128'
         # the class and its ceiling: the same on the page and in JSON
         has 1M '^class +.*: its links allow [0-9.]+ GB/s busbw'
         "$capo" explain allreduce 1M $machine --json >json

@@ -82,7 +82,7 @@ for alloc in 8 4 8+8; do
         grep -qE '^AllReduce .*NVLink.*[+]NVLS ' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
         grep -E ' [1-9][0-9]{2,} %' "$tmp/page" | grep -v ' 100 %' && fail "H100 $alloc: more than all"
 done
-"$capo" explain allreduce 1G --platform hgxh100 >"$tmp/page" || fail "explain"
+"$capo" explain allreduce 1G --platform hgxh100 --wide >"$tmp/page" || fail "explain"
 grep -q 'the switches adding, this is expected to reach 82 % of it' "$tmp/page" || fail "explain: $(cat "$tmp/page")"
 "$capo" plan --platform gb200 --every 4 --sizes 1G --wide >"$tmp/page" || fail "every"
 grep -q '[0-9][0-9] %  .*NVLS' "$tmp/page" || fail "every: $(cat "$tmp/page")"
