@@ -62,6 +62,7 @@ struct capo_plan_question cli_question_make(const struct cli_question *q, bool t
                 .asks = q->asks,
                 .n_asks = q->n_asks,
                 .windows = q->windows,
+                .domain_nodes = q->domain > 1 ? (unsigned)q->domain : 0,
                 .whole = q->whole,
                 .graph = true,
                 .log = q->log,
@@ -218,12 +219,10 @@ static int find_machine(struct cli_question *q, const char *verb)
         if (!q->n_topo && q->platform) {
                 const struct capo_platform *p = capo_platform_find(q->platform);
 
-                if (p && p->from == CAPO_PLATFORM_RACK)
-                        return capo_fail(
-                                -ENODEV,
-                                "--platform %s: virtual GPUs have no NVLink between trays (MNNVL); --platform gb200 asks "
-                                "about trays that talk over their NICs, capo topo --platform %s knows the rack's links",
-                                q->platform, q->platform);
+                if (p && p->tray) {
+                        q->domain = q->domain ? q->domain : p->trays;
+                        q->platform = p->tray;
+                }
                 if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
                         return capo_fail(
                                 -ENODEV,

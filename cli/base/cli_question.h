@@ -14,6 +14,7 @@ struct cli_question {
         size_t n_topo;
         const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
         const char *nccl_2; /* ask this release too, in place of a tuner */
+        int domain;         /* nodes of an NVLink domain; 0: as the platform has it; 1: none */
         unsigned timeout_ms, jobs;
         bool spy, log, allow_modelled, windows, whole;
 

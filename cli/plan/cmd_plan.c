@@ -113,8 +113,8 @@ static void print_platforms(FILE *out)
 
         fputs("\nplatforms:\n", out);
         for (size_t i = 0; (p = capo_platform_at(i)); i++) {
-                if (p->from == CAPO_PLATFORM_FILE)
-                        fprintf(out, "  %-10s %s\n", p->name, p->what);
+                if (p->from != CAPO_PLATFORM_SHAPE)
+                        fprintf(out, "  %-11s %s\n", p->name, p->what);
         }
 }
 
@@ -156,6 +156,9 @@ static const struct cli_option options[] = {
          "the first 3 GPUs of one node and the first 5 of another; 4x8 is four nodes of 8"},
         {"gpus", CLI_TEXT(struct plan_options, q.gpus, "LIST"),
          "0:1,2,3;1:0-4: these GPUs of these nodes, also written 1,2,3+0-4 or {1,2,3} + {0-4}; 1,4,6 for one node; bus ids"},
+        {"domain", CLI_COUNT(struct plan_options, q.domain, "N", 1, 4096),
+         "N nodes at a time share an NVLink domain (MNNVL), as trays of GB200 and GB300; default: as the platform has it "
+         "(gb200-nvl72: 18), 1: NVLink ends at the node"},
         {CLI_HEADING, "The questions"},
         {"coll", CLI_TEXT(struct plan_options, q.colls, "LIST"),
          "allreduce, broadcast, reduce, allgather, reducescatter, with commas between, or all; default allreduce"},

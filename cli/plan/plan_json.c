@@ -122,6 +122,7 @@ json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *p
                          (int)o->q.n_ranks, "nodes", (int)n_nodes, "nccl_nodes",
                          plain->told.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks),
                          "profiler_abi", plain->profiler_abi, "rows", rows);
+        json_object_set_new(root, "domain_nodes", json_integer(o->q.domain ? o->q.domain : 1));
         json_object_set_new(root, "asked_ranks", json_integer(plain->asked));
         json_object_set_new(root, "asked_nodes", json_integer(plain->asked_nodes));
         json_object_set_new(root, "wall_ms",

@@ -338,6 +338,11 @@ struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_
                                "NCCL counts %d nodes: it goes out and back through the NICs "
                                "inside a machine",
                                plain->told.n_nodes);
+        if (o->q.domain > 1 && n_nodes > 1)
+                cli_page_under(page, "NVLink domains of %d nodes (MNNVL)%s", o->q.domain,
+                               plain->told.n_nodes < (int)n_nodes
+                                       ? ""
+                                       : ", which this NCCL does not join");
         if (plain->asked < o->q.n_ranks)
                 cli_page_under(page,
                                "%u ranks on %s were asked; what the others, which are alike, tell "

@@ -23,8 +23,9 @@ static const uint8_t cube_p100[8][8] = {
 };
 
 static const struct capo_platform platforms[] = {
-#define MESH(table) .mesh = table
-#define SWITCH(...) .to_switch = {__VA_ARGS__}
+#define MESH(table)                   .mesh = table
+#define SWITCH(...)                   .to_switch = {__VA_ARGS__}
+#define RACK_OF(links, tray_, trays_) .to_switch = {links}, .tray = tray_, .trays = trays_
 #define PLATFORM(name_, from_, classes_, gpus, sm_, nic, wiring, what_, source_, unlike_) \
         {.name = name_,                                                                   \
          .from = CAPO_PLATFORM_##from_,                                                   \

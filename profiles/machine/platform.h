@@ -23,6 +23,8 @@ struct capo_platform {
          * other by `mesh` */
         uint8_t to_switch[CAPO_PLATFORM_SWITCHES + 1];
         const uint8_t (*mesh)[CAPO_PLATFORM_GPUS];
+        const char *tray;   /* RACK: the platform of one of its trays, ... */
+        int trays;          /* ... of which so many share the NVLink domain */
         const char *what;   /* for people */
         const char *source; /* where this is from */
         const char *unlike; /* what is not modelled; "" nothing that matters to NCCL's choice */

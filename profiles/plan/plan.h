@@ -23,11 +23,13 @@
 
 enum {
         CAPO_PLAN_RANKS_MAX = 16384,
-        CAPO_PLAN_WHOLE_MAX = 256, /* ranks that are asked for real, at most */
-        CAPO_PLAN_ALONE_MAX = 32,  /* more ranks than that: nodes that are alike are asked once */
-        CAPO_PLAN_GPUS_MAX = 32,   /* per machine; NVML's table in NCCL ends there too (nvmlwrap.h,
-                                      ncclNvmlMaxDevices) */
-        CAPO_PLAN_ALGOS = 8,       /* NCCL has 7 since 2.23 */
+        CAPO_PLAN_WHOLE_MAX = 256,  /* ranks that are asked for real, at most */
+        CAPO_PLAN_RANKS_ALONE = 32, /* more ranks than that: nodes that are alike are asked once,
+                                       and nothing is connected */
+        CAPO_PLAN_GPUS_ALONE = 8,   /* the same where NVLink domains have several nodes */
+        CAPO_PLAN_GPUS_MAX = 32,    /* per machine; NVML's table in NCCL ends there too (nvmlwrap.h,
+                                       ncclNvmlMaxDevices) */
+        CAPO_PLAN_ALGOS = 8,        /* NCCL has 7 since 2.23 */
         CAPO_PLAN_PROTOS = 3,
 };
 
@@ -54,6 +56,8 @@ struct capo_plan_question {
         const struct capo_plan_gpu
                 *gpus;  /* one per rank, in rank order; ranks of one node need not be neighbours */
         size_t n_ranks; /* 1 .. CAPO_PLAN_RANKS_MAX */
+        unsigned domain_nodes; /* nodes 0 to this - 1 share an NVLink domain (MNNVL), and so on; 0:
+                                  NVLink ends at the node */
         const struct capo_plan_ask *asks;
         size_t n_asks;
         const char *tuner;   /* plugin: a path, or a name as NCCL_TUNER_PLUGIN takes it; NULL: none,

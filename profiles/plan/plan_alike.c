@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 
+#include "core/base/util.h"
 #include "profiles/plan/plan_alike.h"
 
 static void sort_ranks(struct plan_job *job)
@@ -82,9 +84,9 @@ int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n)
         if (*n > CAPO_PLAN_WHOLE_MAX)
                 return -E2BIG;
         job->n_asked = *n;
-        job->n_heard = *n == job->n_ranks ? *n : job->units[heard].n;
+        job->n_heard = whole ? *n : job->units[heard].n;
         *n = 0;
-        if (job->n_asked == job->n_ranks) {
+        if (whole) {
                 while (*n < job->n_ranks) {
                         job->asked[*n] = *n;
                         ++*n;
@@ -98,4 +100,36 @@ int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n)
                         job->asked[(*n)++] = rank_at(job, &job->units[u], i);
         }
         return 0;
+}
+
+/* A rank whose NVLink domain has @n ranks: NCCL keeps the paths between all GPUs and NICs of the
+ * domain in each of them (measured with 2.28.9 on 4 to 18 trays of GB300). */
+static double domain_rank_bytes(double n)
+{
+        return 60e6 + n * n * 70e3;
+}
+
+/* 0: not known */
+static double available_bytes(void)
+{
+        unsigned long long kb = 0;
+        char line[128];
+        _cleanup_fclose_ FILE *f = fopen("/proc/meminfo", "re");
+
+        while (f && fgets(line, sizeof line, f)) {
+                if (sscanf(line, "MemAvailable: %llu", &kb) == 1)
+                        break;
+        }
+        return (double)kb * 1024;
+}
+
+bool plan_alike_fits(const struct plan_job *job, double *needed, double *there)
+{
+        *needed = 0;
+        *there = available_bytes();
+        for (uint32_t u = 0; u < job->n_units; u++) {
+                if (job->units[u].real)
+                        *needed += job->units[u].n * domain_rank_bytes(job->units[u].n);
+        }
+        return *there <= 0 || *needed <= *there;
 }

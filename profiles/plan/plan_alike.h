@@ -14,4 +14,8 @@
  */
 int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n);
 
+/** plan_alike_fits() - whether NVLink domains of several nodes fit into this machine's memory;
+ * bytes. True where the machine does not say what is available. */
+bool plan_alike_fits(const struct plan_job *job, double *needed, double *there);
+
 #endif

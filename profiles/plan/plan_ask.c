@@ -117,18 +117,25 @@ static int prepare_ranks(struct run *run)
 }
 
 /* Who is asked for real: all, or those that others are like. */
-static int prepare_asked(struct run *run)
+static int prepare_asked(struct run *run, bool whole)
 {
         const struct capo_plan_question *q = run->q;
-        bool whole = q->whole || q->windows || q->n_ranks <= CAPO_PLAN_ALONE_MAX;
+        double needed, there;
         uint32_t n;
 
-        run->job->n_units = run->job->n_nodes;
-        for (uint32_t i = 0; i < run->job->n_nodes; i++)
-                run->job->node_unit[i] = (uint16_t)i;
+        for (uint32_t i = 0; i < run->job->n_nodes; i++) {
+                run->job->node_unit[i] = (uint16_t)(q->domain_nodes ? i / q->domain_nodes : i);
+                run->job->n_units = run->job->node_unit[i] + 1u;
+        }
         if (plan_alike_find(run->job, whole, &n) < 0)
                 return say(run, -EINVAL, "%u ranks on nodes that differ%s: at most %d are asked", n,
                            whole ? ", or that are to be asked each" : "", CAPO_PLAN_WHOLE_MAX);
+        if (q->domain_nodes && !plan_alike_fits(run->job, &needed, &there))
+                return say(
+                        run, -ENOMEM,
+                        "NVLink domains of that many ranks take about %.0f GB of memory, and %.0f "
+                        "GB are available: NCCL keeps all paths of a domain in every rank",
+                        needed / 1e9, there / 1e9);
         return 0;
 }
 
@@ -138,6 +145,8 @@ static int prepare_run(struct run *run)
         size_t most = q->n_ranks < CAPO_PLAN_WHOLE_MAX ? q->n_ranks : CAPO_PLAN_WHOLE_MAX;
         uint64_t messages = plan_job_size((uint32_t)most, (uint32_t)q->n_asks);
         uint64_t size = messages + MESSAGES_BYTES;
+        size_t alone = q->domain_nodes ? CAPO_PLAN_GPUS_ALONE : CAPO_PLAN_RANKS_ALONE;
+        bool whole = q->whole || q->windows || q->n_ranks <= alone;
         int r;
 
         if (!q->n_ranks || q->n_ranks > CAPO_PLAN_RANKS_MAX)
@@ -160,6 +169,7 @@ static int prepare_run(struct run *run)
         run->job->n_ranks = (uint32_t)q->n_ranks;
         run->job->n_rows = (uint32_t)q->n_asks;
         run->job->windows = q->windows;
+        run->job->domain_nodes = q->domain_nodes;
         strcpy(run->job->libnccl, q->libnccl);
         if (q->tuner && q->wrap)
                 snprintf(run->job->wrapped, sizeof run->job->wrapped, "%s", q->tuner);
@@ -171,8 +181,8 @@ static int prepare_run(struct run *run)
         if (r == 0)
                 r = prepare_ranks(run);
         if (r == 0)
-                r = prepare_asked(run);
-        if (r == 0 && run->job->n_asked < run->job->n_ranks) {
+                r = prepare_asked(run, whole);
+        if (r == 0 && !whole) {
                 run->job->messages = messages;
                 run->job->messages_end = size;
         }

@@ -3,7 +3,8 @@
  * NCCL merges its topology file with what it finds on the machine. There is no machine here, so
  * what a file leaves out has to be in the file: GPUs and NICs that are only PCI functions get their
  * <gpu> and <net>, and NVLinks come from the platform when it is named. Nothing that is in the file
- * is changed, except that ranks of the dump are dropped.
+ * is changed, except that ranks of the dump are dropped, and GUIDs of NICs, which the virtual NICs
+ * tell: they differ from node to node.
  *
  * The XML tree stays as it was read; what is added is kept beside it, by element, and put in when
  * the file is written.
@@ -250,7 +251,8 @@ static void put_element(FILE *f, const struct reading *r, const struct capo_xml 
                     !strcmp(name, "coll"))
                         continue;
                 if ((is_gpu && gpu >= 0 && (!strcmp(name, "dev") || !strcmp(name, "sm"))) ||
-                    (is_net && net >= 0 && (!strcmp(name, "name") || !strcmp(name, "dev"))))
+                    (is_net && net >= 0 &&
+                     (!strcmp(name, "name") || !strcmp(name, "dev") || !strcmp(name, "guid"))))
                         continue;
                 fprintf(f, " %s=\"", name);
                 if (!strcmp(name, "busid") && new_gpu >= 0)
@@ -279,10 +281,10 @@ static void put_element(FILE *f, const struct reading *r, const struct capo_xml 
         }
         if (net >= 0 && !is_net)
                 fprintf(f,
-                        "<nic><net name=\"%s\" dev=\"%d\" speed=\"%d\" port=\"1\" latency=\"0\" guid=\"0x%llx\" "
+                        "<nic><net name=\"%s\" dev=\"%d\" speed=\"%d\" port=\"1\" latency=\"0\" "
                         "maxconn=\"%d\" gdr=\"1\"/></nic>\n",
                         r->m->nets[net].name, r->m->nets[net].dev, r->m->nets[net].speed,
-                        (unsigned long long)r->m->nets[net].guid, r->m->nets[net].max_comms);
+                        r->m->nets[net].max_comms);
         fprintf(f, "</%s>\n", e->name);
 }
 

@@ -202,9 +202,9 @@ def rtx5090_table():
 def every_platform():
     """every platform by name is a machine NCCL accepts, with NVLink rings"""
     done = run("--help", ask=False)
-    listed = re.findall(r"^  (\w+) +\S", done.stdout.split("platforms:")[1].split("examples:")[0], re.M)
+    listed = re.findall(r"^  ([\w-]+) +\S", done.stdout.split("platforms:")[1].split("examples:")[0], re.M)
     with open(os.path.join(source, "profiles/machine/platforms.def")) as f:
-        rows = re.findall(r'^PLATFORM\("([^"]*)", FILE,', f.read(), re.M)
+        rows = re.findall(r'^PLATFORM\("([^"]*)", (?:FILE|RACK),', f.read(), re.M)
     assert listed == rows and len(rows) >= 12, (listed, rows)
     for name in listed:
         answer = plan("--platform", name, "--sizes", "64K,64M", "--graph")
@@ -350,11 +350,29 @@ def alike_nodes():
     assert done.returncode == 1 and "at most 256 are asked" in done.stderr, done.stderr
 
 
+def nvlink_domains():
+    """trays that share an NVLink domain are one node for NCCL 2.23 and later, and NVLS is what the release makes of 1+3+2"""
+    if minor < 23:
+        done = run("--platform", "gb200-nvl72", "--alloc", "1+3+2", "--sizes", "1G", "--json")
+        assert done.returncode == 1 or json.loads(done.stdout)["nccl_nodes"] == 3, done
+        return
+    answer = plan("--platform", "gb200-nvl72", "--alloc", "1+3+2", "--sizes", "1M,1G")
+    assert (answer["nodes"], answer["nccl_nodes"], answer["domain_nodes"]) == (3, 1, 18), answer
+    algo = {27: "NVLS", 28: "Ring", 30: "Ring", 32: "Ring"}.get(minor)
+    assert algo in (None, answer["rows"][1]["default"]["algo"]), answer["rows"]
+    two = plan("--platform", "gb300", "--domain", "2", "--alloc", "3x2", "--sizes", "1M,1G")
+    assert (two["nodes"], two["nccl_nodes"]) == (3, 2), two
+    apart = plan("--platform", "gb200-nvl72", "--domain", "1", "--alloc", "2+2", "--sizes", "1M")
+    assert (apart["nccl_nodes"], apart["domain_nodes"]) == (2, 1), apart
+
+
 def alike_as_whole():
     """nodes that are stood in for: every choice, time, cost cell and graph is that of asking all ranks"""
     for place in (("hgxh100", "5x8"), ("hgxh100", "8x8"), ("hgxh100", "16x8"), ("dgx1v", "3+5+3+5+3+5+3+5+8"), ("p4d", "12x3"),
-                  ("gb200", "9x4")):
-        where = ("--platform", place[0], "--alloc", place[1], "--coll", "all", "--sizes", "1K..1G*4", "--spy", "--graph")
+                  ("gb200", "9x4"), ("gb200", "6x4", "--domain", "2")):
+        if len(place) > 2 and minor < 23:
+            continue
+        where = ("--platform", place[0], "--alloc", *place[1:], "--coll", "all", "--sizes", "1K..1G*4", "--spy", "--graph")
         some, all_ranks = plan(*where), plan(*where, "--whole")
         for key in ("rows", "told", "graphs", "nccl_nodes"):
             assert some[key] == all_ranks[key], (place, key)

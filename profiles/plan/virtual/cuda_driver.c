@@ -26,6 +26,7 @@ struct handle {
         uint64_t bytes;
         _Atomic int count;
         int pid;
+        int types; /* of shareable handles that it was made for */
 };
 
 /* Mappings of handles, for cuMemRetainAllocationHandle. */
@@ -37,7 +38,7 @@ static struct mapping {
 } * mappings;
 static size_t n_mappings;
 
-static struct handle *handle_new(uint64_t bytes)
+static struct handle *handle_new(uint64_t bytes, int types)
 {
         struct handle *h = calloc(1, sizeof *h);
 
@@ -45,6 +46,7 @@ static struct handle *handle_new(uint64_t bytes)
                 h->bytes = bytes;
                 h->count = 1;
                 h->pid = getpid();
+                h->types = types;
         }
         return h;
 }
@@ -130,9 +132,10 @@ static int cuMemGetAllocationGranularity(size_t *bytes, const void *prop, int op
         return 0;
 }
 
-static int cuMemCreate(struct handle **h, size_t bytes, const void *prop, unsigned long long flags)
+/* CUmemAllocationProp: int type, requestedHandleTypes; ... */
+static int cuMemCreate(struct handle **h, size_t bytes, const int *prop, unsigned long long flags)
 {
-        *h = handle_new(bytes);
+        *h = handle_new(bytes, prop[1]);
         return *h ? 0 : OUT_OF_MEMORY;
 }
 
@@ -228,24 +231,34 @@ static int cuMemRetainAllocationHandle(struct handle **h, void *p)
 static int cuMemGetAllocationPropertiesFromHandle(int *prop, struct handle *h)
 {
         prop[0] = 1; /* pinned */
-        prop[1] = 1; /* exportable as a file descriptor */
+        prop[1] = h->types;
         prop[2] = 1; /* on a device */
         prop[3] = plan_device;
         return 0;
 }
 
-/* A shareable handle is a memory file that holds the handle's address and the process in which it
- * means something. */
-static int cuMemExportToShareableHandle(int *fd, struct handle *h, int type,
+/* What a shareable handle says: the handle's address and the process in which it means something. A
+ * file descriptor is of a memory file that holds it; a fabric handle (64 bytes) holds it itself. */
+enum { BY_FD = 1, BY_FABRIC = 8 };
+
+struct shared_name {
+        struct handle *handle;
+        uint64_t bytes;
+        int pid, types;
+};
+
+static int cuMemExportToShareableHandle(void *to, struct handle *h, int type,
                                         unsigned long long flags)
 {
-        struct {
-                struct handle *handle;
-                uint64_t bytes;
-                int pid;
-        } name = {h, h->bytes, h->pid};
+        struct shared_name name = {h, h->bytes, h->pid, h->types};
+        int *fd = to;
 
-        if (type != 1)
+        if (type == BY_FABRIC && plan_job->domain_nodes) {
+                memset(to, 0, 64);
+                memcpy(to, &name, sizeof name);
+                return 0;
+        }
+        if (type != BY_FD)
                 return NOT_SUPPORTED;
         *fd = memfd_create("capo-plan-handle", MFD_CLOEXEC);
         if (*fd < 0 || pwrite(*fd, &name, sizeof name, 0) != (ssize_t)sizeof name)
@@ -255,20 +268,18 @@ static int cuMemExportToShareableHandle(int *fd, struct handle *h, int type,
 
 static int cuMemImportFromShareableHandle(struct handle **h, void *os_handle, int type)
 {
-        struct {
-                struct handle *handle;
-                uint64_t bytes;
-                int pid;
-        } name;
+        struct shared_name name;
 
-        if (type != 1 ||
-            pread((int)(intptr_t)os_handle, &name, sizeof name, 0) != (ssize_t)sizeof name)
+        if (type == BY_FABRIC)
+                memcpy(&name, os_handle, sizeof name);
+        else if (type != BY_FD ||
+                 pread((int)(intptr_t)os_handle, &name, sizeof name, 0) != (ssize_t)sizeof name)
                 return INVALID_VALUE;
         if (name.pid == getpid()) {
                 *h = name.handle;
                 (*h)->count++;
         } else {
-                *h = handle_new(name.bytes);
+                *h = handle_new(name.bytes, name.types);
         }
         return *h ? 0 : OUT_OF_MEMORY;
 }
@@ -307,7 +318,8 @@ static int cuMulticastGetGranularity(size_t *bytes, const void *prop, int option
 
 static int cuMulticastCreate(struct handle **h, const size_t *prop)
 {
-        *h = handle_new(prop[1]); /* CUmulticastObjectProp: unsigned numDevices; size_t size; ... */
+        *h = handle_new(prop[1], (int)prop[2]); /* CUmulticastObjectProp: unsigned numDevices;
+                                                   size_t size, handleTypes; ... */
         return *h ? 0 : OUT_OF_MEMORY;
 }
 

@@ -78,7 +78,8 @@ int plan_cuda_device_attribute(int *v, int attr, int dev)
         case 116: *v = gpu->gdr; break;      /* GPUDirect RDMA */
         case 132: *v = plan_machine->multicast && gpu->sm >= 90; break; /* multicast (NVLS) */
         case 134: *v = gpu->numa; break;                                /* host NUMA node */
-        default: *v = 0; /* DMA-BUF 124, fabric handles 128, ... */
+        case 128: *v = plan_job->domain_nodes > 0; break; /* handles that other nodes can open */
+        default: *v = 0;                                  /* DMA-BUF 124, ... */
         }
         return 0;
 }

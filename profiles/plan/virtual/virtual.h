@@ -12,6 +12,7 @@
 
 extern struct plan_job *plan_job;               /* the mapped job */
 extern const struct plan_machine *plan_machine; /* of the node this worker plays */
+extern uint32_t plan_node;                      /* that node */
 
 /* What the calling thread is asking NCCL right now. Profiler, tuner and kernel launches write here,
  * because NCCL calls all three on the thread that called the collective (facts of NCCL: blocking
@@ -94,9 +95,12 @@ int plan_standin_begin(uint32_t asked);
  *                      Return: 0; -EIO the job failed.
  * plan_message_is()  - whether one of the ranks that are heard has put something by that name
  */
+struct plan_message;
 int plan_message_put(uint64_t key, uint32_t from, const void *data, size_t size);
 int plan_message_get(uint64_t key, const uint32_t *from, size_t n,
-                     void (*take)(size_t i, const void *data, size_t size, void *arg), void *arg);
+                     void (*take)(size_t i, const struct plan_message *m, void *arg), void *arg);
+size_t plan_message_size(const struct plan_message *m);
+void plan_message_copy(const struct plan_message *m, void *to);
 bool plan_message_is(uint64_t key);
 
 /*
@@ -116,6 +120,14 @@ static inline uint64_t plan_mix(uint64_t a, uint64_t b)
 void plan_pieces_begin(void);
 int plan_asked_at(int rank);
 void plan_pieces_make_up(char *all, size_t size);
+
+/*
+ * plan_host_symbol()         - for capo_elf_symbols(): notes NCCL's name of this host
+ * plan_host_write_topology() - a topology file that has it, in place of the machine's, where NVLink
+ *                              domains have several nodes; before the first communicator
+ */
+void plan_host_symbol(const char *name, void *at);
+int plan_host_write_topology(void);
 
 /** plan_poll_pause() - between two looks: the longer it takes the longer. */
 void plan_poll_pause(unsigned *polls);

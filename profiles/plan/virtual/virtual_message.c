@@ -2,9 +2,11 @@
 /*
  * Messages in the job's memory file: each is appended once, by one atomic addition, and never
  * changed. Readers walk the list. There are some thousand messages in a question, so nothing is
- * indexed. A page of zeros is left out of the file: topologies are mostly that.
+ * indexed. Pages of zeros are left out: topologies are mostly that.
  */
 #include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,22 +15,33 @@
 
 enum { PAGE = 4096 };
 
-struct message {
+/* As plan_message_put() lays it out; the pages themselves follow the list of their numbers. */
+struct plan_message {
         uint64_t key, size;
         uint32_t from;
         _Atomic uint32_t ready;
-        char pad[40];
-        char data[]; /* at 64 bytes */
+        uint32_t n_pages;
+        uint32_t pages[];
 };
 
-static uint64_t message_bytes(uint64_t size)
+static uint64_t pages_begin(size_t n_pages)
 {
-        return (sizeof(struct message) + size + 63) & ~63ull;
+        return (offsetof(struct plan_message, pages) + n_pages * sizeof(uint32_t) + 63) & ~63ull;
 }
 
-static struct message *message_at(uint64_t at)
+static uint64_t message_bytes(size_t n_pages)
 {
-        return (struct message *)((char *)plan_job + plan_job->messages + at);
+        return pages_begin(n_pages) + n_pages * PAGE;
+}
+
+static char *page_of(const struct plan_message *m, size_t i)
+{
+        return (char *)(uintptr_t)m + pages_begin(m->n_pages) + i * PAGE;
+}
+
+static struct plan_message *message_at(uint64_t at)
+{
+        return (struct plan_message *)((char *)plan_job + plan_job->messages + at);
 }
 
 void plan_poll_pause(unsigned *polls)
@@ -43,47 +56,80 @@ static bool is_zero(const char *data, size_t n)
         return n == 0 || (data[0] == 0 && memcmp(data, data + 1, n - 1) == 0);
 }
 
+static size_t page_bytes(size_t page, size_t size)
+{
+        return size - page * PAGE < PAGE ? size - page * PAGE : PAGE;
+}
+
 int plan_message_put(uint64_t key, uint32_t from, const void *data, size_t size)
 {
-        uint64_t at = atomic_fetch_add(&plan_job->said, message_bytes(size));
-        struct message *m = message_at(at);
+        size_t all = (size + PAGE - 1) / PAGE, n = 0;
+        uint32_t *pages = calloc(all ? all : 1, sizeof *pages);
+        struct plan_message *m;
+        uint64_t at, bytes;
 
-        if (plan_job->messages + at + message_bytes(size) > plan_job->messages_end) {
+        if (!pages)
+                return -ENOMEM;
+        for (size_t i = 0; i < all; i++) {
+                if (!is_zero((const char *)data + i * PAGE, page_bytes(i, size)))
+                        pages[n++] = (uint32_t)i;
+        }
+        bytes = message_bytes(n);
+        at = atomic_fetch_add(&plan_job->said, bytes);
+        if (plan_job->messages + at + bytes > plan_job->messages_end) {
+                free(pages);
                 plan_fail("ranks told each other more than there is room for");
                 return -E2BIG;
         }
+        m = message_at(at);
         m->key = key;
         m->size = size;
         m->from = from;
-        for (size_t done = 0; done < size; done += PAGE) {
-                size_t n = size - done < PAGE ? size - done : PAGE;
-
-                if (!is_zero((const char *)data + done, n))
-                        memcpy(m->data + done, (const char *)data + done, n);
-        }
+        m->n_pages = (uint32_t)n;
+        memcpy(m->pages, pages, n * sizeof *pages);
+        for (size_t i = 0; i < n; i++)
+                memcpy(page_of(m, i), (const char *)data + (size_t)pages[i] * PAGE,
+                       page_bytes(pages[i], size));
+        free(pages);
         atomic_store(&m->ready, 1);
         return 0;
 }
 
-/* The message at *@at, and *@at moved on; NULL when it is not there yet. */
-static const struct message *next_message(uint64_t *at)
+/* Zeros are not written over zeros: most of what NCCL allocates is never touched. */
+void plan_message_copy(const struct plan_message *m, void *to)
 {
-        const struct message *m = message_at(*at);
+        size_t all = (m->size + PAGE - 1) / PAGE, k = 0;
+
+        for (size_t i = 0; i < all; i++) {
+                char *at = (char *)to + i * PAGE;
+                size_t n = page_bytes(i, m->size);
+
+                if (k < m->n_pages && m->pages[k] == i)
+                        memcpy(at, page_of(m, k++), n);
+                else if (!is_zero(at, n))
+                        memset(at, 0, n);
+        }
+}
+
+/* The message at *@at, and *@at moved on; NULL when it is not there yet. */
+static const struct plan_message *next_message(uint64_t *at)
+{
+        const struct plan_message *m = message_at(*at);
 
         if (*at >= atomic_load(&plan_job->said) || !atomic_load(&m->ready))
                 return NULL;
-        *at += message_bytes(m->size);
+        *at += message_bytes(m->n_pages);
         return m;
 }
 
 int plan_message_get(uint64_t key, const uint32_t *from, size_t n,
-                     void (*take)(size_t i, const void *data, size_t size, void *arg), void *arg)
+                     void (*take)(size_t i, const struct plan_message *m, void *arg), void *arg)
 {
         uint64_t at = 0;
         unsigned polls = 0;
 
         for (size_t got = 0; got < n;) {
-                const struct message *m = next_message(&at);
+                const struct plan_message *m = next_message(&at);
 
                 if (!m) {
                         if (atomic_load(&plan_job->failed))
@@ -94,7 +140,7 @@ int plan_message_get(uint64_t key, const uint32_t *from, size_t n,
                 for (size_t i = 0; m->key == key && i < n; i++) {
                         if (from[i] != m->from)
                                 continue;
-                        take(i, m->data, m->size, arg);
+                        take(i, m, arg);
                         got++;
                         break;
                 }
@@ -104,11 +150,16 @@ int plan_message_get(uint64_t key, const uint32_t *from, size_t n,
 
 bool plan_message_is(uint64_t key)
 {
-        const struct message *m;
+        const struct plan_message *m;
 
         for (uint64_t at = 0; (m = next_message(&at));) {
                 if (m->key == key && m->from < plan_job->n_heard)
                         return true;
         }
         return false;
+}
+
+size_t plan_message_size(const struct plan_message *m)
+{
+        return m->size;
 }

@@ -65,7 +65,7 @@ static int properties_v8(int dev, void *props)
 
         *(struct properties_v8 *)props = (struct properties_v8){
                 .name = net->name,
-                .guid = net->guid,
+                .guid = net->guid ^ (uint64_t)plan_node << 40, /* no two nodes have the same */
                 .ptr_support = PTR_HOST | (net->gdr ? PTR_CUDA : 0),
                 .speed = net->speed,
                 .port = net->port,

@@ -2,7 +2,7 @@
 /*
  * NVML as NCCL sees it. This object is linked with SONAME libnvidia-ml.so.1 and loaded by path
  * before libnccl, so NCCL's dlopen of that name finds it. NVLinks come from the topology file, so
- * everything about links is "not supported".
+ * everything about links is "not supported", but for the NVLink domain of a GPU.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +18,16 @@ struct pci_info {
         char legacy[16];
         unsigned domain, bus, device, device_id, subsystem_id;
         char busid[32];
+};
+
+/* nvmlGpuFabricInfoV_t (nvml.h); `health` from its version 2 on. */
+struct fabric_info {
+        unsigned version; /* and the size of the structure, in the lower 24 bits */
+        unsigned char cluster[16];
+        int status;
+        unsigned clique;
+        unsigned char state;
+        unsigned health;
 };
 
 #define NVML CAPO_EXPORT int
@@ -37,6 +47,7 @@ NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, 
 NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index,
                             int *status);
 NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci);
+NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info *info);
 
 NVML nvmlInit(void)
 {
@@ -120,6 +131,24 @@ NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, 
         return 0;
 }
 
+/* Nodes that share an NVLink domain have its name in common; by itself no GPU is in any. */
+NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info *info)
+{
+        enum { COMPLETED = 3, VERSION_2_BYTES = 36 };
+
+        if (!plan_job->domain_nodes)
+                return NOT_SUPPORTED;
+        memset(info->cluster, 0, sizeof info->cluster);
+        snprintf((char *)info->cluster, sizeof info->cluster, "dom %u",
+                 plan_job->node_unit[plan_node]);
+        info->status = 0;
+        info->clique = 1;
+        info->state = COMPLETED;
+        if ((info->version & 0xffffff) >= VERSION_2_BYTES)
+                info->health = 0;
+        return 0;
+}
+
 NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
 {
         memset(pci, 0, sizeof *pci);
@@ -140,7 +169,6 @@ NONE(nvmlDeviceGetNvLinkState)
 NONE(nvmlDeviceGetNvLinkRemotePciInfo)
 NONE(nvmlDeviceGetNvLinkCapability)
 NONE(nvmlDeviceGetFieldValues)
-NONE(nvmlDeviceGetGpuFabricInfoV)
 NONE(nvmlDeviceGetPlatformInfo)
 NONE(nvmlDeviceGetCurrPcieLinkWidth)
 NONE(nvmlDeviceGetCurrPcieLinkGeneration)

@@ -102,14 +102,15 @@ struct pieces {
         const uint32_t *places;
 };
 
-static void take_piece(size_t i, const void *data, size_t size, void *arg)
+static void take_piece(size_t i, const struct plan_message *m, void *arg)
 {
         const struct pieces *p = arg;
 
-        if (size == p->size)
-                memcpy(p->all + p->places[i] * p->size, data, size);
+        if (plan_message_size(m) == p->size)
+                plan_message_copy(m, p->all + (p->places ? p->places[i] * p->size : 0));
         else
-                plan_fail("ranks told each other pieces of %zu and %zu bytes", size, p->size);
+                plan_fail("ranks told each other pieces of %zu and %zu bytes", plan_message_size(m),
+                          p->size);
 }
 
 /* Everybody's piece but one's own, which is told. @from: by job->asked. */
@@ -199,13 +200,6 @@ static int unit_barrier(void *state, const int *ranks, int me, int n, int tag)
         return unit_gather(state, ranks, me, n, NULL, 0);
 }
 
-static void take_whole(size_t i, const void *data, size_t size, void *arg)
-{
-        const struct pieces *p = arg;
-
-        memcpy(p->all, data, size < p->size ? size : p->size);
-}
-
 static int unit_broadcast(void *state, const int *ranks, int me, int n, int root, void *data,
                           int size)
 {
@@ -224,7 +218,7 @@ static int unit_broadcast(void *state, const int *ranks, int me, int n, int root
         if (me == root)
                 return plan_message_put(group, s->asked, data, p.size) < 0 ? INTERNAL_ERROR
                                                                            : SUCCESS;
-        return plan_message_get(group, &from, 1, take_whole, &p) < 0 ? INTERNAL_ERROR : SUCCESS;
+        return plan_message_get(group, &from, 1, take_piece, &p) < 0 ? INTERNAL_ERROR : SUCCESS;
 }
 
 /* What is told to or heard from a rank that is stood in for has no meaning that could be made up.
@@ -261,7 +255,7 @@ static int hear_rank(void *state, int peer, int tag, void *data, int size)
                 plan_mix(plan_mix(DIRECT, (uint64_t)tag), (uint64_t)peer << 32 | (uint32_t)s->rank);
         uint32_t from = (uint32_t)plan_asked_at(peer);
 
-        return plan_message_get(next_key(s, group, &n), &from, 1, take_whole, &p) < 0
+        return plan_message_get(next_key(s, group, &n), &from, 1, take_piece, &p) < 0
                        ? INTERNAL_ERROR
                        : SUCCESS;
 }

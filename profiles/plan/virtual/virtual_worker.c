@@ -28,6 +28,7 @@
 
 struct plan_job *plan_job;
 const struct plan_machine *plan_machine;
+uint32_t plan_node;
 
 enum { SUM = 0, INT8 = 0, FLOAT32 = 7, WINDOW_SYMMETRIC = 1 }; /* nccl.h */
 
@@ -146,6 +147,7 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
         struct patching *p = arg;
         void *to;
 
+        plan_host_symbol(name, p->base + value);
         if (plan_job->messages && strncmp(name, "_Z", 2) == 0)
                 return plan_standin_symbol(name, value, size, p->base);
         if (strncmp(name, "cuda", 4) || name[4] < 'A' || name[4] > 'Z' ||
@@ -396,6 +398,10 @@ static int play_node(uint32_t node)
                 plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
                 return -ENOMEM;
         }
+        if (plan_host_write_topology() < 0) {
+                plan_fail("no topology file for node %u", node);
+                return -EIO;
+        }
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_NVLS_GRAPH_UNWRITABLE) &&
             plan_machine->multicast && plan_job->ranks[0].node != node)
                 unsetenv("NCCL_GRAPH_DUMP_FILE"); /* then the graphs of this node are not told */
@@ -418,7 +424,7 @@ static int play_node(uint32_t node)
                 return -EIO;
         }
         pthread_attr_init(&attr);
-        pthread_attr_setstacksize(&attr, 2 << 20);
+        pthread_attr_setstacksize(&attr, 16 << 20); /* its search of a domain of 72 GPUs is deep */
         for (uint32_t i = 0; i < plan_job->n_asked; i++) {
                 uint32_t r = plan_job->asked[i];
 
@@ -444,6 +450,7 @@ int capo_plan_node(struct plan_job *job, uint32_t node)
 
         plan_job = job;
         plan_machine = &job->machines[job->node_machine[node]];
+        plan_node = node;
         if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);
