@@ -6,24 +6,28 @@
  *      [rank5]:   File "train.py", line 212, in forward
  *      [rank5]: ValueError: too many values to unpack
  *
- * It is the cause only where a watchdog of another rank timed out, the exception came before that
- * (by its line, or it is in another file), and it is none that the failure of another rank causes.
+ * It is the cause only where watchdogs of other ranks timed out and that rank's did not (else it
+ * went on after the exception), the exception came before that (by its line, or it is in another
+ * file), and it is none that the failure of another rank causes.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
 
+enum { MOST_RANKS = 1 << 20 };
+
 static const char TIMEOUT[] = "Watchdog caught collective operation timeout";
 
 struct exceptions {
         struct capo_evidence *e;
-        struct capo_diagnose_finding *f;        /* NULL: none so far */
-        uint32_t text, timeout;                 /* line of the text's first timeout; 0 none */
-        int32_t waits[CAPO_DIAGNOSE_RANKS * 4]; /* ranks that timed out */
-        uint32_t n_waits;
+        struct capo_diagnose_finding *f; /* NULL: none so far */
+        uint32_t text, timeout;          /* line of the text's first timeout; 0 none */
+        bool *waits;                     /* by rank: it timed out */
+        uint32_t n_waits;                /* how many */
 };
 
 const char *capo_exception_line(const char *at, const char *line)
@@ -45,22 +49,19 @@ static int take_wait(const char *at, const char *line, uint32_t number, void *ar
         int32_t rank = capo_line_rank(line);
 
         x->timeout = x->timeout ? x->timeout : number;
-        for (uint32_t i = 0; i < x->n_waits; i++) {
-                if (x->waits[i] == rank)
-                        return 0;
+        if (rank >= 0 && rank < MOST_RANKS && !x->waits[rank]) {
+                x->waits[rank] = true;
+                x->n_waits++;
         }
-        if (rank >= 0 && x->n_waits < N_ELEMENTS(x->waits))
-                x->waits[x->n_waits++] = rank;
         return 0;
 }
 
-static bool has_timed_out(const struct exceptions *x, int32_t rank)
+static int take_first(const char *at, const char *line, uint32_t number, void *arg)
 {
-        for (uint32_t i = 0; i < x->n_waits; i++) {
-                if (x->waits[i] == rank)
-                        return true;
-        }
-        return false;
+        uint32_t *first = arg;
+
+        *first = *first ? *first : number;
+        return 0;
 }
 
 /* What a rank raises because another one failed, or because somebody ended it. */
@@ -85,9 +86,8 @@ static int take_traceback(const char *at, const char *line, uint32_t number, voi
         const char *exception = capo_exception_line(at, line);
         int32_t rank = capo_line_rank(line);
 
-        if (rank < 0 || exception == line || is_consequence(exception))
-                return 0;
-        if (x->timeout ? number > x->timeout : has_timed_out(x, rank))
+        if (rank < 0 || rank >= MOST_RANKS || exception == line || is_consequence(exception) ||
+            x->waits[rank] || (x->timeout && number > x->timeout))
                 return 0;
         if (!x->f) {
                 x->f = capo_evidence_finding(x->e);
@@ -107,31 +107,26 @@ static int take_traceback(const char *at, const char *line, uint32_t number, voi
 int capo_exceptions_read(struct capo_evidence *e)
 {
         struct exceptions x = {.e = e};
-        uint32_t n_others = 0;
         char who[128];
+        int r = 0;
 
+        if (!capo_evidence_has(TIMEOUT, e))
+                return 0;
+        x.waits = calloc(MOST_RANKS, sizeof *x.waits);
+        if (!x.waits)
+                return -ENOMEM;
         for (x.text = 0; x.text < e->n_texts; x.text++)
                 capo_evidence_each(e, x.text, TIMEOUT, take_wait, &x);
-        for (x.text = 0; x.text < e->n_texts && x.n_waits; x.text++) {
-                struct exceptions here = {.e = e, .text = x.text};
-
-                capo_evidence_each(e, x.text, TIMEOUT, take_wait, &here);
-                x.timeout = here.timeout;
+        for (x.text = 0; x.text < e->n_texts && x.n_waits && r == 0; x.text++) {
+                x.timeout = 0;
+                capo_evidence_each(e, x.text, TIMEOUT, take_first, &x.timeout);
                 if (capo_evidence_each(e, x.text, "Traceback (most recent call last)",
                                        take_traceback, &x) < 0)
-                        return -ENOMEM;
+                        r = -ENOMEM;
         }
-        for (uint32_t i = 0; x.f && i < x.n_waits; i++) {
-                bool raised = false;
-
-                for (uint32_t k = 0; k < x.f->n_ranks; k++)
-                        raised |= x.f->ranks[k] == x.waits[i];
-                n_others += !raised;
-        }
-        if (!x.f)
-                return 0;
-        if (!n_others) /* all who wait raised one: nobody waited for it */
-                x.f->rank = CAPO_RANK_NOTE;
+        free(x.waits);
+        if (r < 0 || !x.f)
+                return r;
         capo_rank_list(x.f->ranks, x.f->n_ranks, who);
         snprintf(x.f->headline, sizeof x.f->headline,
                  "%s RAISED AN EXCEPTION before others timed out", capo_rank_shout(who));
