@@ -14,7 +14,7 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/recorded_bugs.h"
 
-enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4 };
+enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, SEEN_SHOWN = 3 };
 
 static int release_of(const struct capo_evidence *e, enum capo_bug_of of)
 {
@@ -180,6 +180,26 @@ static void add_bugs(struct capo_evidence *e, struct cli_page *page)
         }
 }
 
+/* What is in a text that no reader knows. */
+static void add_seen(const struct capo_evidence_text *t, struct cli_section *s)
+{
+        size_t size = t->text ? strlen(t->text) : 0,
+               blank = t->text ? strspn(t->text, " \r\n\t") : 0;
+        uint32_t lines = 0;
+        char text[128];
+
+        for (size_t i = 0; i < size; i++)
+                lines += t->text[i] == '\n';
+        if (blank == size) {
+                cli_section_cell(s, "%s is empty", t->name);
+                return;
+        }
+        lines += t->text[size - 1] != '\n';
+        snprintf(text, sizeof text, "%u line%s of text; the first: %.*s", lines,
+                 lines == 1 ? "" : "s", (int)strcspn(t->text + blank, "\r\n"), t->text + blank);
+        add_plain(s, text);
+}
+
 static void add_verdict(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
                         struct cli_page *page)
 {
@@ -199,6 +219,8 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
                         s, "%s",
                         any ? "NO FAULT FOUND: no line here is one that capo knows as an error"
                             : "NOTHING RECOGNISED in these inputs");
+                for (uint32_t i = 0; !any && i < e->n_texts && i < SEEN_SHOWN; i++)
+                        add_seen(&e->texts[i], s);
         }
 }
 

@@ -25,6 +25,9 @@ expect 0 'fixed in 2.29.3' -- --bugs 2.28.9
 expect 3 'NCCL 9.9.9 is newer than 2[.0-9]*, the newest release' -- --bugs 9.9.9
 echo hello >plain.txt
 expect 3 'NOTHING RECOGNISED' -- plain.txt
+expect 3 '1 line of text; the first: hello' -- plain.txt
+: >empty.txt
+expect 3 'empty.txt is empty' -- empty.txt
 echo 'a lossless worker of the highest rank' >plain.txt
 expect 3 'NOTHING RECOGNISED' -- plain.txt
 "$capo" diagnose --markdown "$reports/vllm-23448.log" | grep -q '^\* RANK 3 IS ONE CALL BEHIND' || { echo 'no item in the Markdown'; bad=1; }
