@@ -72,7 +72,7 @@ static const struct cli_option options[] = {
         {"filter", CLI_TEXT(struct options, filter, "TEXT"),
          "only rows whose communicator or call has TEXT in it"},
         {"dir", CLI_FILE(struct options, dir, "LOGS"),
-         "only jobs whose logs are in this folder, or in folders below; default all of this user on this machine"},
+         "only jobs whose logs are in this folder, or in folders below; default all of this user on this machine (root: of all users)"},
         {0}};
 
 const struct cli_command top_command = {

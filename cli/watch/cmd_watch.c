@@ -28,9 +28,24 @@
 
 static void forget_job(struct watch *w, struct watch_job *job)
 {
-        watch_alarm_end(job);
+        if (watch_users_enter(&job->owner) == 0) {
+                watch_alarm_end(job);
+                watch_users_leave();
+        }
         if (w->options->metrics)
                 metric_files_remove(w, job);
+}
+
+/* The verdict on a job, written as its user. Return: as watch_alarm(). */
+static uint64_t judge_job(struct watch *w, struct watch_job *job)
+{
+        uint64_t in;
+
+        if (watch_users_enter(&job->owner) < 0)
+                return UINT64_MAX;
+        in = watch_alarm(w, job);
+        watch_users_leave();
+        return in;
 }
 
 static uint64_t now_mono(void)
@@ -109,6 +124,7 @@ static uint64_t watch_folder(const struct watch *w, struct watch_logs *logs)
         if (!*logs->job.folder) {
                 _cleanup_free_ char *real = realpath(dir, NULL);
 
+                logs->job.owner = (struct watch_user){geteuid(), getegid()};
                 snprintf(logs->job.folder, sizeof logs->job.folder, "%s", real ? real : "");
                 snprintf(logs->job.id, sizeof logs->job.id, "%.100s",
                          capo_base_name(logs->job.folder));
@@ -135,7 +151,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
                         metric_files_write(w);
                 soon = on->ended ? UINT64_MAX : watch_folder(w, logs);
                 for (uint32_t i = 0; i < w->n_jobs; i++) {
-                        uint64_t in = watch_alarm(w, &w->job[i]);
+                        uint64_t in = judge_job(w, &w->job[i]);
 
                         soon = in < soon ? in : soon;
                 }
@@ -159,7 +175,7 @@ static int print_once(struct watch *w)
                                  "watch: no process of yours here runs under capo%s%s",
                                  o->dir ? " with logs in " : "", o->dir ? o->dir : "");
         for (uint32_t i = 0; i < w->n_jobs; i++)
-                watch_alarm(w, &w->job[i]);
+                judge_job(w, &w->job[i]);
         if (o->metrics)
                 return metric_files_write(w) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         metrics_print(w, NULL, o->lines ? METRICS_LINES : METRICS_TEXT, stdout);
@@ -212,7 +228,7 @@ static const struct cli_option options[] = {
         {"metrics", CLI_FILE(struct watch_options, metrics, "DIR"),
          "write one file per job there, for the node exporter's textfile collector"},
         {"dir", CLI_FILE(struct watch_options, dir, "LOGS"),
-         "only jobs whose logs are in this folder; default all of this user on this machine"},
+         "only jobs whose logs are in this folder; default all of this user on this machine (root: of all users)"},
         {"hang", CLI_SECONDS(struct watch_options, hang, "SECONDS", 0, 86400),
          "a job is stuck when nothing in it has moved for so long (30; 0: no verdict)"},
         {"on-hang", CLI_TEXT(struct watch_options, on_hang, "COMMAND"),

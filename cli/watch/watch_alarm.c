@@ -252,8 +252,11 @@ static void report_verdict(const struct watch *w, struct watch_job *job,
                           strerror(-r));
         if (text)
                 say_headline(job, text, r == 0);
-        if (json && w->options->on_hang)
+        if (json && w->options->on_hang) { /* of who started the watch */
+                watch_users_leave();
                 run_command(w->options->on_hang, json, strlen(json));
+                watch_users_enter(&job->owner);
+        }
 }
 
 static void refresh_pages(const struct watch_job *job, const struct hang_page *page)

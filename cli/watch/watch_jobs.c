@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/report/cmd_report.h"
 #include "cli/watch/watch_jobs.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
@@ -31,6 +32,7 @@ static void free_job(struct watch_job *j)
         drop_look(j);
         hang_logs_finish(&j->logs);
         capo_live_rows_finish(&j->rows);
+        free(j->ceiling);
 }
 
 static bool has_log(const struct hang_logs *logs, const char *own)
@@ -119,6 +121,33 @@ static void keep_steps(struct watch_job *j)
         }
 }
 
+/* What the links of the recorded machine allow, for the rows. Computed again only where ranks or
+ * communicators have come: of 16 ranks over NICs it takes 70 ms. */
+static int give_ceilings(struct watch_job *j)
+{
+        static const struct report_options none = {0};
+        struct capo_page *page = &j->page.late;
+        size_t size = (page->job->n_comms + 1) * sizeof *page->ceiling;
+
+        if (j->ceiling_comms == page->job->n_comms &&
+            j->ceiling_processes == page->job->n_processes) {
+                page->ceiling = j->ceiling ? malloc(size) : NULL;
+                if (page->ceiling)
+                        memcpy(page->ceiling, j->ceiling, size);
+                return j->ceiling && !page->ceiling ? -ENOMEM : 0;
+        }
+        free(j->ceiling);
+        j->ceiling = NULL;
+        j->ceiling_comms = page->job->n_comms;
+        j->ceiling_processes = page->job->n_processes;
+        if (report_ceilings(page, &none) < 0 || !page->ceiling)
+                return 0; /* said, once */
+        j->ceiling = malloc(size);
+        if (j->ceiling)
+                memcpy(j->ceiling, page->ceiling, size);
+        return j->ceiling ? 0 : -ENOMEM;
+}
+
 static int read_job(struct watch *w, struct watch_job *j)
 {
         bool is_new = !*j->id;
@@ -127,6 +156,7 @@ static int read_job(struct watch *w, struct watch_job *j)
         j->page = (struct hang_page){.logs = &j->logs, .after_s = w->options->hang ?: 10};
         j->page.hang.after_ns = (uint64_t)(j->page.after_s * 1e9);
         r = hang_page_read(&j->page) ?: hang_page_judge(&j->page);
+        r = r ?: give_ceilings(j);
         r = r ?: capo_judge_rows(&j->page.late);
         r = r ?: capo_job_steps(j->page.job, &j->page.late.steps);
         if (r == 0)
@@ -146,7 +176,7 @@ static int read_job(struct watch *w, struct watch_job *j)
 }
 
 /* Into the job that it is of, or one more. Return: 0; -ENOMEM. */
-static int take_logs(struct watch *w, struct hang_logs *logs)
+static int take_logs(struct watch *w, struct hang_logs *logs, const struct watch_user *user)
 {
         struct watch_job *j = find_job(w, logs);
 
@@ -163,6 +193,7 @@ static int take_logs(struct watch *w, struct hang_logs *logs)
         j->logs = *logs;
         *logs = (struct hang_logs){0};
         j->here = j->logs.live;
+        j->owner = *user;
         return 0;
 }
 
@@ -172,9 +203,21 @@ static int recover_one(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
+static void recover_in(const struct watch_user *user, const char *folder)
+{
+        if (watch_users_enter(user) < 0)
+                return;
+        capo_segment_find_dead(NULL, folder, recover_one, NULL);
+        watch_users_leave();
+}
+
 void watch_recover(const struct watch *w)
 {
-        capo_segment_find_dead(NULL, w->options->dir, recover_one, NULL);
+        _cleanup_free_ struct watch_user *users = NULL;
+        int n = watch_users_find(!w->options->until, &users);
+
+        for (int i = 0; i < n; i++)
+                recover_in(&users[i], w->options->dir);
 }
 
 static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
@@ -190,30 +233,57 @@ static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct wa
                 }
                 gone(w, j);
                 if (*j->folder && !w->options->until) /* else the program that ends says more */
-                        capo_segment_find_dead(NULL, j->folder, recover_one, NULL);
+                        recover_in(&j->owner, j->folder);
                 free_job(j);
         }
         w->n_jobs = kept;
 }
 
-int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
+/* Jobs of @user. */
+static int gather_jobs(struct watch *w, const struct watch_user *user)
 {
         struct hang_logs *jobs = NULL;
         uint32_t n = 0;
         int r;
 
-        for (uint32_t i = 0; i < w->n_jobs; i++)
-                w->job[i].here = false;
+        if (watch_users_enter(user) < 0)
+                return 0;
         r = hang_gather_here(w->options->dir, w->options->below, &w->looked_ns, &jobs, &n);
         for (uint32_t i = 0; i < n; i++) {
-                r = r ?: take_logs(w, &jobs[i]);
+                r = r ?: take_logs(w, &jobs[i], user);
                 hang_logs_finish(&jobs[i]);
         }
         free(jobs);
+        watch_users_leave();
+        return r;
+}
+
+static int read_as_owner(struct watch *w, struct watch_job *j)
+{
+        int r;
+
+        if (watch_users_enter(&j->owner) < 0)
+                return 0;
+        r = read_job(w, j);
+        watch_users_leave();
+        return r;
+}
+
+int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
+{
+        _cleanup_free_ struct watch_user *users = NULL;
+        int r = 0, n = watch_users_find(!w->options->until, &users);
+
+        if (n < 0)
+                return n;
+        for (uint32_t i = 0; i < w->n_jobs; i++)
+                w->job[i].here = false;
+        for (int i = 0; i < n && r == 0; i++)
+                r = gather_jobs(w, &users[i]);
         if (r == 0)
                 remove_gone(w, gone);
         for (uint32_t i = 0; i < w->n_jobs && r == 0; i++)
-                r = read_job(w, &w->job[i]);
+                r = read_as_owner(w, &w->job[i]);
         malloc_trim(0);
         return r;
 }

@@ -3,6 +3,7 @@
  * capo watch: what its files share.
  *
  *      watch_jobs.c       looks at the memory of the recorded processes, job by job
+ *      watch_users.c      whose jobs: for root, all users'
  *      metrics.c          the figures of a look as text; metrics.def lists them
  *      inspector_names.c  the same under the names of NVIDIA's Inspector
  *      metric_files.c     one file per job for the node exporter
@@ -17,6 +18,7 @@
 #include "analysis/network/network.h"
 #include "analysis/watch/live_rows.h"
 #include "cli/hang/cmd_hang.h"
+#include "cli/watch/watch_users.h"
 
 struct watch_options {
         const char *metrics, *dir, *listen, *socket, *on_hang;
@@ -55,11 +57,14 @@ struct watch_stuck {
 struct watch_job {
         char id[128]; /* of the launcher, else the name of the folder of its logs */
         char user[64];
+        struct watch_user owner;
         char folder[1024]; /* of its logs; "" not known */
         struct hang_logs logs;
         struct hang_page page; /* of the last look; page.late has the rows, too */
         struct capo_fabric_job *fabric;
         struct capo_live_rows rows;
+        struct capo_page_ceiling *ceiling; /* by communicator; NULL: the machine is not recorded */
+        uint32_t ceiling_comms, ceiling_processes; /* when they were computed there were so many */
         struct watch_stuck stuck;
         uint64_t steps; /* the most that a look counted, with so many calls in each */
         uint32_t period;

@@ -3,14 +3,16 @@
 """What `capo watch --once` writes of a job that stands still where the test wants it: metrics_test.py CAPO BUILD. Nothing here waits for time."""
 import json
 import os
+import pwd
 import re
+import shutil
 import stat
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hang"))
 from exposition import of, read
-from job import CAPO, Job, check
+from job import BUILD, CAPO, Job, check
 
 CALLS = 20
 SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 4) + "%d sync 0\n" % r * (k % 4 == 3) for k in range(CALLS) for r in range(2))
@@ -39,6 +41,39 @@ def check_files(job):
     path = os.path.join(folder, found[0])
     read(open(path).read())
     check("the exporter may read it", stat.S_IMODE(os.stat(path).st_mode) == 0o644)
+
+
+def check_expected(job):
+    """The share of what the links allow is there as soon as the machine is recorded beside the logs, and not before."""
+    name = "capo_bus_bandwidth_expected_ratio"
+    check("no machine", not of(read(watch(job)), name))
+    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fragment/data/standin-dgx1v.xml"), os.path.join(job.logs, "topology-one.xml"))
+    text = watch(job)
+    shares, bandwidths = of(read(text), name, call="AllReduce"), of(read(text), "capo_bus_bandwidth_bytes_per_second", call="AllReduce")
+    # two GPUs of a DGX-1V with the stand-in's bus ids: 2 links of 25 GB/s
+    check("share of the links: " + text, bandwidths and len(shares) == len(bandwidths))
+    ceilings = {round(b / s / 1e9, 1) for s, b in zip(shares, bandwidths)}
+    check("one ceiling: %s" % ceilings, len(ceilings) == 1 and 10 < ceilings.pop() < 60)
+    top = subprocess.run([CAPO, "top", "--json", "--dir", job.logs], capture_output=True, text=True)
+    check("capo top: " + top.stdout + top.stderr, '"reached"' in top.stdout)
+
+
+def check_root():
+    """Root sees the job of another user, with that user's rights."""
+    other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    if os.geteuid() or not shutil.which("setpriv") or subprocess.run([*other, CAPO, "--version"], capture_output=True).returncode:
+        print("not root, or nobody else can run this build: root's watch is not tried")
+        return
+    theirs = Job("0 mark\n0 until end\n", 1, command=["sh", "-c", "chmod 755 FOLDER; chown -R 65534:65534 FOLDER; exec %s %s FOLDER/script" % (" ".join(other), os.path.join(BUILD, "tests/hang/player"))],
+                 CAPO_HANG="0")
+    try:
+        theirs.wait("place", lambda: os.path.exists(theirs.path("script.place.0")))
+        theirs.wait("a job of user 65534", lambda: of(read(watch(theirs)), "capo_ranks", state="alive") == [1])
+        check("whose", {dict(l)["user"] for _, l in read(watch(theirs))} == {pwd.getpwuid(65534).pw_name})
+        theirs.go("end")
+        check("it ends well", theirs.ranks[0].wait() == 0)
+    finally:
+        theirs.end()
 
 
 def check_refused(job):
@@ -70,10 +105,12 @@ try:
     inspected = read(watch(job, "--style", "inspector"))
     check("as Inspector: %s" % inspected, of(inspected, "nccl_collective_exec_time_microseconds", collective="AllReduce", nranks=2, gpu="all"))
     check_files(job)
+    check_expected(job)
     check_refused(job)
     job.go("end")
     check("it ends well", all(p.wait() == 0 for p in job.ranks))
     check("gone", "no process of yours here runs under capo" in watch(job, status=1))
 finally:
     job.end()
+check_root()
 print("ok")
