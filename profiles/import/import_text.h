@@ -24,10 +24,14 @@ struct block {
         struct capo_nccl_log log;
         uint8_t call, algo, proto, channels; /* said by headers and label lines */
         bool auto_said;                      /* ALGO=auto or PROTO=auto: NCCL chose */
-        bool command;         /* its command line is there: what that does not set is not set */
-        unsigned unsure_line; /* a line that says something of what was forced, and not in the
-                                 grammar */
-        bool inline_label;    /* its label stands in its command line, and ends with it */
+        bool command;          /* its command line is there: what that does not set is not set */
+        unsigned unsure_line;  /* a line that says something of what was forced, and not in the
+                                  grammar */
+        unsigned heading_line; /* "### LL128": names something that may be forced ... */
+        uint8_t heading_algo, heading_proto; /* ... these; 0 not; CAPO_HEADING_SEVERAL */
+        char restricted_by[32];        /* a variable that restricts what NCCL chooses; "" NCCL_ALGO,
+                                          NCCL_PROTO */
+        bool inline_label;             /* its label stands in its command line, and ends with it */
         struct capo_settings settings; /* other NCCL_* of its labels and command line */
         bool has_root;                 /* by the header */
         bool several; /* NCCL_ALGO or NCCL_PROTO is a list: does not say what ran */
@@ -64,6 +68,11 @@ struct reader {
 /* @line with those before it that ended with a backslash; NULL: it ends with one, and the command
  * goes on. @n: its number, or that of the first (text_command.c). */
 char *capo_text_join(struct reader *r, char *line, unsigned *n);
+
+/* Is it a heading with names of algorithms or protocols, and no setting? Which: 0 none,
+ * CAPO_HEADING_SEVERAL more than one. */
+enum { CAPO_HEADING_SEVERAL = 255 };
+bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto);
 
 /* How often @text names a setting that decides what runs (NCCL_ALGO, NCCL_TUNER_PLUGIN, MSCCL,
  * ...): each must be understood, or the run is unknown. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/import/import_text.h"
 
@@ -56,6 +57,44 @@ unsigned capo_text_mentions(const char *text)
                 p += k ? k : 1;
         }
         return n;
+}
+
+/* Marked as a heading is, or of a few words. */
+enum { HEADING_WORDS = 8, PLAIN_WORDS = 3 };
+
+static void note_name(uint8_t *name, unsigned found)
+{
+        if (found)
+                *name = (uint8_t)(*name && *name != found ? CAPO_HEADING_SEVERAL : found);
+}
+
+bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto)
+{
+        bool mark = *text && strchr("#=-*>:", *text);
+        unsigned n = 0;
+
+        *algo = *proto = 0;
+        for (const char *p = text; (p = strchr(p, '=')); p++) { /* a setting; not "== Ring ==" */
+                if (p > text && is_name(p[-1]))
+                        return false;
+        }
+        if (strstr(text, "NCCL ") || capo_text_mentions(text) || strstr(text, "_perf"))
+                return false;
+        for (const char *p = text; *p;) {
+                char name[32];
+                size_t k = 0;
+
+                while (is_name(p[k]))
+                        k++;
+                if (k && k < sizeof name) {
+                        snprintf(name, sizeof name, "%.*s", (int)k, p);
+                        note_name(algo, capo_algo_find(name));
+                        note_name(proto, capo_proto_find(name));
+                }
+                n += k > 0;
+                p += k ? k : 1;
+        }
+        return (*algo || *proto) && n <= (mark ? HEADING_WORDS : PLAIN_WORDS);
 }
 
 char *capo_text_join(struct reader *r, char *line, unsigned *n)

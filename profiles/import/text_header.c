@@ -110,6 +110,7 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                 if (strcasecmp(value, "none") && !strcasestr(value, "capo"))
                         snprintf(b->log.tuner, sizeof b->log.tuner, "%.31s", value);
         } else if (capo_text_forces(key) || !strcasecmp(key, "TREE_THRESHOLD")) {
+                snprintf(b->restricted_by, sizeof b->restricted_by, "%s", key);
                 b->several = true; /* NCCL did not choose freely, and it does not say what ran */
         } else if (!strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
                 ; /* known, says nothing about what ran */
@@ -220,11 +221,30 @@ static bool is_block_used(const struct block *b)
         return b->n_rows > 0 || b->rejected;
 }
 
+/* "### LL128": what comes may be that, whatever its command line says. */
+static int take_heading(struct reader *r, const char *text, unsigned line)
+{
+        uint8_t algo, proto;
+        int e = 0;
+
+        if (!capo_text_heading(text, &algo, &proto))
+                return 0;
+        if (is_block_used(&r->block))
+                e = capo_text_run_end(r);
+        r->block.heading_line = line;
+        r->block.heading_algo = algo;
+        r->block.heading_proto = proto;
+        return e;
+}
+
 int capo_text_labels(struct reader *r, char *text, unsigned line)
 {
         bool mark = *text == '#' || *text == '=', runs;
         unsigned call, mentions;
-        int e;
+        int e = take_heading(r, text, line);
+
+        if (e < 0)
+                return e;
 
         if (!strncmp(text, "source ", 7) || !strncmp(text, ". ", 2)) /* what it sets is not here */
                 r->standing_line = line;

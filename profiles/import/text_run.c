@@ -286,6 +286,9 @@ static int settle_choice(struct reader *r, uint8_t *want)
                 snprintf(b->run.why, sizeof b->run.why, "the command line");
         else if (b->unsure_line > b->label_line || (b->unsure_line && !algo && !proto))
                 leave_out_run(b, "line %u may say what was forced, or not", b->unsure_line);
+        else if ((b->heading_algo && b->heading_algo != algo) ||
+                 (b->heading_proto && b->heading_proto != proto))
+                leave_out_run(b, "line %u may say what was forced, or not", b->heading_line);
         else if (algo || proto)
                 snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
         else if (is_choice_restricted(b))
@@ -315,7 +318,9 @@ static int settle_choice(struct reader *r, uint8_t *want)
         if (is_choice_restricted(b) && !(algo && proto) && !(user && (user->algo || user->proto)) &&
             b->log.n_decisions == 0)
                 leave_out_run(b,
-                              "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
+                              *b->restricted_by ? "%s is set there: it does not say what ran"
+                                                : "%s is a list there: it does not say what ran",
+                              *b->restricted_by ? b->restricted_by : "NCCL_ALGO or NCCL_PROTO");
         return 0;
 }
 
