@@ -21,6 +21,15 @@ static int next_of(const struct capo_fit_series *s, int p, int skip)
         return -1;
 }
 
+/* Is candidate @c slower than NCCL's own choice at @part of the way between two sizes? */
+static bool slower_between(const struct capo_fit_cell *ra, const struct capo_fit_cell *rb, int c,
+                           double part)
+{
+        double a = ln_us(&ra[c]) - ln_us(&ra[0]), b = ln_us(&rb[c]) - ln_us(&rb[0]);
+
+        return !isnan(ra[0].us) && !isnan(rb[0].us) && a + (b - a) * part > 0;
+}
+
 /*
  * Where the choice of @a's size gives way to that of the next size @b: the last byte of the first
  * row. *@leave: the last byte left to NCCL between the two, else the same.
@@ -28,6 +37,7 @@ static int next_of(const struct capo_fit_series *s, int p, int skip)
  * It is where the two curves cross, straight in log size and log time. NCCL's own curve jumps where
  * it changes its mind: it is taken for straight only where the same thing ran at both sizes; else a
  * candidate keeps to the sizes where it was seen to gain, as it does where its own curve ends.
+ * Where two candidates cross above NCCL's own curve, NCCL's own choice is left between them.
  */
 static uint64_t find_border(const struct capo_fit_series *s, const struct capo_fit_cell *cells,
                             int a, int b, int ca, int cb, uint64_t *leave)
@@ -54,6 +64,13 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
 
                 if (da < 0 && db > 0)
                         x = xa + (xb - xa) * da / (da - db);
+                if (ca > 0 && cb > 0 && smooth &&
+                    slower_between(ra, rb, ca, (x - xa) / (xb - xa))) {
+                        uint64_t ends = find_border(s, cells, a, b, ca, 0, leave);
+
+                        find_border(s, cells, a, b, 0, cb, leave);
+                        return ends;
+                }
                 if (ca == 0 || cb == 0) { /* not further than where the candidate is still sure to
                                              gain: a row may not harm */
                         double sign = cb == 0 ? 1 : -1, ends = cb == 0 ? xa : xb;
