@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two files of measurements, size by size. It is the question of a fit with two candidates: the
- * runs of the one file stand for NCCL's own choice, those of the other for a candidate, and the
- * noise is estimated as there. Runs under different labels (Ring, Tree) are compared apart.
+ * runs of each file stand for one, and the noise is estimated as there. Neither stands for NCCL's
+ * own choice, of which a fit takes the faster run, and whose curve says nothing about noise. Runs
+ * under different labels (Ring, Tree) are compared apart.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -22,6 +23,10 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
+
+/* Two candidates that each collective has. */
+static const uint8_t stand_ins[] = {CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE),
+                                    CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL)};
 
 /* What is found, over all labels. */
 struct found {
@@ -52,8 +57,8 @@ static int read_file(const char *path, struct capo_samples *set)
         return e;
 }
 
-/* The samples of @from that were forced to @want, into @to; @after: as a candidate. Only the number
- * of ranks is kept of where they ran: the rest may be what has changed. */
+/* The samples of @from that were forced to @want, into @to; @after: as the second candidate. Only
+ * the number of ranks is kept of where they ran: the rest may be what has changed. */
 static int copy_samples(const struct capo_samples *from, uint8_t want, bool after,
                         struct capo_samples *to)
 {
@@ -74,7 +79,7 @@ static int copy_samples(const struct capo_samples *from, uint8_t want, bool afte
                 if (s.want != want)
                         continue;
                 s.run += (uint32_t)first;
-                s.want = after ? CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL) : 0;
+                s.want = stand_ins[after];
                 s.ran = s.want_channels = s.ran_channels = 0;
                 s.want_chunk = 0;
                 if (capo_samples_add(to, &s) < 0)
@@ -83,13 +88,37 @@ static int copy_samples(const struct capo_samples *from, uint8_t want, bool afte
         return 0;
 }
 
+/* The candidate of a file; -1: it has none in this series. */
+static int side_of(const struct capo_fit_series *s, bool after)
+{
+        for (int c = 1; c < s->n_candidates; c++) {
+                if (CAPO_ALGO_PROTO(s->candidates[c].algo, s->candidates[c].proto) ==
+                    stand_ins[after])
+                        return c;
+        }
+        return -1;
+}
+
+/* Half of the interval of a change at point @p. The shape of a curve says little about the noise at
+ * its ends: there the noise of the size beside counts where it is better known and larger. */
+static double half_of(const struct capo_fit_series *s, int p, double se)
+{
+        const struct capo_fit_point *q = &s->points[p], *known = q;
+
+        for (int k = p - 1; k <= p + 1; k += 2) {
+                if ((p == 0 || p == s->n_points - 1) && k >= 0 && k < s->n_points &&
+                    s->points[k].freedom > known->freedom)
+                        known = &s->points[k];
+        }
+        return capo_quantile_t(0.05 / s->n_points, known->freedom) * se *
+               fmax(1, known->noise / q->noise);
+}
+
 static void add_row(struct found *f, const char *label, const struct capo_fit_series *s, int p,
-                    double min_change)
+                    const struct capo_fit_cell *a, const struct capo_fit_cell *b, double min_change)
 {
         const struct capo_fit_point *q = &s->points[p];
-        const struct capo_fit_cell *a = capo_fit_cell_of(s, p, 0), *b = capo_fit_cell_of(s, p, 1);
-        double change = log(b->us / a->us), se = hypot(a->se, b->se),
-               half = capo_quantile_t(0.05 / s->n_points, q->freedom) * se;
+        double change = log(b->us / a->us), half = half_of(s, p, hypot(a->se, b->se));
         bool sure = fabs(change) > half, large = fabs(expm1(change)) >= min_change;
         const char *verdict = !sure ? "noise" : !large ? "small" : change > 0 ? "slower" : "faster";
         char size[16];
@@ -142,10 +171,14 @@ static int compare_label(const struct capo_samples *before, const struct capo_sa
         for (int i = 0; e == 0 && i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
 
-                for (int p = 0; s->n_candidates == 2 && p < s->n_points; p++) {
-                        if (!isnan(capo_fit_cell_of(s, p, 0)->us) &&
-                            !isnan(capo_fit_cell_of(s, p, 1)->us))
-                                add_row(f, label, s, p, min_change);
+                int ca = side_of(s, false), cb = side_of(s, true);
+
+                for (int p = 0; ca > 0 && cb > 0 && p < s->n_points; p++) {
+                        const struct capo_fit_cell *a = capo_fit_cell_of(s, p, ca),
+                                                   *b = capo_fit_cell_of(s, p, cb);
+
+                        if (!isnan(a->us) && !isnan(b->us))
+                                add_row(f, label, s, p, a, b, min_change);
                 }
         }
         capo_fit_free(fit);

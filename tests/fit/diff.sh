@@ -43,6 +43,25 @@ grep -q '^0 slower, 0 faster, of 7' "$tmp/out" || fail "the same file: $(cat "$t
 "$capo" diff "$own" "$tmp/slow.txt" > "$tmp/out"
 [ $? = 1 ] || fail "6 % slower: exit status is not 1"
 grep -q '16 MiB.*+6\.0 % (+[0-9.]* to +[0-9.]*)' "$tmp/out" || fail "6 % slower: $(cat "$tmp/out")"
+# One run each, with noise of 0.1 %: 20 % is seen at every size, also at both ends; small against --min-change 50; 0.1 % is noise.
+python3 - "$tmp" <<'PY'
+import random, sys
+def run(name, slower, seed):
+    r = random.Random(seed)
+    lines = ["#  Rank %2d Group  0 Pid %6d on node-a device %2d [0000:%02d:00] NVIDIA H100" % (i, 100 + i, i, i + 1) for i in range(8)]
+    lines.append("# size count type redop root time algbw busbw #wrong time algbw busbw #wrong")
+    for k in range(20, 27):
+        us = [(10 + 2 ** k / 2e4) * slower * (1 + r.gauss(0, 0.001)) for _ in range(2)]
+        lines.append("%d %d float sum -1 " % (2 ** k, 2 ** k / 4) + " ".join("%.2f %.2f %.2f 0" % (u, 2 ** k / u / 1e3, 2 ** k / u / 1e3 * 1.75) for u in us))
+    open(sys.argv[1] + "/" + name, "w").write("\n".join(lines) + "\n")
+run("once_a.txt", 1, 1); run("once_b.txt", 1.2, 2); run("once_c.txt", 1, 3)
+PY
+"$capo" diff "$tmp/once_a.txt" "$tmp/once_b.txt" > "$tmp/out"
+[ $? = 1 ] && grep -q '^7 slower, 0 faster, of 7' "$tmp/out" || fail "20 % of one run each: $(cat "$tmp/out")"
+"$capo" diff --wide --min-change 50 "$tmp/once_a.txt" "$tmp/once_b.txt" > "$tmp/out" || fail "20 % of 50, files: exit status is not 0"
+[ "$(grep -c 'below --min-change' "$tmp/out")" = 7 ] || fail "20 % of 50, files: $(cat "$tmp/out")"
+"$capo" diff "$tmp/once_a.txt" "$tmp/once_c.txt" > "$tmp/out" || fail "the same, one run each: $(cat "$tmp/out")"
+
 "$capo" diff "$own" "$(dirname "$0")/data/rccl_old.csv" > /dev/null 2> "$tmp/err"
 [ $? = 2 ] || fail "2 ranks against 8: exit status is not 2"
 grep -q 'on 2 ranks.* on 8' "$tmp/err" || fail "2 ranks against 8: $(cat "$tmp/err")"
