@@ -14,6 +14,7 @@
 
 struct run {
         bool list_only, all, drop;
+        const char *folder; /* NULL: any */
         unsigned n, failed, homeless;
 };
 
@@ -36,12 +37,22 @@ static int visit_homeless(const struct capo_segment_info *info, struct run *run)
         return 0;
 }
 
+/* Is the log in the folder, or in one of those in it? A folder of jobs has one of each. */
+static bool is_below(const char *log, const char *folder)
+{
+        size_t n = strlen(folder);
+
+        return !strncmp(log, folder, n) && (log[n] == '/' || folder[n - 1] == '/');
+}
+
 static int visit_segment(const struct capo_segment_info *info, void *arg)
 {
         struct run *run = arg;
         struct capo_segment_info done = {0};
         int r;
 
+        if (run->folder && !is_below(info->log_path, run->folder))
+                return 0;
         if (run->list_only) {
                 run->n++;
                 printf("%s  pid %d on %s  %llu calls  -> %s%s\n", info->path, info->pid, info->host,
@@ -83,11 +94,13 @@ static int recover_run(void *options, int n, char **words)
         if (n && !(absolute = realpath(words[0], NULL)))
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", words[0], strerror(errno));
         cli_screen_begin(stdout);
-        r = capo_segment_find_dead(NULL, absolute, visit_segment, run);
+        run->folder = absolute;
+        r = capo_segment_find_dead(NULL, NULL, visit_segment, run);
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
         if (!run->n)
-                puts(run->drop ? "nothing to remove" : "nothing to recover");
+                printf("nothing to %s%s%s\n", run->drop ? "remove" : "recover",
+                       n ? ": no dead process has its log in " : "", n ? words[0] : "");
         if (run->homeless)
                 capo_warn(
                         "%u process%s left calls whose folder is gone; to remove them: capo recover --drop",
@@ -108,7 +121,7 @@ const struct cli_command recover_command = {
         .about =
                 "A process under capo keeps its last calls in shared memory, so that a kill loses none. This brings "
                 "what dead processes of yours on this machine left there into their logs, and frees the memory. With "
-                "DIR only those whose log is in that folder. `capo report DIR` does the same first, by itself. Living "
+                "DIR only those whose log is in that folder or below it. `capo report DIR` does the same first, by itself. Living "
                 "processes and those of other users are left alone. Root names a job's folder, or --all.",
         .options = options,
         .after = "  capo recover --list\n"

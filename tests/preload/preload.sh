@@ -451,6 +451,15 @@ unclean) # _exit
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
         want 1 '^cell AllReduce comm=1 bytes=400 count=1[01] '
         gone
+        # the folder above those of several jobs, and one whose name begins alike
+        for job in 1 2 3; do
+                [ $job = 3 ] && folder=$tmp/jobs-more || folder=$tmp/jobs/$job
+                env -u CAPO_SHM CAPO_DIR="$folder" LD_PRELOAD="$lib" "$bin/app" unclean >/dev/null 2>&1
+        done
+        "$capo" recover "$tmp/jobs" >"$tmp/out" 2>&1 || fail "recover: $(cat "$tmp/out")"
+        [ "$(grep -c "calls -> $tmp/jobs/[12]/" "$tmp/out")" = 2 ] && [ "$(wc -l <"$tmp/out")" = 2 ] || fail "recover of a folder of jobs: $(cat "$tmp/out")"
+        "$capo" recover "$tmp/jobs" | grep -q '^nothing to recover: no dead process has its log in ' || fail "recover again"
+        "$capo" recover "$tmp/jobs-more" | grep -q 'calls -> ' || fail "the other folder's are gone"
         ;;
 alive) # the segment of a living process is left alone
         for _ in $(seq 50); do # until one is caught that has made its log, and lives

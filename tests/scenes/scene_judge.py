@@ -295,12 +295,22 @@ def judge_same(scene, answers):
     return WRONG, "more than one answer", said
 
 
+def judge_recovered(answers):
+    """What dead processes left is the same evidence in their logs as in memory."""
+    end, recovered = key_of(answers["end"][-1]), key_of(answers["recovered"][-1])
+    return (RIGHT if end == recovered else WRONG,
+            "" if end == recovered else "another answer after capo recover", "%s, then %s" % (end, recovered))
+
+
 def judge(scene, answers):
     """{way: (result, why, said)}; of several answers of a way the worst counts."""
     results = {}
     for way, given in answers.items():
+        if way == "recovered":
+            continue
         each = [judge_one(scene, way, answer) for answer in given]
         results[way] = max(each, key=lambda r: ORDER.index(r[0]))
+    results["recovered"] = judge_recovered(answers)
     if scene.kind == "hang" and scene.lang == "torch":
         results["line"] = judge_line(answers)
     if scene.kind == "hang":

@@ -245,6 +245,8 @@ class Played:
                 raise Failed("status %d: %s" % (self.job.returncode, self.read_output()[-800:]))
         self.spoil()
         self.ask("end", "hang", self.logs)
+        run_command(self.capo + ["recover", self.logs])
+        self.ask("recovered", "hang", self.logs)
         self.ask("report", "report", self.logs)
         if "beside" in scene.job:
             self.ask("merged", "report", self.logs, self.path("other"))

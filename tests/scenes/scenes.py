@@ -20,8 +20,8 @@ import scene_judge
 from scene_read import HERE, read_all
 from scene_run import Failed, Played
 
-WAYS = ("dir", "pid", "none", "launcher", "same", "watch", "line", "live-report", "end", "report",
-        "merged")
+WAYS = ("dir", "pid", "none", "launcher", "same", "watch", "line", "live-report", "end",
+        "recovered", "report", "merged")
 RELEASE = "torch-2.15.0"
 
 
