@@ -132,6 +132,9 @@ int cli_page_print(struct cli_page *page, enum cli_form form, FILE *out);
 /** cli_page_markdown() - to paste into an issue or a wiki. */
 void cli_page_markdown(const struct cli_page *page, FILE *out);
 
+/** cli_markdown_text() - @text where it can be no markup: what others named stays what it is. */
+void cli_markdown_text(FILE *out, const char *text);
+
 /** cli_page_html() - everything behind the title, as the body of a document: problems and what
  * leads first. */
 void cli_page_html(const struct cli_page *page, FILE *out);

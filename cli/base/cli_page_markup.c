@@ -23,8 +23,7 @@ static const char *quiet_title(const struct cli_section *s, char text[64])
 
 /* ---- Markdown ---- */
 
-/* @text where it can be no markup: what others named stays what it is. */
-static void write_markdown(FILE *out, const char *text)
+void cli_markdown_text(FILE *out, const char *text)
 {
         for (; text && *text; text++) {
                 if (strchr("\\`*_[]<>|#", *text))
@@ -36,7 +35,7 @@ static void write_markdown(FILE *out, const char *text)
 static void markdown_line(FILE *out, const char *before, const char *text, const char *after)
 {
         fputs(before, out);
-        write_markdown(out, text);
+        cli_markdown_text(out, text);
         fputs(after, out);
 }
 

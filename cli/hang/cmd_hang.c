@@ -12,6 +12,7 @@
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_page.h"
 #include "cli/hang/cmd_hang.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
@@ -25,7 +26,8 @@ enum { HANG_UNDECIDED_EXIT = 3 };
 
 struct options {
         bool stacks;
-        bool json, flight;
+        enum cli_form form;
+        bool flight;
         double after, timeout;
         const char *ras;
 };
@@ -288,7 +290,7 @@ static int run_hang(void *options, int n, char **words)
                 r = hang_gather(n, words, &logs) ?: logs.stranger ? 0 : hang_page_read(&page);
         if (logs.stranger) {
                 hang_logs_finish(&logs);
-                hang_stranger(logs.stranger, o->stacks, o->json,
+                hang_stranger(logs.stranger, o->stacks, o->form == CLI_FORM_JSON,
                               stdout); /* 3 in any case: also where there is none */
                 return HANG_UNDECIDED_EXIT;
         }
@@ -296,7 +298,9 @@ static int run_hang(void *options, int n, char **words)
                 r = hang_page_judge(&page);
         if (r == 0) {
                 status = capo_hang_kind_exit(page.verdict.kind);
-                r = (o->json ? hang_json : hang_text)(&page, stdout);
+                r = (o->form == CLI_FORM_JSON       ? hang_json
+                     : o->form == CLI_FORM_MARKDOWN ? hang_markdown
+                                                    : hang_text)(&page, stdout);
         }
         if (r == -ENOMEM)
                 capo_error("no memory");
@@ -312,7 +316,8 @@ static const struct cli_option options[] = {
          "how long nothing must have moved where only time tells a hang from a slow rank (10)"},
         {"flight", CLI_FLAG(struct options, flight),
          "the operands are dumps of PyTorch's flight recorder in JSON, one per rank, or folders of them"},
-        {"json", CLI_FLAG(struct options, json), "for programs"},
+        CLI_FORM_JSON_OPTION(struct options, form),
+        CLI_FORM_MARKDOWN_OPTION(struct options, form),
         {"ras", CLI_TEXT(struct options, ras, "HOST[:PORT]"),
          "ask NCCL's own RAS there (NCCL_RAS_ADDR; port 28028), twice, --after apart: for jobs without capo",
          .example = "localhost"},

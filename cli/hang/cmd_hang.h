@@ -162,8 +162,9 @@ unsigned hang_text_frames(const char **text, const char *first, unsigned plain, 
  * where that is not known or --stacks was given, are in now. */
 void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out);
 
-/** hang_text(), hang_json() - the page. Return: 0; -EIO. */
+/** hang_text(), hang_markdown(), hang_json() - the page. Return: 0; -ENOMEM; -EIO. */
 int hang_text(const struct hang_page *page, FILE *out);
+int hang_markdown(const struct hang_page *page, FILE *out);
 int hang_json(const struct hang_page *page, FILE *out);
 
 #endif

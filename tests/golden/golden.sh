@@ -49,6 +49,7 @@ expect uneven.csv "$capo" report --csv uneven
 expect uneven-call.txt "$capo" report --call allreduce --comm 'd*' --sort size uneven
 expect host.txt "$capo" report host
 expect killed.txt "$capo" report killed
+expect killed-hang.md "$capo" hang --markdown killed
 expect many.txt "$capo" report many
 expect slow.txt "$capo" report slow
 expect slow.csv "$capo" report --csv slow
