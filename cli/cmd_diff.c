@@ -10,6 +10,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_job.h"
+#include "cli/base/cli_json.h"
 #include "analysis/job/figures.h"
 #include "analysis/log/log_find.h"
 #include "cli/base/cli_page.h"
@@ -25,7 +26,8 @@
 
 struct options {
         double min_change;
-        bool json, all, markdown;
+        enum cli_form form;
+        bool all;
 };
 
 /* Each job in a folder, or in folders below it, is a run. Return: how many, 0 after saying why. */
@@ -140,18 +142,18 @@ static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
                 cli_section_line(s, "%s", text);
 }
 
-static int print_diff(const char *before, const char *after, const struct capo_diff *d,
-                      const struct diff_steps *steps, const struct options *o)
+static struct cli_page *make_page(const char *before, const char *after, const struct capo_diff *d,
+                                  const struct diff_steps *steps, bool all)
 {
         static const struct cli_column columns[] = {
                 {"comm", "l/d"},        {"call", "l"},       {"size", "r"},
                 {"calls", "r/b"},       {"before p50", "r"}, {"after p50", "r"},
                 {"change (95 %)", "r"}, {"seconds", "r"},    {"what ran", "l~/a"}};
-        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
+        struct cli_page *page = cli_page_new();
         struct cli_section *s;
 
         if (!page)
-                return -ENOMEM;
+                return NULL;
         cli_page_title(page, "capo diff   %s -> %s", before, after);
         cli_page_under(page, "%llu calls in both, %llu in one only   %.1f s -> %.1f s",
                        (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched,
@@ -161,17 +163,16 @@ static int print_diff(const char *before, const char *after, const struct capo_d
                        d->between_runs ? "the variation between them"
                                        : "that within the runs; how much runs differ is not known");
         s = cli_page_section(page, "CHANGES", columns, N_ELEMENTS(columns));
-        add_changes(d, s, o->all ? SIZE_MAX : 20);
+        add_changes(d, s, all ? SIZE_MAX : 20);
         add_total(d, steps, s);
-        (o->markdown ? cli_page_markdown : cli_page_text)(page, stdout);
-        return 0;
+        return page;
 }
 
-static void json_page(const struct capo_diff *d, const struct diff_steps *steps)
+static json_t *make_json(const struct capo_diff *d, const struct diff_steps *steps)
 {
         static const char *const verdicts[] = {"noise",  "small", "faster",
                                                "slower", "noise", "noise"};
-        json_t *rows = json_array(), *all;
+        json_t *rows = json_array();
 
         for (size_t i = 0; i < d->n_rows; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
@@ -198,13 +199,10 @@ static void json_page(const struct capo_diff *d, const struct diff_steps *steps)
                                         : NULL,
                                 "ran", what_ran(r, ran, sizeof ran)));
         }
-        all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o, s:o}", "matched",
-                        (json_int_t)d->matched / 2, "unmatched", (json_int_t)d->unmatched,
-                        "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
-                        (json_int_t)d->n_slower, "steps", diff_steps_json(steps), "rows", rows);
-        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        putchar('\n');
-        json_decref(all);
+        return json_pack("{s:I, s:I, s:f, s:I, s:I, s:o, s:o}", "matched",
+                         (json_int_t)d->matched / 2, "unmatched", (json_int_t)d->unmatched,
+                         "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
+                         (json_int_t)d->n_slower, "steps", diff_steps_json(steps), "rows", rows);
 }
 
 static int run_diff(void *options, int n, char **paths)
@@ -217,7 +215,7 @@ static int run_diff(void *options, int n, char **paths)
         int status = CAPO_EXIT_USAGE;
 
         if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
-                return diff_files(paths[0], paths[1], o->min_change, o->json, o->markdown);
+                return diff_files(paths[0], paths[1], o->min_change, o->form);
         n_a = load_runs(paths[0], a);
         n_b = n_a ? load_runs(paths[1], b) : 0;
         if (!n_a || !n_b)
@@ -238,9 +236,9 @@ static int run_diff(void *options, int n, char **paths)
                 capo_error(
                         "diff: the recordings have no call in common (communicators are matched by name)");
         } else {
-                if (o->json)
-                        json_page(&d, &steps);
-                else if (print_diff(paths[0], paths[1], &d, &steps, o) < 0)
+                if (CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &steps, o->all),
+                                   make_json(&d, &steps), JSON_INDENT(1) | JSON_REAL_PRECISION(9),
+                                   "rows") == -ENOMEM)
                         capo_error("diff: no memory");
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
@@ -259,9 +257,9 @@ static const struct cli_option options[] = {
         {"min-change", CLI_PERCENT(struct options, min_change, "P", 0, INT_MAX),
          "percent below which nothing is called a change (default 1)"},
         {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
-        {"json", CLI_FLAG(struct options, json), "the same as JSON"},
-        {"markdown", CLI_FLAG(struct options, markdown),
-         "the same as Markdown, to paste into an issue"},
+        CLI_FORM_JSON_OPTION(struct options, form),
+        CLI_FORM_CSV_OPTION(struct options, form),
+        CLI_FORM_MARKDOWN_OPTION(struct options, form),
         CLI_WIDE,
         {0}};
 

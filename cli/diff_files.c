@@ -17,6 +17,7 @@
 #include "analysis/job/spread.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
 #include "core/base/calls.h"
@@ -212,7 +213,7 @@ static int say_nothing_common(const char *before, const char *after, const struc
                          before, after);
 }
 
-int diff_files(const char *before, const char *after, double min_change, bool json, bool markdown)
+int diff_files(const char *before, const char *after, double min_change, enum cli_form form)
 {
         static const struct cli_column columns[] = {
                 {"call", "l"},   {"ranks", "r"}, {"forced", "l"},        {"size", "r"},
@@ -239,18 +240,12 @@ int diff_files(const char *before, const char *after, double min_change, bool js
                 status = say_nothing_common(before, after, &a, &b);
         } else {
                 status = f.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
-                if (json) {
-                        json_t *all = json_pack("{s:i, s:i, s:O}", "faster", (int)f.n_faster,
-                                                "slower", (int)f.n_slower, "rows", f.rows);
-
-                        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-                        putchar('\n');
-                        json_decref(all);
-                } else {
-                        cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n_slower,
-                                         f.n_faster, f.n_rows);
-                        (markdown ? cli_page_markdown : cli_page_text)(f.page, stdout);
-                }
+                cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n_slower, f.n_faster,
+                                 f.n_rows);
+                CLI_FORM_PRINT(form, steal(&f.page),
+                               json_pack("{s:i, s:i, s:O}", "faster", (int)f.n_faster, "slower",
+                                         (int)f.n_slower, "rows", f.rows),
+                               JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
         }
 end:
         cli_page_free(f.page);

@@ -5,11 +5,13 @@
 
 #include <stdbool.h>
 
+#include "cli/base/cli_page.h"
+
 /** diff_files_are() - is @path a file of measurements, and no log of capo's and no folder of them?
  */
 bool diff_files_are(const char *path);
 
 /** diff_files() - compare two of them, print. Return: the exit status of capo diff. */
-int diff_files(const char *before, const char *after, double min_change, bool json, bool markdown);
+int diff_files(const char *before, const char *after, double min_change, enum cli_form form);
 
 #endif

@@ -55,4 +55,11 @@ void cli_json_csv_value(FILE *out, const json_t *value);
  */
 int cli_json_csv(FILE *out, json_t *page, const char *path);
 
+/** CLI_FORM_PRINT() - to stdout what @form asks for: @json with jansson's @flags, its rows at @path
+ * as CSV, or @page; only that is made. Return: as cli_page_print(). */
+#define CLI_FORM_PRINT(form, page, json, flags, path)                       \
+        ((form) == CLI_FORM_JSON  ? cli_json_print(stdout, (json), (flags)) \
+         : (form) == CLI_FORM_CSV ? cli_json_csv(stdout, (json), (path))    \
+                                  : cli_page_print((page), (form), stdout))
+
 #endif

@@ -9,6 +9,7 @@
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/expect/cmd_expect.h"
@@ -28,7 +29,8 @@ struct options {
         uint8_t call;
         uint64_t bytes;
         double busbw;
-        bool json, markdown, no_nccl;
+        enum cli_form form;
+        bool no_nccl;
 };
 
 /* A number of the command line is one row. */
@@ -231,7 +233,8 @@ static int find_normal(const struct options *o, struct expect_page *page)
                 capo_expected_judge(&page->shape, &page->rows[i]);
         if (r < 0)
                 return r;
-        return o->json ? expect_json(page, stdout) : expect_text(page, o->markdown, stdout);
+        return CLI_FORM_PRINT(o->form, expect_sheet(page), expect_json(page),
+                              JSON_INDENT(2) | JSON_REAL_PRECISION(6), "rows");
 }
 
 static int run_expect(void *options, int n, char **words)
@@ -309,9 +312,9 @@ static const struct cli_option options[] = {
         {"libnccl", CLI_FILE(struct options, libnccl, "FILE"),
          "the libnccl.so.2 to ask for its prediction"},
         {"no-nccl", CLI_FLAG(struct options, no_nccl), "do not ask NCCL, which takes seconds"},
-        {"json", CLI_FLAG(struct options, json), "for programs"},
-        {"markdown", CLI_FLAG(struct options, markdown),
-         "the page as Markdown, to paste into an issue"},
+        CLI_FORM_JSON_OPTION(struct options, form),
+        CLI_FORM_CSV_OPTION(struct options, form),
+        CLI_FORM_MARKDOWN_OPTION(struct options, form),
         CLI_WIDE,
         {0}};
 

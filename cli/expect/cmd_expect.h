@@ -4,9 +4,10 @@
 #ifndef CAPO_CLI_EXPECT_H
 #define CAPO_CLI_EXPECT_H
 
-#include <stdio.h>
+#include <jansson.h>
 
 #include "cli/base/cli_inputs.h"
+#include "cli/base/cli_page.h"
 #include "profiles/fragment/expected.h"
 
 /* A text that may prove a cause: a file that was read, or recorded settings. */
@@ -51,10 +52,9 @@ char *expect_found_in(const struct expect_page *page, const char *proof, char *t
  * is no row. */
 const struct capo_expected_row *expect_main(const struct expect_page *page);
 
-/** expect_text(), expect_json() - the page; @markdown: to paste into an issue. Return: 0; -EIO;
- * -ENOMEM. */
-int expect_text(struct expect_page *page, bool markdown, FILE *out);
-int expect_json(struct expect_page *page, FILE *out);
+/** expect_sheet(), expect_json() - for people and for programs. Return: NULL: no memory. */
+struct cli_page *expect_sheet(struct expect_page *page);
+json_t *expect_json(struct expect_page *page);
 
 void expect_finish(struct expect_page *page);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the answer, the numbers it is compared with, likely causes, what is not known. */
-#include <errno.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -199,14 +198,14 @@ static void add_causes(struct expect_page *page, struct cli_page *out)
         }
 }
 
-int expect_text(struct expect_page *page, bool markdown, FILE *out)
+struct cli_page *expect_sheet(struct expect_page *page)
 {
-        _cleanup_(cli_page_freep) struct cli_page *sheet = cli_page_new();
+        struct cli_page *sheet = cli_page_new();
         struct cli_section *rows;
         char text[16];
 
         if (!sheet)
-                return -ENOMEM;
+                return NULL;
         cli_page_title(sheet, "capo expect   %s", capo_base_name(page->what));
         cli_page_under(
                 sheet, "%s ranks per node on %s%s%s%s%s", *page->layout ? page->layout : "unknown",
@@ -228,8 +227,7 @@ int expect_text(struct expect_page *page, bool markdown, FILE *out)
         if (page->n_other)
                 cli_section_note(sheet, rows, "%zu samples of other layouts are left out",
                                  page->n_other);
-        (markdown ? cli_page_markdown : cli_page_text)(sheet, out);
-        return ferror(out) ? -EIO : 0;
+        return sheet;
 }
 
 /* ---- JSON ---- */
@@ -297,7 +295,7 @@ static json_t *pack_causes(struct expect_page *page)
         return list;
 }
 
-int expect_json(struct expect_page *page, FILE *out)
+json_t *expect_json(struct expect_page *page)
 {
         json_t *missing = json_array(), *bugs = json_array();
         const struct capo_expected_row *row = expect_main(page);
@@ -308,15 +306,11 @@ int expect_json(struct expect_page *page, FILE *out)
                 json_array_append_new(missing, cli_json_text(page->not_known[i]));
         while (is_low(row) && (bug = find_bug(page, &from)))
                 json_array_append_new(bugs, cli_json_bug(bug, "maybe"));
-        return cli_json_print(
-                out,
-                json_pack("{s:i, s:s, s:s?, s:s?, s:s?, s:i, s:i, s:o, s:o, s:o, s:o}",
-                          "capo_expect", 1, "verdict",
-                          capo_expected_word(row ? row->verdict : CAPO_EXPECTED_UNKNOWN),
-                          "platform", *page->shape.platform ? page->shape.platform : NULL, "layout",
-                          *page->layout ? page->layout : NULL, "gpu", *page->gpu ? page->gpu : NULL,
-                          "nccl", (int)page->nccl, "nccl_asked", (int)page->asked, "rows",
-                          pack_rows(page), "causes", pack_causes(page), "known_bugs", bugs,
-                          "not_known", missing),
-                JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+        return json_pack(
+                "{s:i, s:s, s:s?, s:s?, s:s?, s:i, s:i, s:o, s:o, s:o, s:o}", "capo_expect", 1,
+                "verdict", capo_expected_word(row ? row->verdict : CAPO_EXPECTED_UNKNOWN),
+                "platform", *page->shape.platform ? page->shape.platform : NULL, "layout",
+                *page->layout ? page->layout : NULL, "gpu", *page->gpu ? page->gpu : NULL, "nccl",
+                (int)page->nccl, "nccl_asked", (int)page->asked, "rows", pack_rows(page), "causes",
+                pack_causes(page), "known_bugs", bugs, "not_known", missing);
 }

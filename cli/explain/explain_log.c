@@ -326,11 +326,7 @@ int explain_recorded(struct explain *e)
                 say_others(e, job);
                 return CAPO_EXIT_FAIL;
         }
-        if (e->form == CLI_FORM_JSON)
-                cli_json_print(stdout, make_json(e, job, rules), EXPLAIN_JSON);
-        else if (e->form == CLI_FORM_CSV)
-                cli_json_csv(stdout, make_json(e, job, rules), "ran");
-        else
-                cli_page_print(make_page(e, job, rules), e->form, stdout);
+        CLI_FORM_PRINT(e->form, make_page(e, job, rules), make_json(e, job, rules), EXPLAIN_JSON,
+                       "ran");
         return CAPO_EXIT_OK;
 }

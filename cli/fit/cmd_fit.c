@@ -375,12 +375,8 @@ static int run_fit(void *options, int n, char **words)
         if (fit_models_measured(&j->models, fit, &j->options, profile, page) < 0)
                 goto end;
         status = write_outputs(j, fit, profile, page);
-        if (j->form == CLI_FORM_JSON)
-                cli_json_print(stdout, fit_json(&j->set, fit, profile), FIT_JSON);
-        else if (j->form == CLI_FORM_CSV)
-                cli_json_csv(stdout, fit_json(&j->set, fit, profile), "series.points");
-        else
-                cli_page_print(steal(&page), j->form, stdout);
+        CLI_FORM_PRINT(j->form, steal(&page), fit_json(&j->set, fit, profile), FIT_JSON,
+                       "series.points");
 end:
         cli_page_free(page);
         capo_profile_free(profile);

@@ -36,12 +36,8 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
                 capo_info(
                         "modelled rules of the profile that are not used: %u; --allow-modelled uses them",
                         c.modelled_left);
-        if (o->form == CLI_FORM_JSON)
-                cli_json_print(stdout, plan_json(o, own, with, &c), PLAN_JSON);
-        else if (o->form == CLI_FORM_CSV)
-                cli_json_csv(stdout, plan_json(o, own, with, &c), "rows");
-        else
-                cli_page_print(plan_page(o, own, with, &c), o->form, stdout);
+        CLI_FORM_PRINT(o->form, plan_page(o, own, with, &c), plan_json(o, own, with, &c), PLAN_JSON,
+                       "rows");
         if (o->form == CLI_FORM_TEXT && o->q.log && (with ? with : own)->log)
                 printf("\nLOG         NCCL's own words\n%s", (with ? with : own)->log);
         agree = c.agree;

@@ -207,12 +207,9 @@ int plan_every(struct plan_options *o)
         r = splits_ask(&s, why, sizeof why);
         if (r < 0)
                 capo_error("plan: %s", *why ? why : strerror(-r));
-        else if (o->form == CLI_FORM_JSON)
-                cli_json_print(stdout, make_json(o, &s), PLAN_JSON);
-        else if (o->form == CLI_FORM_CSV)
-                cli_json_csv(stdout, make_json(o, &s), "groups.rows");
         else
-                cli_page_print(make_page(o, &s), o->form, stdout);
+                CLI_FORM_PRINT(o->form, make_page(o, &s), make_json(o, &s), PLAN_JSON,
+                               "groups.rows");
         splits_finish(&s);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }

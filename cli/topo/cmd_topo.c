@@ -81,10 +81,9 @@ static int print_allocation(const struct topo_options *o, struct capo_topology *
         if (!r && (o->predict || o->libnccl))
                 topo_ask(o, s, t, &a, &nccl); /* the page says why not */
         if (!r) {
-                r = o->form == CLI_FORM_JSON
-                            ? cli_json_print(stdout, topo_json(t, &a, &c, &nccl, said),
-                                             JSON_INDENT(2) | JSON_REAL_PRECISION(10))
-                            : cli_page_print(topo_page(t, &a, &c, &nccl, said), o->form, stdout);
+                r = CLI_FORM_PRINT(o->form, topo_page(t, &a, &c, &nccl, said),
+                                   topo_json(t, &a, &c, &nccl, said),
+                                   JSON_INDENT(2) | JSON_REAL_PRECISION(10), "ranks");
                 if (!r && o->svg && topo_svg(o->svg, t, &a, &c) < 0)
                         status = CAPO_EXIT_FAIL; /* said */
         }
@@ -127,6 +126,7 @@ static const struct cli_option options[] = {
         {"libnccl", CLI_FILE(struct topo_options, libnccl, "FILE"),
          "the same by this libnccl.so.2"},
         CLI_FORM_JSON_OPTION(struct topo_options, form),
+        CLI_FORM_CSV_OPTION(struct topo_options, form),
         CLI_FORM_MARKDOWN_OPTION(struct topo_options, form),
         {"svg", CLI_FILE(struct topo_options, svg, "FILE"), "draw the links"},
         {"brick", CLI_NUMBER(struct topo_options, machine.brick_gbs, "GBS", 0.001, 4096),
