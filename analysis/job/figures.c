@@ -46,11 +46,6 @@ static char *three_digits(double v, char *text)
         return text;
 }
 
-char *capo_text_us(double ns, char *text)
-{
-        return three_digits(ns / 1000, text);
-}
-
 char *capo_text_gbs(double gbs, char *text)
 {
         if (gbs > 0 &&

@@ -19,9 +19,6 @@ char *capo_text_count(uint64_t n, char *text);
  */
 const char *capo_text_plural(uint64_t n, const char *one, const char *many);
 
-/** capo_text_us() - ns as microseconds with three digits that count: "1,311", "12.3", "0.04". */
-char *capo_text_us(double ns, char *text);
-
 /** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h
  * 05 min". */
 char *capo_text_time(double ns, char *text);

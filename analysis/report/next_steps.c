@@ -274,7 +274,7 @@ static void suggest_disturbed(struct capo_page *r)
                 about_row(ADD(r, disturbed, capo_page_call(&row->row, call, sizeof call),
                               capo_page_size(row, size, sizeof size),
                               capo_page_comm(r, row->row.comm), capo_text_ratio(p99 / p50, c),
-                              capo_text_us(p50, a), capo_text_us(p99, b)),
+                              capo_text_duration(p50, a), capo_text_duration(p99, b)),
                           row);
                 return;
         }

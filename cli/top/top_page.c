@@ -17,7 +17,7 @@ const char *const top_sort_names[TOP_SORTS + 1] = {
 #include "cli/top/top_sorts.def"
         NULL};
 
-enum { LATE = 3, CULPRITS = 4, NICS = 4, COMM_LEAST = 7, COMM_MOST = 24, CUT = 20 };
+enum { LATE = 3, CULPRITS = 4, NICS = 4, COMM_LEAST = 6, COMM_MOST = 24, CUT = 20 };
 
 /* ---- columns ---- */
 
@@ -41,7 +41,7 @@ static void put_share(const struct capo_live_rate *r, char *text)
         if (r->share < 0)
                 snprintf(text, 64, "-");
         else
-                snprintf(text, 64, "%.1f%%", 100 * r->share);
+                snprintf(text, 64, "%.1f %%", 100 * r->share);
 }
 
 static void put_calls(const struct capo_live_rate *r, char *text)
@@ -52,10 +52,18 @@ static void put_calls(const struct capo_live_rate *r, char *text)
                 snprintf(text, 64, r->calls_s < 9.95 ? "%.1f" : "%.0f", r->calls_s);
 }
 
+/* A rate while a job runs: what is next to nothing is that. */
+static const char *rate_text(double gbs, char *text)
+{
+        if (gbs > 0 && gbs < 0.0005)
+                return strcpy(text, "<0.001");
+        return capo_text_gbs(gbs, text);
+}
+
 static void put_bytes(const struct capo_live_rate *r, char *text)
 {
         if (r->bytes_s > 0)
-                capo_text_gbs(r->bytes_s / 1e9, text);
+                rate_text(r->bytes_s / 1e9, text);
         else
                 snprintf(text, 64, "-");
 }
@@ -71,7 +79,7 @@ static void put_p50(const struct capo_live_rate *r, char *text)
 static void put_busbw(const struct capo_live_rate *r, char *text)
 {
         if (r->row->busbw > 0)
-                capo_text_gbs(r->row->busbw, text);
+                rate_text(r->row->busbw, text);
         else
                 snprintf(text, 64, "-");
 }
@@ -79,7 +87,7 @@ static void put_busbw(const struct capo_live_rate *r, char *text)
 static void put_reached(const struct capo_live_rate *r, char *text)
 {
         if (r->row->reached >= 0)
-                snprintf(text, 64, "%.0f%%", 100 * r->row->reached);
+                snprintf(text, 64, "%.0f %%", 100 * r->row->reached);
         else
                 snprintf(text, 64, "-");
 }
@@ -93,7 +101,7 @@ static const struct {
         void (*put)(const struct capo_live_rate *r, char *text);
 } columns[] = {
         {"COMM", COMM_LEAST, 9, true, put_comm}, {"CALL", 13, 7, true, put_call},
-        {"SIZE", 12, 4, true, put_size},         {"TIME", 6, 8, false, put_share},
+        {"SIZE", 12, 4, true, put_size},         {"TIME", 7, 8, false, put_share},
         {"CALLS/S", 7, 6, false, put_calls},     {"GB/S", 7, 5, false, put_bytes},
         {"P50", 8, 3, false, put_p50},           {"BUSBW", 7, 2, false, put_busbw},
         {"LINKS", 5, 1, false, put_reached},
@@ -200,7 +208,7 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                 bytes += job->rates.rate[i].bytes_s;
         }
         snprintf(rate, sizeof rate, "%.0f calls/s, %s GB/s enqueued", calls,
-                 capo_text_gbs(bytes / 1e9, gbs));
+                 rate_text(bytes / 1e9, gbs));
         if (share >= 0)
                 snprintf(in_nccl, sizeof in_nccl, ", %.0f %% in NCCL", 100 * share);
         return add_line(to, width, true, capo_hang_kind_exit(kind) == 1,
@@ -260,8 +268,8 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
                 r = add_line(to, width, false, false, "  late: %s", late->text);
         for (size_t i = 0; i < job->n_nics && i < NICS && r == 0; i++)
                 r = add_line(to, width, false, false, "  %s: %s GB/s out, %s in", job->nic[i].name,
-                             capo_text_gbs(job->nic[i].sent_s / 1e9, sent),
-                             capo_text_gbs(job->nic[i].received_s / 1e9, received));
+                             rate_text(job->nic[i].sent_s / 1e9, sent),
+                             rate_text(job->nic[i].received_s / 1e9, received));
         n = top_rows(t, job, order);
         r = r ?: add_row(to, width, NULL);
         for (uint32_t i = 0; i < n && r == 0; i++)

@@ -16,17 +16,17 @@ Test(figures, count)
         cr_assert_str_eq(capo_text_count(UINT64_MAX, text), "18,446,744,073,709,551,615");
 }
 
-Test(figures, us_have_three_digits_that_count)
+Test(figures, rates_have_three_digits_that_count)
 {
-        cr_assert_str_eq(capo_text_us(40, text), "0.04");
-        cr_assert_str_eq(capo_text_us(9994, text), "9.99");
-        cr_assert_str_eq(capo_text_us(9996, text), "10.0");
-        cr_assert_str_eq(capo_text_us(99940, text), "99.9");
-        cr_assert_str_eq(capo_text_us(99960, text), "100");
-        cr_assert_str_eq(capo_text_us(1311400, text), "1,311");
-        cr_assert_str_eq(capo_text_us(-1, text), "-");
-        cr_assert_str_eq(capo_text_us(NAN, text), "-");
-        cr_assert_str_eq(capo_text_us(1e25, text), "1e+22");
+        cr_assert_str_eq(capo_text_gbs(0.04, text), "0.04");
+        cr_assert_str_eq(capo_text_gbs(9.994, text), "9.99");
+        cr_assert_str_eq(capo_text_gbs(9.996, text), "10.0");
+        cr_assert_str_eq(capo_text_gbs(99.94, text), "99.9");
+        cr_assert_str_eq(capo_text_gbs(99.96, text), "100");
+        cr_assert_str_eq(capo_text_gbs(1311.4, text), "1,311");
+        cr_assert_str_eq(capo_text_gbs(-1, text), "-");
+        cr_assert_str_eq(capo_text_gbs(NAN, text), "-");
+        cr_assert_str_eq(capo_text_gbs(1e22, text), "1e+22");
         cr_assert_str_eq(capo_text_gbs(242.4, text), "242");
         cr_assert_str_eq(capo_text_gbs(0.08, text), "0.08");
         cr_assert_str_eq(capo_text_gbs(0.0042, text), "0.0042");
