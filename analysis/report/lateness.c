@@ -126,6 +126,8 @@ static int judge_unknown(struct capo_page *r)
 {
         static const char why_all[] =
                 "the logs kept all calls, and what is left of them has none that all its ranks are in";
+        static const char why_full[] =
+                "the logs had reached CAPO_LOG_MAX, and no call that they kept is in those of all its ranks";
         static const char *const why[] = {
                 [CAPO_SKEW_ONE_LOG] = "one of its ranks left a log, the others none",
                 [CAPO_SKEW_NO_CALLS] =
@@ -137,7 +139,8 @@ static int judge_unknown(struct capo_page *r)
         };
 
         const char *trace = capo_page_info(r, CAPO_INFO_TRACE);
-        bool all = trace && !strcmp(trace, "all");
+        bool full = capo_page_info(r, CAPO_INFO_LEFT_OUT) != NULL;
+        bool all = full || (trace && !strcmp(trace, "all"));
 
         r->unknown = calloc(r->job->n_comms + 1, sizeof *r->unknown);
         if (!r->unknown)
@@ -150,7 +153,7 @@ static int judge_unknown(struct capo_page *r)
                                 .comm = i,
                                 .why = all && (c->no_skew == CAPO_SKEW_NO_CALLS ||
                                                c->no_skew == CAPO_SKEW_NO_COMMON)
-                                               ? why_all
+                                               ? full ? why_full : why_all
                                                : why[c->no_skew]};
         }
         qsort_r(r->unknown, r->n_unknown, sizeof *r->unknown, by_calls, r->job);

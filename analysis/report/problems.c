@@ -420,6 +420,20 @@ static void clocks_apart(struct capo_page *r)
                 PROBLEM(r, CLOCKS_MORE, n - CLOCKS_SHOWN);
 }
 
+static void not_kept_calls(struct capo_page *r)
+{
+        uint64_t total = 0;
+        char n[32];
+
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const char *one = capo_job_info(&r->job->processes[i], CAPO_INFO_LEFT_OUT);
+
+                total += one ? strtoull(one, NULL, 10) : 0;
+        }
+        if (total)
+                PROBLEM(r, NOT_KEPT, capo_text_count(total, n));
+}
+
 int capo_judge_problems(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
@@ -455,6 +469,7 @@ int capo_judge_problems(struct capo_page *r)
                 PROBLEM(r, DROPPED, capo_text_count(job->dropped, n));
         if (job->shape_overflow)
                 PROBLEM(r, SHAPES, capo_text_count(job->shape_overflow, n));
+        not_kept_calls(r);
         if (job->bytes_lost)
                 PROBLEM(r, NOT_WRITTEN, capo_text_count(job->bytes_lost, n));
         capo_judge_logs(r);

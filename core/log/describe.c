@@ -249,6 +249,12 @@ void capo_describe_end(struct capo_describe *d, unsigned clean)
 
                 capo_output_frame(d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
         }
+        if (d->out->done.left_out) {
+                int n = snprintf(d->text, sizeof d->text, "%s\t%llu\n", CAPO_INFO_LEFT_OUT,
+                                 (unsigned long long)d->out->done.left_out);
+
+                capo_output_frame(d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
+        }
         d->dropped = end.dropped;
         capo_output_frame(d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);
 }

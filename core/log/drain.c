@@ -262,6 +262,11 @@ static void count_host(enum capo_unfinished_where where, const struct capo_recor
         *(unsigned *)n += where == CAPO_UNFINISHED_HOST;
 }
 
+bool capo_drain_near_max(const struct capo_drain *d)
+{
+        return d->h->log_max && d->out.log.file_bytes >= d->h->log_max / 4 * 3;
+}
+
 bool capo_drain_quiet(const struct capo_drain *d)
 {
         uint32_t rings =

@@ -64,6 +64,9 @@ int capo_drain_text(struct capo_drain *d);
  */
 int capo_drain_finish(struct capo_drain *d, unsigned clean);
 
+/** capo_drain_near_max() - has the log reached three quarters of CAPO_LOG_MAX? */
+bool capo_drain_near_max(const struct capo_drain *d);
+
 /** capo_drain_quiet() - after capo_drain_finish(): nothing that it has not written has come since,
  * and no thread is in a call. */
 bool capo_drain_quiet(const struct capo_drain *d);

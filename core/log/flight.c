@@ -11,6 +11,9 @@
 #include "capo/call_ids.h"
 #include "core/log/flight.h"
 
+/* A call of a block, and a shape for it alone. */
+#define CALL_BYTES_MOST (24 + sizeof(struct capo_log_shape))
+
 void capo_flight_restart(struct capo_flight *f)
 {
         memset(f->shape_index, 0, sizeof f->shape_index);
@@ -161,10 +164,32 @@ static const struct capo_record *flight_at(const struct capo_flight *f, uint64_t
         return capo_area_at(f->seg, CAPO_AREA_FLIGHT, i & (f->seg->header->flight_records - 1));
 }
 
+/* For how many more calls the file has room. Cells and descriptions have the last quarter. */
+static uint64_t calls_that_fit(const struct capo_flight *f)
+{
+        const struct capo_segment_header *h = f->seg->header;
+        uint64_t used = f->out->log.file_bytes + f->out->log.n;
+        uint64_t most = h->log_max / 4 * 3;
+
+        if (!h->log_max || f->out->log.nameless)
+                return UINT64_MAX;
+        if (used >= most || (h->trace_all && f->out->done.left_out)) /* no gaps */
+                return 0;
+        return (most - used) / CALL_BYTES_MOST;
+}
+
 void capo_flight_write(struct capo_flight *f, uint64_t from, uint64_t to)
 {
+        uint64_t room = calls_that_fit(f);
+
         if (from < to && to - from > f->seg->header->flight_records)
                 from = to - f->seg->header->flight_records;
+        if (from < to && to - from > room) {
+                uint64_t kept = f->seg->header->trace_all ? 0 : room;
+
+                f->out->done.left_out += to - from - kept;
+                from = to - kept;
+        }
         while (from < to) { /* by stretches, so that a block's calls are near each other in time */
                 uint64_t end = to - from > CAPO_BLOCK_MOST ? from + CAPO_BLOCK_MOST : to;
                 uint8_t seen[65536 / 8] = {0};

@@ -39,7 +39,7 @@
 #include "core/base/lock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
-#define CAPO_SEGMENT_VERSION 6 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_VERSION 7 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 #define CAPO_SEGMENT_RINGS   1024u /* threads at once */
 #define CAPO_RING_FIRST      512u  /* records of the ring a thread begins with, at most */
@@ -163,8 +163,9 @@ static_assert(sizeof(struct capo_slot) == 128, "layout");
 /* What the log file has. Two of them, so that one store makes the new one true. */
 struct capo_commit {
         uint64_t log_bytes;   /* bytes of the file that are good */
-        uint64_t flight_tail; /* records of the flight area already in the file */
+        uint64_t flight_tail; /* records of the flight area already in the file, or left out */
         uint64_t text_tail;
+        uint64_t left_out; /* calls that are only counted: the file was at its limit */
 };
 
 struct capo_segment_header {
@@ -186,6 +187,7 @@ struct capo_segment_header {
         uint32_t flight_keep;        /* of them, the last to keep: CAPO_FLIGHT */
         _Atomic uint32_t commit_now; /* which of the two is true */
         struct capo_commit commit[2];
+        uint64_t log_max;             /* bytes of the file: CAPO_LOG_MAX; 0: no limit */
         struct capo_timebase clock;   /* the drain's */
         _Atomic uint64_t flight_head; /* records ever put there */
         _Atomic uint64_t text_head;
@@ -234,6 +236,7 @@ struct capo_segment_config {
         uint64_t ring_bytes;     /* per thread; rounded to a power of two of records, 64 .. 1 M */
         uint64_t flight_records; /* rounded up to a power of two, at least 16384 when trace_all */
         bool trace_all;
+        uint64_t log_max; /* bytes; 0: no limit */
 };
 
 /** capo_ring_records() - records of @ring, 0 when it is damaged. */

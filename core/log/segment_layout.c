@@ -52,6 +52,7 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
         uint64_t offset = capo_round_up(sizeof *h, CAPO_PIECE);
 
         h->trace_all = config->trace_all;
+        h->log_max = config->log_max;
         h->ring_records =
                 power_of_two(config->ring_bytes / sizeof(struct capo_record), 64, 1 << 20);
         h->flight_records =

@@ -301,8 +301,9 @@ static void *drain_main(void *unused)
                 if (log_file.made && capo_seg.header->clock.now_mono_ns >= next) {
                         failed = write_checkpoint() < 0;
                         if (!failed) {
-                                distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS
-                                                                             : distance * 2;
+                                distance *= 2; /* without end where the file is to end */
+                                if (distance > CHECKPOINT_MOST_NS && !capo_drain_near_max(drain))
+                                        distance = CHECKPOINT_MOST_NS;
                                 next = capo_clock_mono() + distance;
                                 wait_ns = 0;
                         }

@@ -234,6 +234,7 @@ static bool start_recording(void)
                 .ring_bytes = env.ring,
                 .flight_records = env.flight > 0 ? (uint64_t)env.flight : 0,
                 .trace_all = !strcmp(env.trace, "all"),
+                .log_max = env.log_max,
         };
         if (*env.trace && !config.trace_all)
                 capo_warn(

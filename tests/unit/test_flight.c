@@ -2,6 +2,7 @@
 /* The last calls, or all of them: which are kept, and that each comes back whole from the blocks
  * they are written in. */
 #include "core/log/flight.h"
+#include "core/log/info.h"
 #include "tests/unit/drained.h"
 
 TestSuite(flight, .fini = drained_end);
@@ -24,6 +25,41 @@ static void expect_last(uint32_t made_n, uint32_t kept)
         cr_assert_eq(read_back(out, 80000), kept);
         for (uint32_t i = 0; i < kept; i++)
                 cr_assert_eq(out[i].seq, made_n - kept + i + 1, "%u", i);
+}
+
+static struct capo_log *open_log(void)
+{
+        struct capo_log *log;
+        char why[200];
+
+        cr_assert_eq(capo_log_open(seg.header->log_path, &log, why, sizeof why), 0, "%s", why);
+        return log;
+}
+
+static uint64_t size_of_log(void)
+{
+        struct capo_log *log = open_log();
+        uint64_t size = capo_log_size(log);
+
+        capo_log_close(log);
+        return size;
+}
+
+/* By the last INFO that says so; 0 where none does. */
+static uint64_t left_out_of_log(void)
+{
+        const size_t n_key = strlen(CAPO_INFO_LEFT_OUT);
+        struct capo_log *log = open_log();
+        struct capo_log_frame f;
+        uint64_t n = 0;
+
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_INFO && f.size > n_key + 1 &&
+                    !memcmp(f.payload, CAPO_INFO_LEFT_OUT, n_key))
+                        n = strtoull((const char *)f.payload + n_key + 1, NULL, 10);
+        }
+        capo_log_close(log);
+        return n;
 }
 
 Test(flight, fewer_than_are_kept)
@@ -55,6 +91,33 @@ Test(flight, all)
 {
         drained_start(64, true);
         expect_last(40000, 40000);
+}
+
+/* The log stops at three quarters of CAPO_LOG_MAX. What it has is the beginning without a gap,
+ * every call is counted, and the log says how many it left out. */
+Test(flight, all_up_to_a_limit)
+{
+        uint32_t kept;
+
+        drained_start(64, true);
+        seg.header->log_max = 1 << 20;
+        put_calls(70000);
+        kept = read_back(out, 80000);
+        cr_assert(kept > 20000 && kept < 60000, "%u", kept);
+        for (uint32_t i = 0; i < kept; i++)
+                cr_assert_eq(out[i].seq, i + 1, "%u", i);
+        cr_expect_eq(seg.header->calls, 70000);
+        cr_expect_eq(left_out_of_log(), 70000 - kept);
+        cr_expect_leq(size_of_log(), 1 << 20);
+}
+
+Test(flight, the_last_that_fit)
+{
+        drained_start(10000, false);
+        seg.header->log_max = 256 << 10;
+        expect_last(30000, (192 << 10) / 64 - 2);
+        cr_expect_eq(left_out_of_log(), 10000 - (192 << 10) / 64 + 2);
+        cr_expect_leq(size_of_log(), 256 << 10);
 }
 
 /* Calls of several threads in one stretch: a block is of one thread, and none is lost or said
