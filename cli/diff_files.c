@@ -20,6 +20,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
+#include "analysis/log/pack.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -43,7 +44,7 @@ bool diff_files_are(const char *path)
         struct stat st;
 
         return stat(path, &st) == 0 && !S_ISDIR(st.st_mode) &&
-               !(n > 5 && !strcmp(path + n - 5, ".capo"));
+               !(n > 5 && !strcmp(path + n - 5, ".capo")) && !capo_pack_is_name(path);
 }
 
 static int read_file(const char *path, struct capo_samples *set)

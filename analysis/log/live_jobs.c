@@ -292,10 +292,10 @@ int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_j
         if (!all.log || !group)
                 return -ENOMEM;
         for (uint32_t i = 0; i < n; i++) {
-                const char *path = paths->path[i], *slash = strrchr(path, '/');
+                const char *path = paths->path[i];
 
-                all.log[i] = (struct said){.path = path, .group = i};
-                all.log[i].n_folder = slash ? (size_t)(slash - path) : 0;
+                all.log[i] = (struct said){
+                        .path = path, .n_folder = capo_log_folder_size(path), .group = i};
                 job[i] = CAPO_LOG_NO_JOB;
         }
         if (read_all(&all, HEAD) < 0 ||

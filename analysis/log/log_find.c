@@ -16,6 +16,7 @@
 #include "analysis/log/log_find.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/log_read.h"
+#include "analysis/log/pack.h"
 
 /* Takes @path over; NULL is a want of memory. */
 static int add_folder_name(struct capo_log_paths *out, char *path)
@@ -32,7 +33,8 @@ static int is_log(const struct dirent *e)
 {
         size_t n = strlen(e->d_name);
 
-        return n > 5 && e->d_name[0] != '.' && !strcmp(e->d_name + n - 5, ".capo");
+        return e->d_name[0] != '.' &&
+               ((n > 5 && !strcmp(e->d_name + n - 5, ".capo")) || capo_pack_is_name(e->d_name));
 }
 
 static int is_visible(const struct dirent *e)
@@ -136,7 +138,9 @@ static int list_logs(const char *folder, struct capo_log_paths *out)
         for (int i = 0; i < n && r == 0; i++) {
                 _cleanup_free_ char *path = join_path(folder, names[i]->d_name);
 
-                r = path ? capo_log_paths_add(out, path, NULL) : -ENOMEM;
+                r = !path                                 ? -ENOMEM
+                    : capo_pack_is_name(names[i]->d_name) ? capo_log_paths_add_pack(out, path)
+                                                          : capo_log_paths_add(out, path, NULL);
         }
         free_names(names, n);
         return r;
@@ -201,9 +205,9 @@ static int look_into(const char *folder, bool every, struct found *f)
 
 static char *folder_of(const char *path)
 {
-        const char *slash = strrchr(path, '/');
+        size_t n = capo_log_folder_size(path);
 
-        return slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
+        return n || *path == '/' ? strndup(path, n ?: 1) : strdup(".");
 }
 
 /* One line about what is not shown. */
@@ -304,6 +308,14 @@ static int by_face(const void *a, const void *b)
                CAPO_ORDER(x->at, y->at);
 }
 
+/* Packing makes the copy before it removes the log. */
+static bool is_packed(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash && (size_t)(slash - path) != capo_log_folder_size(path);
+}
+
 /* Of faces [@first, @end), which are of one process, the longest stays, and what is none of its
  * beginnings. */
 static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first,
@@ -317,10 +329,11 @@ static void drop_copies_of(struct capo_log_paths *out, const struct face *face, 
         for (size_t i = first; i < end; i++) {
                 if (i == longest || !capo_log_begins_with(face[longest].log, face[i].log))
                         continue;
-                capo_warn("%s is %s %s: counted once", out->path[face[i].at],
-                          capo_log_size(face[i].log) == size ? "the same log as"
-                                                             : "an earlier copy of",
-                          out->path[face[longest].at]);
+                if (!is_packed(out->path[face[i].at]) && !is_packed(out->path[face[longest].at]))
+                        capo_warn("%s is %s %s: counted once", out->path[face[i].at],
+                                  capo_log_size(face[i].log) == size ? "the same log as"
+                                                                     : "an earlier copy of",
+                                  out->path[face[longest].at]);
                 free(steal(&out->path[face[i].at]));
                 capo_log_close(steal(&out->log[face[i].at]));
         }
@@ -392,7 +405,9 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 struct stat st;
                 int r;
 
-                if (stat(args[i], &st) < 0) {
+                if (stat(args[i], &st) < 0 && errno == ENOTDIR) { /* PACK/NAME, perhaps */
+                        r = capo_log_paths_add(out, args[i], NULL);
+                } else if (stat(args[i], &st) < 0) {
                         r = -errno;
                         folder = parse_job_number(args[i], &number);
                         if (folder && (r = add_folder(folder, number, out)) == -ENOENT)
@@ -401,6 +416,8 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                                                 number);
                 } else if (S_ISDIR(st.st_mode)) {
                         r = add_folder(args[i], 0, out);
+                } else if (capo_pack_is_name(args[i])) {
+                        r = capo_log_paths_add_pack(out, args[i]);
                 } else {
                         r = capo_log_paths_add(out, args[i], NULL);
                 }

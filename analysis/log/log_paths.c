@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
+#include "core/base/util.h"
 #include "analysis/log/log_paths.h"
+#include "analysis/log/pack.h"
 
 int capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log)
 {
@@ -18,6 +22,45 @@ int capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct ca
         paths->path[paths->n] = copy;
         paths->log[paths->n++] = log;
         return 0;
+}
+
+int capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack)
+{
+        _cleanup_(capo_pack_finish) struct capo_pack list = {0};
+        char why[512];
+        int r = capo_pack_list(pack, &list, why, sizeof why);
+
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0 || list.bytes_lost)
+                capo_warn("%s: %s: %zu logs in it are read", pack, r < 0 ? why : "damaged", list.n);
+        for (size_t i = 0; i < list.n; i++) {
+                _cleanup_free_ char *path = NULL;
+                struct capo_log *log = NULL;
+
+                if (asprintf(&path, "%s/%s", pack, list.v[i].name) < 0)
+                        return -ENOMEM;
+                r = capo_log_open_packed(pack, &list.v[i], &log, why, sizeof why);
+                if (r == -ENOMEM || capo_log_paths_add(paths, path, log) < 0)
+                        return -ENOMEM;
+                if (log)
+                        capo_log_park(log);
+        }
+        return 0;
+}
+
+size_t capo_log_folder_size(const char *path)
+{
+        const size_t n_suffix = strlen(CAPO_PACK_SUFFIX);
+        const char *slash = strrchr(path, '/');
+        size_t n = slash ? (size_t)(slash - path) : 0;
+
+        if (n > n_suffix && !memcmp(path + n - n_suffix, CAPO_PACK_SUFFIX, n_suffix)) {
+                while (n && path[n - 1] != '/')
+                        n--;
+                n -= n > 0;
+        }
+        return n;
 }
 
 int capo_log_paths_open(struct capo_log_paths *paths, size_t i, struct capo_log **out, char *why,

@@ -17,6 +17,15 @@ struct capo_log_paths {
  * -ENOMEM. */
 int capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log);
 
+/** capo_log_paths_add_pack() - every log in the file @pack (analysis/log/pack.h). One that cannot
+ * be read is added without being open, and its path is PACK/NAME; where not even a name is known, a
+ * line says so. Return: 0, -ENOMEM. */
+int capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack);
+
+/** capo_log_folder_size() - bytes of @path that name the folder of the log, without the slash; the
+ * folder of PACK/NAME is that of PACK. 0: there is no folder in it. */
+size_t capo_log_folder_size(const char *path);
+
 /** capo_log_paths_open() - log @i, at its first frame; it stays @paths'. capo_log_park() it when it
  * is read. Return: as capo_log_open(). */
 int capo_log_paths_open(struct capo_log_paths *paths, size_t i, struct capo_log **out, char *why,

@@ -24,10 +24,13 @@
 
 #include "capo/msg.h"
 #include "analysis/log/log_read.h"
+#include "analysis/log/pack.h"
 #include "core/base/util.h"
 
 #define WINDOW ((size_t)1 << 20)
 enum { OTHER_FILES = 64 };
+#define PACKED_MOST ((uint64_t)64 << 20)  /* larger logs are unpacked to a file without a name */
+#define KEPT_MOST   ((uint64_t)256 << 20) /* of unpacked logs that are parked */
 
 struct capo_log {
         char *path;
@@ -35,6 +38,8 @@ struct capo_log {
         dev_t dev; /* the file, to know it when it is opened again */
         ino_t ino;
         bool in_memory; /* the file has no name, and cannot be opened again */
+        char *pack;     /* NULL, or the file with several logs: the window has all of this one */
+        struct capo_pack_entry entry;
         uint64_t size;
         uint64_t next; /* offset of the next frame */
         uint64_t search_left;
@@ -53,6 +58,7 @@ static uint64_t pad_size(uint64_t n)
 
 static uint64_t opened;
 static rlim_t n_open; /* descriptors of logs */
+static uint64_t kept; /* bytes of windows with whole logs */
 
 /* How many logs may stay open: as many descriptors as the system lets this process have, but for
  * those that it needs otherwise. */
@@ -91,12 +97,45 @@ static void close_file(struct capo_log *log)
         n_open--;
 }
 
+static int take_window(void *arg, const void *bytes, size_t n)
+{
+        struct capo_log *log = arg;
+
+        memcpy(log->window + log->held, bytes, n);
+        log->held += n;
+        return 0;
+}
+
+/* All of a log that is packed. Of a damaged one there is less than it says. */
+static int unpack_window(struct capo_log *log)
+{
+        int r;
+
+        log->room = (log->entry.size + 4096) & ~(size_t)4095;
+        log->window = aligned_alloc(4096, log->room);
+        if (!log->window)
+                return -ENOMEM;
+        kept += log->room;
+        r = capo_pack_unpack(log->pack, &log->entry, take_window, log);
+        return r == -EBADMSG ? 0 : r;
+}
+
+static void free_window(struct capo_log *log)
+{
+        if (log->pack && log->window)
+                kept -= log->room;
+        free(steal(&log->window));
+        log->room = log->held = 0;
+}
+
 /* What capo_log_park() let go of. */
 static int unpark_log(struct capo_log *log)
 {
         struct stat st;
         int r;
 
+        if (log->pack)
+                return log->window ? 0 : unpack_window(log);
         if (!log->window) {
                 log->room = log->size < WINDOW ? (log->size + 4095) & ~(size_t)4095 : WINDOW;
                 log->window = aligned_alloc(4096, log->room);
@@ -115,8 +154,8 @@ static int unpark_log(struct capo_log *log)
 
 void capo_log_park(struct capo_log *log)
 {
-        free(steal(&log->window));
-        log->room = log->held = 0;
+        if (!log->pack || kept > KEPT_MOST)
+                free_window(log);
         if (n_open > open_most() && !log->in_memory)
                 close_file(log);
 }
@@ -132,6 +171,10 @@ static const unsigned char *read_window(struct capo_log *log, uint64_t offset, s
         *error = unpark_log(log);
         if (*error < 0)
                 return NULL;
+        if (log->pack) { /* the window has it all, but for another file of that name by now */
+                *error = offset + n <= log->held ? 0 : -ESTALE;
+                return *error ? NULL : log->window + offset;
+        }
         if (n > log->room) {
                 size_t room = (n + WINDOW) & ~(size_t)4095;
                 void *larger = aligned_alloc(4096, room);
@@ -203,17 +246,12 @@ void capo_log_rewind(struct capo_log *log)
         log->health = (struct capo_log_health){0};
 }
 
-/* @log has its file and its path: the header is checked. */
-static int begin_log(struct capo_log *log, const struct stat *st, char *why, size_t why_size)
+/* The size of @log is known: its header is read and checked. */
+static int begin_bytes(struct capo_log *log, char *why, size_t why_size)
 {
         const unsigned char *bytes;
         int r = 0;
 
-        if (!S_ISREG(st->st_mode))
-                return capo_why(-EBADMSG, why, why_size, "is not a regular file");
-        log->dev = st->st_dev;
-        log->ino = st->st_ino;
-        log->size = (uint64_t)st->st_size;
         if (log->size < sizeof log->header)
                 return capo_why(-EBADMSG, why, why_size,
                                 log->size ? "is not a capo log (%llu bytes)" : "is empty",
@@ -226,6 +264,17 @@ static int begin_log(struct capo_log *log, const struct stat *st, char *why, siz
         if (r == 0)
                 capo_log_rewind(log);
         return r;
+}
+
+/* @log has its file and its path: the header is checked. */
+static int begin_log(struct capo_log *log, const struct stat *st, char *why, size_t why_size)
+{
+        if (!S_ISREG(st->st_mode))
+                return capo_why(-EBADMSG, why, why_size, "is not a regular file");
+        log->dev = st->st_dev;
+        log->ino = st->st_ino;
+        log->size = (uint64_t)st->st_size;
+        return begin_bytes(log, why, why_size);
 }
 
 static struct capo_log *new_log(const char *path)
@@ -241,12 +290,48 @@ static struct capo_log *new_log(const char *path)
         return log;
 }
 
+/* The log @name of the file @pack, or its only one: NULL. */
+static int open_named(const char *pack, const char *name, struct capo_log **out, char *why,
+                      size_t why_size)
+{
+        _cleanup_(capo_pack_finish) struct capo_pack list = {0};
+        int r = capo_pack_list(pack, &list, why, why_size);
+        size_t i = 0;
+
+        if (r < 0)
+                return r;
+        if (!name && list.n != 1)
+                return capo_why(-EBADMSG, why, why_size,
+                                "holds %zu logs: expected one, such as %s/%s", list.n, pack,
+                                list.v[0].name);
+        while (name && i < list.n && strcmp(list.v[i].name, name) != 0)
+                i++;
+        return i < list.n ? capo_log_open_packed(pack, &list.v[i], out, why, why_size)
+                          : capo_why(-ENOENT, why, why_size, "%s", strerror(ENOENT));
+}
+
+/* @path is none of a file: FILE/NAME of a log in a file with several? */
+static int open_inside(const char *path, struct capo_log **out, char *why, size_t why_size)
+{
+        const char *slash = strrchr(path, '/');
+        _cleanup_free_ char *pack = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+
+        return pack ? open_named(pack, slash + 1, out, why, why_size)
+                    : capo_why(-ENOTDIR, why, why_size, "%s", strerror(ENOTDIR));
+}
+
 int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size)
 {
         _cleanup_(capo_log_closep) struct capo_log *log = new_log(path);
         struct stat st;
         int r = log ? open_file(log, path, &st) : -ENOMEM;
+        char head[4];
 
+        if (r == -ENOTDIR)
+                return open_inside(path, out, why, why_size);
+        if (r == 0 && S_ISREG(st.st_mode) && pread(log->fd, head, sizeof head, 0) == sizeof head &&
+            capo_pack_is(head, sizeof head))
+                return open_named(path, NULL, out, why, why_size);
         if (r < 0)
                 return capo_why(r, why, why_size, "%s", strerror(-r));
         r = begin_log(log, &st, why, why_size);
@@ -274,27 +359,85 @@ int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why,
         return r;
 }
 
+static int take_file(void *file, const void *bytes, size_t n)
+{
+        return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
+}
+
+/* Too large for memory. */
+static int open_unpacked(struct capo_log *log, char *why, size_t why_size)
+{
+        FILE *file = tmpfile();
+        struct stat st;
+        int r = file ? capo_pack_unpack(log->pack, &log->entry, take_file, file) : -errno;
+
+        free(steal(&log->pack));
+        if (r == -EBADMSG)
+                r = 0;
+        if (r == 0 && (fflush(file) || (log->fd = dup(fileno(file))) < 0 || fstat(log->fd, &st)))
+                r = -errno;
+        if (file)
+                fclose(file);
+        if (r < 0)
+                return capo_why(r, why, why_size, "%s", strerror(-r));
+        n_open++;
+        log->in_memory = true;
+        return begin_log(log, &st, why, why_size);
+}
+
+int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
+                         struct capo_log **out, char *why, size_t why_size)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        int r;
+
+        if (asprintf(&path, "%s/%s", pack, entry->name) < 0)
+                path = NULL;
+        log = path ? new_log(path) : NULL;
+        if (!log || !(log->pack = strdup(pack)))
+                return capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
+        log->entry = *entry;
+        if (entry->size > PACKED_MOST) {
+                r = open_unpacked(log, why, why_size);
+        } else {
+                r = unpack_window(log);
+                log->size = log->held;
+                r = r < 0 ? capo_why(r, why, why_size, "%s", strerror(-r))
+                          : begin_bytes(log, why, why_size);
+        }
+        if (r < 0)
+                return r;
+        if (log->size < entry->size)
+                capo_warn("%s: damaged: only the first %llu of %llu bytes can be decompressed",
+                          path, (unsigned long long)log->size, (unsigned long long)entry->size);
+        *out = steal(&log);
+        return 0;
+}
+
 void capo_log_close(struct capo_log *log)
 {
         if (!log)
                 return;
         close_file(log);
-        free(log->window);
+        free_window(log);
         free(log->path);
+        free(log->pack);
         free(log);
 }
 
 bool capo_log_begins_with(struct capo_log *log, struct capo_log *other)
 {
-        char a[16384], b[sizeof a];
-        bool same = log->size >= other->size && unpark_log(log) == 0 && unpark_log(other) == 0;
+        bool same = log->size >= other->size;
 
-        for (uint64_t at = 0; same && at < other->size;) {
-                ssize_t n = pread(other->fd, a, sizeof a, (off_t)at);
+        for (uint64_t at = 0, n; same && at < other->size; at += n) {
+                const unsigned char *a, *b;
+                int error = 0;
 
-                same = n > 0 && pread(log->fd, b, (size_t)n, (off_t)at) == n &&
-                       !memcmp(a, b, (size_t)n);
-                at += n > 0 ? (uint64_t)n : 0;
+                n = other->size - at < 65536 ? other->size - at : 65536;
+                a = read_window(log, at, n, &error);
+                b = read_window(other, at, n, &error);
+                same = a && b && !memcmp(a, b, n);
         }
         return same;
 }

@@ -16,6 +16,7 @@
 #include "capo/log.h"
 
 struct capo_log; /* an open log */
+struct capo_pack_entry;
 
 /* One frame. `payload` is aligned to 8 bytes and valid until the next call on the same log. */
 struct capo_log_frame {
@@ -61,6 +62,15 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
  * @path: its name, or that of the log that it stands for
  */
 int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why, size_t why_size);
+
+/**
+ * capo_log_open_packed() - a log in a file of several (analysis/log/pack.h)
+ * @pack, @entry: copied. capo_log_path() is PACK/NAME, which capo_log_open() takes, too.
+ *
+ * A line says where a part of it is damaged: the log ends there. Return: as capo_log_open().
+ */
+int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
+                         struct capo_log **out, char *why, size_t why_size);
 
 /** capo_log_close() - NULL is fine. */
 void capo_log_close(struct capo_log *log);

@@ -11,6 +11,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli_recorded.h"
 #include "analysis/log/info_read.h"
+#include "analysis/log/log_paths.h"
 #include "core/base/util.h"
 
 /* Every GPU that a process of the job used. */
@@ -85,9 +86,9 @@ static void search_folder(struct search *s, const char *folder, const struct cap
 
 static void folder_of(const char *log, char *folder, size_t room)
 {
-        const char *slash = strrchr(log, '/');
+        size_t n = capo_log_folder_size(log);
 
-        snprintf(folder, room, "%.*s", slash > log ? (int)(slash - log) : 1, slash ? log : ".");
+        snprintf(folder, room, "%.*s", n ? (int)n : 1, n || *log == '/' ? log : ".");
 }
 
 int cli_recorded_topology(const struct capo_job *job, char *path, size_t room)

@@ -14,6 +14,7 @@
 #include "capo/log.h"
 #include "capo/msg.h"
 #include "cli/diagnose/cmd_diagnose.h"
+#include "analysis/log/pack.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/util.h"
@@ -156,6 +157,16 @@ static int add_ras(struct diagnose_inputs *in, const char *path, char *text)
 
 /* ---- one file ---- */
 
+static int take_log(struct diagnose_inputs *in, const char *path)
+{
+        int r = capo_evidence_add(&in->evidence, path, NULL);
+
+        if (r < 0)
+                return r;
+        in->evidence.texts[r].n[CAPO_EVIDENCE_LOG] = 1;
+        return add_path(&in->logs, path);
+}
+
 static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, size_t size)
 {
         enum capo_evidence_kind kind = CAPO_EVIDENCE_UNKNOWN;
@@ -165,11 +176,7 @@ static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, 
 
         if (size >= 8 && !memcmp(text, CAPO_LOG_MAGIC, 8)) {
                 free(text);
-                r = capo_evidence_add(&in->evidence, path, NULL);
-                if (r < 0)
-                        return r;
-                in->evidence.texts[r].n[CAPO_EVIDENCE_LOG] = 1;
-                return add_path(&in->logs, path);
+                return take_log(in, path);
         }
         if (size > 2 && (uint8_t)text[0] == 0x80 && text[1] >= 2 && text[1] <= 5) {
                 r = add_pickle(in, path, text, size);
@@ -237,6 +244,10 @@ static int take_path(struct diagnose_inputs *in, const char *path, int depth)
                 return depth < MOST_DEPTH ? take_folder(in, path, depth) : 0;
         if (depth && strcmp(path, "-") != 0 && !S_ISREG(st.st_mode))
                 return 0;
+        if (capo_pack_is_name(path)) { /* logs, as capo pack puts them together */
+                in->n_files++;
+                return take_log(in, path);
+        }
         r = capo_file_read(path, MOST_BYTES, &text, &size);
         if (r == 0 && (program = unpacker_of(text, size)) && strcmp(path, "-") != 0) {
                 free(steal(&text));

@@ -11,6 +11,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli_job.h"
 #include "cli/expect/cmd_expect.h"
+#include "analysis/log/pack.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/file.h"
@@ -147,7 +148,8 @@ static int read_input(struct expect_page *page, const struct cli_input *input,
 
         if (f)
                 fclose(f);
-        if (n == sizeof magic && memcmp(magic, CAPO_LOG_MAGIC, sizeof magic) != 0) {
+        if (n == sizeof magic && memcmp(magic, CAPO_LOG_MAGIC, sizeof magic) != 0 &&
+            !capo_pack_is(magic, sizeof magic)) {
                 r = cli_input_read(path, &input->label, set);
                 return r < 0 ? r : read_text(page, path);
         }

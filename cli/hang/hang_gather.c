@@ -59,16 +59,10 @@ static bool is_pid(const char *word)
         return *word && strspn(word, "0123456789") == strlen(word) && stat(word, &st) != 0;
 }
 
-static size_t folder_length(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? (size_t)(slash - path) : 0;
-}
-
 static bool same_folder(const char *a, const char *b)
 {
-        return *a && folder_length(a) == folder_length(b) && !memcmp(a, b, folder_length(a));
+        return *a && capo_log_folder_size(a) == capo_log_folder_size(b) &&
+               !memcmp(a, b, capo_log_folder_size(a));
 }
 
 /* Is @s that process, and not one that had its number before it? */
@@ -116,7 +110,7 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
         for (size_t i = 0; i < paths->n_folders; i++) {
                 _cleanup_free_ char *real = realpath(paths->folder[i], NULL);
 
-                if (real && strlen(real) == folder_length(s->log_path) &&
+                if (real && strlen(real) == capo_log_folder_size(s->log_path) &&
                     !memcmp(real, s->log_path, strlen(real)))
                         return true;
         }
@@ -236,7 +230,7 @@ static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
 
         for (size_t i = 0; i < looks && r >= 0; i++) {
                 const char *own = logs->paths.path[i];
-                _cleanup_free_ char *folder = strndup(own, folder_length(own));
+                _cleanup_free_ char *folder = strndup(own, capo_log_folder_size(own));
                 bool seen = !folder || !*folder;
 
                 for (size_t k = 0; k < i && !seen; k++)

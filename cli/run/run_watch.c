@@ -51,7 +51,11 @@ void run_start_watch(const struct run *run, const char *dir)
         pid_t child;
 
         capo_env_read(&env);
-        if (run->no_watch || (env.hang <= 0 && !run->metrics))
+        if (*env.gather && strcmp(env.gather, "node") != 0)
+                capo_warn(
+                        "run: CAPO_GATHER=%s is not understood (node, or empty): logs stay as they are",
+                        env.gather);
+        if (run->no_watch || (env.hang <= 0 && !run->metrics && !*env.gather))
                 return;
         snprintf(until, sizeof until, "%d", (int)getpid());
         snprintf(hang, sizeof hang, "%lld", (long long)(env.hang < 30 ? env.hang : 30));

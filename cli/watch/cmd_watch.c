@@ -212,8 +212,8 @@ static int run_watch(void *options, int n, char **words)
                 watch_alarm_end(&logs.job);
                 watch_logs_finish(&logs);
                 watch_serve_finish(&on.serve);
-                if (!o->until)
-                        watch_recover(&w);
+                if (!o->until || on.ended)
+                        watch_finish_logs(&w);
                 for (uint32_t i = 0; i < w.n_jobs; i++)
                         forget_job(&w, &w.job[i]);
         }

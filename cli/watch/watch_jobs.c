@@ -12,6 +12,9 @@
 #include "core/base/array.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "analysis/log/pack.h"
 #include "analysis/log/recover.h"
 #include "analysis/report/job_judge.h"
 
@@ -203,21 +206,36 @@ static int recover_one(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static void recover_in(const struct watch_user *user, const char *folder)
+static void say_failed(const struct capo_pack_event *event, void *unused)
 {
-        if (watch_users_enter(user) < 0)
+        if (event->what == CAPO_PACK_FAILED)
+                capo_warn("watch: %s: %s", event->path, event->why);
+}
+
+/* As their owner: what killed processes left goes into their logs; then CAPO_GATHER. @until: of
+ * capo run, whose report says more of killed processes. */
+static void finish_logs(const struct watch_user *user, const char *folder, bool until)
+{
+        struct capo_env env;
+        bool gather;
+
+        capo_env_read(&env);
+        gather = folder && !strcmp(env.gather, "node");
+        if ((until && !gather) || watch_users_enter(user) < 0)
                 return;
         capo_segment_find_dead(NULL, folder, recover_one, NULL);
+        if (gather)
+                capo_pack_folder(folder, until, say_failed, NULL);
         watch_users_leave();
 }
 
-void watch_recover(const struct watch *w)
+void watch_finish_logs(const struct watch *w)
 {
         _cleanup_free_ struct watch_user *users = NULL;
         int n = watch_users_find(!w->options->until, &users);
 
         for (int i = 0; i < n; i++)
-                recover_in(&users[i], w->options->dir);
+                finish_logs(&users[i], w->options->dir, w->options->until);
 }
 
 static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
@@ -232,8 +250,8 @@ static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct wa
                         continue;
                 }
                 gone(w, j);
-                if (*j->folder && !w->options->until) /* else the program that ends says more */
-                        recover_in(&j->owner, j->folder);
+                if (*j->folder && !w->options->until)
+                        finish_logs(&j->owner, j->folder, false);
                 free_job(j);
         }
         w->n_jobs = kept;

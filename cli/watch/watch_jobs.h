@@ -88,8 +88,9 @@ struct watch {
 int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job));
 void watch_finish(struct watch *w);
 
-/** watch_recover() - what killed processes left goes into their logs. */
-void watch_recover(const struct watch *w);
+/** watch_finish_logs() - when the processes have ended: what killed ones left goes into their logs,
+ * and with CAPO_GATHER=node the logs of the folder that is watched are packed. */
+void watch_finish_logs(const struct watch *w);
 
 /** watch_kind() - the verdict to report: of all ranks where that is known, else of those here. */
 enum capo_hang_kind watch_kind(const struct watch_job *job);

@@ -16,7 +16,7 @@
 
 SPANK_PLUGIN(capo, 1)
 
-spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_task_init;
+spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_task_init, slurm_spank_exit;
 
 static const char *program = CAPO_PROGRAM, *folder, *what;
 static char chosen[1024];
@@ -164,5 +164,26 @@ int slurm_spank_task_init(spank_t spank, int n, char *words[])
                 slurm_error(
                         "spank_capo: not recorded: the environment of srun did not reach the task "
                         "(--export)");
+        return 0;
+}
+
+/* srun, when all tasks have ended. */
+int slurm_spank_exit(spank_t spank, int n, char *words[])
+{
+        const char *gather = getenv("CAPO_GATHER"), *dir = getenv("CAPO_DIR");
+        pid_t child;
+
+        if (spank_context() != S_CTX_LOCAL || !what || !strcmp(what, "off") || !gather ||
+            strcmp(gather, "node") != 0 || !dir || access(dir, X_OK))
+                return 0;
+        fflush(NULL);
+        child = fork();
+        if (!child) {
+                dup2(STDERR_FILENO, STDOUT_FILENO);
+                execlp(program, program, "pack", "--all", dir, (char *)NULL);
+                _exit(127);
+        }
+        if (child < 0 || waitpid(child, NULL, 0) != child)
+                slurm_error("spank_capo: %s pack: cannot be run", program);
         return 0;
 }

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "capo/log.h"
+#include "analysis/log/pack.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/layout.h"
@@ -400,9 +401,72 @@ static size_t count_measured(const struct capo_input *in)
         return in->set->n + capo_late_count(in->set);
 }
 
+enum { HEAD = 65536 };
+
+static int take_head(void *input, const void *bytes, size_t n)
+{
+        struct capo_input *in = input;
+        size_t more = HEAD - in->size < n ? HEAD - in->size : n;
+
+        memcpy(in->text + in->size, bytes, more);
+        in->size += more;
+        return in->size == HEAD;
+}
+
+static int import_packed_log(struct capo_input *in, const char *pack,
+                             const struct capo_pack_entry *entry)
+{
+        struct capo_late_log *log;
+        char why[512];
+        int r;
+
+        capo_pack_unpack(pack, entry, take_head, in); /* damage is found again when it is opened */
+        in->set->n_files++;
+        r = read_before(in, entry->size);
+        if (r)
+                return r < 0 ? r : 0;
+        log = put_off(in);
+        if (!log)
+                return -ENOMEM;
+        if (capo_log_open_packed(pack, entry, &log->log, why, sizeof why) < 0)
+                log->why = strdup(why);
+        else
+                capo_log_park(log->log);
+        return 0;
+}
+
+/* The logs in a file of several. */
+static int import_pack(struct capo_input *in)
+{
+        _cleanup_(capo_pack_finish) struct capo_pack list = {0};
+        char why[256];
+        int r = capo_pack_list(in->path, &list, why, sizeof why);
+
+        if (r < 0)
+                return capo_input_error(in, 0, "%s", why);
+        if (list.bytes_lost)
+                capo_samples_note(in->set,
+                                  "%s: damaged: the %zu logs in it that can be read are used",
+                                  in->path, list.n);
+        for (size_t i = 0; i < list.n && r == 0; i++) {
+                _cleanup_free_ char *path = NULL;
+                struct capo_input sub = *in;
+
+                sub.size = 0;
+                sub.text = malloc(HEAD);
+                if (!sub.text || asprintf(&path, "%s/%s", in->path, list.v[i].name) < 0) {
+                        free(sub.text);
+                        return -ENOMEM;
+                }
+                sub.path = path;
+                r = import_packed_log(&sub, in->path, &list.v[i]);
+                free(sub.text);
+        }
+        return r;
+}
+
 static int import_file(struct capo_input *in, uint64_t file_size)
 {
-        enum { HEAD = 65536 };
         const struct importer *format = importers;
         size_t before = count_measured(in), rejected = in->set->n_rejected;
         int r;
@@ -419,6 +483,8 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                 snprintf(in->error, in->room, "%s: empty file", in->path);
                 return -ENODATA;
         }
+        if (capo_pack_is(in->text, in->size))
+                return import_pack(in);
         more = in->size == HEAD;
         strip_bom(in);
         in->set->n_files++;

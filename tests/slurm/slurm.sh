@@ -46,6 +46,12 @@ rm -rf capo-logs
 logs "$(newest)"
 rm -rf capo-logs
 
+CAPO_GATHER=node "${step[@]}" --capo "${train[@]}" >out 2>&1 || fail "srun --capo, gathered: $(cat out)"
+[ "$(find "$(newest)" -name '*.capo.zst' | wc -l)" -ge 1 ] || fail "CAPO_GATHER=node: nothing is packed: $(cat out)"
+[ -z "$(find "$(newest)" -name '*.capo')" ] || fail "CAPO_GATHER=node: logs are left: $(cat out)"
+logs "$(newest)"
+rm -rf capo-logs
+
 # a profile: every rank has its digest; one that is wrong stops the step before it starts
 cat >ring.json <<'END'
 {"capo_profile": 1, "name": "ring", "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "ring", "proto": "simple"}]}]}

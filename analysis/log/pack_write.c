@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The new file is made under the name .HOST.capo.zst.part. There is one of that name, so one
+ * process at a time packs the logs of a host, also from other machines. It gets its name by link(),
+ * then the logs are removed, then the first name. What a killed packer left is taken after ten
+ * minutes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "analysis/log/info_read.h"
+#include "analysis/log/log_read.h"
+#include "analysis/log/pack.h"
+#include "analysis/log/recover.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/util.h"
+#include "core/log/info.h"
+
+enum { LEVEL = 3, STALE_S = 600 };
+
+/* A log of the folder. */
+struct finished {
+        char *name;
+        char host[64]; /* "" it stays */
+        struct stat st;
+};
+
+struct packing {
+        const char *folder;
+        struct finished *log;
+        size_t n;
+        char **held; /* logs that processes here, living or dead, have memory for */
+        size_t n_held;
+        void (*say)(const struct capo_pack_event *event, void *arg);
+        void *arg;
+        int error; /* the first */
+};
+
+static void packing_finish(struct packing *p)
+{
+        for (size_t i = 0; i < p->n; i++)
+                free(p->log[i].name);
+        for (size_t i = 0; i < p->n_held; i++)
+                free(p->held[i]);
+        free(p->log);
+        free(p->held);
+}
+
+static void say_event(struct packing *p, struct capo_pack_event event)
+{
+        if (p->say)
+                p->say(&event, p->arg);
+}
+
+static int say_failed(struct packing *p, const char *path, int error)
+{
+        say_event(p, (struct capo_pack_event){CAPO_PACK_FAILED, path, strerror(-error)});
+        p->error = p->error ?: error;
+        return error;
+}
+
+/* ---- which logs ---- */
+
+static int is_log(const struct dirent *e)
+{
+        size_t n = strlen(e->d_name);
+
+        return n > 5 && n < 250 && e->d_name[0] != '.' && !strcmp(e->d_name + n - 5, ".capo");
+}
+
+static int hold_log(const struct capo_segment_info *info, void *arg)
+{
+        struct packing *p = arg;
+        char *path = strdup(info->log_path);
+
+        if (!path || capo_array_room(&p->held, p->n_held, sizeof *p->held) < 0) {
+                free(path);
+                return -ENOMEM;
+        }
+        p->held[p->n_held++] = path;
+        return 0;
+}
+
+static bool is_held(const struct packing *p, const char *path)
+{
+        _cleanup_free_ char *real = realpath(path, NULL);
+
+        for (size_t i = 0; real && i < p->n_held; i++) {
+                if (!strcmp(p->held[i], real))
+                        return true;
+        }
+        return false;
+}
+
+static void take_host(const struct capo_log_frame *f, struct finished *log)
+{
+        struct capo_info_line line;
+
+        for (size_t at = 0; capo_info_next(f, &at, &line);) {
+                if (capo_info_is(&line, CAPO_INFO_HOST) && line.n_value < sizeof log->host) {
+                        memcpy(log->host, line.value, line.n_value);
+                        log->host[line.n_value] = 0;
+                }
+        }
+}
+
+/* Return: NULL with the host set, or why the log stays. */
+static const char *read_finished(const struct packing *p, const char *path, struct finished *log)
+{
+        static char why[256];
+        _cleanup_(capo_log_closep) struct capo_log *open = NULL;
+        struct capo_log_end end = {0};
+        struct capo_log_frame f;
+
+        if (lstat(path, &log->st) < 0 || !S_ISREG(log->st.st_mode))
+                return "is not a regular file";
+        if (log->st.st_uid != geteuid())
+                return "belongs to another user";
+        if (is_held(p, path))
+                return "its process runs, or left calls for capo recover";
+        if (capo_log_open(path, &open, why, sizeof why) < 0)
+                return why;
+        while (capo_log_next(open, &f) > 0) {
+                if (f.type == CAPO_FRAME_INFO)
+                        take_host(&f, log);
+                else if (f.type == CAPO_FRAME_END)
+                        capo_log_end(&f, &end);
+        }
+        if (capo_log_health(open)->n_damages || capo_log_health(open)->cut_bytes)
+                return "is damaged";
+        if (!end.clean)
+                return "its process has not come to its end";
+        return *log->host && !strchr(log->host, '/') && *log->host != '.'
+                       ? NULL
+                       : "does not name its host";
+}
+
+static int find_finished(struct packing *p, bool all)
+{
+        struct dirent **names = NULL;
+        int n = scandir(p->folder, &names, is_log, alphasort), r = n < 0 ? -errno : 0;
+        char here[64] = "";
+
+        gethostname(here, sizeof here - 1);
+        for (int i = 0; i < n; i++) {
+                struct finished log = {.name = strdup(names[i]->d_name)};
+                _cleanup_free_ char *path = NULL;
+                const char *why;
+
+                free(names[i]);
+                if (r < 0 || !log.name || asprintf(&path, "%s/%s", p->folder, log.name) < 0 ||
+                    capo_array_room(&p->log, p->n, sizeof *p->log) < 0) {
+                        free(log.name);
+                        r = -ENOMEM;
+                        continue;
+                }
+                why = read_finished(p, path, &log);
+                if (!why && !all && strcmp(log.host, here) != 0)
+                        why = "is of another node (--all)";
+                if (why) {
+                        *log.host = 0;
+                        say_event(p, (struct capo_pack_event){CAPO_PACK_LEFT, path, why});
+                }
+                p->log[p->n++] = log;
+        }
+        free(names);
+        return r;
+}
+
+/* ---- one file ---- */
+
+static int write_at(int fd, const void *bytes, size_t n, uint64_t *at)
+{
+        const char *p = bytes;
+
+        while (n) {
+                ssize_t k = pwrite(fd, p, n, (off_t)*at);
+
+                if (k < 0 && errno == EINTR)
+                        continue;
+                if (k <= 0)
+                        return k < 0 ? -errno : -EIO;
+                p += k;
+                n -= (size_t)k;
+                *at += (uint64_t)k;
+        }
+        return 0;
+}
+
+/* All of @from, compressed, to @to from *@at on. */
+static int compress_file(int from, uint64_t size, int to, uint64_t *at)
+{
+        static char in[1 << 17], out[1 << 17];
+        static ZSTD_CCtx *zstd;
+        ZSTD_EndDirective step = ZSTD_e_continue;
+
+        zstd = zstd ?: ZSTD_createCCtx();
+        if (!zstd)
+                return -ENOMEM;
+        ZSTD_CCtx_reset(zstd, ZSTD_reset_session_and_parameters);
+        ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, LEVEL);
+        ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 1);
+        ZSTD_CCtx_setPledgedSrcSize(zstd, size);
+        while (step != ZSTD_e_end) {
+                ssize_t n = read(from, in, sizeof in);
+                ZSTD_inBuffer source = {in, n > 0 ? (size_t)n : 0, 0};
+                size_t left;
+
+                if (n < 0)
+                        return -errno;
+                step = n ? ZSTD_e_continue : ZSTD_e_end;
+                do {
+                        ZSTD_outBuffer made = {out, sizeof out, 0};
+                        int r;
+
+                        left = ZSTD_compressStream2(zstd, &made, &source, step);
+                        if (ZSTD_isError(left)) /* it grew meanwhile, say */
+                                return -EAGAIN;
+                        r = write_at(to, out, made.pos, at);
+                        if (r < 0)
+                                return r;
+                } while (step == ZSTD_e_end ? left : source.pos < source.size);
+        }
+        return 0;
+}
+
+/* The same bytes come out again? @arg: the log's descriptor, at its beginning. */
+static int compare_bytes(void *arg, const void *bytes, size_t n)
+{
+        char own[1 << 17];
+        size_t had = 0;
+
+        while (had < n) {
+                ssize_t k = read(*(int *)arg, own + had, n - had);
+
+                if (k <= 0)
+                        return -EIO;
+                had += (size_t)k;
+        }
+        return memcmp(own, bytes, n) ? -EIO : 0;
+}
+
+/* @log behind the others, in the file @part, open as @to. Return: 0; -ESTALE where another has
+ * packed it meanwhile, or its process went on. */
+static int pack_log(const struct packing *p, const struct finished *log, const char *part, int to,
+                    uint64_t *at)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int from = -1;
+        struct pack_head head = {.skip = PACK_SKIP,
+                                 .size = (uint64_t)log->st.st_size,
+                                 .version = PACK_VERSION,
+                                 .n_name = (uint16_t)strlen(log->name)};
+        struct capo_pack_entry entry = {.at = *at + sizeof head + head.n_name, .size = head.size};
+        uint64_t begin = *at, end = entry.at;
+        struct stat st;
+        int r;
+
+        if (asprintf(&path, "%s/%s", p->folder, log->name) < 0)
+                return -ENOMEM;
+        from = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (from < 0 || fstat(from, &st) < 0 || st.st_ino != log->st.st_ino ||
+            st.st_size != log->st.st_size)
+                return -ESTALE;
+        r = compress_file(from, head.size, to, &end);
+        if (r < 0)
+                return r;
+        memcpy(head.magic, PACK_MAGIC, sizeof head.magic);
+        entry.packed = head.packed = end - entry.at;
+        head.skip_size = (uint32_t)(sizeof head - 8 + head.n_name);
+        head.check = pack_check(&head, log->name);
+        r = write_at(to, &head, sizeof head, at) ?: write_at(to, log->name, head.n_name, at);
+        if (r == 0 && (lseek(from, 0, SEEK_SET) < 0 || head.size / PACK_RATIO > head.packed))
+                r = -ESTALE;
+        r = r ?: capo_pack_unpack(part, &entry, compare_bytes, &from);
+        if (r == 0 && (fstat(from, &st) < 0 || st.st_size != log->st.st_size))
+                r = -ESTALE;
+        *at = r == 0 ? end : begin;
+        return r;
+}
+
+/* The file under its first name. Return: a descriptor; -EEXIST: another is at it; -errno. */
+static int make_part(const char *part)
+{
+        struct stat st;
+        int fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+        if (fd < 0 && errno == EEXIST && lstat(part, &st) == 0 &&
+            st.st_mtim.tv_sec < time(NULL) - STALE_S && unlink(part) == 0)
+                fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        return fd < 0 ? -errno : fd;
+}
+
+/* A name that no file has: HOST.capo.zst, HOST.1.capo.zst, ... */
+static int name_part(const char *part, const char *folder, const char *host, char **name)
+{
+        for (unsigned i = 0; i < 10000; i++) {
+                char number[16] = "";
+
+                if (i)
+                        snprintf(number, sizeof number, ".%u", i);
+                free(steal(name));
+                if (asprintf(name, "%s/%s%s%s", folder, host, number, CAPO_PACK_SUFFIX) < 0) {
+                        *name = NULL;
+                        return -ENOMEM;
+                }
+                if (link(part, *name) == 0)
+                        return 0;
+                if (errno != EEXIST)
+                        return -errno;
+        }
+        return -EEXIST;
+}
+
+/* The logs that are in the new file are removed, and those that are not stay. */
+static void remove_packed(struct packing *p, const char *host, const bool *packed)
+{
+        for (size_t i = 0; i < p->n; i++) {
+                _cleanup_free_ char *path = NULL;
+
+                if (strcmp(p->log[i].host, host) != 0)
+                        continue;
+                if (packed[i] && asprintf(&path, "%s/%s", p->folder, p->log[i].name) > 0 &&
+                    unlink(path) < 0)
+                        say_failed(p, path, -errno);
+        }
+}
+
+static int fill_part(struct packing *p, const char *host, const char *part, int fd, bool *packed,
+                     struct capo_pack_event *event)
+{
+        struct timespec newest[2] = {{0}, {0}};
+        int r = 0;
+
+        for (size_t i = 0; i < p->n && r == 0; i++) {
+                const struct finished *log = &p->log[i];
+
+                if (strcmp(log->host, host) != 0)
+                        continue;
+                r = pack_log(p, log, part, fd, &event->to);
+                packed[i] = r == 0;
+                if (r == -ESTALE || r == -EAGAIN)
+                        r = 0;
+                if (!packed[i])
+                        continue;
+                event->n++;
+                event->from += (uint64_t)log->st.st_size;
+                if (log->st.st_mtim.tv_sec > newest[1].tv_sec)
+                        newest[0] = newest[1] = log->st.st_mtim;
+        }
+        if (r == 0 && event->n &&
+            (ftruncate(fd, (off_t)event->to) < 0 || futimens(fd, newest) < 0 || fsync(fd) < 0))
+                r = -errno;
+        return r;
+}
+
+static int pack_host(struct packing *p, const char *host)
+{
+        struct capo_pack_event event = {CAPO_PACK_MADE, NULL, NULL, 0, 0, 0};
+        _cleanup_free_ bool *packed = calloc(p->n, sizeof *packed);
+        _cleanup_free_ char *part = NULL, *name = NULL;
+        _cleanup_close_ int fd = -1;
+        int r;
+
+        if (!packed || asprintf(&part, "%s/.%s%s.part", p->folder, host, CAPO_PACK_SUFFIX) < 0)
+                return say_failed(p, p->folder, -ENOMEM);
+        fd = make_part(part);
+        if (fd == -EEXIST) { /* another packs them */
+                say_event(p, (struct capo_pack_event){CAPO_PACK_LEFT, part,
+                                                      "another process is packing these logs"});
+                return 0;
+        }
+        if (fd < 0)
+                return say_failed(p, part, fd);
+        r = fill_part(p, host, part, fd, packed, &event);
+        if (r == 0 && event.n)
+                r = name_part(part, p->folder, host, &name);
+        if (r == 0 && event.n) {
+                remove_packed(p, host, packed);
+                event.path = name;
+                say_event(p, event);
+        }
+        unlink(part);
+        return r < 0 ? say_failed(p, part, r) : 0;
+}
+
+int capo_pack_folder(const char *folder, bool all,
+                     void (*say)(const struct capo_pack_event *event, void *arg), void *arg)
+{
+        _cleanup_(packing_finish) struct packing p = {.folder = folder, .say = say, .arg = arg};
+        int r = capo_segment_find(NULL, NULL, hold_log, &p);
+
+        if (r == -ENOMEM)
+                return r;
+        r = find_finished(&p, all);
+        for (size_t i = 0; i < p.n && r == 0; i++) {
+                bool first = *p.log[i].host;
+
+                for (size_t k = 0; k < i && first; k++)
+                        first = strcmp(p.log[k].host, p.log[i].host) != 0;
+                if (first)
+                        pack_host(&p, p.log[i].host);
+        }
+        return r ?: p.error;
+}
+
+/* ---- back ---- */
+
+static int write_bytes(void *arg, const void *bytes, size_t n)
+{
+        FILE *file = arg;
+
+        return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
+}
+
+static int write_log(const char *pack, const struct capo_pack_entry *entry, const char *path)
+{
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+        int r = file ? capo_pack_unpack(pack, entry, write_bytes, file) : -errno;
+
+        if (file && (fflush(file) || fsync(fd)) && r == 0)
+                r = -errno;
+        if (file)
+                fclose(file);
+        if (r < 0 && fd >= 0)
+                unlink(path);
+        return r;
+}
+
+int capo_pack_undo(const char *path, void (*say)(const struct capo_pack_event *event, void *arg),
+                   void *arg)
+{
+        const char *slash = strrchr(path, '/');
+        struct packing p = {.say = say, .arg = arg};
+        _cleanup_(capo_pack_finish) struct capo_pack list = {0};
+        char why[256];
+        int r = capo_pack_list(path, &list, why, sizeof why);
+
+        if (r < 0) {
+                say_event(&p, (struct capo_pack_event){CAPO_PACK_FAILED, path, why});
+                return r;
+        }
+        for (size_t i = 0; i < list.n; i++) {
+                _cleanup_free_ char *log = NULL;
+
+                if (asprintf(&log, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path,
+                             list.v[i].name) < 0)
+                        return -ENOMEM;
+                r = write_log(path, &list.v[i], log);
+                if (r < 0)
+                        say_failed(&p, log, r);
+        }
+        if (!p.error && list.bytes_lost)
+                say_failed(&p, path, -EBADMSG);
+        if (!p.error && unlink(path) < 0)
+                say_failed(&p, path, -errno);
+        if (!p.error)
+                say_event(&p, (struct capo_pack_event){CAPO_PACK_MADE, path, NULL, list.n, 0, 0});
+        return p.error;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo pack: the finished logs of a folder into one compressed file for each node
+ * (analysis/log/pack.h). */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analysis/log/pack.h"
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_screen.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+
+struct pack {
+        bool all, undo, list;
+        unsigned n_left, n_failed;
+};
+
+static void say_pack(const struct capo_pack_event *event, void *arg)
+{
+        struct pack *pack = arg;
+        char from[32], to[32];
+
+        switch (event->what) {
+        case CAPO_PACK_MADE:
+                printf(pack->undo ? "%zu log%s out of %s\n" : "%zu log%s -> %s", event->n,
+                       event->n == 1 ? "" : "s", event->path);
+                if (!pack->undo)
+                        printf("  %s of %s\n", capo_size_print(event->to, to, sizeof to),
+                               capo_size_print(event->from, from, sizeof from));
+                break;
+        case CAPO_PACK_LEFT:
+                pack->n_left++;
+                if (pack->list)
+                        printf("%s stays: %s\n", event->path, event->why);
+                break;
+        case CAPO_PACK_FAILED:
+                pack->n_failed++;
+                capo_error("pack: %s: %s", event->path, event->why);
+                break;
+        }
+}
+
+static int pack_run(void *options, int n, char **words)
+{
+        struct pack *pack = options;
+
+        cli_screen_begin(stdout);
+        for (int i = 0; i < n; i++) {
+                struct stat st;
+                int r;
+
+                if (stat(words[i], &st) < 0)
+                        return capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", words[i], strerror(errno));
+                if (pack->undo != !S_ISDIR(st.st_mode))
+                        return capo_fail(CAPO_EXIT_USAGE, "pack: %s: expected %s", words[i],
+                                         pack->undo ? "a file *" CAPO_PACK_SUFFIX
+                                                    : "a folder of logs");
+                r = pack->undo ? capo_pack_undo(words[i], say_pack, pack)
+                               : capo_pack_folder(words[i], pack->all, say_pack, pack);
+                if (r < 0 && !pack->n_failed)
+                        return capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", words[i], strerror(-r));
+        }
+        if (pack->n_left && !pack->list)
+                printf("%u log%s stay%s as %s: capo pack --list says why\n", pack->n_left,
+                       pack->n_left == 1 ? "" : "s", pack->n_left == 1 ? "s" : "",
+                       pack->n_left == 1 ? "it is" : "they are");
+        return pack->n_failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+static const struct cli_option options[] = {
+        {"all", CLI_FLAG(struct pack, all),
+         "also finished logs of other nodes, where they share DIR"},
+        {"list", CLI_FLAG(struct pack, list), "also print which logs stay as they are, and why"},
+        {"undo", CLI_FLAG(struct pack, undo), "the logs of FILE beside it again, and FILE away"},
+        {0}};
+
+const struct cli_command pack_command = {
+        .usage = "[--all] [--list] DIR... | --undo FILE...",
+        .about =
+                "Puts the finished logs of a job into one compressed file for each node, NODE.capo.zst. Every verb reads it "
+                "in place of the logs; FILE/NAME is one log in it. Logs of running processes stay as they are, and so do "
+                "logs that capo recover is still to finish, damaged ones, and those of other users. With CAPO_GATHER=node "
+                "the watch that capo run starts does this when the job is over.",
+        .options = options,
+        .after = "  capo pack capo-logs/48213\n"
+                 "  capo pack --all capo-logs/48213\n"
+                 "  capo report capo-logs/48213\n"
+                 "  zstd -dc capo-logs/48213/node1.capo.zst | wc -c",
+        .status = "0, also when there was nothing to do; 1 something failed, 2 wrong command line.",
+        .operand = "DIR",
+        .missing = "expected a folder of logs",
+        .least = 1,
+        .most = UINT_MAX,
+        .size = sizeof(struct pack),
+        .run = pack_run,
+};
