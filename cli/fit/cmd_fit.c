@@ -34,6 +34,7 @@ struct job {
         enum cli_form form;
         bool all, runs;
         struct fit_models models;
+        bool recorded; /* models.topo is what capo run found beside the logs */
 };
 
 #define FIT_JSON (JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
@@ -285,6 +286,7 @@ static void find_recorded(struct job *j)
                 sources[i] = j->set.runs[i].source;
         if (cli_recorded_beside(sources, j->set.n_runs, path, sizeof path) == 0)
                 j->models.topo = path;
+        j->recorded = j->models.topo;
 }
 
 /* What the machine that --topo or --platform names, or that is recorded, can carry. Return: 0;
@@ -301,6 +303,8 @@ static int load_links(struct job *j)
                 e = cli_machine_load("fit", &words, &t, source);
         if (e == 0 && t)
                 j->options.links = capo_fit_links_of_machine(t);
+        if (j->recorded) /* the kernel does not tell the speed of every NIC */
+                j->options.links.node_gbs = 0;
         return e;
 }
 
