@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the sources against the project's own rules: house.py SOURCE_ROOT [BUILD_ROOT].
 
-modules.txt lists the directories and what each one includes, lists.txt the words that stand in one list only. known.txt
-holds the findings that are allowed until somebody mends them, one per line, as this program prints them. A line that is
-no longer true must go, so the list only shrinks (--shrink does it). --table prints HACKING.md's table of modules.
+modules.txt lists the directories and what each one includes, lists.txt the words that stand in one list only, waits.txt
+what is not called with a lock held. known.txt holds the findings that are allowed until somebody mends them, one per
+line, as this program prints them. A line that is no longer true must go, so the list only shrinks (--shrink does it).
+--table prints HACKING.md's table of modules.
 """
 import collections
 import os
@@ -213,6 +214,31 @@ class House:
             if "\n".join(self.table()) not in f.read():
                 self.find("HACKING.md does not show the table of modules.txt (house.py --table)")
 
+    def locked_calls(self):
+        """Nothing that waits is called with a lock held, and no cancellation point with a brief one (core/base/lock.h)."""
+        table = dict(row.split(None, 1) for row in words(self.root, "waits.txt"))
+        for path, text in self.text.items():
+            if not path.startswith(("shim/", "core/", "tuner/")) or path.startswith("core/base/lock."):
+                continue
+            bodies = {m.group(1): m.group(2) for m in re.finditer(r"^[^\s/#].*?\b(\w+)\([^;{]*\)\n\{\n(.*?)^\}", text, re.M | re.S)}
+            for held, unlock in (("capo_lock_brief", "capo_unlock_brief"), ("capo_lock", "capo_unlock")):
+                forbidden = set(table["any"].split()) | set(table["brief"].split() if "brief" in held else ())
+                for name, body in bodies.items():
+                    for region in re.findall(r"\b%s\(.*?(?:\b%s\(|\Z)" % (held, unlock), body, re.S):
+                        for called in sorted(self.calls_of(region, bodies) & forbidden):
+                            self.find("waits", path, f"{name}() calls {called}() between {held}() and {unlock}()")
+
+    @staticmethod
+    def calls_of(text, bodies):
+        """Names of the functions that @text calls, and those that functions of the same file call for it."""
+        found, todo = set(), [text]
+        while todo:
+            for name in set(re.findall(r"\b([a-z_]\w*)\(", todo.pop())) - found:
+                found.add(name)
+                if name in bodies:
+                    todo.append(bodies[name])
+        return found
+
 
 def main(arguments):
     flags = [a for a in arguments if a.startswith("--")]
@@ -228,6 +254,7 @@ def main(arguments):
     house.headers()
     house.unit_tests()
     house.lists()
+    house.locked_calls()
     house.picture()
     if len(paths) > 1:
         house.linked(paths[1])
