@@ -87,7 +87,7 @@ static int list_imports(void *options, int n, char **words)
                         t,
                         "import\ttime\tsamples\ttrials\tcluster\tlink\tnic\tdriver\tfirst source");
                 r = capo_store_list(store, print_import, t, why, sizeof why);
-                capo_table_print(t, cli_screen_begin(stdout), 1, "", "");
+                capo_table_print(t, cli_screen_begin(stdout), 1);
         }
         if (r < 0)
                 capo_error("%s", why);

@@ -310,7 +310,7 @@ static void print_notes(const struct cli_page *page, FILE *out, const struct sty
                 capo_table_cell(t, "%s", s->title);
                 capo_table_cell(t, "%s", s->how);
         }
-        capo_table_print(t, out, 0, "", "");
+        capo_table_print(t, out, 0);
 }
 
 void cli_page_text(const struct cli_page *page, FILE *out)

@@ -7,6 +7,7 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "core/base/array.h"
+#include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 
@@ -302,22 +303,21 @@ static void left_out(const struct capo_table *t, const struct layout *l, FILE *o
 }
 
 /* Return: with all columns. */
-static bool print_table(const struct capo_table *t, struct layout *l, FILE *out, unsigned n_bold,
-                        const char *bold, const char *plain)
+static bool print_table(const struct capo_table *t, struct layout *l, FILE *out, unsigned n_bold)
 {
-        bool fits;
+        bool fits, colours = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
 
         measure_columns(t, l);
         fits = !l->columns || sum_widths(t, l, l->width) <= l->columns;
         if (!fits)
                 fit_columns(t, l);
         for (size_t row = 0; row < t->n_cells; row += t->n_columns) {
-                bool is_bold = row / t->n_columns < n_bold;
+                bool is_bold = colours && row / t->n_columns < n_bold;
 
-                fputs(is_bold ? bold : "", out);
+                fputs(is_bold ? CAPO_STYLE_BOLD : "", out);
                 (l->columns ? print_fitted : print_whole)(t, l, out, t->cells + row,
                                                           row_end(t, row));
-                fputs(is_bold ? plain : "", out);
+                fputs(is_bold ? CAPO_STYLE_NORMAL : "", out);
                 fputc('\n', out);
         }
         fits = true;
@@ -326,12 +326,11 @@ static bool print_table(const struct capo_table *t, struct layout *l, FILE *out,
         return fits;
 }
 
-void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold,
-                      const char *plain)
+void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold)
 {
         struct layout l = {.columns = cli_screen_columns(out)};
 
-        if (!print_table(t, &l, out, n_bold, bold, plain))
+        if (!print_table(t, &l, out, n_bold))
                 left_out(t, &l, out);
 }
 
@@ -339,5 +338,5 @@ bool capo_table_fit(const struct capo_table *t, FILE *out)
 {
         struct layout l = {.columns = cli_screen_columns(out)};
 
-        return print_table(t, &l, out, 0, "", "");
+        return print_table(t, &l, out, 0);
 }

@@ -47,12 +47,11 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
 void capo_table_end(struct capo_table *t);
 
 /**
- * capo_table_print() - all rows; the first @n_bold between @bold and @plain (terminal codes, "" for
- * none). Trailing blanks are left off. Where @out is the page of a terminal (cli_screen.h) every
- * row fits it, and a line says which columns are left out, by their first cells.
+ * capo_table_print() - all rows; the first @n_bold bold on a terminal. Trailing blanks are left
+ * off. Where @out is the page of a terminal (cli_screen.h) every row fits it, and a line says which
+ * columns are left out, by their first cells.
  */
-void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold,
-                      const char *plain);
+void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold);
 
 /** capo_table_fit() - the same without bold rows and without a line about columns that are left
  * out. Return: none is. */

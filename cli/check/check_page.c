@@ -257,7 +257,7 @@ void check_print(const json_t *page, FILE *out)
         json_array_foreach(json_object_get(page, "missing"), i, index)
                 capo_table_row(t, "%-4s\t%-10s\tnode %lld did not answer in time", "FAIL", "nodes",
                                json_integer_value(index));
-        capo_table_print(t, screen, 0, "", "");
+        capo_table_print(t, screen, 0);
         say_counts(page, n, screen);
 }
 

@@ -33,7 +33,7 @@ static void print_text(const struct capo_findings *f)
                 capo_table_row(t, "%-4s\t%-10s\t%s", capo_finding_word(row->level), row->topic,
                                row->text);
         }
-        capo_table_print(t, out, 0, "", "");
+        capo_table_print(t, out, 0);
         add_count(counts, n[CAPO_FINDING_FAIL], "failure");
         capo_append(counts, sizeof counts, "%s%u ok", *counts ? ", " : "", n[CAPO_FINDING_OK]);
         add_count(counts, n[CAPO_FINDING_WARN], "warning");

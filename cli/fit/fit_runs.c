@@ -63,7 +63,7 @@ void fit_runs(const struct capo_samples *set)
                                run->why[0] ? run->why : "the input says it",
                                run->settings[0] && !run->left_out ? "; NCCL settings beside" : "");
         }
-        capo_table_print(t, cli_screen_begin(stdout), 1, "", "");
+        capo_table_print(t, cli_screen_begin(stdout), 1);
         for (size_t i = 0; i < set->n_notes; i++)
                 printf("%s\n", set->notes[i]);
 }

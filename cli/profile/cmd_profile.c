@@ -122,7 +122,7 @@ static int list_profiles(void *options, int n_words, char **words)
                 }
                 free(entries);
                 if (t && n > 0)
-                        capo_table_print(t, out, 0, "", "");
+                        capo_table_print(t, out, 0);
         }
         return CAPO_EXIT_OK;
 }

@@ -92,7 +92,7 @@ static void show_rule(const struct capo_profile *p, const struct capo_rule *rule
                         show_row(t, &p->rows[rule->first[c] + i], !i);
                 }
         }
-        capo_table_print(t, stdout, 1, "", "");
+        capo_table_print(t, stdout, 1);
 }
 
 void profile_show(const struct capo_profile *p)
@@ -244,7 +244,7 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
                                 show_row(t, &p->rows[rule->first[c] + m], !m);
                         }
                 }
-                capo_table_print(t, stdout, 1, "", "");
+                capo_table_print(t, stdout, 1);
         }
         for (int i = 0; i < n_all; i++) {
                 const struct capo_rule *rule = &p->rules[all[i]];
