@@ -347,7 +347,7 @@ static void format_rows(const struct fit_models_shown *s, char *out, size_t room
 
 void fit_models_line(struct cli_page *page, const struct fit_models_shown *s)
 {
-        static struct cli_column columns[] = {{"class; counted -> carried, GB/s", "l"},
+        static struct cli_column columns[] = {{"class; counted -> carried, GB/s", "l~"},
                                               {NULL, "r/b"},
                                               {NULL, "r/a"},
                                               {"hops", "r"},

@@ -295,7 +295,7 @@ struct cli_page *topo_page(const struct capo_topology *t, const struct capo_allo
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
         shorten_lists(alloc);
-        cli_page_title(page, "capo topo   %s   %s", capo_base_name(t->name), alloc);
+        cli_page_title(page, "capo topo   %s   allocation %s", capo_base_name(t->name), alloc);
         cli_page_under(page, "class %s", class);
         add_shape(page, t, a, c);
         if (*said)

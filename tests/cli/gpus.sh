@@ -16,7 +16,7 @@ nccl=
 
 # shellcheck disable=SC2086
 printed() { # --gpus or --alloc, text: what topo and plan and run say it is
-        "$capo" topo $machine "$1" "$2" 2>&1 | sed -n 's/^capo topo   [^ ]*   //p' >topo
+        "$capo" topo $machine "$1" "$2" 2>&1 | sed -n 's/^capo topo   [^ ]*   allocation //p' >topo
         [ -s topo ] || fail "topo $1 '$2': $("$capo" topo $machine "$1" "$2" 2>&1 | head -1)"
         layout=$("$capo" run --quiet $machine "$1" "$2" -- sh -c 'echo "$CAPO_LAYOUT"' 2>&1)
         [ -n "$3" ] && { [ "$(cat topo)" = "$3" ] || fail "topo $1 '$2' is $(cat topo), not $3"; }
@@ -25,7 +25,7 @@ printed() { # --gpus or --alloc, text: what topo and plan and run say it is
         "$capo" plan $machine "$1" "$2" --sizes 1M >plan 2>&1 || fail "plan $1 '$2': $(cat plan)"
         # topo shortens lists: what plan prints is the same allocation
         planned=$(sed -n 's/^GPUs //p' plan)
-        again=$("$capo" topo $machine --gpus "$planned" 2>&1 | sed -n 's/^capo topo   [^ ]*   //p')
+        again=$("$capo" topo $machine --gpus "$planned" 2>&1 | sed -n 's/^capo topo   [^ ]*   allocation //p')
         [ "$again" = "$(cat topo)" ] || fail "plan $1 '$2' is $planned, not $(cat topo): $(cat plan)"
 }
 both="{1-3} + {0-4}"
@@ -42,7 +42,7 @@ printed --gpus 06:00.0,07:00.0 '{0,1}' 2
 
 # What pages print: a whole machine, the sets of plan --every.
 for name in dgx2 gb200-nvl36 gb200-nvl72; do
-        text=$("$capo" topo --platform $name 2>/dev/null | sed -n 's/^capo topo   [^ ]*   //p')
+        text=$("$capo" topo --platform $name 2>/dev/null | sed -n 's/^capo topo   [^ ]*   allocation //p')
         "$capo" topo --platform $name --gpus "$text" >/dev/null 2>&1 || fail "$name: its own page is refused: $text"
 done
 text='{0,3,4}'

@@ -37,7 +37,7 @@ for version in 2.31.2 2.32.3; do
         grep -q 'calls turned: 3 CTAs' said || fail "$version: the page has no word of it"
         grep -q 'calls turned: symk RSxLD_AGxST, 2 CTAs, CTA policy efficiency' said || fail "$version: the page has no word of it"
         grep -q 'did nothing' said && fail "$version: called dead"
-        "$capo" explain all_reduce 1K --log "$version" >said 2>&1 || fail "$version: explain"
+        "$capo" explain all_reduce 1K --wide --log "$version" >said 2>&1 || fail "$version: explain"
         grep -q 'p.json:2 when ranks=2: .*calls turned: 3 CTAs' said || fail "$version: explain has no word of it"
 done
 

@@ -66,7 +66,7 @@ grep -q "calls compared by how long NCCL's kernels waited (the GPU's clock)" "$w
 "$capo" explain allreduce 3M --log "$work/kernels" | grep -Eq 'symk +RSxLD_AGxST' || fail "not explained: $("$capo" explain allreduce 3M --log "$work/kernels")"
 "$capo" diff --wide "$work/table" "$work/kernels" | grep -q ' -> symk RSxLD_AGxST' || fail "not in the diff"
 "$capo" fit -o "$work/profile.json" "$work/table" "$work/kernels" >"$work/fit" 2>"$work/err" || fail "no fit: $(cat "$work/err")"
-grep -q "^beside NCCL's table" "$work/fit" || fail "not in the fit: $(cat "$work/fit")"
+grep -q "^BESIDE NCCL'S TABLE" "$work/fit" || fail "not in the fit: $(cat "$work/fit")"
 grep -q "AllReduce, 3 ranks .* symk RSxLD_AGxST .* kernel stamps" "$work/fit" || fail "the fit does not name it"
 [ ! -e "$work/profile.json" ] || ! grep -qi 'symk\|engine' "$work/profile.json" || fail "a rule that no tuner can obey"
 "$capo" fit "$work/engines" >"$work/fit" 2>"$work/err" || fail "no fit of copy engines: $(cat "$work/err")"

@@ -168,7 +168,7 @@ def public_decisions():
         right = "links_us" if measure else "corrected_us"
         near(bus * 2**34 / cells["Tree Simple"][right] / 1000, tree, 0.04, source)
         assert row["settle"] == ("Tree Simple" if measure else ""), (source, row)
-        text = run("fit", *machine, "--model", alloc, "--sizes", "16G", NCCL_NVLS_ENABLE="0")
+        text = run("fit", *machine, "--model", alloc, "--sizes", "16G", "--wide", NCCL_NVLS_ENABLE="0")
         assert ("capo sweep --coll allreduce --algos ring,tree --protos simple --sizes 16G..16G" in text) == measure, text
         assert "0 rules" in text, text
 
@@ -178,7 +178,7 @@ def every_class():
     path = os.path.join(folder, "every.json")
     pages = json.loads(run("fit", "--platform", "dgx1v", "--model", "2", "--every", "--sizes", SIZES, "--json", "-o", path))
     assert sorted(p["class"] for p in pages) == ["dgx1v/2-apart", "dgx1v/2-pair1", "dgx1v/2-pair2"], pages
-    text = run("fit", "--platform", "dgx1v", "--model", "1+2", "--every", "--sizes", "1K,1G", "-o", path)
+    text = run("fit", "--platform", "dgx1v", "--model", "1+2", "--every", "--sizes", "1K,1G", "-o", path, "--wide")
     assert all(f"dgx1v/1+dgx1v/2-{c}" in text for c in ("apart", "pair1", "pair2")), text
     assert "0 rules" in text, text  # what differs is worth less than 15 %
     # behind a switch numbers say everything
@@ -187,7 +187,7 @@ def every_class():
 
 def nothing_to_gain():
     path = os.path.join(folder, "none.json")
-    text = run("fit", "--platform", "dgx1v", "--model", "8", "--sizes", SIZES, "-o", path)
+    text = run("fit", "--platform", "dgx1v", "--model", "8", "--sizes", SIZES, "-o", path, "--wide")
     assert "nothing to gain by choice" in text and "not written" in text and not os.path.exists(path), text
 
 

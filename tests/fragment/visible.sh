@@ -44,7 +44,7 @@ try() {
         got=$(
                 [ "$driver" = none ] || export CAPO_TEST_NVML="$tmp/$driver" LD_LIBRARY_PATH="$nvml"
                 [ "$list" = unset ] || export CUDA_VISIBLE_DEVICES="$list"
-                HWLOC_XMLFILE=$tmp/machine.xml "$capo" topo 2>&1
+                HWLOC_XMLFILE=$tmp/machine.xml "$capo" topo --wide 2>&1
         )
         status=$?
         [ $status = "$want" ] || fail "$driver $list: status $status: $got"
@@ -103,7 +103,7 @@ assert all(r["mig"] for r in p["ranks"]) and "MIG" in p["seen"], p
 
 # GPUs that differ: a number counts the fastest first, which only CUDA knows
 sed '0,/GPUModel" value="[^"]*"/s//GPUModel" value="NVIDIA A100-SXM4-40GB"/' "$tmp/machine.xml" >"$tmp/mixed.xml"
-got=$(HWLOC_XMLFILE=$tmp/mixed.xml CUDA_VISIBLE_DEVICES=1 "$capo" topo 2>&1) && fail "mixed GPUs by number: $got"
+got=$(HWLOC_XMLFILE=$tmp/mixed.xml CUDA_VISIBLE_DEVICES=1 "$capo" topo --wide 2>&1) && fail "mixed GPUs by number: $got"
 case $got in *"CUDA_DEVICE_ORDER=PCI_BUS_ID"*) ;; *) fail "mixed GPUs: $got" ;; esac
 CUDA_DEVICE_ORDER=PCI_BUS_ID HWLOC_XMLFILE=$tmp/mixed.xml CUDA_VISIBLE_DEVICES=1 "$capo" topo >/dev/null 2>&1 ||
         fail "mixed GPUs by bus"
