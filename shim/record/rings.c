@@ -114,8 +114,8 @@ bool capo_ring_room(struct capo_tls *t)
 {
         uint64_t used = ring_used(t), size = (uint64_t)t->mask + 1;
 
-        if (used >= size / 2 && size <= CAPO_RING_FIRST && size < capo_seg.header->ring_records &&
-            !t->no_larger && !capo_locked()) {
+        if (used >= size / 2 && !t->no_larger && size <= CAPO_RING_FIRST &&
+            size < capo_seg.header->ring_records && !capo_locked()) {
                 grow_ring(t);
                 used = ring_used(t);
                 size = (uint64_t)t->mask + 1;

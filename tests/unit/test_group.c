@@ -30,6 +30,7 @@ static void setup(void)
         *t = (struct capo_tls){.ready = 1,
                                .ring = &memory.ring,
                                .mask = RECORDS - 1,
+                               .no_larger = true, /* there is no segment */
                                .limit = UINT64_MAX,
                                .comm = &comm,
                                .thread = 9,
