@@ -101,6 +101,16 @@ slurm_cluster() {
         tests/slurm/slurm.sh build/cli/capo .
 }
 
+fleet_engines() {
+        need default-jre-headless || echo "Java cannot be installed here: Spark is left out"
+        [ -x build-fleet/bin/python ] || python3 -m venv build-fleet || return 1
+        build-fleet/bin/pip install -q duckdb pyspark || {
+                echo "duckdb and pyspark cannot be installed here"
+                return 77
+        }
+        CAPO_PYTHON=$PWD/build-fleet/bin/python tests/fit/fleet.sh build/cli/capo build/tests/golden/gen_job . 20 64
+}
+
 kubernetes_schemas() {
         [ -x build-kubernetes/bin/python ] || python3 -m venv build-kubernetes || return 1
         build-kubernetes/bin/pip install -q kubernetes-validate==1.37.0 pyyaml || {

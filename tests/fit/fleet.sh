@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: fleet.sh CAPO GEN_JOB SOURCE [JOBS RANKS]    the fleet question of docs/scale.md, word for word in DuckDB, on generated jobs of
-# which one is slow; medians are compared with capo report's. Default 4 jobs of 8 ranks; the table of the page has 100 of 1000.
+# which one is slow; medians are compared with capo report's. Then the same from Parquet, and with Spark where there are Java and
+# pyspark. Default 4 jobs of 8 ranks; the table of the page has 100 of 1000.
 # Skipped aloud (77) without DuckDB: CAPO_PYTHON names a python that has it, or CAPO_SCALE_INSTALL=1 lets a venv be made.
 set -u
 capo=$(realpath "$1") gen=$(realpath "$2") root=$(realpath "$3") jobs=${4:-4} ranks=${5:-8}
@@ -28,7 +29,7 @@ while [ $i -lt "$jobs" ]; do
         i=$((i + 1))
 done
 "$python" - "$root/docs/scale.md" "$capo" "$jobs" <<'PY'
-import json, re, subprocess, sys, time, duckdb
+import csv, glob, json, os, re, shutil, subprocess, sys, time, duckdb
 page, capo, jobs = open(sys.argv[1]).read(), sys.argv[2], int(sys.argv[3])
 db = duckdb.connect()
 begin = time.monotonic()
@@ -44,4 +45,36 @@ for job in ("job0", "job2"):
     for size, us, gbs in found:
         assert abs(us / rows[size]["p50_us"] - 1) < 0.01 and abs(gbs / rows[size]["busbw_gbs"] - 1) < 0.01, (job, size, us, gbs, rows[size])
 print(f"{jobs} jobs, {db.execute('SELECT count(*) FROM call').fetchone()[0]} calls, {took:.1f} s in DuckDB {duckdb.__version__}; as capo report within 1 %")
+
+begin = time.monotonic()
+db.execute(re.search(r"```sql parquet\n(.*?)```", page, re.S).group(1))
+stored = time.monotonic() - begin
+again = duckdb.connect()
+begin = time.monotonic()
+again.execute(re.sub(r"read_csv\(.*?\}\)", "read_parquet('samples.parquet')", re.search(r"```sql fleet\n(.*?)```", page, re.S).group(1), flags=re.S))
+took = time.monotonic() - begin
+rows = "SELECT job, bytes, calls, round(p50_us, 3) FROM slow ORDER BY ALL"
+wanted = db.execute(rows).fetchall()
+assert len(wanted) == 2 and again.execute(rows).fetchall() == wanted, (wanted, again.execute(rows).fetchall())
+print(f"Parquet: written in {stored:.1f} s, the same rows in {took:.1f} s")
+
+if not shutil.which("java"):
+    print("Spark: not tried, no java")
+    sys.exit(0)
+try:
+    import pyspark
+except ImportError:
+    print("Spark: not tried, no pyspark")
+    sys.exit(0)
+with open("spark_fleet.py", "w") as out:
+    out.write(re.search(r"```python fleet\n(.*?)```", page, re.S).group(1))
+begin = time.monotonic()
+subprocess.run([sys.executable, "spark_fleet.py"], check=True, stderr=subprocess.DEVNULL, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"})
+took = time.monotonic() - begin
+found = []
+for path in glob.glob("slow/*.csv"):
+    with open(path) as table:
+        found += [(r["source"], int(r["bytes"]), int(r["calls"]), round(float(r["p50_us"]), 3)) for r in csv.DictReader(table)]
+assert sorted(found) == wanted, (sorted(found), wanted)
+print(f"Spark {pyspark.__version__}: the same rows in {took:.0f} s")
 PY
