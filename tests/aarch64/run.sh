@@ -26,6 +26,15 @@ meson test -C $build --no-rebuild --print-errorlogs --timeout-multiplier 20 "$@"
 # The steps up a stack, but for those that begin with the stack of another thread.
 $build/tests/unit/test_cfi --filter 'cfi/@(as_libgcc|wrong_tables|damaged)' 2>&1 | tee /dev/stderr | grep -q 'Passing: 3 | Failing: 0 | Crashing: 0' || bad=1
 
+# The preload suite. What is left out needs the state of other processes (capo recover: kill* to busy-exit), memory that a fork
+# empties (qemu says that it does it, and does not: fork* and clone-exit), or preloads programs of this machine by a script.
+no_recover='kill|kill-named|kill-trace|kill-in|gpu-kill|early|unclean|exec|full|full-exit|small-shm|small-exit|busy-exit|write-errors'
+no_wipe='fork|fork-handler|clone-exit'
+scripts='secure|vanish|astray|python|hung|locked-exit|wrapped|last-thread'
+mapfile -t names < <(meson test -C $build --no-rebuild --list --suite preload 2>/dev/null | sed 's|.* / ||' | grep -vxE "$no_recover|$no_wipe|$scripts")
+meson test -C $build --no-rebuild --print-errorlogs --timeout-multiplier 20 --suite preload "${names[@]}" || bad=1
+meson test -C $build --no-rebuild --print-errorlogs --timeout-multiplier 20 --suite recorder || bad=1
+
 # A whole job: the preload library, the plugin in it, GPU times, libfabric, call sites.
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
