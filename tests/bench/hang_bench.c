@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long `capo report`, `capo hang` and `capo export` take, start to exit, from the logs of a job
- * of 10,000 ranks with 100 traced calls each (8 on a node, all timed on the GPU), in the page
- * cache: wall-clock time, processor time, peak memory. usage: hang-bench BUILD [RANKS]
+ * How long `capo report`, `capo hang`, `capo export` and `capo diff` take, start to exit, from the
+ * logs of a job of 10,000 ranks with 100 traced calls each (8 on a node, all timed on the GPU), in
+ * the page cache: wall-clock time, processor time, peak memory. Then the same of the packed logs.
+ * usage: hang-bench BUILD [RANKS]
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static double seconds(const struct timeval *t)
         return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
-static void ask(const char *capo, const char *verb, const char *folder)
+static void ask(const char *capo, const char *verb, const char *folder, const char *other)
 {
         double wall[RUNS], cpu[RUNS];
         struct rusage usage = {{0}};
@@ -44,7 +45,7 @@ static void ask(const char *capo, const char *verb, const char *folder)
                         int null = open("/dev/null", O_WRONLY);
 
                         dup2(null, STDOUT_FILENO);
-                        execl(capo, capo, verb, folder, (char *)NULL);
+                        execl(capo, capo, verb, folder, other, (char *)NULL);
                         _exit(127);
                 }
                 wait4(pid, &status, 0, &usage);
@@ -59,11 +60,19 @@ static void ask(const char *capo, const char *verb, const char *folder)
                wall[RUNS / 2], cpu[RUNS / 2], usage.ru_maxrss / 1000, RUNS);
 }
 
+static void ask_all(const char *capo, const char *folder)
+{
+        ask(capo, "report", folder, NULL);
+        ask(capo, "hang", folder, NULL);
+        ask(capo, "export", folder, NULL);
+        ask(capo, "diff", folder, folder);
+}
+
 int main(int argc, char **argv)
 {
         unsigned ranks = argc > 2 ? (unsigned)atoi(argv[2]) : 10000, n_nodes = ranks / PER_NODE;
         unsigned *layout = calloc(n_nodes, sizeof *layout);
-        char folder[] = "/tmp/capo-bench-hang-XXXXXX", capo[4096], command[128];
+        char folder[] = "/tmp/capo-bench-hang-XXXXXX", capo[4096], command[4352];
         struct gen_job job = {.dir = folder,
                               .layout = layout,
                               .n_nodes = n_nodes,
@@ -81,9 +90,12 @@ int main(int argc, char **argv)
         for (unsigned i = 0; i < n_nodes; i++)
                 layout[i] = PER_NODE;
         printf("%u logs, %.1f M calls\n", n_nodes * PER_NODE, (double)gen_job_write(&job) / 1e6);
-        ask(capo, "report", folder);
-        ask(capo, "hang", folder);
-        ask(capo, "export", folder);
+        ask_all(capo, folder);
+        snprintf(command, sizeof command, "%s pack --all %s >/dev/null", capo, folder);
+        if (system(command) != 0)
+                return 1;
+        puts("packed, a file for each node");
+        ask_all(capo, folder);
         snprintf(command, sizeof command, "rm -rf %s", folder);
         free(layout);
         return system(command) != 0;
