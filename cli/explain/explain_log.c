@@ -198,39 +198,65 @@ static uint32_t comm_asked(const struct explain *e, const struct capo_job *job)
 }
 
 /* The machine as capo run recorded it, and the GPUs, so that what NCCL predicts can be asked. */
-static void add_machine(struct cli_page *page, const struct explain *e, const struct capo_job *job)
+struct machine {
+        char topo[4096], gpus[4096], why[600];
+};
+
+/* Return: 0; -ENOENT none is recorded; -EXDEV several that are not alike; -EINVAL with why. */
+static int find_machine(const struct explain *e, const struct capo_job *job, struct machine *out)
 {
-        static const struct cli_column columns[] = {{NULL, "l~"}};
-        struct cli_section *s = cli_page_section(page, "NEXT", columns, 1);
-        char topo[4096], text[4096], why[600];
-        const struct cli_machine_words words = {.topo = topo};
+        const struct cli_machine_words words = {.topo = out->topo};
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct cli_machine_source source;
         uint32_t comm = comm_asked(e, job),
                  n = comm == CAPO_NO_COMM ? 0 : job->comms[comm].n_members;
         _cleanup_free_ struct capo_plan_gpu *gpus = calloc(n + 1, sizeof *gpus);
         _cleanup_free_ bool *slices = calloc(n + 1, sizeof *slices);
-        int r = n && gpus && slices ? cli_recorded_topology(job, topo, sizeof topo) : -ENOENT;
+        int r = n && gpus && slices ? cli_recorded_topology(job, out->topo, sizeof out->topo)
+                                    : -ENOENT;
 
-        if (r == 0)
-                r = cli_machine_load("explain", &words, &t, &source);
-        if (r < 0) {
+        if (r < 0)
+                return r;
+        if (cli_machine_load("explain", &words, &t, &source) < 0)
+                return -ENOENT;
+        if (cli_recorded_gpus(job, comm, t, gpus, slices, out->why, sizeof out->why) < 0)
+                return -EINVAL;
+        print_gpus(gpus, n, out->gpus, sizeof out->gpus);
+        return 0;
+}
+
+static void add_machine(struct cli_page *page, const struct explain *e, const struct capo_job *job)
+{
+        static const struct cli_column columns[] = {{NULL, "l~"}};
+        struct cli_section *s = cli_page_section(page, "NEXT", columns, 1);
+        _cleanup_free_ struct machine *m = calloc(1, sizeof *m);
+        int r = m ? find_machine(e, job, m) : -ENOENT;
+
+        if (r == -EINVAL) {
+                cli_section_row(s, "The machine is recorded in %s, but %s", m->topo, m->why);
+        } else if (r < 0) {
                 cli_section_row(s,
                                 "capo explain %s %s with --platform or --topo asks NCCL what it "
                                 "predicts for each candidate, which is not in a log%s",
                                 capo_call_name(e->call), e->size,
                                 r == -EXDEV ? " (the machines that were recorded are not alike)"
                                             : "");
-                return;
+        } else {
+                cli_section_row(
+                        s, "ask NCCL what it predicts for each candidate, which is not in a log:");
+                cli_section_row(s, "capo explain %s %llu --topo %s --gpus '%s'",
+                                capo_call_name(e->call), (unsigned long long)e->bytes_max, m->topo,
+                                m->gpus);
         }
-        if (cli_recorded_gpus(job, comm, t, gpus, slices, why, sizeof why) < 0) {
-                cli_section_row(s, "The machine is recorded in %s, but %s", topo, why);
-                return;
-        }
-        print_gpus(gpus, n, text, sizeof text);
-        cli_section_row(s, "ask NCCL what it predicts for each candidate, which is not in a log:");
-        cli_section_row(s, "capo explain %s %s --topo %s --gpus '%s'", capo_call_name(e->call),
-                        e->size, topo, text);
+}
+
+static json_t *machine_json(const struct explain *e, const struct capo_job *job)
+{
+        _cleanup_free_ struct machine *m = calloc(1, sizeof *m);
+
+        return m && find_machine(e, job, m) == 0
+                       ? json_pack("{s:s, s:s}", "topo", m->topo, "gpus", m->gpus)
+                       : json_null();
 }
 
 static struct cli_page *make_page(const struct explain *e, const struct capo_job *job,
@@ -285,9 +311,10 @@ static json_t *make_json(const struct explain *e, const struct capo_job *job, co
                 if (matches_query(e, job, &job->rows[i]))
                         json_array_append_new(rows, row_json(job, &job->rows[i], rules));
         }
-        return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call",
+        return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:o}", "capo_explain", 1, "call",
                          capo_call_name(e->call), "bytes", (json_int_t)e->bytes, "bytes_max",
-                         (json_int_t)e->bytes_max, "ran", rows, "asked", asked_json(e, job));
+                         (json_int_t)e->bytes_max, "ran", rows, "asked", asked_json(e, job),
+                         "machine", machine_json(e, job));
 }
 
 /* The size is there, but not on the communicator that was asked for. */

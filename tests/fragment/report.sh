@@ -91,9 +91,11 @@ assert [o["layout"] for o in a["instead"]] == ["2+2", "4"] or [o["layout"] for o
 assert a["instead"][-1]["best_busbw_gbs"] == 90, a' || fail "JSON of 1+3"
 grep -q '^instead  *4  *90\.0' "$work/page" || fail "not compared with 4 on one machine: $(grep -A4 '^ALLOCATION' "$work/page")"
 # The recorded machine serves explain and fit, too.
-"$capo" explain allreduce "$("$capo" report --json "$work/nics" | python3 -c '
+size=$("$capo" report --json "$work/nics" | python3 -c '
 import json, sys
-print(max(r["bytes"] for r in json.load(sys.stdin)["rows"] if r["call"] == "AllReduce"))')" --log "$work/nics" --wide >"$work/page" || fail "explain: $(cat "$work/page")"
+print(max(r["bytes"] for r in json.load(sys.stdin)["rows"] if r["call"] == "AllReduce"))')
+"$capo" explain allreduce "$size" --log "$work/nics" --wide >"$work/page" || fail "explain: $(cat "$work/page")"
+"$capo" explain allreduce "$size" --log "$work/nics" --json | grep -q '"gpus": "0:0;1:0,1,2"' || fail "the recorded GPUs are not in JSON"
 grep -q "^  *capo explain AllReduce .* --topo .*topology-one.xml --gpus '0:0;1:0,1,2'\$" "$work/page" || fail "the recorded GPUs are not named: $(tail -n 4 "$work/page")"
 "$capo" fit --model 1+3 "$work/nics" >"$work/page" 2>&1
 grep -q 'topology-one.xml: no measurement\|needs --topo' "$work/page" && fail "fit does not know the recorded machine: $(cat "$work/page")"
