@@ -213,7 +213,8 @@ static bool same_shape(const struct capo_shape *a, const struct capo_shape *b)
         return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes &&
                a->min_local == b->min_local && a->max_local == b->max_local && a->nccl == b->nccl &&
                a->allow_modelled == b->allow_modelled && same_text(a->layout, b->layout) &&
-               same_text(a->class_name, b->class_name) && same_text(a->comm, b->comm);
+               !strcmp(a->trays, b->trays) && same_text(a->class_name, b->class_name) &&
+               same_text(a->comm, b->comm);
 }
 
 int capo_process_tables(const struct capo_shape *shape, const struct capo_tables **out, bool *own)

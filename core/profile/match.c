@@ -22,6 +22,10 @@ void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, siz
         bool known = launcher && *launcher && capo_layout_parse(launcher, &world, NULL) == 0;
 
         s->layout = NULL;
+        *s->trays = 0;
+        if (known && world.n_ranks == (uint32_t)s->n_ranks && s->n_nodes > 0 &&
+            world.n_nodes >= (uint32_t)s->n_nodes)
+                capo_layout_print(&world, s->trays, sizeof s->trays);
         if (capo_layout_of_comm(known ? &world : NULL, &told, &layout, why) < 0)
                 return;
         s->layout = capo_layout_print(&layout, text, room);
@@ -48,6 +52,19 @@ static bool layout_holds(const char *wanted, const struct capo_shape *s)
         return s->layout && !strcmp(wanted, s->layout);
 }
 
+static bool trays_hold(const char *wanted, const struct capo_shape *s)
+{
+        struct capo_layout trays;
+        bool even;
+
+        if (!*s->trays || capo_layout_parse(s->trays, &trays, NULL) < 0)
+                return false;
+        even = capo_layout_smallest(&trays) == capo_layout_largest(&trays);
+        return !strcmp(wanted, "even")     ? even
+               : !strcmp(wanted, "uneven") ? !even
+                                           : !strcmp(wanted, s->trays);
+}
+
 bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, const char **why)
 {
         const struct {
@@ -57,6 +74,7 @@ bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, co
                 {"nodes", range_includes(w->nodes, s->n_nodes)},
                 {"ranks", range_includes(w->ranks, s->n_ranks)},
                 {"layout", !w->layout || layout_holds(w->layout, s)},
+                {"trays", !w->trays || trays_hold(w->trays, s)},
                 {"min_local", range_includes(w->min_local, s->min_local)},
                 {"max_local", range_includes(w->max_local, s->max_local)},
                 {"class",
@@ -128,6 +146,7 @@ int capo_rule_compare(const struct capo_profile *p, uint32_t ia, uint32_t ib, co
                 {"comm", !a->comm - !b->comm},
                 {"class", !a->class_name - !b->class_name},
                 {"layout", layout_rank(a->layout) - layout_rank(b->layout)},
+                {"trays", layout_rank(a->trays) - layout_rank(b->trays)},
                 {"ranks", by_width(a->ranks, b->ranks)},
                 {"nodes", by_width(a->nodes, b->nodes)},
                 {"min_local", by_width(a->min_local, b->min_local)},

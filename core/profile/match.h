@@ -30,16 +30,20 @@ struct capo_shape {
         int n_ranks, n_nodes;
         int min_local, max_local; /* -1 not known */
         int nccl;                 /* NCCL_VERSION_CODE; 0 not known */
-        bool allow_modelled;    /* rules that no clock has seen may decide (CAPO_ALLOW_MODELLED) */
-        const char *layout;     /* canonical, NULL not known */
-        const char *class_name; /* allocation class, NULL not known */
-        const char *comm;       /* name, NULL not known */
+        bool allow_modelled; /* rules that no clock has seen may decide (CAPO_ALLOW_MODELLED) */
+        const char *layout;  /* canonical, NULL not known */
+        char trays[CAPO_LAYOUT_TEXT]; /* of the launcher's hosts, however NCCL counts them;
+                                         canonical,
+                                         "" not known */
+        const char *class_name;       /* allocation class, NULL not known */
+        const char *comm;             /* name, NULL not known */
 };
 
 /**
  * capo_shape_fill() - derive what the numbers imply (core/base/layout.h, capo_layout_of_comm)
  * @shape:    n_ranks and n_nodes known, min_local and max_local -1 or known; all three of the
- *            layout are filled in where they follow
+ *            layout are filled in where they follow, and the trays, where the communicator has all
+ *            ranks that the launcher knows and NCCL does not count more nodes than it
  * @launcher: the launcher's layout of the whole job, or NULL
  * @text:     where the layout is kept, CAPO_LAYOUT_TEXT bytes; must outlive @shape
  * @why:      who settled it and what was dropped; may be NULL

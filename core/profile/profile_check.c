@@ -4,6 +4,7 @@
  * implication: if condition A holds whenever B does, and A comes first, B never gets its turn.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ static bool when_implies(const struct capo_when *inner, const struct capo_when *
                covers_range(outer->ring_gbs, inner->ring_gbs) &&
                covers_range(outer->tree_gbs, inner->tree_gbs) &&
                covers_text(outer->layout, inner->layout) &&
+               covers_text(outer->trays, inner->trays) &&
                covers_text(outer->class_name, inner->class_name) &&
                covers_text(outer->comm, inner->comm) &&
                (!outer->link || outer->link == inner->link) &&
@@ -152,6 +154,9 @@ static void check_neighbours(struct check *c)
         }
 }
 
+#define OUTSIDE(range, value) \
+        (!capo_range_any(range) && ((value) < (range).min || (value) > (range).max))
+
 static void check_layout(struct check *c, const struct capo_rule *rule)
 {
         const struct capo_when *w = &rule->when;
@@ -161,12 +166,9 @@ static void check_layout(struct check *c, const struct capo_rule *rule)
         if (!w->layout || !strcmp(w->layout, "even") || !strcmp(w->layout, "uneven") ||
             capo_layout_parse(w->layout, &layout, NULL) < 0)
                 return;
-#define OUTSIDE(range, value) \
-        (!capo_range_any(range) && ((value) < (range).min || (value) > (range).max))
         wrong = OUTSIDE(w->nodes, layout.n_nodes) || OUTSIDE(w->ranks, layout.n_ranks) ||
                 OUTSIDE(w->min_local, capo_layout_smallest(&layout)) ||
                 OUTSIDE(w->max_local, capo_layout_largest(&layout));
-#undef OUTSIDE
         if (wrong)
                 report_finding(
                         c, CAPO_FINDING_ERROR, rule->line,
@@ -175,23 +177,47 @@ static void check_layout(struct check *c, const struct capo_rule *rule)
                         capo_layout_largest(&layout));
 }
 
+static bool names_rack(const char *text)
+{
+        return text && (strcasestr(text, "gb200") || strcasestr(text, "gb300"));
+}
+
 /* Trays of GB200 and GB300 share an NVLink domain of up to 72 GPUs, which NCCL may count as one
  * node. */
 static void check_domain(struct check *c, const struct capo_rule *rule)
 {
         enum { DOMAIN_GPUS = 72 };
         const struct capo_when *w = &rule->when;
+        struct capo_layout layout = {0};
+        bool rack = names_rack(w->class_name), counts;
+        double nodes = capo_range_any(w->nodes) ? 1 : w->nodes.min;
+        double ranks = capo_range_any(w->ranks) ? INFINITY : w->ranks.max;
 
-        for (uint32_t i = 0; i < c->p->n_notes[CAPO_PLATFORM]; i++) {
-                const char *value = c->p->notes[CAPO_PLATFORM][i].json;
-
-                if ((strcasestr(value, "gb200") || strcasestr(value, "gb300")) &&
-                    !capo_range_any(w->nodes) && w->nodes.min > 1 && !capo_range_any(w->ranks) &&
-                    w->ranks.max <= DOMAIN_GPUS)
-                        report_finding(c, CAPO_FINDING_WARNING, rule->line,
-                                       "inside one NVLink domain the rule never holds: NCCL counts "
-                                       "its trays as one node");
+        for (uint32_t i = 0; i < c->p->n_notes[CAPO_PLATFORM]; i++)
+                rack |= names_rack(c->p->notes[CAPO_PLATFORM][i].json);
+        counts = w->layout && capo_layout_parse(w->layout, &layout, NULL) == 0;
+        if (counts) {
+                nodes = fmax(nodes, layout.n_nodes);
+                ranks = fmin(ranks, layout.n_ranks);
         }
+        if (rack && nodes > 1 && ranks <= DOMAIN_GPUS)
+                report_finding(
+                        c, CAPO_FINDING_WARNING, rule->line,
+                        "inside one NVLink domain the rule never holds: NCCL counts its trays "
+                        "as one node; \"trays\" names ranks per tray");
+}
+
+static void check_trays(struct check *c, const struct capo_rule *rule)
+{
+        const struct capo_when *w = &rule->when;
+        struct capo_layout trays;
+
+        if (!w->trays || capo_layout_parse(w->trays, &trays, NULL) < 0)
+                return;
+        if (OUTSIDE(w->ranks, trays.n_ranks) || w->nodes.min > trays.n_nodes)
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the rule never holds: trays %s have %u ranks on at most %u nodes",
+                               w->trays, trays.n_ranks, trays.n_nodes);
 }
 
 static void check_rule(struct check *c, const struct capo_rule *rule)
@@ -206,6 +232,7 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                                "the rule has neither rows nor constants");
         check_layout(c, rule);
         check_domain(c, rule);
+        check_trays(c, rule);
         if (!capo_range_any(w->nodes) && !capo_range_any(w->ranks) && w->ranks.max < w->nodes.min)
                 report_finding(c, CAPO_FINDING_ERROR, rule->line,
                                "the rule never holds: fewer ranks than nodes");

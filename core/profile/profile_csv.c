@@ -249,7 +249,8 @@ static bool when_fits_csv(const struct capo_when *w)
                         return false;
         }
         return is_single_value(w->nodes) && is_single_value(w->ranks) &&
-               is_single_value(w->pipe_ops) && !w->layout && !w->class_name && !w->comm && !w->link;
+               is_single_value(w->pipe_ops) && !w->layout && !w->trays && !w->class_name &&
+               !w->comm && !w->link;
 }
 
 /* One thing that is left out, said once. What it is called is somebody's text, and @to a terminal,

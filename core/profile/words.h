@@ -67,6 +67,7 @@ static const struct when_key {
         WHEN("nodes", RANGE, nodes),
         WHEN("ranks", RANGE, ranks),
         WHEN("layout", LAYOUT, layout),
+        WHEN("trays", LAYOUT, trays),
         WHEN("min_local", RANGE, min_local),
         WHEN("max_local", RANGE, max_local),
         WHEN("class", TEXT, class_name),

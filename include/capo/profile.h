@@ -63,6 +63,7 @@ struct capo_when {
         struct capo_range
                 nccl;       /* NCCL_VERSION_CODE: 22809 is 2.28.9; "2.28-2.30" is 22800 to 23099 */
         const char *layout; /* "3+5" (order-free; kept sorted), "even", "uneven" */
+        const char *trays;  /* the same of hosts, which NCCL may count together: NVLink domains */
         const char *class_name; /* key "class": allocation class exported by `capo run`, compared as
                                    text */
         const char *comm;       /* communicator name, fnmatch(3) pattern */

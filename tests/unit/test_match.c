@@ -144,6 +144,11 @@ Test(match, conditions)
                 {"\"layout\": \"even\"", false, {.min_local = 3, .max_local = 5}},
                 {"\"layout\": \"min<max\"", true, {.min_local = 3, .max_local = 5}},
                 {"\"layout\": \"uneven\"", false, {.min_local = -1, .max_local = -1}},
+                {"\"trays\": \"3+1+2\"", true, {.n_nodes = 1, .n_ranks = 6, .trays = "1+2+3"}},
+                {"\"trays\": \"3+3\"", false, {.n_nodes = 1, .n_ranks = 6, .trays = "1+2+3"}},
+                {"\"trays\": \"even\"", true, {.trays = "3x4"}},
+                {"\"trays\": \"uneven\"", true, {.trays = "1+2+3"}},
+                {"\"trays\": \"even\"", false, {.n_nodes = 1, .layout = "6"}},
                 {"\"min_local\": \"1-\"", false, {.min_local = -1}},
                 {"\"nccl\": \"2.28\"", true, {.nccl = 22899}},
                 {"\"nccl\": \"2.28\"", false, {.nccl = 22900}},
@@ -218,6 +223,30 @@ Test(match, what_follows_from_the_numbers)
                           "row %zu: %s", i, s.layout ? s.layout : "-");
                 cr_expect_eq(s.min_local, rows[i].min, "row %zu", i);
                 cr_expect_eq(s.max_local, rows[i].max, "row %zu", i);
+        }
+}
+
+/* Of a launcher's hosts, where the communicator has all their ranks; NCCL may count them together,
+ * but not more of them. */
+Test(match, trays_of_the_launcher)
+{
+        static const struct {
+                int ranks, nodes;
+                const char *launcher, *trays;
+        } rows[] = {
+                {6, 1, "1+3+2", "1+2+3"}, {6, 3, "3+2+1", "1+2+3"}, {6, 4, "1+2+3", ""},
+                {5, 1, "1+2+3", ""},      {6, 1, NULL, ""},         {6, 1, "junk", ""},
+        };
+        char text[CAPO_LAYOUT_TEXT];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_shape s = {.n_ranks = rows[i].ranks,
+                                       .n_nodes = rows[i].nodes,
+                                       .min_local = -1,
+                                       .max_local = -1};
+
+                capo_shape_fill(&s, rows[i].launcher, text, sizeof text, NULL);
+                cr_expect_str_eq(s.trays, rows[i].trays, "row %zu", i);
         }
 }
 
