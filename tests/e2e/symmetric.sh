@@ -61,7 +61,7 @@ skew = json.load(open(sys.argv[1]))["comms"][0]["skew"]
 assert skew["calls_by_kernel_wait"] > 0 and skew["from"] == "gpu_duration", skew
 PY
 "$capo" report --wide "$work/kernels" >"$work/page" || fail "no page"
-grep -q "^call .* waited " "$work/page" && grep -Eq "us .* symk RSxLD_AGxST .* kernel$" "$work/page" || fail "the page does not say how long kernels waited: $(cat "$work/page")"
+grep -q "^call .* waited " "$work/page" && grep -Eq "s .* symk RSxLD_AGxST .* kernel$" "$work/page" || fail "the page does not say how long kernels waited: $(cat "$work/page")"
 grep -q "calls compared by how long NCCL's kernels waited (the GPU's clock)" "$work/page" || fail "the clock has no name"
 "$capo" explain allreduce 3M --log "$work/kernels" | grep -Eq 'symk +RSxLD_AGxST' || fail "not explained: $("$capo" explain allreduce 3M --log "$work/kernels")"
 "$capo" diff --wide "$work/table" "$work/kernels" | grep -q ' -> symk RSxLD_AGxST' || fail "not in the diff"
