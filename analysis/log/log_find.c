@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "capo/log.h"
 #include "capo/msg.h"
@@ -175,7 +176,7 @@ static int who_is_who(struct found *f)
 }
 
 /* @every: also jobs that are over when the newest begins. */
-static int look_into(const char *folder, bool every, struct found *f)
+static int look_once(const char *folder, bool every, struct found *f)
 {
         _cleanup_(subs_finish) struct subs subs = {0};
         int r = list_logs(folder, &f->all);
@@ -201,6 +202,28 @@ static int look_into(const char *folder, bool every, struct found *f)
                         r = list_logs(subs.v[i].path, &f->all);
         }
         return r < 0 ? r : who_is_who(f);
+}
+
+/* Was a log there when the folder was listed, and is not any more: is it being packed? */
+static bool has_vanished(const struct found *f)
+{
+        for (size_t i = 0; i < f->all.n; i++) {
+                if (!f->all.log[i] && access(f->all.path[i], F_OK) < 0 && errno == ENOENT)
+                        return true;
+        }
+        return false;
+}
+
+static int look_into(const char *folder, bool every, struct found *f)
+{
+        int r = look_once(folder, every, f);
+
+        for (int again = 0; r == 0 && again < 3 && has_vanished(f); again++) {
+                found_finish(f);
+                *f = (struct found){0};
+                r = look_once(folder, every, f);
+        }
+        return r;
 }
 
 static char *folder_of(const char *path)
