@@ -9,7 +9,8 @@ import subprocess
 
 SUMMARY = "records what NCCL collectives of unmodified jobs cost, explains hangs, tunes NCCL"
 # The archives of these Debian packages are linked into bin/capo; their licences come along.
-LINKED = ["libexpat1-dev", "libhwloc-dev", "libjansson-dev", "libsqlite3-dev", "libxxhash-dev", "libzstd-dev", "zlib1g-dev"]
+LINKED = ["libexpat1-dev", "libhwloc-dev", "libjansson-dev", "libncurses-dev", "libsqlite3-dev", "libxxhash-dev", "libzstd-dev",
+          "zlib1g-dev"]
 # Packages of .deb and .rpm: name, name in .rpm, summary, the files. The first holds what no other one does.
 PARTS = [
     ("capo", "capo", "the capo command: reports, hangs, fits and plans of NCCL jobs", []),

@@ -40,6 +40,7 @@ use() { # the command's words
         grep -qE '^AllReduce .* 20 ' "$IN_ROOT/page" || fail "the report has no 20 calls: $(cat "$IN_ROOT/page")"
         rm -rf "$root/try/logs"
         inside "$@" topo --platform dgx1v --gpus 0,1,2 >"$IN_ROOT/said" 2>&1 || fail "topo: $(cat "$IN_ROOT/said")"
+        inside "$@" top </dev/null 2>&1 | grep -q "without ncurses" && fail "capo top has no screen"
         inside "$@" profile list 2>&1 | grep -q b300-8-ring || fail "the shipped profiles are not found"
         [ -z "$real" ] || inside "$@" plan --libnccl /try/real.so --platform dgx1v --gpus 0,1,2 >"$IN_ROOT/said" 2>&1 ||
                 fail "plan: $(cat "$IN_ROOT/said")"
