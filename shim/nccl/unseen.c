@@ -8,6 +8,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
+#include "core/base/write_signals.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
@@ -66,7 +67,7 @@ static const char *nccl_apart(void)
 /* Loaded libraries whose calls of NCCL pass by the recorder. */
 static void warn_bound(const struct copies *copies, const char *which)
 {
-        char path[512];
+        static char path[512];
 
         if (!capo_own(capo_real_dlsym(RTLD_DEFAULT, "ncclGetVersion"))) /* not preloaded */
                 return;
@@ -83,11 +84,11 @@ __attribute__((destructor)) static void warn_unseen(void)
         const int state = atomic_load(&capo_life.state);
         const char *which = state == CAPO_SHIM_UNBORN ? "no call of NCCL was seen"
                                                       : "not all calls of NCCL are recorded";
-        struct copies copies = {.n = 0};
-        struct capo_object front;
+        static struct copies copies; /* the stack may be small */
+        static struct capo_object front;
         const char *apart;
 
-        if (state == CAPO_SHIM_OFF || !capo_env_wanted())
+        if (state == CAPO_SHIM_OFF || capo_on_signal_stack() || !capo_env_wanted())
                 return;
         apart = nccl_apart();
         if (apart)
