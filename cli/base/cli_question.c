@@ -284,7 +284,8 @@ static void find_class(struct cli_question *q, const char *verb)
                 .topo = q->topo[0], .platform = q->platform, .partial = true};
         struct cli_machine_source source;
 
-        if (q->n_topo != 1 || cli_machine_load(verb, &machine, &t, &source) < 0 || !t->n_links ||
+        if (q->n_topo != 1 || q->domain > 1 || cli_machine_load(verb, &machine, &t, &source) < 0 ||
+            !t->n_links ||
             capo_class_of_gpus(t, q->ranks, q->n_ranks, q->class, sizeof q->class) < 0)
                 *q->class = 0;
 }

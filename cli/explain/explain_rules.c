@@ -310,7 +310,9 @@ static bool find_bound(const struct explain *e, struct fragment_bound *b)
         *b = (struct fragment_bound){0};
         if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
                                     sizeof why) < 0)
-                return false; /* said before, when NCCL was asked */
+                return false;   /* said before, when NCCL was asked */
+        if (e->plan.domain > 1) /* links between nodes, which the description has not */
+                return false;
         return t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 &&
                b->busbw_gbs[e->coll] > 0;
 }

@@ -283,7 +283,8 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         if (!*source.path)
                 return capo_fail(
                         -1,
-                        "fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
+                        "fit: --model: NCCL reads only its own XML, and this machine is described otherwise; capo plan asks "
+                        "racks by their trays");
         asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &k.n_asks);
         if (!asks)
                 return -1;

@@ -201,6 +201,11 @@ int plan_every(struct plan_options *o)
         char why[512];
         int r;
 
+        if (o->every_2 && o->q.domain > 1)
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "plan: --every over two nodes knows no NVLink domain: --domain 1 ends "
+                        "NVLink at the node");
         if (o->every > (int)o->q.n_devs || o->every_2 > (int)o->q.n_devs || o->q.n_devs > 32)
                 return capo_fail(CAPO_EXIT_USAGE, "--every %d: the machine has %zu GPUs",
                                  o->every > (int)o->q.n_devs ? o->every : o->every_2, o->q.n_devs);

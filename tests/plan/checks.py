@@ -256,7 +256,7 @@ def modelled_rule_by_request():
         raise Skip
     path = profile([{"when": {}, "basis": "modelled", "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}])
     done = run("--platform", "dgx1v", "--sizes", "64M", "--profile", path)
-    assert "0 of 1 differ" in done.stdout and "that are not used: 1;" in done.stderr, done
+    assert "0 of 1 choices differ" in done.stdout and "that are not used: 1;" in done.stderr, done
     allowed = plan("--platform", "dgx1v", "--sizes", "64M", "--profile", path, "--allow-modelled")["rows"][0]["profile"]
     assert (allowed["algo"], allowed["proto"]) == ("Tree", "LL"), allowed
 
@@ -362,6 +362,11 @@ def nvlink_domains():
     assert algo in (None, answer["rows"][1]["default"]["algo"]), answer["rows"]
     two = plan("--platform", "gb300", "--domain", "2", "--alloc", "3x2", "--sizes", "1M,1G")
     assert (two["nodes"], two["nccl_nodes"]) == (3, 2), two
+    done = run("--platform", "gb200-nvl72", "--every", "1+1", "--sizes", "1M")
+    assert done.returncode == 2 and "--domain 1" in done.stderr, done.stderr
+    page = subprocess.run([capo, "explain", "allreduce", "1G", "--platform", "gb200-nvl72", "--gpus", "0:0;1:0"] +
+                          (["--nccl", nccl] if nccl else []), capture_output=True, text=True)
+    assert "NCCL counts 1 node" in page.stdout and "its links allow" not in page.stdout, page
     apart = plan("--platform", "gb200-nvl72", "--domain", "1", "--alloc", "2+2", "--sizes", "1M")
     assert (apart["nccl_nodes"], apart["domain_nodes"]) == (2, 1), apart
 
