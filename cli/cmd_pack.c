@@ -16,7 +16,7 @@
 
 struct pack {
         bool all, undo, list;
-        unsigned n_left, n_failed;
+        unsigned n_made, n_left, n_failed;
 };
 
 static void say_pack(const struct capo_pack_event *event, void *arg)
@@ -26,6 +26,7 @@ static void say_pack(const struct capo_pack_event *event, void *arg)
 
         switch (event->what) {
         case CAPO_PACK_MADE:
+                pack->n_made++;
                 printf(pack->undo ? "%zu log%s out of %s\n" : "%zu log%s -> %s", event->n,
                        event->n == 1 ? "" : "s", event->path);
                 if (!pack->undo)
@@ -68,6 +69,8 @@ static int pack_run(void *options, int n, char **words)
                 printf("%u log%s stay%s as %s: capo pack --list says why\n", pack->n_left,
                        pack->n_left == 1 ? "" : "s", pack->n_left == 1 ? "s" : "",
                        pack->n_left == 1 ? "it is" : "they are");
+        if (!pack->n_made && !pack->n_left && !pack->n_failed)
+                puts("nothing to pack");
         return pack->n_failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 

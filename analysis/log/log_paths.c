@@ -32,8 +32,11 @@ int capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack)
 
         if (r == -ENOMEM)
                 return r;
-        if (r < 0 || list.bytes_lost)
-                capo_warn("%s: %s: %zu logs in it are read", pack, r < 0 ? why : "damaged", list.n);
+        if (r < 0)
+                capo_warn("%s: %s", pack, why);
+        else if (list.bytes_lost)
+                capo_warn("%s: damaged: the %zu log%s in it that can be read %s used", pack, list.n,
+                          list.n == 1 ? "" : "s", list.n == 1 ? "is" : "are");
         for (size_t i = 0; i < list.n; i++) {
                 _cleanup_free_ char *path = NULL;
                 struct capo_log *log = NULL;

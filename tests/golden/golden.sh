@@ -82,8 +82,15 @@ echo "no log" >beside/y.capo
 expect foreign.txt "$capo" report damaged/node-a0.3003.capo
 expect newer.txt "$capo" dump damaged/node-a0.3002.capo
 
+# The same pages come from packed logs.
+"$capo" pack --all uneven killed >/dev/null || failed=1
+[ "$(ls uneven | wc -l)" = 2 ] || { echo "FAIL uneven is not packed: $(ls uneven)"; failed=1; }
+expect uneven.txt "$capo" report uneven
+expect uneven.csv "$capo" report --csv uneven
+expect killed.txt "$capo" report killed
+
 # Logs that earlier releases wrote stay readable for ever.
-for sample in "$here"/sample-v*; do
+for sample in "$here"/sample-*; do
         [ -d "$sample" ] || continue
         ln -s "$sample" "$(basename "$sample")"
         expect "$(basename "$sample").txt" "$capo" report --no-recover "$(basename "$sample")"
