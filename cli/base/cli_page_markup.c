@@ -12,12 +12,21 @@ static bool is_right(const struct cli_column *c)
         return strchr(c->spec, 'r') && !strchr(c->spec, 'l');
 }
 
-/* "TIME BY CALL" as people write it where letters may be large. */
+/* "TIME BY CALL" as people write it where letters may be large; "AllReduce" stays. */
 static const char *quiet_title(const struct cli_section *s, char text[64])
 {
+        char *nccl;
+
         snprintf(text, 64, "%s", s->title);
+        for (char *at = text; *at; at++) {
+                if (islower((unsigned char)*at))
+                        return text;
+        }
         for (char *at = text; *at && at[1]; at++)
                 at[1] = (char)tolower((unsigned char)at[1]);
+        nccl = strcasestr(text, "nccl");
+        if (nccl)
+                memcpy(nccl, "NCCL", strlen("NCCL"));
         return text;
 }
 

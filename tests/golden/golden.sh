@@ -41,8 +41,12 @@ expect symk.txt "$capo" report symk
 expect symk.json "$capo" report --json symk
 expect symk.csv "$capo" report --csv symk
 expect symk-explain.txt "$capo" explain allreduce 4M --log symk
+expect symk-explain.csv "$capo" explain allreduce 4M --csv --log symk
 expect symk-diff.txt "$capo" diff --wide symk symk2
+expect symk-diff.csv "$capo" diff --csv symk symk2
 expect symk-fit.txt "$capo" fit symk2 symk
+expect symk-fit.csv "$capo" fit --csv symk2 symk
+expect symk-fit.md "$capo" fit --markdown symk2 symk
 expect uneven.txt "$capo" report uneven
 expect uneven.json "$capo" report --json uneven
 expect uneven.csv "$capo" report --csv uneven
