@@ -3,9 +3,9 @@
 """Plants faults in the sources, not in the files themselves, and asks whether the tests notice.
 
 Every fault is one small change of one line: a comparison, an operator, a constant off by one, a condition turned round,
-a call or an early return left out. They are chosen by a seed among all that the patterns find in a room's files
-(rooms.txt), and stay chosen while their lines stay. The build folder stays as it is: for each fault one object is compiled
-elsewhere, and those of the room's test programs that have the file in them are linked with it and run one after the other,
+a call or an early return left out. They are chosen by a seed among all that the patterns find in a module's files
+(modules.txt), and stay chosen while their lines stay. The build folder stays as it is: for each fault one object is compiled
+elsewhere, and those of the module's test programs that have the file in them are linked with it and run one after the other,
 those that noticed other faults of the file or are called like it first, until one fails; what no test notices is tried
 again with sanitizers, under which .ci/run and ./dev deep run the tests, too. Tests that are scripts are asked afterwards, in a copy of
 the sources with a build folder of its own. A fault that changes no instruction is no fault. What is left over is printed
@@ -41,7 +41,7 @@ SWAPS = [
     ("product", r"(?<= )([*/%])(?= (?!\w+[,;)]? *=))", {"*": "/", "/": "*", "%": "/"}),
     ("step", r"(\+=|-=)(?= )", {"+=": "-=", "-=": "+="}),
     ("bits", r"(?<= )(<<|>>|\||&)(?= )", {"<<": ">>", ">>": "<<", "|": "&", "&": "|"}),
-    # not {0}, not the room of an array, not a unit such as 1000000
+    # not {0}, not the length of an array, not a unit such as 1000000
     ("constant", r"(?<![\w.\"'{\[])(\d{1,4})(?=[uUlL]*(?![\w.xX\]}]))", lambda n: str(int(n) + 1)),
     ("constant", r"(?<![\w.\"'{\[])([1-9]\d{0,3})(?=[uUlL]*(?![\w.xX\]}]))", lambda n: str(int(n) - 1)),
     ("size", r"(sizeof\((?:[^()]|\([^()]*\))*\))", lambda s: s + " / 2"),
@@ -110,7 +110,7 @@ def faults_of(path):
                 if kind == "constant" and none and (old, other(old)) == ("1", "2"):
                     continue  # of an order, and of a number that stands for none, only the sign counts
                 if kind == "constant" and re.search(r"\b(v?snprintf|capo_append)\(\w+, $", code[:m.start(1)]):
-                    continue  # the room of a text that is shorter
+                    continue  # the size of a buffer whose text is shorter
                 # a declaration left out compiles to nothing; a pointer's star is no product
                 star = kind == "product" and re.search(r"\b(struct|char|void|const)\b", code)
                 if best and kind == "comparison" and m.end(1) > code.rindex(" ", 0, code.rindex(" ")):
@@ -197,6 +197,8 @@ class Tests:
         got = [t for t in self.tests if t["name"] == stem and any(s.endswith(":unit") for s in t["suite"])]
         for word in words.split():
             group = [t for t in self.tests if t["name"] == word or any(s.endswith(":" + word) for s in t["suite"])]
+            if not group:
+                sys.exit(f'mutate: modules.txt: expected tests or suites of the build, found "{word}"')
             got += sorted((t for t in group if t not in got and "slow" not in str(t["suite"])), key=lambda t: t["name"])
         return sorted(got, key=lambda t: (-self.told.get((path, t["name"]), 0), stem not in t["name"]))
 
@@ -350,8 +352,8 @@ class Copy(Tests):
 
 def main():
     ask = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ask.add_argument("rooms", nargs="*", help="rooms of rooms.txt, or single files; all rooms unless said")
-    ask.add_argument("--count", type=int, default=100, help="faults in each room")
+    ask.add_argument("modules", nargs="*", help="modules of modules.txt, or single files; all modules unless said")
+    ask.add_argument("--count", type=int, default=100, help="faults in each module")
     ask.add_argument("--seed", default="1", help="another seed chooses others")
     ask.add_argument("--minutes", type=float, default=600, help="stop after so long")
     ask.add_argument("--least", type=float, default=90, help="fail when fewer percent are noticed")
@@ -359,7 +361,7 @@ def main():
     ask.add_argument("--jobs", type=int, default=os.cpu_count(), help="faults at a time")
     ask.add_argument("--folder", default=os.path.join(ROOT, "build-mutation"), help="where the copy for scripts is built")
     ask.add_argument("--limit", type=float, default=60, help="seconds for one test")
-    ask.add_argument("--tests", help="ask these, names or suites, instead of those of rooms.txt")
+    ask.add_argument("--tests", help="ask these, names or suites, instead of those of modules.txt")
     ask.add_argument("--quick", action="store_true", help="leave out the slower tests")
     ask.add_argument("--list", action="store_true", help="print the faults that would be planted, and no more")
     said = ask.parse_args()
@@ -367,23 +369,26 @@ def main():
     known = {tuple(row[:3]) for row in table("survivors.txt", "\t")}
     sources = must(["git", "-C", ROOT, "ls-files", "*.c"]).split()
     work = []
-    for room, patterns, quick, slow in table("rooms.txt", " | "):
+    unknown = [m for m in said.modules if m not in sources + [row[0] for row in table("modules.txt", " | ")]]
+    if unknown:
+        sys.exit(f"mutate: expected modules of modules.txt or source files, found {' '.join(unknown)}")
+    for module, patterns, quick, slow in table("modules.txt", " | "):
         files = [f for f in sources if any(fnmatch.fnmatchcase(f, p) for p in patterns.split())]
-        if said.rooms and room not in said.rooms:
-            files = [f for f in files if f in said.rooms]
+        if said.modules and module not in said.modules:
+            files = [f for f in files if f in said.modules]
         all_faults = [f for path in files for f in faults_of(path) if f.key() not in known]
         # each by a number of its own: another line of the sources does not make it another choice
         all_faults.sort(key=lambda f: hashlib.sha256(repr((said.seed, f.key())).encode()).digest())
-        work += [(room, fault, quick, slow) for fault in all_faults[:said.count]]
+        work += [(module, fault, quick, slow) for fault in all_faults[:said.count]]
     if said.list:
         print(*(fault for _, fault, _, _ in work), sep="\n")
         return 0
     if not work:
-        sys.exit("mutate: no such room or file")
+        sys.exit("mutate: expected modules of modules.txt or files in them, found none")
     if said.minutes < 600:
         random.Random(said.seed).shuffle(work)
 
-    work = [(i, room, fault, said.tests if said.tests is not None else quick + " " + slow * (not said.quick)) for i, (room, fault, quick, slow) in enumerate(work, 1)]
+    work = [(i, module, fault, said.tests if said.tests is not None else quick + " " + slow * (not said.quick)) for i, (module, fault, quick, slow) in enumerate(work, 1)]
     beside = Beside(os.path.abspath(said.build), said.limit, {(words, fault.path) for _, _, fault, words in work})
     end = time.monotonic() + said.minutes * 60
     counts = {}
@@ -392,7 +397,7 @@ def main():
         print(f"{number:4} {verdict:10} {fault}" + (f"\n    {why}" if why else ""), flush=True)
         return verdict
 
-    def first(number, room, fault, words):
+    def first(number, module, fault, words):
         if time.monotonic() > end:
             return None
         verdict, why = beside.ask(fault, words)
@@ -403,15 +408,15 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(said.jobs) as pool:
         verdicts = list(pool.map(lambda row: first(*row), work))
     copy = Copy(said.folder, said.limit) if "scripts" in verdicts else None
-    for (number, room, fault, words), verdict in zip(work, verdicts):
+    for (number, module, fault, words), verdict in zip(work, verdicts):
         if verdict == "scripts" and time.monotonic() < end:
             verdict = note(number, fault, *copy.ask(fault, words))
-        counts.setdefault(room, {}).setdefault(verdict, []).append(fault)
+        counts.setdefault(module, {}).setdefault(verdict, []).append(fault)
     noticed = left = 0
-    for room, got in counts.items():
+    for module, got in counts.items():
         n, s = len(got.get("noticed", [])), len(got.get("SURVIVED", []))
         noticed, left = noticed + n, left + s
-        print(f"{room}: {n} of {n + s} noticed" + (f" ({100 * n / (n + s):.0f} %)" if n + s else "")
+        print(f"{module}: {n} of {n + s} noticed" + (f" ({100 * n / (n + s):.0f} %)" if n + s else "")
               + f", {len(got.get('no change', []))} change nothing, {len(got.get('no program', []))} do not compile")
     print(f"{noticed} of {noticed + left} planted faults noticed")
     return 1 if 100 * noticed < said.least * (noticed + left) else 0
