@@ -69,6 +69,9 @@ static int fail_group(const struct cli_verb *verb, const char *word)
                          verb->name, names, word ? word : "nothing", verb->name);
 }
 
+/* Earlier names of verbs: taken, shown nowhere. */
+static const struct cli_verb recover = {.name = "recover", .command = &recover_command};
+
 static int run_verb(int argc, char **argv)
 {
         const struct cli_verb *verb = cli_verb_find(argv[0], NULL);
@@ -76,6 +79,8 @@ static int run_verb(int argc, char **argv)
 
         if (sub)
                 return cli_run(sub, argc - 1, argv + 1);
+        if (!verb && !strcmp(argv[0], recover.name))
+                return cli_run(&recover, argc, argv);
         if (!verb)
                 return cli_fail_verb(argv[0]);
         if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))

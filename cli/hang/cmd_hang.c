@@ -185,7 +185,7 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
         if (page->n_stale && i-- == 0)
                 snprintf(
                         text, 400,
-                        "%u log%s not final and the process cannot be looked at: capo hang on its node, or capo recover "
+                        "%u log%s not final and the process cannot be looked at: capo hang on its node, or capo report --recover "
                         "there when it is gone",
                         page->n_stale, page->n_stale > 1 ? "s are" : " is");
         else if (v->unseen && i-- == 0)

@@ -17,13 +17,13 @@
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
 #include "cli/report/cmd_report.h"
+#include "cli/report/report_recover.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_find.h"
-#include "analysis/log/recover.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/job/stats.h"
@@ -33,50 +33,6 @@ static const char *const sort_names[CAPO_SORTS + 1] = {"time",  "count", "size",
                                                        "busbw", "comm",  "call", NULL};
 
 /* ---- reading ---- */
-
-struct recovering {
-        unsigned processes;
-        uint64_t records;
-};
-
-static int recover_one(const struct capo_segment_info *info, void *arg)
-{
-        struct recovering *sum = arg;
-        struct capo_segment_info done = {0};
-        int r = capo_segment_recover(info->path, NULL, &done);
-
-        if (r == 0) {
-                sum->processes++;
-                sum->records += done.records;
-        } else if (r != -EBUSY && r != -ESTALE) {
-                capo_warn(
-                        "pid %d left calls that are not in its log, and they cannot be recovered: %s",
-                        info->pid, strerror(-r));
-        }
-        return 0;
-}
-
-/* What killed processes of this machine left in memory goes into their logs first. True: a log may
- * have been born. */
-static bool recover_logs(const struct capo_log_paths *paths)
-{
-        struct recovering sum = {0};
-
-        for (size_t i = 0; i < paths->n_folders; i++) {
-                _cleanup_free_ char *absolute = realpath(paths->folder[i], NULL);
-
-                if (absolute)
-                        capo_segment_find_dead(NULL, absolute, recover_one, &sum);
-        }
-        if (sum.processes && !sum.records)
-                capo_info("%s had written all calls",
-                          capo_text_plural(sum.processes, "killed process", "killed processes"));
-        else if (sum.processes)
-                capo_info("recovered %s that %s had not yet written",
-                          capo_text_plural(sum.records, "call", NULL),
-                          capo_text_plural(sum.processes, "killed process", "killed processes"));
-        return sum.processes > 0;
-}
 
 struct progress {
         char what[80];
@@ -271,11 +227,18 @@ static int report_run(void *options, int n, char **words)
         struct report_view view = {.page = &r, .bytes = o->bytes, .notes = o->notes};
         int e = 0;
 
+        if (o->recover >= REPORT_RECOVER_ONLY)
+                return n > 1 ? capo_fail(CAPO_EXIT_USAGE,
+                                         "report: --recover: expected one folder, found %d", n)
+                             : report_recover_only(o->recover, n ? words[0] : NULL);
+        if (n < 1)
+                return capo_fail(CAPO_EXIT_USAGE, "report: which logs? expected a folder or files; "
+                                                  "capo report --help");
         o->args = words;
         o->n_args = n;
         if (find_logs(o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
-        if (o->recover && recover_logs(&paths)) {
+        if (o->recover == REPORT_RECOVER_FIRST && report_recover_first(&paths)) {
                 capo_log_paths_finish(&paths);
                 if (find_logs(o, &paths) < 0)
                         return CAPO_EXIT_FAIL;
@@ -303,8 +266,6 @@ static const char *take_call(void *call, const char *value)
         return *(unsigned *)call ? NULL : "an NCCL call that capo records, such as AllReduce";
 }
 
-static const struct report_options defaults = {.recover = true};
-
 static const struct cli_option options[] = {
         {"all", CLI_FLAG(struct report_options, all),
          "every row and every exact size (else the rows that cost most, many sizes as ranges)"},
@@ -329,7 +290,15 @@ static const struct cli_option options[] = {
          "links' ceiling that its collectives reach, and NICs that a nearer one could replace; --topo this: the machine "
          "you are on, by hwloc"},
         {"platform", CLI_TEXT(struct report_options, platform, "NAME"), "the same by its name"},
-        {"no-recover", CLI_CLEAR(struct report_options, recover),
+        {"recover", CLI_SET(struct report_options, recover, REPORT_RECOVER_ONLY),
+         "print no page: only bring what dead processes left in memory into their logs (in DIR), and free the memory"},
+        {"recover-all", CLI_SET(struct report_options, recover, REPORT_RECOVER_ALL),
+         "the same without DIR as root: those of every job", .rare = true},
+        {"recover-list", CLI_SET(struct report_options, recover, REPORT_RECOVER_LIST),
+         "only show what dead processes left", .rare = true},
+        {"recover-drop", CLI_SET(struct report_options, recover, REPORT_RECOVER_DROP),
+         "only remove what belongs to logs whose folder is gone", .rare = true},
+        {"no-recover", CLI_SET(struct report_options, recover, REPORT_RECOVER_NOT),
          "leave what killed processes left in memory alone", .rare = true},
         CLI_WIDE,
         {0}};
@@ -352,10 +321,7 @@ const struct cli_command report_command = {
         .status =
                 "0; 1 when there is no log to report or nothing of that --comm or --call, 2 for a wrong command line.",
         .operand = "FILE",
-        .missing = "which logs? expected a folder or files",
-        .least = 1,
         .most = UINT_MAX,
         .size = sizeof(struct report_options),
-        .defaults = &defaults,
         .run = report_run,
 };

@@ -5,6 +5,7 @@
 #define CAPO_CLI_REPORT_H
 
 #include "cli/report/report_formats.h"
+#include "cli/report/report_recover.h"
 
 struct report_options {
         enum report_format format;
@@ -12,7 +13,8 @@ struct report_options {
         const char *comm, *topo, *platform;
         const char *beside[REPORT_FORMATS]; /* files that are written besides; NULL none */
         unsigned call;                      /* enum capo_call_id; 0: all */
-        bool all, recover, bytes, notes;
+        bool all, bytes, notes;
+        enum report_recover recover;
         char **args;
         int n_args;
 };

@@ -209,13 +209,15 @@ static void last_words(void)
         capo_drain_round(drain);
         r = finish_log();
         if (is_full(r))
-                capo_warn("%s: no room for the rest; capo recover will finish it", h->log_path);
+                capo_warn("%s: no room for the rest; capo report --recover will finish it",
+                          h->log_path);
         else if (r < 0 && !is_lasting(r) && !log_file.never)
-                capo_warn("%s: cannot be finished: %s; capo recover will do it", h->log_path,
-                          strerror(-r));
+                capo_warn("%s: cannot be finished: %s; capo report --recover will do it",
+                          h->log_path, strerror(-r));
         else if (r < 0 || capo_drain_quiet(drain))
                 capo_segment_remove(&capo_seg);
-        /* else other threads call NCCL while the process ends: `capo recover` counts these calls */
+        /* else other threads call NCCL while the process ends: `capo report --recover` counts these
+         * calls */
 }
 
 static void mark_wish_done(uint32_t wish)

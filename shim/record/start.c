@@ -14,8 +14,8 @@
  *      fork()               the child forgets everything and is unborn; the parent goes on. So does
  *                           a child that a bare clone() made, at its first call: capo_life, which
  *                           the kernel emptied, tells it
- *      anything else        (kill, _exit, exec, abort) leaves the segment behind for `capo recover`
- *                           or the next report
+ *      anything else        (kill, _exit, exec, abort) leaves the segment behind for `capo report
+ * --recover` or the next report
  *
  * The drain thread has all signals blocked, allocates nothing from the job's allocator and never
  * holds a lock that a recorded call can want in its steady state. What it does not inherit:
@@ -292,8 +292,8 @@ __attribute__((destructor)) static void end_recording(void)
         if (capo_rounds_ask(CAPO_WISH_END, looks_hang))
                 return;
         /* it hangs in a write, most likely: do not hang the job's exit too; the segment stays for
-         * `capo recover` */
-        capo_warn("%s: the log cannot be finished now; capo recover will do it",
+         * `capo report --recover` */
+        capo_warn("%s: the log cannot be finished now; capo report --recover will do it",
                   capo_seg.header->log_path);
         atomic_store(&capo_seg.header->ended, 1);
         atomic_store(&capo_life.state, CAPO_SHIM_OVER);

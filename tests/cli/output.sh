@@ -89,6 +89,7 @@ cat >>words <<END
 help --options
 env
 env --markdown
+report --recover-list
 recover --list
 doctor
 doctor --json

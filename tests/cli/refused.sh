@@ -34,8 +34,8 @@ fi
 
 # Root's processes may be of any job: without a folder nothing of them is touched.
 if [ "$(id -u)" = 0 ]; then
-        "$capo" recover >out 2>err
-        [ $? = 2 ] && [ ! -s out ] && grep -q "name the folder of one, or --all" err || fail "capo recover as root: $(cat out err)"
+        "$capo" report --recover >out 2>err
+        [ $? = 2 ] && [ ! -s out ] && grep -q "name the folder of one, or --recover-all" err || fail "capo report --recover as root: $(cat out err)"
 fi
 
 log=$source/tests/fit/data/h100_g4_auto.log

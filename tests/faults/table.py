@@ -67,7 +67,7 @@ def limit(what, value):
 
 # Some things are the end of libfabric's own providers, bare and recorded.
 NO_PROVIDERS = {"its own providers": NOT}
-fault("kill", during=kill_any_time, random=True, killed=True, title="`kill -9` at any moment", note="`capo recover`, or the next report, finishes the log")
+fault("kill", during=kill_any_time, random=True, killed=True, title="`kill -9` at any moment", note="`capo report --recover`, or the next report, finishes the log")
 fault("stop", during=stop_and_go, title="stopped and continued")
 fault("file-size", before=limit(resource.RLIMIT_FSIZE, 8 << 20), title="`ulimit -f` 8 MB", cells=NO_PROVIDERS, note="libfabric's own providers cannot be opened then")
 fault("files", before=limit(resource.RLIMIT_NOFILE, 8), title="`ulimit -n` 8", cells=NO_PROVIDERS, note="libfabric's own providers cannot be opened then")
@@ -135,7 +135,7 @@ happens("two", title="two NCCLs, called by turns")
 happens("dlclose", title="an NCCL that is loaded and closed, five times")
 happens("traps", cells=["Python"], title="floating-point exceptions that trap", note="Python's own arithmetic is inexact")
 own("thread-exit", "threads", title="threads that end by `pthread_exit()`", note="of threads")
-own("exit-calls", "threads", title="`exit()` while other threads go on calling", note="of threads; `capo recover`, or the next report, adds the calls made meanwhile")
+own("exit-calls", "threads", title="`exit()` while other threads go on calling", note="of threads; `capo report --recover`, or the next report, adds the calls made meanwhile")
 own("many-threads", "threads", drops=True, title="1,040 threads that call at once", note="1,024 have a ring; the calls of the others are counted as dropped")
 own("stack", "threads", title="a thread with a stack of 16 KB", note="of threads")
 happens("priority", title="a real-time thread on one processor", note="root only; elsewhere the policy is refused")
@@ -197,7 +197,7 @@ def unmount(top):
 
 
 fault("full-disk", place=mount("8k"), after=make_room, done=unmount, needs=cannot_mount, said="no room for the rest", title="a full disk under the log",
-      note="`capo recover` finishes the log when there is room")
+      note="`capo report --recover` finishes the log when there is room")
 fault("read-only", place=mount_for_reading, done=unmount, needs=cannot_mount, kept=False, said="not kept",
       title="a log folder that is mounted for reading only", note="it says so once, and goes on")
 fault("slow-folder", preload=["libcapo_slow.so"], title="a folder in which each write takes 20 ms more")
@@ -262,4 +262,4 @@ for where in "front", "behind":
 
 
 for name, title in ("setuid", "another user while it runs"), ("chroot", "another root while it runs"):
-    happens(name, killed=True, needs=not_root, title=title, note="`capo recover` finishes the log that the process may not write any more")
+    happens(name, killed=True, needs=not_root, title=title, note="`capo report --recover` finishes the log that the process may not write any more")

@@ -487,12 +487,12 @@ exec) # the same pid twice: two segments, two logs, nothing overwritten
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
         want 2 '^cell AllReduce comm=1 bytes=400 count=4 '
         ;;
-full) # no room for the log: what could not be written waits for capo recover
+full) # no room for the log: what could not be written waits for capo report --recover
         both "$bin/app" full 4000
         # the recording memory's file may not grow either
         [ "$(grep -vc 'no room for more recording memory' "$tmp/err")" -eq 2 ] || fail "$(cat "$tmp/err")"
         grep -q 'cannot be written: File too large' "$tmp/err" || fail "$(cat "$tmp/err")"
-        grep -q 'no room for the rest; capo recover' "$tmp/err" || fail "$(cat "$tmp/err")"
+        grep -q 'no room for the rest; capo report --recover' "$tmp/err" || fail "$(cat "$tmp/err")"
         "$bin/log_text" --recover "$CAPO_SHM" >/dev/null
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
         want 1 '^cell AllReduce .* count=4001 .* host=4001'
@@ -514,7 +514,7 @@ full-exit) # no room at the end: the rest waits in memory
         mkdir "$tmp/disk"
         mount -t tmpfs -o size=8k tmpfs "$tmp/disk" 2>/dev/null || exit 77
         CAPO_DIR=$tmp/disk both "$bin/app" burst 1000
-        grep -q 'no room for the rest; capo recover' "$tmp/err" || fail "not said: $(cat "$tmp/err")"
+        grep -q 'no room for the rest; capo report --recover' "$tmp/err" || fail "not said: $(cat "$tmp/err")"
         mount -o remount,size=1m "$tmp/disk"
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
         "$bin/log_text" "$tmp"/disk/*.capo >"$tmp/log"
@@ -605,7 +605,7 @@ hung) # a folder in which writes never return: the end of the process waits five
         for later in 0 1; do
                 rm -rf "$CAPO_DIR"
                 LD_PRELOAD="$lib $bin/libhung.so" timeout -s KILL 25 "$bin/app" hung $later >"$tmp/out" 2>"$tmp/err" || fail "status $?"
-                lines 'the log cannot be finished now; capo recover will do it'
+                lines 'the log cannot be finished now; capo report --recover will do it'
                 "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
                 "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
                 want 1 '^cell AllReduce comm=1 bytes=400 count=200 '
@@ -643,7 +643,7 @@ write-errors) # a server that is away for a while, or for good; no descriptor is
                         rm -rf "$CAPO_DIR"
                         # for good, after the header: all of it waits in memory
                         LD_PRELOAD="$lib $bin/libfailing.so" CAPO_TRACE=$trace FAIL_ERROR=$error FAIL_WRITES=2-1000000 "$bin/app" burst 10000 >"$tmp/out" 2>"$tmp/err" || fail "status $?"
-                        grep -q 'cannot be finished: .*; capo recover will do it' "$tmp/err" || fail "not said: $(cat "$tmp/err")"
+                        grep -q 'cannot be finished: .*; capo report --recover will do it' "$tmp/err" || fail "not said: $(cat "$tmp/err")"
                         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
                         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
                         want 1 '^cell AllReduce .* count=10000 .* host=10000'
@@ -672,7 +672,7 @@ write-errors) # a server that is away for a while, or for good; no descriptor is
 locked-exit) # a handler's exit() while its thread holds a lock of ours
         echo '1 world' >"$tmp/names"
         LD_PRELOAD="$lib $bin/libhung.so" CAPO_COMM_NAMES=$tmp/names timeout -s KILL 25 "$bin/app" locked-exit >"$tmp/out" 2>"$tmp/err" || fail "status $?"
-        lines 'the log cannot be finished now; capo recover will do it'
+        lines 'the log cannot be finished now; capo report --recover will do it'
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
         want 1 '^end calls=1 dropped=0 .* clean=1'
