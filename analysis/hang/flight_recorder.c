@@ -53,11 +53,6 @@ struct flight {
         uint64_t last_ns;
 };
 
-static void json_freep(json_t **j)
-{
-        json_decref(*j);
-}
-
 static const char *string_or_empty(const json_t *o)
 {
         const char *s = json_string_value(o);
@@ -231,7 +226,7 @@ static int32_t place_of(const json_t *ranks, int32_t rank)
 static int join_group(struct flight *f, const char *name, const json_t *config)
 {
         int32_t me = f->to.hang->processes[f->process].rank;
-        _cleanup_(json_freep) json_t *ranks = ranks_of(config);
+        json_auto_t *ranks = ranks_of(config);
         _cleanup_free_ char *list =
                 json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : strdup("");
         const char *desc = string_or_empty(json_object_get(config, "desc"));
@@ -449,7 +444,7 @@ static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char 
 static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, char *why,
                      size_t room)
 {
-        _cleanup_(json_freep) json_t *dump = NULL;
+        json_auto_t *dump = NULL;
         int32_t rank = rank_in(path);
         int64_t process;
         int r = load_dump(path, &dump, written_ns, why, room);

@@ -67,11 +67,6 @@ void ras_look_finish(struct ras_look *look)
 
 /* ---- JSON ---- */
 
-static void json_freep(json_t **j)
-{
-        json_decref(*j);
-}
-
 static const char *text_of(const json_t *o, const char *key)
 {
         const char *s = json_string_value(json_object_get(o, key));
@@ -164,7 +159,7 @@ static int by_size(const void *a, const void *b)
 
 int ras_read(char *text, struct ras_look *out, char *why, size_t room)
 {
-        _cleanup_(json_freep) json_t *doc = NULL;
+        json_auto_t *doc = NULL;
         int line = (int)strcspn(text, "\r\n"), r;
         json_error_t error;
 

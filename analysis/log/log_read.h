@@ -129,6 +129,12 @@ int capo_log_next(struct capo_log *log, struct capo_log_frame *frame);
  * not move capo_log_next(). Return: 0 or negative errno. */
 int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_frame *frame);
 
+/** capo_log_pad() - parts of a frame begin at multiples of 8 bytes. */
+static inline uint64_t capo_log_pad(uint64_t n)
+{
+        return (n + 7) & ~(uint64_t)7;
+}
+
 /*
  * The payloads, in the newest layout whatever the log's version: here older ones are lifted. Each
  * returns 0, or -EBADMSG when the payload does not hold what its numbers promise. Pointers go into

@@ -23,57 +23,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/import_private.h"
-
-uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run)
-{
-        struct capo_trial copy = *run;
-
-        if (capo_array_room(&set->runs, set->n_runs, sizeof *set->runs) < 0)
-                return UINT32_MAX;
-        copy.source = strdup(run->source ? run->source : "-");
-        if (!copy.source)
-                return UINT32_MAX;
-        set->runs[set->n_runs] = copy;
-        return (uint32_t)set->n_runs++;
-}
-
-int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
-{
-        if (capo_array_room(&set->v, set->n, sizeof *set->v) < 0)
-                return -ENOMEM;
-        set->v[set->n++] = *sample;
-        return 0;
-}
-
-void capo_samples_note(struct capo_samples *set, const char *format, ...)
-{
-        va_list ap;
-        char *text;
-
-        va_start(ap, format);
-        text = capo_print(format, ap);
-        va_end(ap);
-        if (!text || capo_array_room(&set->notes, set->n_notes, sizeof *set->notes) < 0)
-                free(text);
-        else
-                set->notes[set->n_notes++] = text;
-}
-
-void capo_samples_free(struct capo_samples *set)
-{
-        for (size_t i = 0; i < set->n_runs; i++)
-                free(set->runs[i].source);
-        for (size_t i = 0; i < set->n_notes; i++)
-                free(set->notes[i]);
-        for (size_t i = 0; i < set->n_known; i++)
-                free(set->files[i].path);
-        capo_late_free(set);
-        free(set->files);
-        free(set->runs);
-        free(set->notes);
-        free(set->v);
-        *set = (struct capo_samples){0};
-}
+#include "core/base/nccl_release.h"
 
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
 {
@@ -235,22 +185,6 @@ int capo_input_layout(const char *text, struct capo_trial *run)
         if (strlen(canonical) < sizeof run->layout)
                 memcpy(run->layout, canonical, strlen(canonical) + 1);
         return 0;
-}
-
-static const char *const makes[CAPO_MAKES] = {
-        [CAPO_MAKE_UNKNOWN] = "clock not known",
-        [CAPO_MAKE_LOOP] = "nccl-tests loop",
-        [CAPO_MAKE_CPU] = "host enqueue time",
-        [CAPO_MAKE_GRAPH] = "nccl-tests loop of graph launches",
-        [CAPO_MAKE_EVENT] = "GPU events",
-        [CAPO_MAKE_KERNEL] = "GPU kernel stamps",
-        [CAPO_MAKE_HOST] = "host clock per call",
-        [CAPO_MAKE_REPORT] = "as reported",
-};
-
-const char *capo_make_name(unsigned make)
-{
-        return makes[make < CAPO_MAKES ? make : 0];
 }
 
 bool capo_import_is_log(const char *head, size_t n)

@@ -16,12 +16,8 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/nccl_release.h"
 #include "profiles/import/import_json.h"
-
-void json_freep(json_t **j)
-{
-        json_decref(*j);
-}
 
 double json_num(const json_t *o, const char *key, double otherwise)
 {
@@ -115,7 +111,7 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
 {
         const json_t *list = json_object_get(config, "devices"), *d;
         struct capo_layout layout = {0};
-        _cleanup_(json_freep) json_t *hosts = json_object();
+        json_auto_t *hosts = json_object();
         const char *host;
         json_t *count;
         _cleanup_free_ const char **names = NULL;
@@ -333,7 +329,7 @@ int capo_import_json(struct capo_input *in)
 
         while (e == 0) {
                 json_error_t why;
-                _cleanup_(json_freep) json_t *o = NULL;
+                json_auto_t *o = NULL;
                 size_t n = in->set->n, runs = in->set->n_runs, next;
 
                 for (; at < in->size && strchr(" \t\r\n,[]", in->text[at]); at++)

@@ -8,8 +8,6 @@
 
 #include "profiles/import/import_private.h"
 
-void json_freep(json_t **j);
-
 /** json_num() - number @key of @o, also where it is written as text; @otherwise where there is
  * none, or no finite one. */
 double json_num(const json_t *o, const char *key, double otherwise);

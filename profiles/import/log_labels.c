@@ -132,7 +132,6 @@ int log_said_read(struct log_said *f, struct capo_log *log)
 
         f->began = (int64_t)(capo_log_header(log)->t0_real_ns / 1000000000);
         while ((e = r < 0 ? r : capo_log_next(log, &frame)) > 0) {
-                const struct capo_log_shape *shapes;
                 struct capo_log_comm comm;
                 const char *name;
 
@@ -145,14 +144,6 @@ int log_said_read(struct log_said *f, struct capo_log *log)
                         f->comms[comm.id].comm = comm;
                         f->comms[comm.id].known = true;
                         f->n_comms = comm.id >= f->n_comms ? comm.id + 1u : f->n_comms;
-                } else if (frame.type == CAPO_FRAME_SHAPE) {
-                        unsigned n = capo_log_shapes(&frame, &shapes);
-
-                        for (; n--; shapes++) {
-                                f->shapes[shapes->id] = *shapes;
-                                if (shapes->id >= f->n_shapes)
-                                        f->n_shapes = shapes->id + 1u;
-                        }
                 }
         }
         return e;
@@ -164,10 +155,9 @@ struct log_said *log_said_new(void)
 
         if (f) {
                 f->comms = calloc(65536, sizeof *f->comms);
-                f->shapes = calloc(65536, sizeof *f->shapes);
                 f->candidates = calloc(65536, sizeof *f->candidates);
         }
-        if (f && f->comms && f->shapes && f->candidates)
+        if (f && f->comms && f->candidates)
                 return f;
         log_said_free(f);
         return NULL;
@@ -176,9 +166,8 @@ struct log_said *log_said_new(void)
 void log_said_clear(struct log_said *f)
 {
         memset(f->comms, 0, f->n_comms * sizeof *f->comms);
-        memset(f->shapes, 0, f->n_shapes * sizeof *f->shapes);
         memset(f->candidates, 0, f->n_candidates * sizeof *f->candidates);
-        *f = (struct log_said){.comms = f->comms, .shapes = f->shapes, .candidates = f->candidates};
+        *f = (struct log_said){.comms = f->comms, .candidates = f->candidates};
 }
 
 void log_said_free(struct log_said *f)
@@ -186,7 +175,6 @@ void log_said_free(struct log_said *f)
         if (!f)
                 return;
         free(f->comms);
-        free(f->shapes);
         free(f->candidates);
         free(f);
 }

@@ -28,10 +28,9 @@ struct log_said {
                 bool known;               /* the log describes it */
                 uint32_t run;             /* 1 + the run of its calls; 0: none yet */
         } * comms;                        /* by id */
-        struct capo_log_shape *shapes;    /* by id */
         struct log_candidate *candidates; /* by rule */
         /* tables are for every number there can be; of most logs a few are used, below these */
-        uint32_t n_comms, n_shapes, n_candidates;
+        uint32_t n_comms, n_candidates;
         bool sweep;
         char layout[CAPO_LAYOUT_TEXT], gpu[48], host[64];
         char tuner[256], driver[32];

@@ -10,6 +10,7 @@
 
 #include "capo/call_ids.h"
 #include "capo/record.h"
+#include "shim/nccl/birth.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"
 #include "shim/record/left.h"
@@ -184,51 +185,6 @@ static void leave_nccl(struct capo_tls *t)
                 t->rule = 0;
 }
 
-static struct capo_birth birth_of(ncclComm_t *where, struct capo_nccl *lib)
-{
-        return (struct capo_birth){
-                .where = where, .lib = lib, .rank = -1, .n_ranks = -1, .device = -1, .color = -1};
-}
-
-/* One without a parent; @id NULL: not known. @grown: neither its new ranks nor its old ones can say
- * what NCCL's hash of it will be. */
-static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, const ncclUniqueId *id,
-                                  int n_ranks, int rank, const ncclConfig_t *config, bool grown)
-{
-        struct capo_birth birth = birth_of(where, lib);
-
-        birth.uid = id ? capo_uid_of(id) : 0;
-        birth.nccl_hash = id ? capo_steer_hash(id) : 0;
-        birth.n_ranks = n_ranks;
-        birth.rank = rank;
-        birth.apart = grown;
-        capo_comm_config(&birth, config);
-        return birth;
-}
-
-enum {
-        COLOR_SHRINK = -1000001,
-        COLOR_GROW = -1000002
-}; /* no colour of a split: those are not negative */
-
-/* Split, Shrink and Grow: a child of @parent. @n_ranks: -1 not known. */
-static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, int color,
-                                  int n_ranks, const ncclConfig_t *config)
-{
-        struct capo_birth birth = birth_of(where, parent->lib);
-
-        birth.parent = parent;
-        birth.apart = parent->apart || color == COLOR_GROW;
-        birth.uid = capo_uid_child(parent->uid, parent->children++, color);
-        if (color >= 0) /* a split: what a shrink's and a grow's is, is not worked out */
-                birth.nccl_hash =
-                        capo_steer_hash_split(parent->nccl_hash, (int)parent->children, color);
-        birth.color = color < 0 ? -1 : color;
-        birth.n_ranks = n_ranks;
-        capo_comm_config(&birth, config);
-        return birth;
-}
-
 static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const void *frame,
                                          ncclUniqueId *uniqueId)
 {
@@ -286,33 +242,33 @@ static void show_birth(struct capo_tls *t, const struct capo_birth *birth)
         }
 BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank), (comm, nranks, commId, rank),
-      first_of(lib, comm, &commId, nranks, rank, NULL, false))
+      capo_birth_first(lib, comm, &commId, nranks, rank, NULL, false))
 BIRTH(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
       (comm, nranks, commId, rank, config),
-      first_of(lib, comm, &commId, nranks, rank, config, false))
+      capo_birth_first(lib, comm, &commId, nranks, rank, config, false))
 /* the same ids in the same order on every rank */
 BIRTH(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
        ncclConfig_t *config),
       (newcomm, nranks, myrank, nId, commIds, config),
-      first_of(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
+      capo_birth_first(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
 #define PARENT capo_comm_find(t, comm, which, caller)
 BIRTH(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
-      (comm, color, key, newcomm, config), child_of(PARENT, newcomm, color, -1, config))
+      (comm, color, key, newcomm, config), capo_birth_child(PARENT, newcomm, color, -1, config))
 BIRTH(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
       (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
        ncclConfig_t *config, int shrinkFlags),
       (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
-      child_of(PARENT, newcomm, COLOR_SHRINK, -1, config))
+      capo_birth_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
 /* a new rank has no parent */
 BIRTH(ncclCommGrow, CAPO_CALL_COMMGROW, true,
       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
        ncclConfig_t *config),
       (comm, nRanks, uniqueId, rank, newcomm, config),
-      comm ? child_of(PARENT, newcomm, COLOR_GROW, nRanks, config)
-           : first_of(lib, newcomm, uniqueId, nRanks, rank, config, true))
+      comm ? capo_birth_child(PARENT, newcomm, COLOR_GROW, nRanks, config)
+           : capo_birth_first(lib, newcomm, uniqueId, nRanks, rank, config, true))
 #undef PARENT
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame,
@@ -328,7 +284,7 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         if (capo_call_passes(t, which, caller, frame, &lib))
                 return lib->ncclCommInitAll(comm, ndev, devlist);
         lib = capo_lib(t, which, caller);
-        birth = birth_of(comm, lib);
+        birth = capo_birth_of(comm, lib);
         t->unique_hash = t->unique_nccl = 0;
         begin = enter_nccl(t, lib, NULL, CAPO_CALL_COMMINIT);
         rc = lib->ncclCommInitAll(comm, ndev, devlist);

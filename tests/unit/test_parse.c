@@ -12,6 +12,7 @@
 
 #include "capo/profile.h"
 #include "core/base/util.h"
+#include "core/profile/parse_parts.h"
 
 /* A profile of one rule with as many notes as make it larger than what is read at once. */
 static char *large(size_t *size)
@@ -270,4 +271,28 @@ Test(parse, a_row_is_written_with_what_it_has)
         }
         capo_profile_free(p);
         free(text);
+}
+
+/* The rows of a rule by themselves: complete up to "max", each above the one before. */
+Test(parse, rows_alone)
+{
+        static const char *const lists[] = {
+                "[{\"upto\": \"64K\", \"algo\": \"ring\", \"proto\": \"ll\"}, {\"upto\": \"max\", \"leave\": true}]",
+                "[{\"upto\": \"64K\", \"leave\": true}]",
+                "[{\"upto\": \"1M\", \"leave\": true}, {\"upto\": 1024, \"leave\": true}]",
+                "[]",
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
+                struct capo_profile *p = capo_profile_new("rows");
+                struct capo_fault fault = {0};
+                struct capo_json r;
+
+                cr_assert(capo_profile_rule(p, CAPO_BASIS_MEASURED));
+                capo_json_init(&r, lists[i], strlen(lists[i]), "rows.json", &fault);
+                cr_expect_eq(capo_parse_rows(&r, p, 0), i == 0, "%s", lists[i]);
+                cr_expect_eq(r.failed, i != 0, "%s", lists[i]);
+                capo_json_finish(&r);
+                capo_profile_free(p);
+        }
 }
