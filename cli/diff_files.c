@@ -25,6 +25,7 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
+#include "core/base/nccl_release.h"
 
 /* Two candidates that each collective has. */
 static const uint8_t stand_ins[] = {CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE),

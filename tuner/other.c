@@ -5,6 +5,7 @@
 
 #include "core/base/nccl_release.h"
 #include "tuner/other.h"
+#include "tuner/plugin_versions.h"
 
 const struct capo_tuner_abi *const capo_tuner_abis[CAPO_TUNER_ABI_NEWEST] = {
 #define CAPO_TUNER_ABI(version, first, last) [version - 1] = &capo_tuner_abi_v##version,

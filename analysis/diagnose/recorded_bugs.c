@@ -8,6 +8,7 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 
 struct recorded {
         const struct capo_job *job;

@@ -20,6 +20,7 @@
 #include "analysis/hang/hang_load.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/report/job_judge.h"
+#include "core/log/info.h"
 
 #define HEARTBEAT_NS 100000000 /* how old the word on a GPU may be */
 

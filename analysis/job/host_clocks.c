@@ -14,6 +14,7 @@
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "analysis/job/stats_private.h"
+#include "core/log/info.h"
 
 #define APART_NS 60000000000
 

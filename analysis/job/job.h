@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "capo/record.h"
-#include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"
 #include "analysis/job/sampled.h"
 

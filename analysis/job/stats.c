@@ -13,6 +13,7 @@
 #include "analysis/job/reading.h"
 #include "analysis/job/stats.h"
 #include "analysis/job/stats_private.h"
+#include "core/log/info.h"
 
 /* ---- communicators ---- */
 

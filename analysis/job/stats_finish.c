@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "core/base/array.h"
+#include "core/log/info.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/order.h"

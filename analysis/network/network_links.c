@@ -10,6 +10,7 @@
 #include "core/base/util.h"
 #include "analysis/network/network_parts.h"
 #include "analysis/network/network_sums.h"
+#include "analysis/log/info_read.h"
 
 static uint64_t link_bytes(const struct capo_fabric_link *l)
 {

@@ -14,6 +14,7 @@
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 
 enum { FILES_MOST = 64, LINE = 1024 };
 #define BYTES_MOST ((long)64 << 20)

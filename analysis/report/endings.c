@@ -15,6 +15,7 @@
 #include "core/log/unfinished.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
+#include "core/log/info.h"
 
 enum { ENDINGS_SHOWN = 4 };
 #define HEARTBEAT_NS 100000000 /* times less far apart are told apart by luck */

@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/report/job_page.h"
+#include "core/log/info.h"
 
 static void finish_rows(struct capo_page_rows *rows)
 {

@@ -9,6 +9,8 @@
 #include "analysis/log/fabric_read.h"
 #include "analysis/report/late_cause.h"
 #include "analysis/job/figures.h"
+#include "core/base/clock_reasons.h"
+#include "core/log/info.h"
 
 #define HELD_BELOW                                                                             \
         0.9 /* of the others' clock, where something holds it back: GPUs of one kind differ by \

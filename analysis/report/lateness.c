@@ -13,6 +13,7 @@
 #include "core/base/util.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
+#include "core/log/info.h"
 
 /* Clearly more than its part of the waiting, whatever the interval. */
 static bool stands_out(const struct capo_job_comm *c)

@@ -14,6 +14,7 @@
 #include "core/log/alive.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
+#include "core/log/info.h"
 
 void capo_problem_left_out(struct capo_page *r, const char *path, const char *why)
 {

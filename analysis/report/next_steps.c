@@ -15,6 +15,7 @@
 #include "analysis/job/figures.h"
 #include "analysis/job/training_steps.h"
 #include "analysis/report/job_judge.h"
+#include "core/log/info.h"
 
 #define SMALL                                                                                    \
         65536 /* bytes: calls that cost latency and little else, which larger buckets would save \

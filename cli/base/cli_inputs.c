@@ -14,6 +14,7 @@
 #include "core/base/util.h"
 #include "profiles/store/store.h"
 #include "profiles/store/store_csv.h"
+#include "core/base/nccl_release.h"
 
 /* Words that take a label back. */
 static bool clears_label(const char *v)

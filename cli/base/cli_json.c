@@ -7,6 +7,7 @@
 #include "cli/base/cli_json.h"
 #include "core/base/markup.h"
 #include "core/base/nccl_release.h"
+#include "core/base/clock_reasons.h"
 
 json_t *cli_json_real(double value)
 {

@@ -16,6 +16,7 @@
 #include "core/base/calls.h"
 #include "core/base/file.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 
 enum { MOST_BYTES = 1 << 26 };
 

@@ -24,6 +24,7 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "cli/fit/fit_svg.h"
+#include "core/base/nccl_release.h"
 
 struct job {
         struct capo_fit_options options;

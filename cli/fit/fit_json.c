@@ -6,6 +6,7 @@
 
 #include "cli/fit/fit_page.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_release.h"
 
 static json_t *real_or_null(double v)
 {

@@ -9,6 +9,7 @@
 #include "analysis/job/stats.h"
 #include "analysis/report/job_judge.h"
 #include "profiles/machine/nvml.h"
+#include "core/log/info.h"
 
 /* Of a process of this machine; its log says which GPU. */
 static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device,

@@ -14,6 +14,8 @@
 #include "analysis/hang/wait_node.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
+#include "core/log/info.h"
+#include "core/base/nccl_release.h"
 
 enum { SHOWN = 4, LATE = 3 };
 

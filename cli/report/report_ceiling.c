@@ -15,6 +15,7 @@
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"
+#include "core/log/info.h"
 
 /* Ceilings over PCIe and NICs that nobody asked for: 16 ranks take 70 ms, 32 a second. */
 enum { RANKS_UNASKED = 16 };

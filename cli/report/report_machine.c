@@ -12,6 +12,7 @@
 #include "cli/report/cmd_report.h"
 #include "core/base/util.h"
 #include "profiles/machine/topology.h"
+#include "analysis/log/info_read.h"
 
 static int nic_at(const struct capo_topology *t, const char *address)
 {

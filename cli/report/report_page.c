@@ -12,6 +12,7 @@
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 
 enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
 #define LEAST_CREATION  0.01 /* of the job, or a second: worth a line */

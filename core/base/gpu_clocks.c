@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,9 @@
 #include "core/base/gpu_clocks.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/clock_reasons.h"
+
+static_assert(CAPO_CLOCK_REASONS <= CAPO_CLOCK_REASON_ROOM, "room for each reason");
 
 enum { CLOCK_SM = 1, TEMPERATURE_GPU = 0 }; /* nvmlClockType_t, nvmlTemperatureSensors_t */
 

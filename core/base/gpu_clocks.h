@@ -11,19 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum capo_clock_weight { CAPO_CLOCK_IDLE, CAPO_CLOCK_SLOW, CAPO_CLOCK_CAP };
-
-enum capo_clock_reason {
-#define CLOCK_REASON(id, bit, weight, words) CAPO_CLOCK_REASON_##id,
-#include "capo/clock_reasons.def"
-        CAPO_CLOCK_REASONS,
-};
-
-/** capo_clock_reason_name(), _words(), _weight() - "hw_thermal", "too hot (hardware)",
- * CAPO_CLOCK_SLOW. */
-const char *capo_clock_reason_name(enum capo_clock_reason reason);
-const char *capo_clock_reason_words(enum capo_clock_reason reason);
-enum capo_clock_weight capo_clock_reason_weight(enum capo_clock_reason reason);
+/* Room for what holds a GPU back: core/base/clock_reasons.h. */
+#define CAPO_CLOCK_REASON_ROOM 16
 
 /* Functions of libnvidia-ml.so.1. */
 struct capo_nvml_clocks {
@@ -66,7 +55,7 @@ struct capo_gpu_clocks {
         uint64_t sm_sum;                     /* of sm_mhz */
         uint32_t sm_least, max_mhz;          /* max_mhz: what it can do at most; 0 not known */
         uint32_t celsius;                    /* the highest seen; 0 not known */
-        uint32_t reason[CAPO_CLOCK_REASONS]; /* at how many looks */
+        uint32_t reason[CAPO_CLOCK_REASON_ROOM]; /* at how many looks */
 };
 
 void capo_gpu_clocks_add(struct capo_gpu_clocks *to, const struct capo_clock_look *look);

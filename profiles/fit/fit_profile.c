@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "profiles/fit/fit.h"
+#include "core/base/nccl_release.h"
 
 char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room)
 {

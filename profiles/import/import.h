@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "capo/record.h"
-#include "core/base/nccl_release.h"
 
 /* What made a time; samples of different makes are never compared with each other. */
 enum capo_make {

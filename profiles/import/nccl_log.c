@@ -17,6 +17,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/import_private.h"
+#include "core/base/nccl_release.h"
 
 /* NCCL's ncclFunc_t order, which is also the order of the table's rows. */
 static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE,

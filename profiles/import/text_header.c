@@ -13,6 +13,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/nccl_release.h"
 #include "profiles/import/import_text.h"
 
 /* nccl-tests' program names: all_reduce_perf, all_gather_perf_mpi, ... */

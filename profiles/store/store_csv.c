@@ -8,6 +8,7 @@
 
 #include "core/base/calls.h"
 #include "core/base/markup.h"
+#include "core/base/nccl_release.h"
 #include "profiles/store/store_csv.h"
 
 void capo_csv_heads(FILE *out)

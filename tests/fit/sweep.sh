@@ -74,7 +74,7 @@ for _ in $(seq 900); do
 done
 kill "$pid" 2> /dev/null
 wait "$pid"
-"$capo" recover "$tmp/killed" > /dev/null 2>&1
+"$capo" report --recover "$tmp/killed" > /dev/null 2>&1
 "$capo" fit "$tmp/killed" > "$tmp/fit" 2>&1 || fail "killed: $(cat "$tmp/fit")"
 
 "$capo" sweep --refine "$tmp/one" --coll all_reduce --print > "$tmp/plan" 2> "$tmp/err" || fail "refine: $(cat "$tmp/err")"

@@ -18,6 +18,7 @@
 #include "tuner/nccl_profiler.h"
 #include "tuner/other.h"
 #include "tuner/process.h"
+#include "tuner/plugin_versions.h"
 
 /* @size bytes of the input in memory of their own, zeros where it has fewer. */
 static void *taken(struct fuzz_bytes *b, size_t size)

@@ -29,6 +29,7 @@ static const char *call_name(unsigned call)
         case CAPO_CALL_##id:      \
                 return name;
 #include <capo/calls.def>
+
 #undef CAPO_CALL
         default: return "?";
         }

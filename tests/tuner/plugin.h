@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tuner/plugin.h"
+#include "tuner/plugin_versions.h"
 
 enum { BROADCAST, REDUCE, ALLGATHER, REDUCESCATTER, ALLREDUCE };
 enum { TREE, RING, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE, PAT };

@@ -5,6 +5,7 @@
 
 #include "plugin.h"
 #include "tuner/nccl_profiler.h"
+#include "tuner/plugin_versions.h"
 
 TestSuite(chain, .timeout = 60);
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "plugin.h"
+#include "tuner/plugin_versions.h"
 
 #define MAIN_RULE                                                                        \
         "{\"when\": {\"nodes\": 2, \"ranks\": 8}, " ROWS(                                \

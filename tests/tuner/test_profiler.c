@@ -8,6 +8,7 @@
 #include "tuner/comm_name.h"
 #include "tuner/nccl_profiler.h"
 #include "tuner/version.h"
+#include "tuner/plugin_versions.h"
 
 TestSuite(profiler, .timeout = 60);
 

@@ -8,6 +8,7 @@
 #include "tuner/choose.h"
 #include "tuner/nccl_profiler.h"
 #include "tuner/sweep.h"
+#include "tuner/plugin_versions.h"
 
 TestSuite(recorder, .timeout = 60);
 

@@ -6,6 +6,7 @@
 
 #include "core/base/util.h"
 #include "analysis/network/network_parts.h"
+#include "core/log/info.h"
 
 static struct capo_job_info info[][2] = {
         {{(char *)CAPO_INFO_RANK, (char *)"0"}, {(char *)"gpu.numa.0", (char *)"1"}},

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/gpu_clocks.h"
+#include "core/base/clock_reasons.h"
 
 static const char *lacks[3]; /* names that this driver does not have */
 static int fails;            /* what its clock function answers */

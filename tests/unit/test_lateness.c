@@ -2,6 +2,7 @@
 /* Who is named as coming last, and in what words. */
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
+#include "core/log/info.h"
 
 static struct capo_page page;
 

@@ -5,6 +5,7 @@
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
+#include "core/log/info.h"
 
 static struct capo_page page;
 

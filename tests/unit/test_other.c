@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tuner/other.h"
+#include "tuner/plugin_versions.h"
 
 enum { TREE, RING, N_ALGOS = 7, N_PROTOS = 3, LL = 0, SIMPLE = 2 };
 

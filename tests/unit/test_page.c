@@ -4,6 +4,7 @@
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
+#include "core/log/info.h"
 
 static struct capo_page page;
 static char text[1200];

@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
+#include "core/log/info.h"
 
 static struct capo_page page;
 

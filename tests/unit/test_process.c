@@ -14,6 +14,7 @@
 #include "tuner/plugin.h"
 #include "tuner/process.h"
 #include "tuner/tuner_env.h"
+#include "tuner/plugin_versions.h"
 
 static const char text[] =
         "{\"capo_profile\": 1, \"name\": \"N\", \"rules\": [\n"

@@ -3,6 +3,7 @@
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
+#include "core/log/info.h"
 
 static struct capo_page page;
 static struct capo_recorded_bug found[CAPO_RECORDED_BUGS];

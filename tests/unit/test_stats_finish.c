@@ -14,6 +14,7 @@
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
 #include "tests/unit/made_job.h"
+#include "core/log/info.h"
 
 /* As it is behind the last log: nothing concluded yet. */
 static struct capo_job *read_job(uint32_t n_processes, uint32_t n_comms)

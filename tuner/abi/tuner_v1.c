@@ -9,6 +9,7 @@
  */
 #include "core/base/lock.h"
 #include "tuner/choose.h"
+#include "tuner/plugin_versions.h"
 
 static struct open_tuner {
         struct open_tuner *next;

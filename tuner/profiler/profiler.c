@@ -31,6 +31,7 @@
 #include "tuner/profiler/profiler.h"
 #include "tuner/tuner_env.h"
 #include "tuner/version.h"
+#include "tuner/plugin_versions.h"
 
 /* ---- the chained profiler ---- */
 

@@ -4,9 +4,6 @@
 #ifndef CAPO_PROFILER_ADAPT_H
 #define CAPO_PROFILER_ADAPT_H
 
-#include <string.h>
-
-#include "capo/call_ids.h"
 #include "tuner/profiler/profiler.h"
 
 /* init with what NCCL tells from v5 on; older versions tell less. */
@@ -46,54 +43,13 @@ static inline capo_nccl_result capo_their_init_v5(const void *plugin,
                        info->n_ranks, info->rank, info->log);
 }
 
-/* NCCL's spelling (src/misc/strings, ncclFuncToString and so on) to our numbers; it may have names
- * that we do not know. */
-static inline uint8_t capo_event_call(const char *s)
-{
-        switch (*s) {
-        case 'A':
-                return !strcmp(s, "AllReduce")   ? CAPO_CALL_ALLREDUCE
-                       : !strcmp(s, "AllGather") ? CAPO_CALL_ALLGATHER
-                       : !strcmp(s, "AlltoAll")  ? CAPO_CALL_ALLTOALL
-                                                 : CAPO_CALL_NONE;
-        case 'B': return CAPO_CALL_BROADCAST;
-        case 'G': return !strcmp(s, "Gather") ? CAPO_CALL_GATHER : CAPO_CALL_NONE;
-        case 'R':
-                return !strcmp(s, "Reduce")          ? CAPO_CALL_REDUCE
-                       : !strcmp(s, "ReduceScatter") ? CAPO_CALL_REDUCESCATTER
-                                                     : CAPO_CALL_NONE;
-        case 'S': return !strcmp(s, "Scatter") ? CAPO_CALL_SCATTER : CAPO_CALL_NONE;
-        default: return CAPO_CALL_NONE;
-        }
-}
+/** capo_event_call() - enum capo_call_id of NCCL's spelling (src/misc/strings, ncclFuncToString and
+ * so on); CAPO_CALL_NONE for a name that we do not know. */
+uint8_t capo_event_call(const char *s);
 
-static inline uint8_t capo_event_algo_proto(const char *algo, const char *proto)
-{
-        uint8_t a = CAPO_ALGO_UNKNOWN, p = CAPO_PROTO_UNKNOWN;
-
-        switch (*algo) {
-        case 'T': a = CAPO_ALGO_TREE; break;
-        case 'R': a = CAPO_ALGO_RING; break;
-        case 'N':
-                a = algo[1] && algo[2] && algo[3] && algo[4] ? CAPO_ALGO_NVLS_TREE : CAPO_ALGO_NVLS;
-                break;
-        case 'P': a = CAPO_ALGO_PAT; break;
-        case 'C': { /* COLLNET_DIRECT, CollNetChain: the letter behind COLLNET */
-                const char *kind = algo;
-
-                for (int i = 0; i < 7 && *kind; i++)
-                        kind++;
-                kind += *kind == '_';
-                a = (*kind | 0x20) == 'd' ? CAPO_ALGO_COLLNET_DIRECT : CAPO_ALGO_COLLNET_CHAIN;
-                break;
-        }
-        }
-        if (*proto == 'S')
-                p = CAPO_PROTO_SIMPLE;
-        else if (*proto == 'L')
-                p = proto[1] && proto[2] ? CAPO_PROTO_LL128 : CAPO_PROTO_LL;
-        return (uint8_t)(a << 4 | p);
-}
+/** capo_event_algo_proto() - the same of an algorithm and a protocol: enum capo_algo << 4 | enum
+ * capo_proto. */
+uint8_t capo_event_algo_proto(const char *algo, const char *proto);
 
 /* What a Coll event @d of v2 or later says; @hash, @most: its communicator and channels, which
  * versions call otherwise. */

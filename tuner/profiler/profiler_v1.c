@@ -3,6 +3,7 @@
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
+#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_profiler_v1(void **context, int *mask)
 {
