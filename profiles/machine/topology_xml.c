@@ -68,7 +68,8 @@ static void put_gpu(const struct writing *w, int gpu)
         const struct capo_topology *t = w->t;
 
         fprintf(w->f,
-                "<pci busid=\"0000:%02x:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x0\" link_speed=\"%s\" "
+                "<pci busid=\"0000:%02x:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x0\" "
+                "link_speed=\"%s\" "
                 "link_width=\"16\"><gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">\n",
                 0x10 + gpu, w->speed, t->gpus[gpu].dev, t->gpus[gpu].sm);
         for (size_t i = 0; i < t->n_links; i++) {
@@ -77,11 +78,13 @@ static void put_gpu(const struct writing *w, int gpu)
 
                 if (l->end == CAPO_END_SWITCH && l->from == gpu)
                         fprintf(w->f,
-                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"0x068000\"/>\n",
+                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" "
+                                "tclass=\"0x068000\"/>\n",
                                 0xf0 + l->to, l->count);
                 else if (l->end == CAPO_END_GPU && (l->from == gpu || l->to == gpu))
                         fprintf(w->f,
-                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"0x030200\"/>\n",
+                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" "
+                                "tclass=\"0x030200\"/>\n",
                                 0x10 + other, l->count);
         }
         fputs("</gpu></pci>\n", w->f);
@@ -90,8 +93,10 @@ static void put_gpu(const struct writing *w, int gpu)
 static void put_nic(const struct writing *w, size_t nic)
 {
         fprintf(w->f,
-                "<pci busid=\"0000:%02x:00.0\" class=\"0x020700\" vendor=\"0x15b3\" device=\"0x0\" link_speed=\"%s\" "
-                "link_width=\"16\"><nic><net name=\"%s\" dev=\"%zu\" speed=\"%d\" port=\"1\" latency=\"0\" "
+                "<pci busid=\"0000:%02x:00.0\" class=\"0x020700\" vendor=\"0x15b3\" device=\"0x0\" "
+                "link_speed=\"%s\" "
+                "link_width=\"16\"><nic><net name=\"%s\" dev=\"%zu\" speed=\"%d\" port=\"1\" "
+                "latency=\"0\" "
                 "guid=\"0x%zx\" maxconn=\"131072\" gdr=\"1\"/></nic></pci>\n",
                 0x40 + (unsigned)nic, w->speed, w->t->nics[nic].name, nic, w->nic_mbs, nic + 1);
 }
@@ -104,7 +109,8 @@ static void put_switch(const struct writing *w, int first)
                 members += w->group[OF_SWITCH][i] == first;
         if (members > 1)
                 fprintf(w->f,
-                        "<pci busid=\"0000:%02x:00.0\" class=\"0x060400\" vendor=\"0x0\" device=\"0x0\" link_speed=\"%s\" "
+                        "<pci busid=\"0000:%02x:00.0\" class=\"0x060400\" vendor=\"0x0\" "
+                        "device=\"0x0\" link_speed=\"%s\" "
                         "link_width=\"16\">\n",
                         0x80 + first, w->speed);
         for (size_t i = 0; i < n; i++) {
@@ -128,7 +134,8 @@ static void put_system(const struct writing *w)
                 if (w->group[OF_CPU][c] != c)
                         continue;
                 fprintf(w->f,
-                        "<cpu numaid=\"%d\" affinity=\"ffff\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
+                        "<cpu numaid=\"%d\" affinity=\"ffff\" arch=\"x86_64\" "
+                        "vendor=\"GenuineIntel\" familyid=\"6\" "
                         "modelid=\"143\">\n",
                         cpus++);
                 for (int s = 0; s < n; s++) {

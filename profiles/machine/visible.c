@@ -94,15 +94,16 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
                 f->n_slices++;
         }
         if (unknown)
-                add_remark(
-                        f->out,
-                        "%d of the driver's %d GPUs are not among those on the PCI bus here (a container without /sys?) "
-                        "and are left out",
-                        unknown, nvml->n_gpus);
+                add_remark(f->out,
+                           "%d of the driver's %d GPUs are not among those on the PCI bus here (a "
+                           "container without /sys?) "
+                           "and are left out",
+                           unknown, nvml->n_gpus);
         if (f->n_gpus + unknown < (int)f->t->n_gpus)
                 add_remark(
                         f->out,
-                        "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a container",
+                        "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a "
+                        "container",
                         f->t->n_gpus, f->n_gpus);
 }
 
@@ -169,9 +170,11 @@ static int resolve_entry(struct finder *f, const char *word, bool by_bus, char *
                 if (i < 0 && !uuids)
                         return capo_why(
                                 -EINVAL, why, room,
-                                "CUDA_VISIBLE_DEVICES names %.80s, but the %s of this machine are not known here: %s",
+                                "CUDA_VISIBLE_DEVICES names %.80s, but the %s of this machine are "
+                                "not known here: %s",
                                 word, slice ? "MIG slices" : "UUIDs of the GPUs",
-                                slice ? "MIG is off, or libnvidia-ml.so.1 is missing; name GPUs with --gpus"
+                                slice ? "MIG is off, or libnvidia-ml.so.1 is missing; name GPUs "
+                                        "with --gpus"
                                       : "libnvidia-ml.so.1 is missing; name GPUs with --gpus");
                 if (i == -2)
                         add_remark(
@@ -197,7 +200,8 @@ static int resolve_entry(struct finder *f, const char *word, bool by_bus, char *
         if (!by_bus && models_differ(f))
                 return capo_why(
                         -EINVAL, why, room,
-                        "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ here: set "
+                        "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ "
+                        "here: set "
                         "CUDA_DEVICE_ORDER=PCI_BUS_ID, use UUIDs, or name GPUs with --gpus",
                         word);
         take_device(f, &list[dev], word);
@@ -212,7 +216,8 @@ static int finish_devices(const struct finder *f, const char *list, char *why, s
         if (!v->n)
                 return capo_why(
                         -EINVAL, why, room,
-                        "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus%s%s",
+                        "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with "
+                        "--gpus%s%s",
                         list, *v->said ? "; " : "", v->said);
         if (f->taken_twice)
                 return capo_why(
@@ -224,15 +229,17 @@ static int finish_devices(const struct finder *f, const char *list, char *why, s
         if (slices)
                 add_remark(
                         v,
-                        "%d of %d devices are MIG slices: neither NVLink nor P2P reaches a slice, data goes through the "
+                        "%d of %d devices are MIG slices: neither NVLink nor P2P reaches a slice, "
+                        "data goes through the "
                         "host's memory",
                         slices, v->n);
         if (v->n_shared)
-                add_remark(
-                        v,
-                        "%d of the slices are of a GPU that another has too: NCCL before 2.30 refuses two ranks on one GPU "
-                        "(\"Duplicate GPU detected\"), later ones unless NCCL_MULTI_RANK_GPU_ENABLE=1",
-                        v->n_shared);
+                add_remark(v,
+                           "%d of the slices are of a GPU that another has too: NCCL before 2.30 "
+                           "refuses two ranks on one GPU "
+                           "(\"Duplicate GPU detected\"), later ones unless "
+                           "NCCL_MULTI_RANK_GPU_ENABLE=1",
+                           v->n_shared);
         return 0;
 }
 
