@@ -147,6 +147,28 @@ Test(clock, a_jump_does_not_change_the_rate)
         }
 }
 
+/* A rate that was 0.005 % off is mended by all that has passed since the beginning: no jump. */
+Test(clock, a_small_error_of_the_rate_is_no_jump)
+{
+        struct capo_timebase clock, set;
+        double rate;
+
+        capo_clock_init(&clock);
+        if (!clock.counter)
+                return;
+        capo_clock_ready(&clock);
+        rate = clock.ns_per_tick;
+        set = clock;
+        set.now_mono_ns -= 1000000000;
+        set.now_ticks -= (uint64_t)(1e9 / rate);
+        set.t0_mono_ns = set.now_mono_ns - UINT64_C(60000000000);
+        set.t0_ticks = set.now_ticks - (uint64_t)(60e9 / rate);
+        set.ns_per_tick = rate * 1.00005;
+        capo_clock_update(&set);
+        cr_expect_float_eq(set.ns_per_tick, rate, rate / 1e5, "%.9g for %.9g", set.ns_per_tick,
+                           rate);
+}
+
 Test(clock, a_thread_s_own_time_only_grows)
 {
         uint64_t a = capo_clock_of(CLOCK_THREAD_CPUTIME_ID), b;
