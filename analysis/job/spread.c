@@ -3,39 +3,11 @@
 #include <math.h>
 
 #include "analysis/job/spread.h"
+#include "core/base/order.h"
 
 static double middle_value(const double *v, size_t n)
 {
         return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-/* Hoare's "find": v[k] becomes what sorting would put there, nothing before it larger, nothing
- * behind it smaller. */
-static void select_kth(double *v, ptrdiff_t n, ptrdiff_t k)
-{
-        ptrdiff_t lo = 0, hi = n - 1;
-
-        while (lo < hi) {
-                double pivot = v[k];
-                ptrdiff_t i = lo, j = hi;
-
-                while (i <= j) {
-                        while (v[i] < pivot)
-                                i++;
-                        while (v[j] > pivot)
-                                j--;
-                        if (i <= j) {
-                                double x = v[i];
-
-                                v[i++] = v[j];
-                                v[j--] = x;
-                        }
-                }
-                if (j < k)
-                        lo = i;
-                if (i > k)
-                        hi = j;
-        }
 }
 
 double capo_median(double *v, size_t n)
@@ -44,7 +16,7 @@ double capo_median(double *v, size_t n)
 
         if (n == 0)
                 return NAN;
-        select_kth(v, (ptrdiff_t)n, (ptrdiff_t)n / 2);
+        capo_nth(v, n, n / 2);
         if (n % 2)
                 return v[n / 2];
         below = v[0];

@@ -17,6 +17,7 @@
 #include "analysis/steps/job_steps.h"
 #include "analysis/steps/steps_job_parts.h"
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 
 /* Of each step so many calls are compared, evenly, on so many ranks. */
@@ -44,9 +45,7 @@ static int by_length(const void *a, const void *b)
 {
         const struct capo_slow_step *x = a, *y = b;
 
-        if (x->ns != y->ns)
-                return (x->ns < y->ns) - (x->ns > y->ns);
-        return (x->number > y->number) - (x->number < y->number);
+        return CAPO_ORDER(y->ns, x->ns) ?: CAPO_ORDER(x->number, y->number);
 }
 
 static void pick_slowest(const struct capo_clocks *clocks, struct capo_job_steps *s)
@@ -70,9 +69,7 @@ static int by_number(const void *a, const void *b)
 {
         const struct seen_call *x = a, *y = b;
 
-        if (x->comm != y->comm)
-                return (x->comm > y->comm) - (x->comm < y->comm);
-        return (x->seq > y->seq) - (x->seq < y->seq);
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->seq, y->seq);
 }
 
 /* The collectives of the slow steps, of each step CALLS_SEEN at most. */

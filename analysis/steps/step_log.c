@@ -7,6 +7,7 @@
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/steps/steps_job_parts.h"
+#include "core/base/order.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
@@ -82,9 +83,7 @@ static int by_time(const void *a, const void *b)
 {
         const struct capo_step_call *x = a, *y = b;
 
-        if (x->t_ns != y->t_ns)
-                return (x->t_ns > y->t_ns) - (x->t_ns < y->t_ns);
-        return (x->seq > y->seq) - (x->seq < y->seq);
+        return CAPO_ORDER(x->t_ns, y->t_ns) ?: CAPO_ORDER(x->seq, y->seq);
 }
 
 static void sort_calls(struct step_log *l)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analysis/steps/steps_parts.h"
+#include "core/base/order.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
@@ -101,13 +102,6 @@ static int lay_steps(const struct capo_step_call *calls, const struct step_token
         return add_parts(t, m, m->example, out);
 }
 
-static int by_value(const void *a, const void *b)
-{
-        double x = *(const double *)a, y = *(const double *)b;
-
-        return (x > y) - (x < y);
-}
-
 /*
  * Calls that all look alike: every n-th pause is long, where n are in a step. Where no pause is,
  * nobody can tell a step from a call.
@@ -124,7 +118,7 @@ static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
         }
         for (uint32_t i = 1; i < t->n; i++)
                 pause[i - 1] = (double)(t->calls[i].t_ns - t->calls[i - 1].t_ns);
-        qsort(pause, t->n - 1, sizeof *pause, by_value);
+        qsort(pause, t->n - 1, sizeof *pause, capo_order_double);
         middle = pause[(t->n - 1) / 2];
         for (uint32_t i = 1; i < t->n; i++) {
                 if ((double)(t->calls[i].t_ns - t->calls[i - 1].t_ns) > 3 * middle)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analysis/steps/steps_parts.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 
 enum { LEAST_REPEATS = 3, COMMS = 8 };
@@ -175,7 +176,7 @@ static int by_period(const void *a, const void *b)
 {
         const struct step_mark *x = a, *y = b;
 
-        return (x->period > y->period) - (x->period < y->period);
+        return CAPO_ORDER(x->period, y->period);
 }
 
 /* Communicators by number of calls, largest first. Return: how many; all in one is none. */

@@ -13,9 +13,9 @@
 #include "analysis/job/figures.h"
 
 const char *const top_sort_names[TOP_SORTS + 1] = {
-#define TOP_SORT(id, name, help) name,
-#include "cli/top/top_sorts.def"
-        NULL};
+        [TOP_SORT_TIME] = "time", [TOP_SORT_CALLS] = "calls", [TOP_SORT_BYTES] = "bytes",
+        [TOP_SORT_P50] = "p50",   [TOP_SORT_BUSBW] = "busbw", [TOP_SORT_NAME] = "name",
+};
 
 enum { LATE = 3, CULPRITS = 4, NICS = 4, COMM_LEAST = 6, COMM_MOST = 24, CUT = 20 };
 

@@ -6,9 +6,14 @@
 #include "analysis/watch/live_rates.h"
 #include "cli/watch/watch_jobs.h"
 
+/* What rows are sorted by, in the order in which the key s goes through them. */
 enum top_sort {
-#define TOP_SORT(id, name, help) TOP_SORT_##id,
-#include "cli/top/top_sorts.def"
+        TOP_SORT_TIME, /* share of the ranks' time */
+        TOP_SORT_CALLS,
+        TOP_SORT_BYTES,
+        TOP_SORT_P50,
+        TOP_SORT_BUSBW,
+        TOP_SORT_NAME, /* communicator, call, size */
         TOP_SORTS,
 };
 
