@@ -86,7 +86,7 @@ const struct cli_command pack_command = {
         .about =
                 "Puts the finished logs of a job into one compressed file for each node, NODE.capo.zst. Every verb reads it "
                 "in place of the logs; FILE/NAME is one log in it. Logs of running processes stay as they are, and so do "
-                "logs that capo recover is still to finish, damaged ones, and those of other users. With CAPO_GATHER=node "
+                "logs that capo report --recover is still to finish, damaged ones, and those of other users. With CAPO_GATHER=node "
                 "the watch that capo run starts does this when the job is over.",
         .options = options,
         .after = "  capo pack capo-logs/48213\n"

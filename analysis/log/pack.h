@@ -69,9 +69,9 @@ struct capo_pack_event {
  * @say: may be NULL
  *
  * Logs stay as they are when their process has not come to its end, when memory of it is left that
- * capo recover will bring into the log, when they are damaged, and when they are another user's. A
- * log is removed only when the new file is on its way to disk, has its name, and was read back. A
- * kill at any moment leaves all logs there; one that is there twice is read once.
+ * capo report --recover will bring into the log, when they are damaged, and when they are another
+ * user's. A log is removed only when the new file is on its way to disk, has its name, and was read
+ * back. A kill at any moment leaves all logs there; one that is there twice is read once.
  *
  * Return: 0; -errno: the folder cannot be read, or the first thing that failed.
  */

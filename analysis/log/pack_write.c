@@ -126,7 +126,7 @@ static const char *read_finished(const struct packing *p, const char *path, stru
         if (log->st.st_uid != geteuid())
                 return "belongs to another user";
         if (is_held(p, path))
-                return "its process runs, or left calls for capo recover";
+                return "its process runs, or left calls for capo report --recover";
         if (capo_log_open(path, &open, why, sizeof why) < 0)
                 return why;
         while (capo_log_next(open, &f) > 0) {
