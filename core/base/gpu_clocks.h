@@ -52,9 +52,9 @@ int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid,
 struct capo_gpu_clocks {
         uint32_t looks,
                 busy; /* busy: of them, those at which it was not idle; the rest here is of these */
-        uint64_t sm_sum;                     /* of sm_mhz */
-        uint32_t sm_least, max_mhz;          /* max_mhz: what it can do at most; 0 not known */
-        uint32_t celsius;                    /* the highest seen; 0 not known */
+        uint64_t sm_sum;                         /* of sm_mhz */
+        uint32_t sm_least, max_mhz;              /* max_mhz: what it can do at most; 0 not known */
+        uint32_t celsius;                        /* the highest seen; 0 not known */
         uint32_t reason[CAPO_CLOCK_REASON_ROOM]; /* at how many looks */
 };
 

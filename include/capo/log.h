@@ -214,7 +214,7 @@ struct capo_log_end {
         double cost_ns; /* capo's own cost per recorded call, measured in this process; 0 when it
                            was not */
         double ticks_per_s; /* calibration over the whole run */
-        uint32_t clean; /* 1: process exit; 2: killed, written by `capo report --recover`; 0: a checkpoint */
+        uint32_t clean; /* 1: process exit; 2: killed, written by `capo recover`; 0: a checkpoint */
         uint32_t threads;
 };
 static_assert(sizeof(struct capo_log_end) == 88, "layout");
