@@ -89,8 +89,7 @@ static void check_turned(struct check *c, const struct capo_row *row)
         if (row->cta_policy == 2 && row->coll != CAPO_COLL_ALLGATHER)
                 report_finding(
                         c, CAPO_FINDING_WARNING, row->line,
-                        "cta_policy zero: of these collectives only all-gather can be done by copy "
-                        "engines");
+                        "cta_policy zero: of these collectives only all-gather can be done by copy engines");
 }
 
 /* NCCL makes whole grains of a chunk, by rounding down; less than one would be none. */
@@ -106,8 +105,7 @@ static void check_chunk(struct check *c, const struct capo_row *row)
         else if (row->chunk && row->chunk % grain)
                 report_finding(
                         c, CAPO_FINDING_NOTE, row->line,
-                        "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down "
-                        "to %u",
+                        "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down to %u",
                         grain, capo_proto_name(row->proto), row->chunk / grain * grain);
 }
 
@@ -125,14 +123,13 @@ static void check_rows(struct check *c)
                                            row->algo == CAPO_ALGO_COLLNET_CHAIN))
                         report_finding(
                                 c, CAPO_FINDING_WARNING, row->line,
-                                "channels is ignored: NCCL takes it unchecked for %s, so capo "
-                                "leaves it alone",
+                                "channels is ignored: NCCL takes it unchecked for %s, so capo leaves it alone",
                                 algo);
                 else if (row->channels && row->coll == CAPO_COLL_ALLGATHER)
-                        report_finding(c, CAPO_FINDING_NOTE, row->line,
-                                       "channels is ignored from NCCL 2.29 on, which takes an "
-                                       "all-gather's unchecked for "
-                                       "grouped broadcasts");
+                        report_finding(
+                                c, CAPO_FINDING_NOTE, row->line,
+                                "channels is ignored from NCCL 2.29 on, which takes an all-gather's unchecked for "
+                                "grouped broadcasts");
                 check_turned(c, row);
                 check_chunk(c, row);
                 if (row->algo && row->gain < 0)
@@ -175,8 +172,7 @@ static void check_layout(struct check *c, const struct capo_rule *rule)
         if (wrong)
                 report_finding(
                         c, CAPO_FINDING_ERROR, rule->line,
-                        "the rule never holds: layout %s has %u nodes and %u ranks, %u to %u on a "
-                        "node",
+                        "the rule never holds: layout %s has %u nodes and %u ranks, %u to %u on a node",
                         w->layout, layout.n_nodes, layout.n_ranks, capo_layout_smallest(&layout),
                         capo_layout_largest(&layout));
 }
@@ -247,13 +243,11 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         if (rule->n_constants && capo_when_asks(w))
                 report_finding(
                         c, CAPO_FINDING_ERROR, rule->line,
-                        "the constants never apply: the rule has conditions that change from call "
-                        "to call");
+                        "the constants never apply: the rule has conditions that change from call to call");
         if (rule->n_constants && predates_fact(w->nccl, CAPO_NCCL_MODEL_CONSTANTS))
                 report_finding(
                         c, CAPO_FINDING_ERROR, rule->line,
-                        "the constants never apply: NCCL before 2.28 does not let a tuner change "
-                        "them");
+                        "the constants never apply: NCCL before 2.28 does not let a tuner change them");
         for (int k = 0; k < CAPO_COLLS; k++) {
                 for (uint32_t i = 0; i < rule->count[k]; i++) {
                         const struct capo_row *row = &c->p->rows[rule->first[k] + i];
@@ -261,35 +255,30 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                         if (row->chunk && predates_fact(w->nccl, CAPO_NCCL_CHUNK))
                                 report_finding(
                                         c, CAPO_FINDING_ERROR, row->line,
-                                        "chunk never applies: NCCL before 2.30 asks no tuner for "
-                                        "it");
+                                        "chunk never applies: NCCL before 2.30 asks no tuner for it");
                         if (!capo_row_turned(row))
                                 continue;
                         if (predates_fact(w->nccl, CAPO_NCCL_CALL_CONFIG))
                                 report_finding(
                                         c, CAPO_FINDING_ERROR, row->line,
-                                        "kernel, ctas, cluster and cta_policy never apply: NCCL "
-                                        "before 2.31 has no calls "
+                                        "kernel, ctas, cluster and cta_policy never apply: NCCL before 2.31 has no calls "
                                         "that take them");
                         else if (capo_when_asks(w))
                                 report_finding(
                                         c, CAPO_FINDING_ERROR, row->line,
-                                        "kernel, ctas, cluster and cta_policy never apply: the "
-                                        "rule has conditions that "
+                                        "kernel, ctas, cluster and cta_policy never apply: the rule has conditions that "
                                         "are known only after the call is made");
                 }
         }
         if (w->reg_buff >= 0)
                 report_finding(
                         c, CAPO_FINDING_WARNING, rule->line,
-                        "reg_buff may differ between ranks; where it does, the job hangs. Every "
-                        "rank must register its "
+                        "reg_buff may differ between ranks; where it does, the job hangs. Every rank must register its "
                         "buffers, or none");
         if (w->comm)
                 report_finding(
                         c, CAPO_FINDING_WARNING, rule->line,
-                        "comm is set by hand in the program; all ranks must give the communicator "
-                        "one name");
+                        "comm is set by hand in the program; all ranks must give the communicator one name");
         if ((w->link || !capo_range_any(w->ring_gbs) || !capo_range_any(w->tree_gbs)) &&
             predates_fact(w->nccl, CAPO_NCCL_COST_TABLE))
                 report_finding(c, CAPO_FINDING_ERROR, rule->line,
@@ -303,8 +292,7 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                         if (row->upto < CAPO_GBS_MIN_BYTES && row->algo)
                                 report_finding(
                                         c, CAPO_FINDING_ERROR, row->line,
-                                        "the row never applies: ring_gbs and tree_gbs are known "
-                                        "from 16 MiB on");
+                                        "the row never applies: ring_gbs and tree_gbs are known from 16 MiB on");
                 }
         }
 }
@@ -323,8 +311,7 @@ static void check_lists(struct check *c, const uint32_t *order, int n)
                                         continue;
                                 report_finding(
                                         c, CAPO_FINDING_ERROR, late->line,
-                                        "the %s rows cannot win: the rule of line %u always comes "
-                                        "first",
+                                        "the %s rows cannot win: the rule of line %u always comes first",
                                         capo_coll_word(k), early->line);
                                 break;
                         }
@@ -385,8 +372,7 @@ static void check_line(struct check *c, const struct line *l, const struct line 
                 if (e->upto >= row->upto) {
                         report_finding(
                                 c, CAPO_FINDING_ERROR, row->line,
-                                "the line cannot win: line %u and those before it cover all its "
-                                "sizes",
+                                "the line cannot win: line %u and those before it cover all its sizes",
                                 by);
                         return;
                 }
@@ -461,8 +447,7 @@ static int check_gaps(struct check *c)
                                 if (reach != UINT64_MAX && list[m]->from > reach + 1)
                                         report_finding(
                                                 c, CAPO_FINDING_WARNING, list[m]->line,
-                                                "gap: no %s line with these conditions for %s to "
-                                                "%s",
+                                                "gap: no %s line with these conditions for %s to %s",
                                                 capo_coll_word(k),
                                                 capo_size_print(reach + 1, a, sizeof a),
                                                 capo_size_print(list[m]->from - 1, b, sizeof b));
