@@ -10,8 +10,8 @@
 
 /**
  * capo_array_room() - make room for one more item behind the first @n of a list
- * @list: address of the list's pointer (struct x **); NULL in it is the empty list. Moved when it
- * grows.
+ * @list: address of the list's pointer (struct x **), NULL for an empty list. A list that grows
+ *        moves.
  * @n:    items in it; the list must have been grown by this function only, one at a time
  * @item: bytes of one item
  *

@@ -2,8 +2,8 @@
 /*
  * Calibration. CLOCK_MONOTONIC is disciplined by NTP (up to 500 ppm of slew) and the counter is
  * not, so neither is "right"; over a run they differ by microseconds per second at most, and END
- * frames write the difference down. What matters is that durations, which come from one counter,
- * are exact to the rate's error.
+ * frames write the difference down. Durations come from one counter, so they are exact up to the
+ * error of its rate.
  */
 #if defined __x86_64__
 #include <cpuid.h>
@@ -103,7 +103,7 @@ void capo_clock_update(struct capo_timebase *clock)
                 clock->ns_per_tick = (double)(mono - from_mono) / (double)(ticks - from_ticks);
 }
 
-/* By the kernel's own clock, whatever stands in front of it in this process. Takes a millisecond.
+/* Reads the kernel's clock, also in a process that replaces clock_gettime(). Takes a millisecond.
  */
 static double kernel_rate(void)
 {
@@ -130,6 +130,6 @@ void capo_clock_ready(struct capo_timebase *clock)
                 capo_clock_update(clock);
         }
         if (clock->ns_per_tick ==
-            0) /* the job's clock stands still (libfaketime), or the counter was set back */
+            0) /* the job's clock does not advance (libfaketime), or the counter was set back */
                 clock->ns_per_tick = kernel_rate();
 }

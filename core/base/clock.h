@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host clock of records: the time-stamp counter, calibrated against CLOCK_MONOTONIC. A record
- * carries raw ticks; whoever takes it out of its ring converts. Where the counter is not fit to be
- * a clock (x86 without the invariant-TSC bit), ticks are CLOCK_MONOTONIC nanoseconds and everything
- * else stays the same.
+ * carries raw ticks; the drain thread converts them. If the counter cannot serve as a clock (x86
+ * without the invariant-TSC bit), ticks are nanoseconds of CLOCK_MONOTONIC and all else stays the
+ * same.
  */
 #ifndef CAPO_CLOCK_H
 #define CAPO_CLOCK_H
@@ -68,8 +68,8 @@ void capo_clock_init(struct capo_timebase *clock);
  *
  * The rate is the average since the epoch, so its error shrinks as the process runs: two readings
  * bracketed to about 100 ns give 10 ppm after 10 ms and 0.1 ppm after a second. Below 1 ms apart
- * nothing is computed. Where one clock has jumped (a virtual machine that was paused) the rate
- * stays, and after a second is the average since then: durations stay right, and times go on by the
+ * nothing is computed. If one clock has jumped (a virtual machine that was paused), the rate stays;
+ * a second later it is the average since the jump. Durations stay right, and times go on by the
  * counter.
  */
 void capo_clock_update(struct capo_timebase *clock);
@@ -80,8 +80,8 @@ void capo_clock_update(struct capo_timebase *clock);
  */
 void capo_clock_ready(struct capo_timebase *clock);
 
-/** capo_clock_span() - ns of so many ticks; UINT64_MAX of more than it can say (what a stranger
- * left). Needs a rate. */
+/** capo_clock_span() - ticks in ns; UINT64_MAX if they do not fit (the file of another process,
+ * damaged). Needs a rate. */
 static inline uint64_t capo_clock_span(const struct capo_timebase *clock, uint64_t ticks)
 {
         double ns = (double)ticks * clock->ns_per_tick + 0.5;

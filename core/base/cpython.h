@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a CPython has in memory - frames, code, texts, lines - read as bytes by the offsets of its
- * release: of this process or of another, while it goes on. Nothing is believed: an object only
- * when its type is the address of the type it must have, a place in code only when it lies in that
- * code, a length only up to a limit. Nothing of it is called.
+ * Reads frames, code, texts and lines out of the memory of a CPython, of this process or of a
+ * running other one, by the offsets of its release. Everything is checked: an object must have the
+ * address of its type, a place in code must lie in that code, a length must be below a limit. No
+ * function of the interpreter is called.
  */
 #ifndef CAPO_CPYTHON_H
 #define CAPO_CPYTHON_H
@@ -114,7 +114,7 @@ struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint
 int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text,
                 size_t room, int *packaged);
 
-/* What of a code object tells a place in it. */
+/* The parts of a code object that name a place in it. */
 struct capo_py_code {
         uint64_t file, name, lines; /* objects, not yet looked at */
         int64_t size;               /* bytes of instructions */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. What is not wanted is skipped by its tokens, not understood: enough to find where
- * it ends. */
+/* See the header. Unwanted parts are skipped by their tokens, only to find where they end. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -257,7 +256,7 @@ static bool parse_component(struct parse *s)
 
 static void parse_encoding(struct parse *s)
 {
-        if (++s->depth > DEPTH) { /* no way back up: nothing more is told */
+        if (++s->depth > DEPTH) { /* no way back up: the name ends here */
                 s->p += strlen(s->p);
                 return;
         }
@@ -287,8 +286,8 @@ static void parse_encoding(struct parse *s)
         s->depth--;
 }
 
-/* The newer Rust: N, a letter, a path, a name; C and a crate's name. Of anything else nothing is
- * told. */
+/* The newer Rust: N, a letter, a path, a name; C and a crate's name. Everything else gives no
+ * name. */
 static bool rust_path(struct parse *s)
 {
         const char *name;

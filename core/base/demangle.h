@@ -9,8 +9,8 @@
  *
  * Only the qualified name: "c10d::ProcessGroupNCCL::allreduce", without parameters, template
  * arguments and a Rust hash, which make a name of a deep library a line long. A name without a name
- * is {lambda} or (anonymous). There is never a space or a plus in it. Of a name that is cut short,
- * as much as can be told.
+ * is {lambda} or (anonymous). It never has a space or a plus. A name that is cut short gives as
+ * much as it holds.
  *
  * Itanium C++ ABI, 5.1; Rust's older mangling, which is the same, and paths of its newer one (RFC
  * 2603). Nothing is allocated.

@@ -30,7 +30,7 @@ struct capo_nvml_clocks {
  * capo_nvml_clocks_find() - the functions of @library, which stays open as long as they are called
  * @symbol: dlsym, or what does its work in a library that has one of its own
  *
- * Return: whether all that is needed is there. What tells the reasons has had two names
+ * Return: whether all needed functions are there. The one for reasons has had two names
  * (ThrottleReasons before CUDA 12.2).
  */
 bool capo_nvml_clocks_find(struct capo_nvml_clocks *out, void *library,

@@ -308,10 +308,10 @@ static void claim_local(struct claim *c, const char *variable, uint32_t size, ui
 }
 
 /*
- * Slurm's variables count only where Slurm itself starts the ranks: in those that an mpirun started
- * they are the allocation's on one node and its daemons' step on the next, and ranks would
- * disagree. @in_rank: asked by a rank, not by what starts the ranks: then there is a step, and the
- * allocation says nothing.
+ * Slurm's variables count only if Slurm itself starts the ranks. Under mpirun they describe the
+ * allocation on one node and the step of mpirun's daemons on the next, so ranks would disagree.
+ * @in_rank: asked by a rank, not by what starts the ranks: then there is a step, and the allocation
+ * says nothing.
  */
 static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
                              struct capo_layout_launch *out)

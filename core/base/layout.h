@@ -57,7 +57,7 @@ static inline uint32_t capo_layout_largest(const struct capo_layout *l)
         return l->n_runs ? l->runs[l->n_runs - 1].ranks : 0;
 }
 
-/* What a communicator's plugin was told. -1: not told. */
+/* The numbers that NCCL gives a communicator's plugin. -1: not given. */
 struct capo_layout_told {
         int n_ranks, n_nodes;
         int min_local, max_local; /* tuner ABI v5 and later */
@@ -81,8 +81,8 @@ struct capo_layout_why {
 /**
  * capo_layout_of_comm() - layout of one communicator
  * @world:  layout of the whole job by the launcher, or NULL
- * @told:   what NCCL told about the communicator; it counts nodes as it sees them (an allocation
- *          without NVLink path inside one server may count as two), so it is the stronger source
+ * @told:   NCCL's numbers of the communicator. They are the stronger source: NCCL may count one
+ *          server without an NVLink path as two nodes
  * @out:    set on success only
  * @why:    what settled it, or why nothing did, or which source contradicted the other and was
  *          dropped; may be NULL, else always filled; the text is a constant
@@ -115,11 +115,11 @@ struct capo_layout_launch {
  *
  * Sources, the nearest to the ranks first: CAPO_LAYOUT; torchrun (WORLD_SIZE, LOCAL_WORLD_SIZE,
  * GROUP_WORLD_SIZE); Open MPI (OMPI_COMM_WORLD_SIZE, _LOCAL_SIZE); MPICH/Hydra and Intel MPI
- * (PMI_SIZE, MPI_LOCALNRANKS); Slurm (SLURM_STEP_TASKS_PER_NODE, then SLURM_TASKS_PER_NODE), unless
- * another of these started the ranks: then Slurm's are the allocation's on some nodes and those of
- * the launcher's daemons on others. A rank's own local size says nothing about the other nodes, and
- * differs from node to node: it settles a layout only for one node, or for torchrun with two
- * groups. A source whose ranks do not add up to the job's is dropped, and `said` names both.
+ * (PMI_SIZE, MPI_LOCALNRANKS); Slurm (SLURM_STEP_TASKS_PER_NODE, then SLURM_TASKS_PER_NODE).
+ * Slurm's variables are ignored if another of these started the ranks: on some nodes they then
+ * describe the allocation, on others the launcher's daemons. A rank's local size differs from node
+ * to node, so it settles a layout only for one node, or for torchrun with two groups. A source
+ * whose ranks do not add up to the job's is dropped, and `said` names both.
  *
  * Return: 0 with the layout known; -ENODATA with *out filled and the layout not known; -EINVAL:
  * CAPO_LAYOUT is set and is not a layout (`said` has the reason).

@@ -14,9 +14,9 @@ static __thread struct {
 } mine __attribute__((tls_model("initial-exec")));
 
 /*
- * Both settings: who cancels a thread looks at them, and then sends it a signal. By the time that
- * this comes the thread may have a lock, and the handler of some releases of glibc (2.36 is one)
- * asks for the type alone.
+ * Both settings are needed. A canceller checks them and then sends a signal. When the signal
+ * arrives the thread may hold a lock, and the handler of some glibc releases (2.36 is one) checks
+ * the type alone.
  */
 static void disable_cancel(void)
 {

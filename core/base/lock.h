@@ -25,8 +25,8 @@ void capo_unlock(pthread_mutex_t *lock);
 void capo_lock_brief(pthread_mutex_t *lock);
 void capo_unlock_brief(pthread_mutex_t *lock);
 
-/** capo_locked() - how many this thread holds, or is about to. What a signal's handler asks before
- * it waits for one. */
+/** capo_locked() - number of locks that this thread holds or is about to take. A signal handler
+ * checks it before it waits for one. */
 unsigned capo_locked(void);
 
 #endif

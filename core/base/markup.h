@@ -9,9 +9,9 @@
 void capo_markup_text(FILE *out, const char *text);
 
 /**
- * capo_markup_csv() - @text as a cell of CSV: quoted where RFC 4180 wants it
- * One that a spreadsheet would take for a formula (it begins with = + - @, a tab) gets a ' in
- * front: these texts come from others. Numbers are not written by this.
+ * capo_markup_csv() - @text as a cell of CSV: quoted where RFC 4180 wants it A text that a
+ * spreadsheet would run as a formula (it begins with = + - @ or a tab) gets a ' in front, because
+ * these texts come from outside. Not for numbers.
  */
 void capo_markup_csv(FILE *out, const char *text);
 

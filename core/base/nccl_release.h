@@ -12,7 +12,7 @@
 
 #define CAPO_NCCL_LAST 999999 /* "still" */
 
-/* What holds of some releases only; include/capo/nccl_facts.def says of which. */
+/* Facts that hold for some releases only; include/capo/nccl_facts.def says for which. */
 enum capo_nccl_fact {
 #define CAPO_NCCL_FACT(id, first, last) CAPO_NCCL_##id,
 #include "capo/nccl_facts.def"

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lets libraries that were built here load where glibc is older: down to 2.28 (RHEL 8,
- * Ubuntu 20.04 and the images built on it).
+ * Lets the built libraries load with an older glibc, down to 2.28 (RHEL 8, Ubuntu 20.04 and images
+ * built on them).
  *
- * A function that glibc gave a new version - most of libpthread and libdl when 2.34 took them into
- * libc - is bound to that version by the linker, and an older loader then refuses the whole
- * library, in every process that preloads it. The code of the old version is the same. So each such
- * name is defined here, hidden, and passes to the version that has been there since the beginning;
- * our own objects and libgcc's unwinder, which is linked in, both find these first. Before 2.34 the
- * old versions are in libpthread.so.0 and libdl.so.2, which the plugin and programs therefore name
- * as needed (of newer releases they are empty). libcapo.so looks for them instead (old_glibc.h).
+ * glibc 2.34 gave most functions of libpthread and libdl a new version. The linker binds to it, and
+ * an older loader then refuses the whole library in every process that preloads it. The old
+ * version's code is the same. So each such name is defined here, hidden, and calls the oldest
+ * version. Our objects and libgcc's unwinder, which is linked in, find these definitions first.
+ * Before 2.34 the old versions are in libpthread.so.0 and libdl.so.2, which the plugin and programs
+ * therefore name as needed (of newer releases they are empty). libcapo.so looks for them instead
+ * (old_glibc.h).
  *
- * tests/exports/loadable.sh holds the built libraries to it: a name that a new compiler or glibc
- * brings is found there. Compiled into the two libraries that go into a job, and with
- * old_glibc_program.c into the programs of a portable build. Not under a sanitizer, which has to
- * see these calls itself.
+ * tests/exports/loadable.sh checks the built libraries, so it finds a name that a new compiler or
+ * glibc adds. Compiled into the two libraries that go into a job, and with old_glibc_program.c into
+ * the programs of a portable build. Not under a sanitizer, which has to see these calls itself.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -29,11 +29,10 @@
 
 #ifdef CAPO_LATE_THREADS
 /*
- * libcapo.so goes into every process of a job. That libpthread.so.0 and libdl.so.2 have to be
- * loaded for it would be half of what it costs there (0.06 of 0.15 ms). So it does not name them as
- * needed. Where glibc is older than 2.34 and the program is not linked to them, the loader leaves
- * these functions out, and they are looked for when they are called: real NCCL and libfabric bring
- * them.
+ * libcapo.so is loaded into every process of a job. Loading libpthread.so.0 and libdl.so.2 for it
+ * would be 0.06 of its 0.15 ms there, so it does not name them as needed. With a glibc before 2.34
+ * and a program that is not linked to them, these functions are looked up when they are called;
+ * real NCCL and libfabric load them.
  */
 void *capo_old_late(const char *name);
 #define OLD_WEAK     DEFAULT __attribute__((weak))
@@ -43,7 +42,7 @@ void *capo_old_late(const char *name);
 #define OLD_OF(name) (&old_##name)
 #endif
 
-/* Where the function is not to be found, numbers are the error ENOSYS, and pointers NULL. */
+/* If the function is not found, a number is the error ENOSYS and a pointer NULL. */
 #define OLD_SINCE(version, result, name, params, args) \
         OLD_ELSE(version, sizeof(result) == sizeof(int) ? ENOSYS : 0, result, name, params, args)
 #define OLD_ELSE(version, missing, result, name, params, args)        \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What old_glibc.c is to the libraries, for the programs of a portable build (meson
- * -Dportable=true): the calls that only programs and the libraries linked into them make. Such a
- * program runs with glibc 2.28 and later.
+ * As old_glibc.c, for the programs of a portable build (meson -Dportable=true): functions that only
+ * programs and the libraries linked into them call. Such a program runs with glibc 2.28 and later.
  */
 #include <fcntl.h>
 #include <math.h>

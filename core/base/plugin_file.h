@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where NCCL looks for a plugin (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1 to 2.30.7): the
- * value of its variable as a file, then libnccl-<kind>-<value>.so; without a value
- * libnccl-<kind>.so (from 2.21 on). A tuner or profiler that is nowhere there may still be in the
- * net plugin's file, as aws-ofi-nccl's is.
+ * The files in which NCCL looks for a plugin (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1 to
+ * 2.30.7): the value of its variable as a file, then libnccl-<kind>-<value>.so; without a value
+ * libnccl-<kind>.so (from 2.21 on). If none has a tuner or profiler, the net plugin's file may have
+ * one, as aws-ofi-nccl's does.
  */
 #ifndef CAPO_PLUGIN_FILE_H
 #define CAPO_PLUGIN_FILE_H

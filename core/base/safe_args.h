@@ -12,7 +12,7 @@
  * @args: each ends with a zero, as in /proc/<pid>/cmdline; @size: bytes
  * @out:  @room bytes, cut where it does not fit
  *
- * What looks like a secret in the names that stay is masked (core/base/secret.h).
+ * Secrets in the names that stay are masked (core/base/secret.h).
  *
  * Return: bytes in @out without its zero.
  */

@@ -147,8 +147,8 @@ static bool url_password(const char *text, size_t n, size_t *begin, size_t *size
 
 /*
  * A name with its value inside of an argument, at @text: of JSON ("token": "x"), of a URL
- * (?sig=x&), of a header (X-Api-Key: x). Where the value begins and its size; false when it is not
- * secret.
+ * (?sig=x&), of a header (X-Api-Key: x). Sets where the value begins and its size. Return: whether
+ * it is secret.
  */
 static bool named_value(const char *text, size_t n, size_t *begin, size_t *size)
 {

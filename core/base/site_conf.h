@@ -18,9 +18,9 @@ const char *capo_site_path(void);
  * capo_site_read() - the file's settings, "NAME=VALUE" one behind the other, an empty one at the
  * end
  *
- * A file that anybody but root (or this user, of another file) may write is not read: what it says
- * would run in their jobs. One warning says so, or names the first line that is not understood; the
- * others count. No file is no error.
+ * A file that others than root (or this user) may write is not read, because it decides what runs
+ * in other people's jobs. One warning says so, or names the first bad line; the other lines count.
+ * A missing file is no error.
  *
  * Return: how many.
  */

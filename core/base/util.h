@@ -11,8 +11,8 @@
 #define _cleanup_(f)  __attribute__((cleanup(f)))
 #define N_ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
 #define CAPO_EXPORT   __attribute__((visibility("default")))
-/* For what runs before a sanitizer's own run-time is up (our dlsym), or reads what another thread
- * may be writing and says so. */
+/* For functions that run before a sanitizer's run-time is up (our dlsym), or that read on
+ * purpose what another thread may be writing. */
 #define CAPO_UNSANITIZED __attribute__((no_sanitize("address", "thread", "undefined")))
 #define likely(x)        __builtin_expect(!!(x), 1)
 #define unlikely(x)      __builtin_expect(!!(x), 0)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing in somebody else's process. Two errors of a write are answered by a signal to the thread
- * that wrote, which ends a program that did not write that itself: what goes beyond a limit on the
- * size of files (ulimit -f) by SIGXFSZ, and a message into a pipe that nobody reads any more by
- * SIGPIPE. Between these two they are error codes (EFBIG, EPIPE) like any other; a signal that was
- * pending before stays so.
+ * Writing in somebody else's process. Two errors of a write send a signal to the thread, which
+ * would end the job: SIGXFSZ beyond a limit on the size of files (ulimit -f), and SIGPIPE for a
+ * pipe that nobody reads any more. Between these two calls they are only error codes (EFBIG,
+ * EPIPE). A signal that was pending before stays pending.
  */
 #ifndef CAPO_WRITE_SIGNALS_H
 #define CAPO_WRITE_SIGNALS_H
@@ -19,8 +18,8 @@
 /**
  * capo_signal_mask() - pthread_sigmask() as the kernel has it: 0 or -1 and errno
  *
- * libc's own takes the signal of a cancellation out of each mask that it sets, and so would let it
- * through under a lock (core/base/lock.h).
+ * libc removes the signal of a cancellation from each mask that it sets, and so would deliver it
+ * under a lock (core/base/lock.h).
  */
 static inline int capo_signal_mask(int how, const sigset_t *set, sigset_t *before)
 {
@@ -60,8 +59,8 @@ static inline bool capo_on_signal_stack(void)
         return sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
 }
 
-/* To the end of the block no handler of the job runs on this thread: a siglongjmp() out of it would
- * leave a lock of the loader's held. */
+/* Until the end of the block no handler of the job runs on this thread. A siglongjmp() out of
+ * one would leave a lock of the loader held. */
 #define CAPO_NO_SIGNALS                                                            \
         __attribute__((cleanup(capo_signals_release), unused)) sigset_t signals_ = \
                 capo_signals_hold()
