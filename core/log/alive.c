@@ -37,8 +37,8 @@ static const char *find_stat_field(const char *text, int n)
         return p && *p == ' ' ? p + 1 : NULL;
 }
 
-/* Of a process whose first thread has ended the state is Z; as long as it has others it lives. 0:
- * it is gone. */
+/* A process whose first thread has ended has the state Z, and lives as long as it has other
+ * threads. 0: it has exited. */
 static long threads_left(const char *text)
 {
         const char *state = find_stat_field(text, 3), *threads = find_stat_field(text, 20);

@@ -133,9 +133,8 @@ static void hist_add(struct capo_cells *c, uint32_t *number, uint64_t ns)
 }
 
 /*
- * Times first, the two numbers of calls last and next to each other: who takes over from a dead
- * process counts the whole call again unless the second one has it (drain.c), so at worst a time
- * stands twice in a histogram.
+ * Times first, then the two numbers of calls. The process that recovers a dead one counts the whole
+ * call again unless the second number has it (drain.c), so at worst a time is in a histogram twice.
  */
 void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
 {

@@ -18,8 +18,8 @@ struct capo_cells {
         uint32_t index[CAPO_INDEX_SIZE]; /* 1 + index; open addressing */
 };
 
-/** capo_cells_know() - take up the cells that another process left in the segment. @c is zeroed but
- * for seg. */
+/** capo_cells_know() - index the cells that another process left in the segment. @c is zero
+ * except for seg. */
 void capo_cells_know(struct capo_cells *c);
 
 /** capo_cells_count() - @r, as it was in the ring, in its cell and its call site. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. All of it may be what a stranger left: no number of the segment is followed
- * before it is looked at. */
+/* See the header. The segment may be a dead process's and damaged, so every number in it is
+ * checked before it is used. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ void capo_describe_texts(struct capo_describe *d)
                 d->out->done.text_tail = 0; /* nothing was overwritten yet: say it all again */
         if (head - d->out->done.text_tail > d->seg->header->areas[CAPO_AREA_TEXT].capacity)
                 d->out->done.text_tail =
-                        head; /* a stranger's file, damaged: there was never room for so much */
+                        head; /* a damaged file: there was never room for so much */
         while (head - d->out->done.text_tail >= 8) {
                 uint32_t piece[2]; /* type, size */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the log says beside calls: texts, communicators, call sites, cells and its END, out of the
- * segment. */
+/* Writes what a log holds beside calls, out of the segment: texts, communicators, call sites,
+ * cells and END. */
 #ifndef CAPO_DESCRIBE_H
 #define CAPO_DESCRIBE_H
 

@@ -4,10 +4,10 @@
  * (flight.c; when everything is traced that is only the stage from which blocks are written) and
  * counted (cells.c).
  *
- * A kill may come between any two instructions here. The order is: keep, count, advance the tail;
- * so a record is never lost. Who takes over finds the one that was on its way: it is the last that
- * was kept and still stands in its ring, and the number of calls tells whether it was counted. Only
- * where nothing is kept (CAPO_FLIGHT=0) it is counted again.
+ * A kill may come between any two instructions here. The order is keep, count, advance the tail, so
+ * no record is lost. The process that recovers the segment finds the record that was being moved:
+ * it is the last that was kept and still is in its ring, and the number of calls says whether it
+ * was counted. If nothing is kept (CAPO_FLIGHT=0), it is counted again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -192,7 +192,7 @@ static int write_descriptions(struct capo_drain *d, unsigned clean)
         return capo_output_flush(&d->out);
 }
 
-/* What was written since @mark is in the file as a whole, or not at all and to be written again. */
+/* Either all frames since @mark are in the file, or none is and all will be written again. */
 static int settle_output(struct capo_drain *d, const struct capo_output_mark *mark, int r)
 {
         if (r == 0 && capo_output_lost(&d->out, mark)) /* only the last of it found room */

@@ -60,7 +60,8 @@ int capo_drain_text(struct capo_drain *d);
  * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 killed); sync
  * when taken over
  *
- * Return: 0; -errno: log and segment are as before, to be tried again or for who recovers it.
+ * Return: 0; -errno: log and segment are as before, for another try or for `capo report` to
+ * recover.
  */
 int capo_drain_finish(struct capo_drain *d, unsigned clean);
 

@@ -14,7 +14,7 @@
 
 #include "capo/log.h"
 
-/* What operations are counted as: the words of the log, the report and the JSON. */
+/* Kinds of operations: the words of the log, the report and the JSON. */
 enum capo_fi_kind {
 #define FABRIC_KIND(id, key, transmits) CAPO_FI_##id,
 #include "core/log/fabric_frame.def"
@@ -38,7 +38,7 @@ struct capo_fabric_error {
         char text[64]; /* libfabric's own words */
 };
 
-/* What was counted, of an object or of all of a domain. */
+/* Counters of an object, or the sum over a domain. */
 struct capo_fabric_counts {
         struct {
                 uint64_t count, bytes; /* posted; of receives the bytes are the buffers' */
@@ -120,7 +120,7 @@ struct capo_fabric_looked {
         uint64_t at_ns; /* CLOCK_MONOTONIC: when what is outstanding was counted last */
 };
 
-/* What was posted inside an NCCL call, on the thread that made it. */
+/* Operations that a thread posted inside its own NCCL call. */
 struct capo_fabric_inside {
         uint64_t comm_uid;
         uint8_t call; /* enum capo_call_id */
@@ -153,8 +153,8 @@ void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
 
 /**
  * capo_fabric_put() - one line
- * @what: the struct that core/log/fabric_frame.def names for @line; what is 0, false or "" is left
- * out unless its row says COUNT
+ * @what: the struct that core/log/fabric_frame.def names for @line; a value of 0, false or "" is
+ *        left out unless its row says COUNT
  *
  * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its
  * field's room.

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the
- * keys; here is what knows how a line is put together (info_write.c, in the job) and taken apart
- * (info_read.c, afterwards).
+ * keys; info_write.c makes the lines, in the job, and info_read.c parses them afterwards.
  */
 #ifndef CAPO_LOG_INFO_H
 #define CAPO_LOG_INFO_H

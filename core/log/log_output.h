@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the drain's frames go: the log of one segment, and the segment's word on how much of it is
- * good. What has been written becomes true by one store (commit_now), and whoever goes on cuts the
- * file back to that.
+ * good. One store (commit_now) makes written frames valid. The process that continues a log cuts
+ * the file back to the last such store.
  */
 #ifndef CAPO_OUTPUT_H
 #define CAPO_OUTPUT_H

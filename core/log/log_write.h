@@ -59,9 +59,8 @@ int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec 
  * capo_log_flush() - put what waits into the file
  *
  * All or nothing: when the disk is full, a part that was written is cut off again, the frames are
- * counted as lost, and one line says so (once until a flush succeeds again). A descriptor that is
- * no longer our file (the program closed all it knew) is not written to: the file is opened again
- * by its name. Return: 0 or -errno.
+ * counted as lost, and one line says so (once until a flush succeeds again). If the program has
+ * closed the descriptor, the file is opened again by its name. Return: 0 or -errno.
  */
 int capo_log_flush(struct capo_log_writer *w);
 

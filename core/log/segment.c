@@ -21,8 +21,9 @@
 #define RING_LEAST  64u  /* records */
 #define RING_SCARCE 512u /* below this many a folder with little room is left alone */
 
-/* Of one process number and time of birth: what an image before exec() has left, and processes 1 of
- * containers that share /dev/shm and one /proc, or were born in one hundredth of a second. */
+/* Segments of one pid and start time: one that the image before exec() left, and those of pid 1
+ * in containers that share /dev/shm and /proc, or that started in the same hundredth of a
+ * second. */
 #define NAMES 1000
 
 /*
@@ -44,7 +45,8 @@ static int allocate_range(int fd, uint64_t begin, uint64_t size)
 
 /* ---- the file ---- */
 
-/* What the folder has free. Of one that does not say it (hugetlbfs, some network) all is taken. */
+/* Free bytes of the folder; all of it counts as free if the file system does not say (hugetlbfs,
+ * some network file systems). */
 static uint64_t free_bytes(const char *dir)
 {
         struct statvfs s;
@@ -302,8 +304,8 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         return 0;
 }
 
-/* Records of a ring: fewer for those that come later, and where the folder has little room. Where
- * it has none the memory is our own, of which there is enough. */
+/* Records of a ring: fewer for later rings, and if the folder has little room. If it has none,
+ * the ring is private memory and has its full size. */
 static uint32_t choose_ring(const struct capo_segment *seg, bool large)
 {
         uint32_t all = seg->header->ring_records >> (seg->n_large < 2   ? 0

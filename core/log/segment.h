@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The segment: all the memory the recorder of one process works in, as one file
- * /dev/shm/capo-<uid>-<pid>-<start>, so that a killed process leaves everything it knew to whoever
- * looks next.
+ * /dev/shm/capo-<uid>-<pid>-<start>, so that a killed process leaves everything it knew to the next
+ * reader.
  *
  *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
  *      | header  | comms | sites | cells | hists | flight | slots | text | kept | ring 0 | ring 1
@@ -12,9 +12,9 @@
  * Each area is an array of equal items with room for many more than are used; only its first
  * `committed` items are backed by memory (posix_fallocate, so a full tmpfs is an error code and not
  * SIGBUS: then the process goes on in memory of its own). The living process maps an area piece by
- * piece, as it grows: a job that locks its memory (mlockall) gets no more of it than is in use.
- * Nothing in here is a pointer: the drain (core/log/drain.c) runs the same in the living process
- * and in a stranger that maps the file afterwards.
+ * piece, as it grows: a job that locks its memory (mlockall) gets no more of it than is in use. The
+ * segment holds no pointers, so the drain (core/log/drain.c) runs alike in the living process and
+ * in one that maps the file afterwards.
  *
  * Who writes what, in the living process:
  *   ring records, ring.head    the thread that owns the ring; head is stored with release once a
@@ -97,7 +97,8 @@ struct capo_seg_comm {
 };
 static_assert(sizeof(struct capo_seg_comm) == 256, "layout");
 
-/* What the GPU said of the stream of a communicator's last call (shim/gpu/stream_ask.c). */
+/* State of the stream of a communicator's last call, as the driver reports it
+ * (shim/gpu/stream_ask.c). */
 enum capo_comm_gpu {
         CAPO_COMM_NOT_ASKED,
         CAPO_COMM_BUSY, /* something on it had not ended */
@@ -276,11 +277,11 @@ void capo_segment_unmap(struct capo_segment *seg);
  * capo_segment_create() - the segment of this process
  * @dir: CAPO_SEGMENT_DIR; tests give another
  *
- * Falls back to anonymous memory, with one line, when the file cannot be had: then a kill loses
- * what is not in the log. Holds a POSIX record lock on the file for the life of the process: that
- * is how others know it is alive. The file takes at most a quarter of what its folder has free, at
- * the start and at any time later: NCCL and data loaders need it, too. What goes beyond is memory
- * of the process alone.
+ * Falls back to anonymous memory, with one line, if the file cannot be made; then a kill loses what
+ * is not in the log. Holds a POSIX record lock on the file for the life of the process, so that
+ * others know that it is alive. The file takes at most a quarter of what its folder has free, at
+ * the start and at any time later: NCCL and data loaders need it, too. Beyond that the recorder
+ * uses private memory.
  *
  * Return: 0; -ENOMEM when there is no memory at all.
  */
@@ -288,10 +289,10 @@ int capo_segment_create(struct capo_segment *seg, const char *dir,
                         const struct capo_segment_config *config);
 
 /**
- * capo_area_commit() - make the first @n items usable
- * Caller holds the lock. A descriptor that the program has closed is opened again. Where the folder
- * has no room, or the file is gone, the items are the process's alone, with one line. Return: 0;
- * -ENOSPC when the capacity is used up, or all memory (nothing changed).
+ * capo_area_commit() - make the first @n items usable Caller holds the lock. A descriptor that the
+ * program has closed is opened again. If the folder has no room, or the file was removed, the items
+ * are private memory, with one line. Return: 0; -ENOSPC when the capacity is used up, or all memory
+ * (nothing changed).
  */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
 
@@ -299,9 +300,9 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
  * capo_ring_commit() - make ring @nth usable, the first that is not; caller holds the lock
  * @large: for a thread that fills one of CAPO_RING_FIRST records
  *
- * The first two large ones have all the records that were asked for, the next ones half, from the
- * ninth on a quarter: of a process with many threads few make most calls. Where there is little
- * memory they have fewer. capo_area_commit() makes large ones. Return: as capo_area_commit().
+ * The first two large rings have all the records that were asked for, the next ones half, from the
+ * ninth on a quarter, because few threads of a process make most of its calls. With little memory
+ * they have fewer. capo_area_commit() makes large ones. Return: as capo_area_commit().
  */
 int capo_ring_commit(struct capo_segment *seg, uint32_t nth, bool large);
 

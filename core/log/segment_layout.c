@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where areas lie in the file of a segment, and in which pieces they are mapped. */
+/* The places of areas in the file of a segment, and the pieces in which they are mapped. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -78,8 +78,8 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
         h->size = offset;
 }
 
-/* Text and what replaces itself are not arrays of items: one piece each. Of a long flight recorder
- * the pieces are larger, so that their number stays small. */
+/* Text and areas that replace themselves are no arrays of items: one piece each. A long flight
+ * recorder has larger pieces, so that their number stays small. */
 static uint32_t piece_shift(const struct capo_segment_header *h, int id)
 {
         const struct capo_area *a = &h->areas[id];

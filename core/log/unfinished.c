@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. The segment may be a stranger's, damaged: every index is masked, every number
- * looked at. */
+/* See the header. The segment may be a dead process's and damaged: every index is masked, every
+ * number checked. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,8 +65,8 @@ static void pass_record(const struct finder *f, enum capo_unfinished_where where
 }
 
 /*
- * What stands behind the published records of one thread. Of a living one a call that goes on
- * meanwhile may be read half written, as the header says; so no sanitizer looks at these readings.
+ * The records behind the published ones of one thread. A living thread may be writing one, so it
+ * can be read half written, as the header says, and no sanitizer checks these reads.
  */
 CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_segment *seg,
                                      const struct capo_ring *ring)

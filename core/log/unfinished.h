@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which calls a process is in, or was when it died: what it had composed in its rings and not
- * published (shim/record/recorder.h). Reading needs nothing of the process: a thread that stands in
- * a call has said everything of it in its ring before, and goes on saying it for as long as it
- * stands there.
+ * The calls that a process is in, or was in when it died: records that it had composed in its rings
+ * and not published (shim/record/recorder.h). Reading needs no help of the process, because a
+ * thread writes the record before it enters the call and leaves it there until the call returns.
  */
 #ifndef CAPO_UNFINISHED_H
 #define CAPO_UNFINISHED_H
@@ -38,16 +37,16 @@ void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn fou
  * takes the segment over
  * @text: room for whole lines; what does not fit is left out
  *
- * A thread writes all of a call into its ring before the call, and the end behind it. A record at
- * the head that is younger than the one before is of this round; it has not returned when it has no
+ * A thread writes the record of a call before the call and its end afterwards. A record at the head
+ * that is younger than the one before belongs to this round. Its call has not returned if it has no
  * end that is younger still. Members of a group stay behind the head until the group has ended.
  *
  * Return: bytes of @text; 0: in none.
  */
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room);
 
-/* t_begin: ns since the epoch; t_end 0. Of what makes a communicator: stream, its uid folded; peer,
- * our rank in it; bytes, its ranks; 0 where not known. */
+/* t_begin: ns since the epoch; t_end 0. Calls that create a communicator have in stream its
+ * folded uid, in peer our rank, in bytes its ranks; 0 if not known. */
 struct capo_unfinished_call {
         enum capo_unfinished_where where;
         struct capo_record record;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rules hold for a communicator or a question, and which of them comes first. */
+/* Decides which rules hold for a communicator or a question, and which of them comes first. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>

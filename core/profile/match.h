@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rules hold for a communicator, and in which order.
+ * Decides which rules hold for a communicator, and in which order.
  *
  * A rule's conditions are of two kinds. The settled ones (nodes, ranks, layout, local ranks, class,
  * NCCL version, name) are answered once, when the communicator is made. The asked ones (pipe_ops,
@@ -67,8 +67,8 @@ struct capo_question {
  */
 bool capo_when_settled(const struct capo_when *when, const struct capo_shape *shape,
                        const char **why);
-/** capo_rule_settled() - do the settled conditions hold, and may the rule be used? @why as above;
- * for a modelled rule that @shape does not allow, and of which all else holds, words that say so.
+/** capo_rule_settled() - do the settled conditions hold, and may the rule be used? @why as above.
+ * It has words for a modelled rule that @shape does not allow while all else holds.
  */
 bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *shape,
                        const char **why);

@@ -78,8 +78,7 @@ static bool when_implies(const struct capo_when *inner, const struct capo_when *
                (outer->reg_buff < 0 || outer->reg_buff == inner->reg_buff);
 }
 
-/* What a call's own config does only where @row asks it of a collective that has it (public sources
- * of 2.31). */
+/* Checks settings of a call's config that only some collectives have (public sources of 2.31). */
 static void check_turned(struct check *c, const struct capo_row *row)
 {
         if (row->kernel && (row->coll == CAPO_COLL_BROADCAST || row->coll == CAPO_COLL_REDUCE))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls by name. Apart from record.h because nearly everything knows records and few name a
- * call: a row more in calls.def rebuilds those that include this. Where the kind of a call is what
- * matters, capo_call_kind() (core/base/calls.h) tells it without.
+ * The calls by name. Not in record.h, because nearly every file includes that and few name a call:
+ * a new row in calls.def rebuilds only the files that include this. Code that needs the kind of a
+ * call asks capo_call_kind() (core/base/calls.h) instead.
  */
 #ifndef CAPO_CALL_IDS_H
 #define CAPO_CALL_IDS_H

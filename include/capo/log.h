@@ -206,7 +206,7 @@ struct capo_log_end {
                              ticks */
         uint64_t real_ns;
         uint64_t calls;       /* recorded */
-        uint64_t dropped;     /* lost because a ring was full or memory was not to be had */
+        uint64_t dropped;     /* lost because a ring was full or no memory was available */
         uint64_t gpu_dropped; /* wanted to be timed on the GPU, but no event was free, or the driver
                                  took none */
         uint64_t shape_overflow; /* counted in a catch-all cell because a table was full */

@@ -5,10 +5,9 @@
  * or NVIDIA's example-tuner CSV) or built with the functions below and written with
  * capo_profile_write.
  *
- * A profile is rules; a rule has a `when` and, per collective, rows by rising size. Of all rules
- * whose `when` holds and that list the collective, the most specific decides (core/profile/match.h
- * has the order); there is no falling through by size, because the last row of a list reaches
- * "max".
+ * A profile is a list of rules. A rule has a `when` and, per collective, rows by rising size. The
+ * most specific rule whose `when` holds and that lists the collective decides (core/profile/match.h
+ * has the order). It decides every size, because the last row of a list reaches "max".
  *
  * Sizes are bytes as NCCL gives them to a tuner: all-gather and reduce-scatter the total over all
  * ranks, else count x element size (NCCL src/include/info.h; nccl-tests prints the same number in
@@ -243,10 +242,10 @@ int capo_profile_constant(struct capo_profile *profile, const struct capo_consta
  * stream. */
 int capo_profile_write(const struct capo_profile *profile, FILE *out);
 
-/** capo_profile_write_csv() - as NVIDIA's example-tuner CSV (10 fields). What the format cannot say
- * (conditions other than nodes, ranks, pipe_ops, reg_buff; modelled rules; "leave to NCCL";
- * constants; chunks; what calls are turned for) is left out, each named once through @left_out (may
- * be NULL). Return: number of things left out, or -errno. */
+/** capo_profile_write_csv() - as NVIDIA's example-tuner CSV (10 fields). The format has no
+ * conditions other than nodes, ranks, pipe_ops and reg_buff, no modelled rules, no "leave to
+ * NCCL", no constants, no chunks and no overridden calls. Such things are left out, each named
+ * once through @left_out (may be NULL). Return: number of things left out, or -errno. */
 int capo_profile_write_csv(const struct capo_profile *profile, FILE *out, FILE *left_out);
 
 /** capo_profile_csv_rows() - how many rows it writes, of the @choices rows that choose something.

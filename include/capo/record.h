@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one recorded call is. Everything that records fills this struct, everything that reads gets
- * it back.
+ * One recorded call. The recorder fills this struct, every reader gets it back.
  *
  * Calls, types and operators carry NCCL's own numbers (enum values have never been re-ordered:
  * nccl.h 2.13 to 2.30); the ids of calls are ours: include/capo/calls.def is the list.
@@ -14,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which clock made the duration that counts (facts: a host time of an NCCL call is the enqueue, not
- * the transfer). */
+/* The clock that made the duration. A host time of an NCCL call is the enqueue, not the
+ * transfer. */
 enum capo_clock {
         CAPO_CLOCK_NONE =
                 0, /* not timed by itself: member of a group, or captured into a CUDA graph */
@@ -42,7 +41,7 @@ enum capo_proto {
         CAPO_PROTOS,
 };
 
-/* What runs beside NCCL's table: in algo_proto instead of the two. */
+/* Kernels beside NCCL's table; they take the place of algorithm and protocol in algo_proto. */
 enum capo_kernel {
         CAPO_KERNELS_FROM = 0x80,
 #define CAPO_KERNEL(id, number, ...) CAPO_KERNEL_##id = (number),
@@ -101,7 +100,7 @@ static inline bool capo_record_waited(const struct capo_record *r, uint64_t *ns)
  * The ids are in capo/call_ids.h. */
 #define CAPO_CALL_ROOM 64
 
-/* What a call does to sizes and bus bandwidth; formulas in core/base/calls.h. */
+/* Properties of a call that decide sizes and bus bandwidth; formulas in core/base/calls.h. */
 enum capo_call_kind {
         CAPO_KIND_OTHER, /* creates, destroys, asks */
         CAPO_KIND_ALLREDUCE,

@@ -22,8 +22,8 @@ struct capo_seam_call {
                          group */
 };
 
-/* What NCCL told a plugin about a communicator at its init. Unknown numbers are -1, unknown hash 0,
- * unknown name NULL.
+/* A communicator as NCCL describes it to a plugin at its init. Unknown numbers are -1, an unknown
+ * hash 0, an unknown name NULL.
  */
 struct capo_seam_comm {
         uint64_t comm_hash;
@@ -45,8 +45,8 @@ struct capo_seam_ran {
         uint64_t tag; /* userProfilerTag of the call; 0 none */
 };
 
-/* What the kernel of the @nth `ran` of a communicator (copy engines not counted: they have none)
- * stamped, in ns of the GPU's global timer. */
+/* Time stamps of the kernel of the @nth `ran` of a communicator (not counting copy engines,
+ * which have no kernel), in ns of the GPU's global timer. */
 struct capo_seam_kernel {
         uint64_t comm_hash;
         uint32_t nth;
