@@ -8,11 +8,10 @@
 
 /**
  * capo_secret_args() - the arguments of a program as one line, spaces between, with *** in place of
- *   - the value of an option or a variable one of whose words says what it is: token, secret,
- *     password, ... (--api-key X, --hf-token=X, PASSWORD=X); "tokenizer" and "tokens" are other
- * words
+ *   - the value of an option or a variable with a word such as token, secret or password in its
+ *     name (--api-key X, --hf-token=X, PASSWORD=X); "tokenizer" and "tokens" are other words
  *   - a word made like a key of a known service (hf_..., sk-..., ghp_..., AKIA...), or a JSON web
- * token
+ *     token
  *   - a password in a URL (https://user:X@host)
  *   - a long word of hex digits, or of letters and digits of all kinds
  * @args: each ends with a zero, as in /proc/<pid>/cmdline; @size: bytes

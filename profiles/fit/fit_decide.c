@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cells to decisions: which candidate is worth a rule at which size. A rule that harms is worse
- * than a gain left lying, so a candidate is admitted only
- *
- *   where it was measured, and beats NCCL's own choice by more than the interval and by more than
- * min_gain; or strictly between two sizes where that is so of this same candidate, and where
- * nothing that was measured there is admitted. Its gain is then taken straight in log size between
- * the two.
+ * than a missed gain, so a candidate is admitted only
+ *   - where it was measured, and beats NCCL's own choice by more than the interval and min_gain; or
+ *   - strictly between two such sizes of the same candidate, if nothing measured there is admitted.
+ *     Its gain is then interpolated, straight in log size.
  *
  * A gain must pass two questions (fit_noise.c): is it above zero, and is a loss of CAPO_FIT_HARM
- * excluded? Refused are gains that speak of a fault in a measurement: more than MOST, more than the
- * links carry; a gain over one run of NCCL's own choice that no other candidate repeats, or of more
- * than MOST_ONCE over one run, because runs are slow now and then; and a size that one run of a
- * candidate has alone while its runs disagree beside: nothing says that its label is right. Among
- * the admitted the path through the sizes with the largest total gain is taken, a change of
- * candidate costing a little, so that equal candidates do not alternate.
+ * excluded? These gains look like a fault of a measurement and are refused:
+ *   - more than MOST, or more than the links carry
+ *   - over one run of NCCL's own choice, if no other candidate repeats its time or the gain is
+ *     above MOST_ONCE: runs are slow now and then
+ *   - of a size that one run of a candidate has alone while its runs disagree at the neighbouring
+ *     sizes: its label may be wrong
+ *
+ * The path through the admitted candidates with the largest total gain is taken. A change of
+ * candidate costs a little, so that equal candidates do not alternate.
  */
 #include <errno.h>
 #include <math.h>

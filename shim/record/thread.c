@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread of ours in somebody else's process. It begins with what the thread that made it had; of
- * that it lays down signals                none is delivered to it cancellation           off: a
- * tool that cancels every thread it finds must not stop it in a write floating point         traps
- * and rounding of the job a real-time policy     it is not to stand before anybody timer slack a
- * nap of 50 us is to be one and keeps processors, priority   those of whoever made it, as NCCL's
- * own threads do: a job that keeps processors free keeps them name spaces, folder    the log's path
- * is absolute; a job that changes its root before the log is made has none language               a
- * thread begins with the process's: numbers are read and written without it
+ * A thread of ours in somebody else's process. A new thread inherits much from its maker. This one
+ * changes
+ *      signals                all blocked
+ *      cancellation           off: a tool that cancels every thread must not stop it in a write
+ *      floating point         no traps, round to nearest
+ *      a real-time policy     dropped: it must not run before the job
+ *      timer slack            50 us, so that a sleep of 50 us is one
+ * and keeps
+ *      processors, priority   as NCCL's own threads do: a job that keeps processors free keeps them
+ *      name spaces, folder    the log's path is absolute; a job that changes its root before the
+ *                             log is made has none
+ *      language               numbers are read and written without it
  */
 #include <errno.h>
 #include <pthread.h>
