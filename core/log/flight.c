@@ -11,8 +11,11 @@
 #include "capo/call_ids.h"
 #include "core/log/flight.h"
 
-/* A call of a block, and a shape for it alone. */
-#define CALL_BYTES_MOST (24 + sizeof(struct capo_log_shape))
+/* The frame of a block with what its columns are padded with; twice, because a block may end at a
+ * stretch of calls. */
+#define BLOCK_BYTES_MOST (2 * (16 + sizeof(struct capo_log_block) + 6 * 8))
+/* A call that needs a shape and a block for itself alone, or a frame of its own. */
+#define CALL_BYTES_MOST (24 + sizeof(struct capo_log_shape) + BLOCK_BYTES_MOST)
 
 void capo_flight_restart(struct capo_flight *f)
 {
@@ -164,8 +167,9 @@ static const struct capo_record *flight_at(const struct capo_flight *f, uint64_t
         return capo_area_at(f->seg, CAPO_AREA_FLIGHT, i & (f->seg->header->flight_records - 1));
 }
 
-/* For how many more calls the file has room. Cells and descriptions have the last quarter. */
-static uint64_t calls_that_fit(const struct capo_flight *f)
+/* For how many more bytes of calls the file has room. Cells and descriptions have the last
+ * quarter. */
+static uint64_t bytes_that_fit(const struct capo_flight *f)
 {
         const struct capo_segment_header *h = f->seg->header;
         uint64_t used = f->out->log.file_bytes + f->out->log.n;
@@ -175,20 +179,63 @@ static uint64_t calls_that_fit(const struct capo_flight *f)
                 return UINT64_MAX;
         if (used >= most || (h->trace_all && f->out->done.left_out)) /* no gaps */
                 return 0;
-        return (most - used) / CALL_BYTES_MOST;
+        return most - used;
+}
+
+/* How many of the calls @from .. @to - 1 fit into @room bytes: the first of them where all are
+ * traced, the last of them otherwise. */
+static uint64_t calls_that_fit(struct capo_flight *f, uint64_t from, uint64_t to, uint64_t room)
+{
+        bool forward = f->seg->header->trace_all;
+        uint64_t used = 0, low = UINT64_MAX, high = 0, n = 0;
+        unsigned each = 14; /* bytes in the columns that every block has */
+        uint8_t seen[65536 / 8] = {0};
+
+        if (to - from <= room / CALL_BYTES_MOST)
+                return to - from;
+        for (uint64_t i = from; i < to && each == 14; i++) {
+                if (flight_at(f, i)->gpu_ns || has_aux(flight_at(f, i)))
+                        each = 22;
+        }
+        for (; n < to - from; n++) {
+                const struct capo_record *r = flight_at(f, forward ? from + n : to - 1 - n);
+                uint64_t t = capo_clock_ns(&f->seg->header->clock, r->t_begin);
+                uint32_t shapes = f->n_shapes;
+
+                low = t < low ? t : low;
+                high = t > high ? t : high;
+                if (high - low > UINT32_MAX || n % CAPO_BLOCK_MOST == 0) { /* blocks begin anew */
+                        memset(seen, 0, sizeof seen);
+                        low = high = t;
+                }
+                if (!(seen[r->thread / 8] & 1 << r->thread % 8))
+                        used += BLOCK_BYTES_MOST;
+                seen[r->thread / 8] |= (uint8_t)(1 << r->thread % 8);
+                if (r->call != CAPO_CALL_NONE && shape_find(f, r) == CAPO_NO_NUMBER)
+                        shapes--;
+                used += each + (f->n_shapes - shapes) * sizeof(struct capo_log_shape);
+                if (r->gpu_ns > UINT32_MAX || capo_host_ns(f->seg->header, r) > UINT32_MAX)
+                        used += 16 + sizeof *r;
+                if (used > room)
+                        break;
+        }
+        return n;
 }
 
 void capo_flight_write(struct capo_flight *f, uint64_t from, uint64_t to)
 {
-        uint64_t room = calls_that_fit(f);
+        uint64_t room = bytes_that_fit(f), last = to;
 
         if (from < to && to - from > f->seg->header->flight_records)
                 from = to - f->seg->header->flight_records;
-        if (from < to && to - from > room) {
-                uint64_t kept = f->seg->header->trace_all ? 0 : room;
+        if (from < to && room != UINT64_MAX) {
+                uint64_t kept = calls_that_fit(f, from, to, room);
 
                 f->out->done.left_out += to - from - kept;
-                from = to - kept;
+                if (f->seg->header->trace_all)
+                        to = from + kept;
+                else
+                        from = to - kept;
         }
         while (from < to) { /* by stretches, so that a block's calls are near each other in time */
                 uint64_t end = to - from > CAPO_BLOCK_MOST ? from + CAPO_BLOCK_MOST : to;
@@ -208,7 +255,7 @@ void capo_flight_write(struct capo_flight *f, uint64_t from, uint64_t to)
                 }
                 from = end;
         }
-        f->out->done.flight_tail = to;
+        f->out->done.flight_tail = last;
 }
 
 bool capo_flight_is_last(const struct capo_flight *f, const struct capo_record *r)

@@ -111,13 +111,52 @@ Test(flight, all_up_to_a_limit)
         cr_expect_leq(size_of_log(), 1 << 20);
 }
 
+/* A round with more calls than there is room for keeps its first ones, not none of them. */
+Test(flight, all_of_a_round_up_to_a_limit)
+{
+        uint32_t kept;
+
+        drained_start(64, true);
+        seg.header->log_max = 8 << 10;
+        put_calls(512);
+        kept = read_back(out, 80000);
+        cr_assert(kept > 150 && kept < 450, "%u", kept);
+        for (uint32_t i = 0; i < kept; i++)
+                cr_assert_eq(out[i].seq, i + 1, "%u", i);
+        cr_expect_eq(left_out_of_log(), 512 - kept);
+}
+
 Test(flight, the_last_that_fit)
 {
+        uint32_t kept;
+
         drained_start(10000, false);
-        seg.header->log_max = 256 << 10;
-        expect_last(30000, (192 << 10) / 64 - 2);
-        cr_expect_eq(left_out_of_log(), 10000 - (192 << 10) / 64 + 2);
-        cr_expect_leq(size_of_log(), 256 << 10);
+        seg.header->log_max = 128 << 10;
+        put_calls(30000);
+        kept = read_back(out, 80000);
+        cr_assert(kept > (80 << 10) / 14 && kept <= (96 << 10) / 14, "%u", kept);
+        for (uint32_t i = 0; i < kept; i++)
+                cr_assert_eq(out[i].seq, 30000 - kept + i + 1, "%u", i);
+        cr_expect_eq(left_out_of_log(), 10000 - kept);
+        cr_expect_leq(size_of_log(), 128 << 10);
+        cr_expect_geq(size_of_log(), 80 << 10);
+}
+
+/* Calls so far apart that each is a block of its own. */
+Test(flight, far_apart_up_to_a_limit)
+{
+        uint32_t kept;
+
+        drained_start(10000, false);
+        seg.header->log_max = 128 << 10;
+        for (uint32_t i = 0; i < 2000; i++) {
+                put(call_at(5000000000 * (uint64_t)i, 10));
+                if (i % 256 == 255)
+                        capo_drain_round(drain);
+        }
+        kept = read_back(out, 80000);
+        cr_assert(kept > 400 && kept < 2000, "%u", kept);
+        cr_expect_leq(size_of_log(), 128 << 10);
 }
 
 /* Calls of several threads in one stretch: a block is of one thread, and none is lost or said
