@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analysis/job/figures.h"
 #include "analysis/log/pack.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -19,19 +20,27 @@ struct pack {
         unsigned n_made, n_left, n_failed;
 };
 
+static void print_made(const struct pack *pack, const struct capo_pack_event *event)
+{
+        const char *way = pack->undo ? "out of" : pack->list ? "would be packed:" : "->";
+        char from[32], to[32];
+
+        printf("%s %s %s\n", capo_text_plural(event->n, "log", NULL), way, event->path);
+        if (pack->list)
+                printf("  %s\n", capo_size_print(event->from, from, sizeof from));
+        else if (!pack->undo)
+                printf("  %s of %s\n", capo_size_print(event->to, to, sizeof to),
+                       capo_size_print(event->from, from, sizeof from));
+}
+
 static void say_pack(const struct capo_pack_event *event, void *arg)
 {
         struct pack *pack = arg;
-        char from[32], to[32];
 
         switch (event->what) {
         case CAPO_PACK_MADE:
                 pack->n_made++;
-                printf(pack->undo ? "%zu log%s out of %s\n" : "%zu log%s -> %s", event->n,
-                       event->n == 1 ? "" : "s", event->path);
-                if (!pack->undo)
-                        printf("  %s of %s\n", capo_size_print(event->to, to, sizeof to),
-                               capo_size_print(event->from, from, sizeof from));
+                print_made(pack, event);
                 break;
         case CAPO_PACK_LEFT:
                 pack->n_left++;
@@ -60,8 +69,11 @@ static int pack_run(void *options, int n, char **words)
                         return capo_fail(CAPO_EXIT_USAGE, "pack: %s: expected %s", words[i],
                                          pack->undo ? "a file *" CAPO_PACK_SUFFIX
                                                     : "a folder of logs");
-                r = pack->undo ? capo_pack_undo(words[i], say_pack, pack)
-                               : capo_pack_folder(words[i], pack->all, say_pack, pack);
+                if (pack->undo)
+                        r = capo_pack_undo(words[i], say_pack, pack);
+                else
+                        r = (pack->list ? capo_pack_preview : capo_pack_folder)(words[i], pack->all,
+                                                                                say_pack, pack);
                 if (r < 0 && !pack->n_failed)
                         return capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", words[i], strerror(-r));
         }
@@ -77,7 +89,8 @@ static int pack_run(void *options, int n, char **words)
 static const struct cli_option options[] = {
         {"all", CLI_FLAG(struct pack, all),
          "also finished logs of other nodes, where they share DIR"},
-        {"list", CLI_FLAG(struct pack, list), "also print which logs stay as they are, and why"},
+        {"list", CLI_FLAG(struct pack, list),
+         "pack nothing: print what would be packed, and which logs stay as they are and why"},
         {"undo", CLI_FLAG(struct pack, undo), "the logs of FILE beside it again, and FILE away"},
         {0}};
 

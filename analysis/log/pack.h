@@ -78,6 +78,11 @@ struct capo_pack_event {
 int capo_pack_folder(const char *folder, bool all,
                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg);
 
+/** capo_pack_preview() - say what capo_pack_folder() would do, and do nothing: to is 0 in events.
+ */
+int capo_pack_preview(const char *folder, bool all,
+                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg);
+
 /** capo_pack_undo() - the logs of the file @path beside it, and the file away. Return: 0; -errno,
  * -EBADMSG where one is damaged: the file stays. */
 int capo_pack_undo(const char *path, void (*say)(const struct capo_pack_event *event, void *arg),

@@ -393,24 +393,53 @@ static int pack_host(struct packing *p, const char *host)
         return r < 0 ? say_failed(p, part, r) : 0;
 }
 
+/* What pack_host() would make. */
+static int list_host(struct packing *p, const char *host)
+{
+        struct capo_pack_event event = {CAPO_PACK_MADE, NULL, NULL, 0, 0, 0};
+        _cleanup_free_ char *name = NULL;
+
+        if (asprintf(&name, "%s/%s%s", p->folder, host, CAPO_PACK_SUFFIX) < 0)
+                return say_failed(p, p->folder, -ENOMEM);
+        for (size_t i = 0; i < p->n; i++) {
+                if (!strcmp(p->log[i].host, host))
+                        event.n++, event.from += (uint64_t)p->log[i].st.st_size;
+        }
+        event.path = name;
+        say_event(p, event);
+        return 0;
+}
+
+static int each_host(struct packing *p, bool all, int (*on_host)(struct packing *p, const char *))
+{
+        int r = capo_segment_find(NULL, NULL, hold_log, p) == -ENOMEM ? -ENOMEM
+                                                                      : find_finished(p, all);
+
+        for (size_t i = 0; i < p->n && r == 0; i++) {
+                bool first = *p->log[i].host;
+
+                for (size_t k = 0; k < i && first; k++)
+                        first = strcmp(p->log[k].host, p->log[i].host) != 0;
+                if (first)
+                        on_host(p, p->log[i].host);
+        }
+        return r ?: p->error;
+}
+
 int capo_pack_folder(const char *folder, bool all,
                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg)
 {
         _cleanup_(packing_finish) struct packing p = {.folder = folder, .say = say, .arg = arg};
-        int r = capo_segment_find(NULL, NULL, hold_log, &p);
 
-        if (r == -ENOMEM)
-                return r;
-        r = find_finished(&p, all);
-        for (size_t i = 0; i < p.n && r == 0; i++) {
-                bool first = *p.log[i].host;
+        return each_host(&p, all, pack_host);
+}
 
-                for (size_t k = 0; k < i && first; k++)
-                        first = strcmp(p.log[k].host, p.log[i].host) != 0;
-                if (first)
-                        pack_host(&p, p.log[i].host);
-        }
-        return r ?: p.error;
+int capo_pack_preview(const char *folder, bool all,
+                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg)
+{
+        _cleanup_(packing_finish) struct packing p = {.folder = folder, .say = say, .arg = arg};
+
+        return each_host(&p, all, list_host);
 }
 
 /* ---- back ---- */

@@ -75,6 +75,21 @@ static unsigned frames_of(struct capo_log *log)
         return n;
 }
 
+/* A list says what would be made, and every log stays where it is. */
+Test(pack, preview_packs_nothing)
+{
+        struct capo_log_paths paths = {0};
+
+        cr_assert_eq(capo_pack_preview(dir, true, note, NULL), 0);
+        cr_expect_eq(n_events[CAPO_PACK_MADE], 2);
+        cr_expect_eq(events[0].n, 2);
+        cr_expect(events[0].from > 0 && events[0].to == 0);
+        cr_expect_eq(find(dir, &paths), LOGS);
+        for (size_t i = 0; i < paths.n; i++)
+                cr_expect(!strstr(paths.path[i], CAPO_PACK_SUFFIX), "%s", paths.path[i]);
+        capo_log_paths_finish(&paths);
+}
+
 Test(pack, what_comes_out_went_in)
 {
         struct capo_log_paths plain = {0}, packed = {0};
