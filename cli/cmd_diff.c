@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -92,6 +93,25 @@ static const char *seconds_text(const struct capo_diff_row *r, char text[32])
         }
 }
 
+/* The size of @r as usual, or in bytes where another row of its call would read the same. */
+static char *size_text(const struct capo_diff *d, size_t n, const struct capo_diff_row *r,
+                       char *text, size_t room)
+{
+        char other[32];
+
+        capo_size_print(r->bytes, text, room);
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_diff_row *o = &d->rows[i];
+
+                if (o->bytes != r->bytes && o->call == r->call &&
+                    !strcmp(capo_size_print(o->bytes, other, sizeof other), text)) {
+                        capo_append(capo_text_count(r->bytes, text), room, " B");
+                        break;
+                }
+        }
+        return text;
+}
+
 static void add_changes(const struct capo_diff *d, struct cli_section *s, size_t most)
 {
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
@@ -102,7 +122,9 @@ static void add_changes(const struct capo_diff *d, struct cli_section *s, size_t
                         capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
                 cli_section_cell(s, "%.16s", r->comm);
                 cli_section_cell(s, "%s", capo_call_name(r->call));
-                cli_section_cell(s, "%s", capo_size_print(r->bytes, text, sizeof text));
+                cli_section_cell(
+                        s, "%s",
+                        size_text(d, most < d->n_rows ? most : d->n_rows, r, text, sizeof text));
                 cli_section_cell(s, "%llu", (unsigned long long)r->count_b);
                 cli_section_cell(s, "%s", capo_text_duration(1e3 * r->p50_a_us, text));
                 cli_section_cell(s, "%s", capo_text_duration(1e3 * r->p50_b_us, text));
@@ -134,10 +156,11 @@ static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
         else
                 cli_section_line(
                         s,
-                        "calls with a sure change: %.3f s %s on one rank in a run (the first before: "
-                        "%.1f s); slower: %s%s",
-                        fabs(d->seconds), d->seconds > 0 ? "more" : "less", d->seconds_a,
-                        slower ? text : "nothing", slower > 5 ? ", ..." : "");
+                        "calls that changed by more than the noise%s: %.3f s %s on one rank, of "
+                        "%.1f s of the first run before; slower: %s%s",
+                        d->between_runs ? "" : " within the runs", fabs(d->seconds),
+                        d->seconds > 0 ? "more" : "less", d->seconds_a, slower ? text : "nothing",
+                        slower > 5 ? ", ..." : "");
         if (*diff_steps_text(steps, d->seconds, text, sizeof text))
                 cli_section_line(s, "%s", text);
 }
@@ -272,16 +295,16 @@ const struct cli_command diff_command = {
                  "  the median time before and after; of several runs the geometric mean of "
                  "their medians\n"
                  "  the change, with a 95 % interval that is wide enough for all rows together\n"
-                 "  the seconds that the change makes on one rank, or \"noise\": no change is "
-                 "sure\n"
+                 "  the seconds that the change makes on one rank, or \"noise\": the change is "
+                 "not larger than the noise\n"
                  "Rows are sorted by seconds. If the jobs repeat a step, its time before and "
                  "after is shown, too. Times are GPU times; rows with host times only are shown "
                  "and never judged. Two files of nccl-tests output are compared size by size "
                  "(capo diff old.txt new.txt); what was forced must be the same in both.",
         .options = options,
         .after =
-                "The interval says how sure this difference between these two runs is. How much runs differ by "
-                "themselves only more runs tell: compare two runs without any change first.\n"
+                "With one run on each side the noise is that within the runs: the same job run twice may differ by "
+                "more. Only more runs tell how much; compare runs without any change first.\n"
                 "\n"
                 "  capo diff before/ after/",
         .status =
