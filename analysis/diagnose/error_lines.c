@@ -98,7 +98,7 @@ static const char *take_words(const char *words, struct search *s)
 
 static bool is_last_resort(const struct error_row *row)
 {
-        return !strcmp(row->kind, "error");
+        return !strcmp(row->kind, "error") || !strcmp(row->kind, "cancelled");
 }
 
 /* Several lines say the same in other words: one finding. NULL: none so far. */

@@ -131,6 +131,7 @@ const char *capo_exception_line(const char *at, const char *line);
 int capo_watchdog_read(struct capo_evidence *e);
 int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);
+int capo_nodes_name(struct capo_evidence *e);
 int capo_stacks_read(struct capo_evidence *e);
 int capo_c10d_read(struct capo_evidence *e);
 int capo_exceptions_read(struct capo_evidence *e);

@@ -212,6 +212,41 @@ Test(diagnose, what_happened_first)
         expect(WATCH(0, 10, "ALLREDUCE", 8) "[rank5]: CUDA out of memory.\n", "undecided", -1, "");
 }
 
+#define SLURM(what, due) \
+        "slurmstepd: error: *** " what " ON node100 CANCELLED AT 2026-11-20T10:00:00" due " ***\n"
+
+/* The node behind ON is where Slurm's message comes from. */
+Test(diagnose, nodes_that_failed)
+{
+        static const char due[] = SLURM("JOB 991", " DUE TO NODE FAILURE");
+        _cleanup_(capo_evidence_finish) struct capo_evidence e = judged(
+                "srun: error: Node failure on node117\n" SLURM("JOB 991", " DUE TO NODE FAILURE"));
+
+        cr_expect(strstr(capo_evidence_verdict(&e)->headline, "A NODE FAILED"));
+        cr_expect(strstr(capo_evidence_verdict(&e)->headline, ": node117"));
+        cr_expect(strstr(capo_evidence_verdict(&e)->next, "--exclude=node117)"));
+        cr_expect_str_eq(capo_evidence_verdict(&e)->detail, "srun: error: Node failure on node117");
+        expect(due, "node", -1, "A NODE FAILED");
+        cr_expect(!strstr(capo_evidence_verdict(&e)->headline, "node100"));
+        expect("srun: error: Node failure on a,b\n", "node", -1, ": a,b");
+        expect("slurmctld: error: Nodes n[1-2] not responding, setting DOWN\n", "node", -1,
+               "DOES NOT ANSWER Slurm: n[1-2]");
+        expect("slurmctld: node n7 is not responding\n", "node", -1, ": n7");
+}
+
+Test(diagnose, jobs_that_slurm_cancelled)
+{
+        expect(SLURM("JOB 4711", ""), "cancelled", -1, "THE JOB WAS CANCELLED by a user or");
+        expect(SLURM("STEP 4711.0", ""), "cancelled", -1, "A STEP OF THE JOB WAS CANCELLED");
+        expect("srun: forcing job termination\n" SLURM("JOB 4711", ""), "cancelled", -1, "THE JOB");
+        expect("srun: Job step aborted: Waiting up to 32 seconds\n", "cancelled", -1, "BY SRUN");
+        expect(SLURM("JOB 4711", " DUE TO TIME LIMIT"), "time-limit", -1, "its time limit");
+        expect("srun: error: n1: task 8: Exited with exit code 1\n" SLURM("STEP 4711.0", ""),
+               "error", -1, "its own error is not here");
+        expect("Traceback (most recent call last):\nKeyError: 3\n" SLURM("STEP 4711.0", ""),
+               "error", -1, "raised an exception");
+}
+
 Test(diagnose, nccl_tests)
 {
         expect("# nThread 1 nGpus 2\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 9\n",
