@@ -11,6 +11,7 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/fabric_providers.h"
 #include "cli/doctor/network_devices.h"
+#include "cli/doctor/network_settings.h"
 #include "cli/doctor/sysfs.h"
 
 /* RoCE sends packets of 256 * 2^n bytes with their headers in one Ethernet frame: below this MTU
@@ -146,6 +147,7 @@ void capo_doctor_network(struct capo_findings *f)
         if (!d)
                 return;
         capo_network_read(d);
+        capo_doctor_network_settings(f, d);
         if (d->efa_functions > d->of[CAPO_NET_EFA])
                 capo_finding_add(
                         f, CAPO_FINDING_WARN, "network",

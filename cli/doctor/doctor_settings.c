@@ -286,6 +286,10 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                  "NCCL_NTHREADS=%s: NCCL takes multiples of 32 from 64 to 512 only",
                                  set->value);
+        set = setting_find(s, "NCCL_CROSS_NIC");
+        if (set && (atoi(set->value) < 0 || atoi(set->value) > 2))
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "NCCL_CROSS_NIC=%s: expected 0, 1 or 2", set->value);
         static const char *const files[] = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE"};
         for (size_t i = 0; i < N_ELEMENTS(files); i++) {
                 set = setting_find(s, files[i]);

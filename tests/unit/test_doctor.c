@@ -10,6 +10,7 @@
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
+#include "cli/doctor/network_settings.h"
 
 static char home[] = "/tmp/capo-doctor-XXXXXX";
 
@@ -79,6 +80,8 @@ Test(doctor, settings)
                  "multiples of 32 from 64 to 512"},
                 {"NCCL_NTHREADS", "1024", 22809, CAPO_FINDING_WARN,
                  "multiples of 32 from 64 to 512"},
+                {"NCCL_CROSS_NIC", "5", 22809, CAPO_FINDING_WARN, "expected 0, 1 or 2"},
+                {"NCCL_CROSS_NIC", "2", 22809, CAPO_FINDING_OK, NULL},
                 {"NCCL_NTHREADS", "512", 22809, CAPO_FINDING_OK, NULL},
                 {"NCCL_TOPO_FILE", "/nonexistent", 22809, CAPO_FINDING_WARN, "cannot be read"},
                 {"NCCL_P2P_DISABLE", "1", 22809, CAPO_FINDING_WARN, "takes away a fast path"},
@@ -122,6 +125,56 @@ Test(doctor, settings)
                 unsetenv(rows[i].name);
                 capo_findings_finish(&f);
         }
+}
+
+/* Lists of devices, on a machine with eth0 and ib0 up, eth1 down, and the NIC mlx5_0. */
+Test(doctor, network_settings)
+{
+        static const struct {
+                const char *name, *value, *said; /* NULL: nothing */
+        } rows[] = {
+                {"NCCL_SOCKET_IFNAME", "eth0", NULL},
+                {"NCCL_SOCKET_IFNAME", "eth", NULL},
+                {"NCCL_SOCKET_IFNAME", "^lo,docker", NULL},
+                {"NCCL_SOCKET_IFNAME", "=ib0", NULL},
+                {"NCCL_SOCKET_IFNAME", "=ib", "it has eth0, ib0"},
+                {"NCCL_SOCKET_IFNAME", "eth1", "selects no active network interface"},
+                {"NCCL_SOCKET_IFNAME", "ib1,eth0", "no active network interface ib1;"},
+                {"NCCL_SOCKET_IFNAME", "^eth,ib", "selects no active network"},
+                {"NCCL_IB_HCA", "mlx5", NULL},
+                {"NCCL_IB_HCA", "=mlx5_0:1", NULL},
+                {"NCCL_IB_HCA", "mlx5_9", "selects no InfiniBand or RoCE device"},
+                {"NCCL_NET", "IB", NULL},
+        };
+        char command[512];
+        struct capo_network d = {.n = 1,
+                                 .of = {[CAPO_NET_INFINIBAND] = 1},
+                                 .devices = {{CAPO_NET_INFINIBAND, "mlx5_0"}}};
+        struct capo_findings f = {0};
+
+        snprintf(command, sizeof command,
+                 "for i in eth0:up ib0:unknown eth1:down; do d=%s/class/net/${i%%:*}; mkdir -p $d; "
+                 "echo ${i#*:} >$d/operstate; done",
+                 home);
+        cr_assert_eq(system(command), 0);
+        setenv("CAPO_SYSFS", home, 1);
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                setenv(rows[i].name, rows[i].value, 1);
+                capo_doctor_network_settings(&f, &d);
+                cr_expect_eq(f.n, rows[i].said != NULL, "row %zu: %zu", i, f.n);
+                cr_expect(!rows[i].said || find(&f, rows[i].said), "row %zu: %s", i,
+                          f.n ? f.rows[0].text : "nothing");
+                unsetenv(rows[i].name);
+                capo_findings_finish(&f);
+                f = (struct capo_findings){0};
+        }
+        setenv("NCCL_NET", "IB", 1);
+        d = (struct capo_network){0};
+        capo_doctor_network_settings(&f, &d);
+        cr_expect(find(&f, "this machine has no InfiniBand or RoCE device"));
+        capo_findings_finish(&f);
+        snprintf(command, sizeof command, "rm -r %s/class", home);
+        cr_assert_eq(system(command), 0);
 }
 
 /* What the library refuses or takes for something else, doctor says before. */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's lists of devices, checked against what this machine has. A list is names with commas
+ * between them, each of which stands for all that begin with it; "=" in front: whole names; "^"
+ * before either: all but these. A name in NCCL_IB_HCA may have ":PORT" behind it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/network_settings.h"
+#include "cli/doctor/sysfs.h"
+
+struct device_names {
+        char name[64][32];
+        unsigned n;
+};
+
+static void take_name(struct device_names *names, const char *name)
+{
+        if (names->n < N_ELEMENTS(names->name))
+                snprintf(names->name[names->n], sizeof names->name[0], "%s", name);
+        names->n++;
+}
+
+static void take_interface(const char *name, void *arg)
+{
+        char state[32];
+
+        if (!capo_sysfs_text(state, sizeof state, "class/net/%s/operstate", name) ||
+            strcmp(state, "down") != 0)
+                take_name(arg, name);
+}
+
+/* Does the item of @n letters stand for @name? */
+static bool item_matches(const char *item, size_t n, bool whole, const char *name)
+{
+        const char *port = memchr(item, ':', n);
+
+        n = port ? (size_t)(port - item) : n;
+        return n && !strncmp(item, name, n) && (!whole || !name[n]);
+}
+
+/* How many of @names the list @value selects; @unknown gets its items that stand for none. */
+static unsigned select_devices(const char *value, const struct device_names *names, char *unknown,
+                               size_t room)
+{
+        bool without = *value == '^', whole;
+        bool listed[N_ELEMENTS(names->name)] = {0};
+        unsigned n_listed = 0;
+
+        value += without;
+        whole = *value == '=';
+        value += whole;
+        for (size_t n; *value; value += n + (value[n] == ',')) {
+                bool known = false;
+
+                n = strcspn(value, ",");
+                for (unsigned i = 0; i < names->n; i++) {
+                        if (item_matches(value, n, whole, names->name[i]))
+                                known = listed[i] = true;
+                }
+                if (n && !known)
+                        capo_append(unknown, room, "%s%.*s", *unknown ? ", " : "", (int)n, value);
+        }
+        for (unsigned i = 0; i < names->n; i++)
+                n_listed += listed[i];
+        return without ? names->n - n_listed : n_listed;
+}
+
+static void check_list(struct capo_findings *f, const char *variable, const char *what,
+                       const struct device_names *names)
+{
+        const char *value = getenv(variable);
+        char unknown[200] = "", here[200] = "";
+        unsigned selected;
+
+        if (!value || !*value || names->n > N_ELEMENTS(names->name))
+                return;
+        selected = select_devices(value, names, unknown, sizeof unknown);
+        for (unsigned i = 0; i < names->n; i++)
+                capo_append(here, sizeof here, "%s%s", i ? ", " : "", names->name[i]);
+        if (!selected)
+                capo_finding_add(f, CAPO_FINDING_WARN, "network",
+                                 "%s=%s selects no %s of this machine; it has %s", variable, value,
+                                 what, *here ? here : "none");
+        else if (*unknown && *value != '^')
+                capo_finding_add(f, CAPO_FINDING_WARN, "network",
+                                 "%s=%s: this machine has no %s %s; it has %s", variable, value,
+                                 what, unknown, here);
+}
+
+void capo_doctor_network_settings(struct capo_findings *f, const struct capo_network *d)
+{
+        struct device_names interfaces = {.n = 0}, devices = {.n = 0};
+        unsigned infiniband = d->of[CAPO_NET_INFINIBAND] + d->of[CAPO_NET_ROCE];
+        const char *net = getenv("NCCL_NET");
+
+        if (capo_sysfs_each("class/net", take_interface, &interfaces))
+                check_list(f, "NCCL_SOCKET_IFNAME", "active network interface", &interfaces);
+        for (unsigned i = 0; i < d->n && i < N_ELEMENTS(d->devices); i++) {
+                if (d->devices[i].kind == CAPO_NET_INFINIBAND ||
+                    d->devices[i].kind == CAPO_NET_ROCE)
+                        take_name(&devices, d->devices[i].name);
+        }
+        if (d->n <= N_ELEMENTS(d->devices))
+                check_list(f, "NCCL_IB_HCA", "InfiniBand or RoCE device", &devices);
+        if (net && !strcasecmp(net, "IB") && !infiniband)
+                capo_finding_add(f, CAPO_FINDING_WARN, "network",
+                                 "NCCL_NET=%s: this machine has no InfiniBand or RoCE device; "
+                                 "NCCL then finds no network and ends",
+                                 net);
+}

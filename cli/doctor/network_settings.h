@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_NETWORK_SETTINGS_H
+#define CAPO_NETWORK_SETTINGS_H
+
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/network_devices.h"
+
+/** capo_doctor_network_settings() - NCCL_SOCKET_IFNAME, NCCL_IB_HCA and NCCL_NET, where they name
+ * devices that are not among @d or the interfaces of this machine. */
+void capo_doctor_network_settings(struct capo_findings *f, const struct capo_network *d);
+
+#endif
