@@ -102,6 +102,11 @@ static int topo_run(void *options, int n, char **words)
 
         if (o->gpus && o->alloc)
                 return capo_fail(CAPO_EXIT_USAGE, "topo: only one of --gpus and --alloc");
+        if (o->alloc && strchr(o->alloc, ',') && !o->alloc[strspn(o->alloc, "0123456789, ")])
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "topo: --alloc: expected sizes such as 3+5, found \"%s\"; "
+                                 "--gpus takes the numbers of GPUs",
+                                 o->alloc);
         r = cli_machine_load("topo", &o->machine, &t, &s);
         if (r < 0)
                 return r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
