@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/job/figures.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_inputs.h"
@@ -41,6 +42,22 @@ static void free_inputs(void *options)
         cli_inputs_free(&((struct options *)options)->inputs);
 }
 
+/* Runs that are kept and that capo fit will not use. */
+static void warn_left_out(const struct capo_samples *set)
+{
+        const struct capo_trial *first = NULL;
+        size_t n = 0;
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                if (set->runs[i].left_out && !n++)
+                        first = &set->runs[i];
+        }
+        if (first)
+                capo_warn("%zu of %s take%s no part in a fit: %s", n,
+                          capo_text_plural(set->n_runs, "trial", NULL), n == 1 ? "s" : "",
+                          *first->why ? first->why : "nothing says what was forced");
+}
+
 static int add_samples(void *options, int n, char **words)
 {
         struct options *o = options;
@@ -59,8 +76,11 @@ static int add_samples(void *options, int n, char **words)
                 if (r < 0)
                         capo_error("%s", why);
                 else
-                        printf("import %lld: %zu samples of %zu trials\n", (long long)id, set.n,
-                               set.n_runs);
+                        printf("import %lld: %s of %s\n", (long long)id,
+                               capo_text_plural(set.n, "sample", NULL),
+                               capo_text_plural(set.n_runs, "trial", NULL));
+                if (r >= 0)
+                        warn_left_out(&set);
         }
         capo_store_close(store);
         capo_samples_free(&set);
