@@ -139,7 +139,8 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
         uint64_t period = (uint64_t)(o->every * 1e9), next = now_mono();
 
         /* a command that has only just begun has nothing to look at, and may be short */
-        if (o->until && !wait_until(w, on, next + (uint64_t)(fmin(o->every, o->hang / 2) * 1e9)))
+        if (o->until && !o->metrics &&
+            !wait_until(w, on, next + (uint64_t)(fmin(o->every, o->hang / 2) * 1e9)))
                 return 0;
         for (;;) {
                 int r = watch_look(w, forget_job);
@@ -157,6 +158,9 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
                 }
                 if (on->ended && !w->n_jobs)
                         return 0;
+                /* the first metrics of a command as soon as it calls NCCL */
+                if (o->until && o->metrics && !w->n_jobs && soon > SECOND)
+                        soon = SECOND;
                 next = now_mono() + (soon < period ? soon : period);
                 if (!wait_until(w, on, next))
                         return 0;
