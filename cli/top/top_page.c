@@ -185,6 +185,12 @@ static int add_row(struct top_lines *to, unsigned width, const struct capo_live_
         return add_line(to, width, !rate, false, "%s", text);
 }
 
+/* A call that moves nothing and is not timed, such as a communicator's creation. */
+static bool is_empty(const struct capo_live_rate *r)
+{
+        return r->share < 0 && r->bytes_s <= 0 && r->p50_ns <= 0 && r->row->busbw <= 0;
+}
+
 static double sum_shares(const struct capo_live_rates *rates)
 {
         double sum = -1;
@@ -201,7 +207,8 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
 {
         enum capo_hang_kind kind = watch_kind(w);
         double share = sum_shares(&job->rates), calls = 0, bytes = 0;
-        char time[32], gbs[32], in_nccl[32] = "", rate[64];
+        char time[32], gbs[32], in_nccl[32] = "", rate[64], who[TOP_LINE];
+        int r = 0;
 
         for (uint32_t i = 0; i < job->rates.n; i++) {
                 calls += job->rates.rate[i].calls_s;
@@ -211,11 +218,16 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                  rate_text(bytes / 1e9, gbs));
         if (share >= 0)
                 snprintf(in_nccl, sizeof in_nccl, ", %.0f %% in NCCL", 100 * share);
-        return add_line(to, width, true, capo_hang_kind_exit(kind) == 1,
-                        "%s  %s  %s here  %s  %s  %s%s", w->id, capo_hang_kind_name(kind),
-                        capo_text_plural(w->page.hang.n_processes, "rank", NULL), w->user,
-                        capo_text_time((double)(job->looked_ns - w->page.job->t_begin_ns), time),
-                        rate, in_nccl);
+        snprintf(who, sizeof who, "%s  %s  %s here  %s  %s", w->id, capo_hang_kind_name(kind),
+                 capo_text_plural(w->page.hang.n_processes, "rank", NULL), w->user,
+                 capo_text_time((double)(job->looked_ns - w->page.job->t_begin_ns), time));
+        if (strlen(who) + strlen("  ") + strlen(rate) + strlen(in_nccl) > width) {
+                r = add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s", who);
+                *who = 0;
+        }
+        return r
+                       ?: add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s  %s%s", who,
+                                   rate, in_nccl);
 }
 
 static int add_steps(struct top_lines *to, unsigned width, const struct watch_job *w)
@@ -273,7 +285,8 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
         n = top_rows(t, job, order);
         r = r ?: add_row(to, width, NULL);
         for (uint32_t i = 0; i < n && r == 0; i++)
-                r = add_row(to, width, &job->rates.rate[order[i]]);
+                if (!is_empty(&job->rates.rate[order[i]]))
+                        r = add_row(to, width, &job->rates.rate[order[i]]);
         return r
                        ?: add_line(to, width, false, false, "%s",
                                    n                   ? ""
