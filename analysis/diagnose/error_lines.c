@@ -133,15 +133,13 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
                 s->f->kind = s->row->kind;
                 s->f->sure = s->row->sure;
                 snprintf(s->f->headline, sizeof s->f->headline, "%s", s->row->headline);
-                snprintf(s->f->detail, sizeof s->f->detail, "%.*s",
-                         (int)(strcspn(detail, "\r\n") < 160 ? strcspn(detail, "\r\n") : 160),
-                         detail);
+                capo_quote(detail, s->f->detail, sizeof s->f->detail);
                 snprintf(s->f->next, sizeof s->f->next, "%s", s->row->next);
         }
         if (!after && s->row->rank > s->f->rank)
                 s->f->rank = s->row->rank;
         if (!line_has(line, "local_rank")) /* numbers of a node, not of the job */
-                capo_finding_rank_add(s->f, capo_line_rank(line));
+                capo_finding_rank_add(s->f, capo_text_rank(&s->e->texts[s->text], line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
         return 0;
 }

@@ -9,8 +9,6 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
 
-enum { SHOWN = 160 };
-
 /* Whole words: neither "errors: 0" nor NCCL_ASYNC_ERROR_HANDLING=1. "ValueError" counts. */
 static bool has_word(const char *line, size_t size, const char *word)
 {
@@ -47,10 +45,8 @@ static bool is_failure(const char *line, size_t size)
 }
 
 static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **f,
-                        struct capo_evidence_mark mark, const char *line, size_t size)
+                        struct capo_evidence_mark mark, const char *line)
 {
-        int shown = (int)(size < SHOWN ? size : SHOWN);
-
         e->texts[mark.text].n[CAPO_EVIDENCE_PROGRAM]++;
         if (!*f) {
                 *f = capo_evidence_finding(e);
@@ -61,12 +57,12 @@ static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **
                 (*f)->sure = "unsure";
                 snprintf((*f)->headline, sizeof(*f)->headline,
                          "NOT DECIDED: a line may be an error that capo does not know");
-                snprintf((*f)->detail, sizeof(*f)->detail, "%.*s", shown, line);
+                capo_quote(line, (*f)->detail, sizeof(*f)->detail);
                 snprintf((*f)->missing, sizeof(*f)->missing,
                          "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
                 snprintf((*f)->next, sizeof(*f)->next, "read these lines: did the job fail?");
         }
-        capo_finding_rank_add(*f, capo_line_rank(line));
+        capo_finding_rank_add(*f, capo_text_rank(&e->texts[mark.text], line));
         capo_finding_mark(*f, mark);
         return 0;
 }
@@ -99,7 +95,7 @@ int capo_words_read(struct capo_evidence *e)
                         end = line + strcspn(line, "\n");
                         if (is_failure(line, (size_t)(end - line)))
                                 r = take_failure(e, &f, (struct capo_evidence_mark){i, number},
-                                                 line, (size_t)(end - line));
+                                                 line);
                 }
         }
         return r;

@@ -114,6 +114,25 @@ size_t capo_take_word(const char *at, const char *chars, char *word, size_t room
         return n;
 }
 
+enum { QUOTED = 320 };
+
+void capo_quote(const char *line, char *out, size_t room)
+{
+        size_t n = strcspn(line, "\r\n"), most = room - 5 < QUOTED ? room - 5 : QUOTED, end = most;
+
+        if (n <= most) {
+                snprintf(out, room, "%.*s", (int)n, line);
+                return;
+        }
+        while (end && line[end] != ' ')
+                end--;
+        if (!end) { /* one long word */
+                for (end = most; end && !ispunct((unsigned char)line[end]);)
+                        end--;
+        }
+        snprintf(out, room, "%.*s ...", (int)end, line);
+}
+
 /* ---- ranks ---- */
 
 int32_t capo_line_rank(const char *line)
@@ -277,6 +296,7 @@ static int recognise_text(struct capo_evidence *e, uint32_t text)
         capo_evidence_each(e, text, "using nccl==", find_release, &e->nccl);
         capo_evidence_each(e, text, "Initializing aws-ofi-nccl ", find_release, &e->ofi);
         capo_evidence_each(e, text, "PyTorch version: ", find_release, &e->torch);
+        capo_labels_read(t);
         return capo_evidence_each(e, text, "[rank", take_rank, e) < 0 ? -ENOMEM : 0;
 }
 

@@ -22,6 +22,15 @@ enum capo_evidence_kind {
         CAPO_EVIDENCE_KINDS,
 };
 
+/* What a launcher put before each line (line_labels.c). */
+enum capo_line_label {
+        CAPO_LABEL_NONE,
+        CAPO_LABEL_SRUN,
+        CAPO_LABEL_MPIRUN,
+        CAPO_LABEL_MPIEXEC,
+        CAPO_LABELS,
+};
+
 /* A place in an input: 1 is its first line, 0 the whole of it. */
 struct capo_evidence_mark {
         uint32_t text, line;
@@ -32,6 +41,7 @@ struct capo_evidence_text {
         char *text;                      /* zero-terminated; NULL: a binary, or handed on */
         uint64_t *grams;                 /* of the text (grams.h); NULL none */
         uint32_t n[CAPO_EVIDENCE_KINDS]; /* lines, or things, of each kind */
+        enum capo_line_label label;
 };
 
 /* How strong a finding is; of two the stronger is the verdict, of equals the first. */
@@ -116,8 +126,14 @@ char *capo_rank_shout(char *text);
  */
 size_t capo_take_word(const char *at, const char *chars, char *word, size_t room);
 
-/** capo_line_rank() - of "[rank3]:", "[Rank 3]", "[1,3]<stderr>", "3: " of srun; -1. */
+/** capo_line_rank() - of "[rank3]:", "[Rank 3]"; -1. capo_text_rank() - also by the launcher's
+ * label, "3: " of srun, where capo_labels_read() found that the text has them. */
 int32_t capo_line_rank(const char *line);
+int32_t capo_text_rank(const struct capo_evidence_text *t, const char *line);
+void capo_labels_read(struct capo_evidence_text *t);
+
+/** capo_quote() - one line of an input, cut between words and marked "..." where it is long. */
+void capo_quote(const char *line, char *out, size_t room);
 
 /** capo_rank_seen() - there is a line of it. Return: 0; -ENOMEM. */
 int capo_rank_seen(struct capo_evidence *e, int32_t rank);

@@ -46,7 +46,7 @@ const char *capo_exception_line(const char *at, const char *line)
 static int take_wait(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct exceptions *x = arg;
-        int32_t rank = capo_line_rank(line);
+        int32_t rank = capo_text_rank(&x->e->texts[x->text], line);
 
         x->timeout = x->timeout ? x->timeout : number;
         if (rank >= 0 && rank < MOST_RANKS && !x->waits[rank]) {
@@ -84,7 +84,7 @@ static int take_traceback(const char *at, const char *line, uint32_t number, voi
 {
         struct exceptions *x = arg;
         const char *exception = capo_exception_line(at, line);
-        int32_t rank = capo_line_rank(line);
+        int32_t rank = capo_text_rank(&x->e->texts[x->text], line);
 
         if (rank < 0 || rank >= MOST_RANKS || exception == line || is_consequence(exception) ||
             x->waits[rank] || (x->timeout && number > x->timeout))
@@ -95,9 +95,7 @@ static int take_traceback(const char *at, const char *line, uint32_t number, voi
                         return -1;
                 x->f->rank = CAPO_RANK_HANG;
                 x->f->kind = "exception";
-                snprintf(x->f->detail, sizeof x->f->detail, "%.*s",
-                         (int)(strcspn(exception, "\r\n") < 160 ? strcspn(exception, "\r\n") : 160),
-                         exception);
+                capo_quote(exception, x->f->detail, sizeof x->f->detail);
         }
         capo_finding_rank_add(x->f, rank);
         capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});

@@ -83,7 +83,7 @@ static int add_watch(struct watches *w, const struct watch *new)
 static int take_timeout(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct watches *w = arg;
-        struct watch new = {.rank = capo_line_rank(line),
+        struct watch new = {.rank = capo_text_rank(&w->e->texts[w->text], line),
                             .stuck = -1,
                             .in = -1,
                             .out = -1,
@@ -124,7 +124,7 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
                 return 0;
         for (line = mark; line > text && line[-1] != '\n';)
                 line--;
-        new.rank = capo_line_rank(line);
+        new.rank = capo_text_rank(&w->e->texts[w->text], line);
         size = strnlen(at, 120);
         if (new.rank < 0 || (!number_within(at, size, "NCCL work: ", &new.enqueued) &&
                              !number_within(at, size, "enqueued work: ", &new.enqueued) &&

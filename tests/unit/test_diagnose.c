@@ -212,6 +212,45 @@ Test(diagnose, what_happened_first)
         expect(WATCH(0, 10, "ALLREDUCE", 8) "[rank5]: CUDA out of memory.\n", "undecided", -1, "");
 }
 
+/* " 8: " of srun -l; a listing with numbers has none. */
+Test(diagnose, ranks_of_labels)
+{
+#define TRACE(p)                                                                 \
+        p "Traceback (most recent call last):\n" p "  File \"t.py\", line 3\n" p \
+          "FileNotFoundError: [Errno 2] x\n"
+        static const char node[] = "srun: error: node005: task 8: Exited with exit code 1\n";
+        char text[2048];
+
+        snprintf(text, sizeof text, "%s%s%s", TRACE(" 8: "), WATCH(0, 10, "ALLREDUCE", 8), node);
+        expect(text, "exception", 8, "RANK 8 RAISED AN EXCEPTION");
+        snprintf(text, sizeof text, "%s%s", TRACE("[1,8]<stderr>:"), WATCH(0, 10, "ALLREDUCE", 8));
+        expect(text, "exception", 8, "RANK 8 RAISED AN EXCEPTION");
+        snprintf(text, sizeof text, "%s%s", TRACE("[8] "), WATCH(0, 10, "ALLREDUCE", 8));
+        expect(text, "exception", 8, "RANK 8 RAISED AN EXCEPTION");
+        snprintf(text, sizeof text, "1: [rank9]: x\n%s%s", TRACE("1: "),
+                 WATCH(0, 10, "ALLREDUCE", 8));
+        expect(text, "undecided", -1, "");
+}
+
+Test(diagnose, quotes_are_cut_between_words)
+{
+        char line[600], out[768];
+
+        memset(line, 'a', sizeof line);
+        memcpy(line + 310, " Process 81233 has", 18);
+        line[599] = 0;
+        capo_quote(line, out, sizeof out);
+        cr_expect_str_eq(out + 310, " Process ...");
+}
+
+Test(diagnose, a_peer_that_did_not_answer)
+{
+        expect("h:1:2 [0] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.5<53297> with "
+               "status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3\n",
+               "network", -1, "A PEER DID NOT ANSWER");
+        expect("launch: rank 3 ended with status 137\n", "killed", -1, "SIGKILL");
+}
+
 #define SLURM(what, due) \
         "slurmstepd: error: *** " what " ON node100 CANCELLED AT 2026-11-20T10:00:00" due " ***\n"
 
