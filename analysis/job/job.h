@@ -44,6 +44,7 @@ struct capo_job_process {
         struct capo_record last_call; /* the latest of them; t_begin 0: none */
         struct capo_silences
                 silent; /* of the thread with most calls; not those below 1/1024 of the job */
+        struct capo_silences still; /* of the same, also those in which all calls were timed */
         struct capo_job_info
                 *info; /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
@@ -109,10 +110,12 @@ enum capo_skew_missing {
 struct capo_skew {
         uint32_t n_calls; /* calls compared: those found on all ranks that left a log */
         uint32_t n_host;  /* of them, by the host's start beside others by GPU times (see skew.h) */
-        uint32_t n_kernel;   /* of them, by how long NCCL's kernels waited, as these told */
-        uint32_t n_own;      /* of them, those that stand for themselves: looked at for the silence
-                                before them, or      timed for what they are */
-        uint32_t mismatched; /* calls whose kind or size differed between ranks: not compared */
+        uint32_t n_kernel; /* of them, by how long NCCL's kernels waited, as these told */
+        double long_ns;    /* waiting of all in those of them that stand for themselves because they
+                              were long, or a silence came before them */
+        uint32_t n_own;    /* of them, those that stand for themselves: looked at for the silence
+                              before them, or      timed for what they are */
+        uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
         uint32_t mismatch_seq; /* the first of them, 0 none */
         enum capo_skew_from from;
         bool host_late; /* most of what the worst caused, its host's calls say too, or nothing is

@@ -43,7 +43,7 @@ struct reading {
         bool silent_untimed[JOB_GAP_THREADS];  /* a call behind its last silence was on the GPU and
                                                   not timed */
         uint64_t n_calls[JOB_GAP_THREADS];     /* by thread */
-        struct capo_silences silent[JOB_GAP_THREADS];
+        struct capo_silences silent[JOB_GAP_THREADS], still[JOB_GAP_THREADS];
 };
 
 /** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end();

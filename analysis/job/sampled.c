@@ -77,15 +77,25 @@ double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count)
                capo_quantile_t(0.05, drawn - 1);
 }
 
-void capo_silences_add(struct capo_silences *s, uint64_t ns)
+enum { SILENCES_FEW = 8 };
+
+void capo_silences_add(struct capo_silences *s, uint64_t from, uint64_t ns)
 {
         uint32_t i = s->n < CAPO_SILENCES ? s->n++ : CAPO_SILENCES - 1;
 
         if (i == CAPO_SILENCES - 1 && ns <= s->ns[i])
                 return;
-        for (; i && s->ns[i - 1] < ns; i--)
+        for (; i && s->ns[i - 1] < ns; i--) {
                 s->ns[i] = s->ns[i - 1];
+                s->from[i] = s->from[i - 1];
+        }
         s->ns[i] = ns;
+        s->from[i] = from;
+}
+
+uint64_t capo_silences_usual(const struct capo_silences *s)
+{
+        return s->n < SILENCES_FEW ? 0 : s->ns[s->n / 2];
 }
 
 double capo_sampled_unseen(const struct capo_silences *s, double calls, double drawn)

@@ -43,12 +43,17 @@ double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count);
  * the silence before was not timed on the GPU. */
 #define CAPO_SILENCES 32
 struct capo_silences {
-        uint64_t ns[CAPO_SILENCES]; /* longest first */
+        uint64_t ns[CAPO_SILENCES];   /* longest first */
+        uint64_t from[CAPO_SILENCES]; /* when they began, since the log's epoch */
         uint32_t n;
 };
 
 /** capo_silences_add() - one more; the shortest goes when there is no room. */
-void capo_silences_add(struct capo_silences *s, uint64_t ns);
+void capo_silences_add(struct capo_silences *s, uint64_t from, uint64_t ns);
+
+/** capo_silences_usual() - how long silences are that the job has many of: of the half of these the
+ * longest; 0 where there are few. */
+uint64_t capo_silences_usual(const struct capo_silences *s);
 
 /**
  * capo_sampled_unseen() - what calls that were not drawn can have taken beside their like, of one

@@ -114,6 +114,8 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
                 if ((skew->from != CAPO_SKEW_HOST_START && l->call[i].row->chosen) ||
                     capo_meet_is_long(m, l->call[i].row->seq)) {
                         own[last] += l->call[i].waited;
+                        skew->long_ns +=
+                                capo_meet_is_long(m, l->call[i].row->seq) ? l->call[i].waited : 0;
                         skew->n_own++;
                 } else if (l->call[i].whole || !any_whole) {
                         n++;

@@ -141,10 +141,12 @@ static bool any_untimed(const struct reading *rd, const struct capo_log_columns 
  * one of the process (sampled.h): the program waits for all that it enqueued, whichever call came
  * last. */
 static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, bool untimed,
-                     uint64_t ns)
+                     uint64_t from, uint64_t ns)
 {
+        if (!rd->again)
+                capo_silences_add(&rd->still[c->thread % JOB_GAP_THREADS], from, ns);
         if (!rd->again && untimed)
-                capo_silences_add(&rd->silent[c->thread % JOB_GAP_THREADS], ns);
+                capo_silences_add(&rd->silent[c->thread % JOB_GAP_THREADS], from, ns);
         for (uint32_t k = i; k < c->n && k < i + GAP_AHEAD; k++) {
                 const struct wanted *w = &rd->wanted[c->shape[k]];
 
@@ -172,7 +174,8 @@ static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
                 uint64_t begin = c->base + c->t_begin[i];
 
                 if (unlikely(begin > *last && begin - *last > least)) {
-                        note_gap(rd, c, i, *untimed || any_untimed(rd, c, since, i), begin - *last);
+                        note_gap(rd, c, i, *untimed || any_untimed(rd, c, since, i), *last,
+                                 begin - *last);
                         *untimed = false;
                         since = i;
                 }
@@ -189,6 +192,7 @@ void job_read_silences(struct reading *rd)
         for (size_t i = 1; i < JOB_GAP_THREADS; i++)
                 most = rd->n_calls[i] > rd->n_calls[most] ? i : most;
         rd->job->processes[rd->process].silent = rd->silent[most];
+        rd->job->processes[rd->process].still = rd->still[most];
 }
 
 /* In the second reading only the noted calls are taken, and the groups that they are in. */

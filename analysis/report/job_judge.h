@@ -58,6 +58,14 @@ bool capo_process_ended(const struct capo_job *job, const struct capo_job_proces
  * alike, as far as this goes; "none". */
 void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160]);
 
+/** capo_judge_stalls() - times in which no rank made a call (stalls.c); a step of
+ * capo_judge_problems(). */
+void capo_judge_stalls(struct capo_page *page);
+
+/** capo_unseen_waiting() - how long ranks can have waited, mean over them, in silences far longer
+ * than the job's usual ones of which no time on the GPU and no start of a call tells: ns. */
+double capo_unseen_waiting(const struct capo_job *job);
+
 /** capo_judge_endings() - when processes that did not end by themselves ended, and in which call
  * (endings.c); a step of capo_judge_logs(). */
 void capo_judge_endings(struct capo_page *page);

@@ -114,6 +114,8 @@ struct capo_page_wait {
         double caused_share; /* its caused_ns of the ranks' time in the job; < 0: not known (host
                                 times) */
         struct capo_interval caused; /* 95 % interval of its caused_ns; no more than ranks x time */
+        double unseen_ns;            /* of it at the upper end: what a rank can have waited in long
+                                        silences, mean over ranks */
         bool wide; /* that is more than half of what is possible: nobody is named */
         struct capo_late_cause cause; /* where it stands out */
         char *text;                   /* all that in a sentence */
@@ -270,6 +272,7 @@ struct capo_page {
         uint32_t *class_size;         /* of that one: how many are shown as it; 1 alone */
         struct capo_page_wait *waits; /* most costly first */
         uint32_t n_waits;
+        double unseen_ns; /* what ranks can have waited beside all that, mean over them */
         struct capo_page_unknown
                 *unknown; /* who waits is not known on these, those with most calls first */
         uint32_t n_unknown;
@@ -306,6 +309,14 @@ const char *capo_page_info(const struct capo_page *page, const char *key);
 /** capo_page_title() - job id and name as the launcher tells them, else the command; "" when
  * nothing tells. */
 char *capo_page_title(const struct capo_page *page, char *text, size_t room);
+
+/** capo_page_unseen() - what ranks can have waited in long silences, of the job. */
+static inline double capo_page_unseen(const struct capo_page *page)
+{
+        double ns = (double)capo_job_duration_ns(page->job);
+
+        return ns > 0 ? page->unseen_ns / ns : 0;
+}
 
 /** capo_page_is_filtered() - are rows, collectives, moved_bytes and gpu_share those of only_comm
  * and only_call alone? All else is of the whole job. */

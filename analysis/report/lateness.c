@@ -4,6 +4,7 @@
  * waiting that it caused is named when that is clearly more than its part.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
+
+#define UNSEEN_PART 100 /* of the job: less than one of so many is not told */
 
 /* Clearly more than its part of the waiting, whatever the interval. */
 static bool stands_out(const struct capo_job_comm *c)
@@ -56,7 +59,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
         char who[900], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[CAPO_TEXT_INTERVAL],
-                of[64] = "", from[64] = "", cause[512], *text = NULL;
+                of[64] = "", from[80] = "", cause[512], *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from];
@@ -71,10 +74,14 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 return r < 0 ? NULL : text;
         }
         if (!w->stands_out) {
+                if (w->unseen_ns * UNSEEN_PART > (double)capo_job_duration_ns(job))
+                        snprintf(from, sizeof from, "; not known of %s in which no call was made",
+                                 capo_text_time(w->unseen_ns, d));
                 r = asprintf(
                         &text,
-                        "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s%s",
-                        c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by);
+                        "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s%s%s",
+                        c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by,
+                        from);
                 return r < 0 ? NULL : text;
         }
         capo_text_interval(rank->caused_ns, w->caused, capo_text_time, pm);
@@ -168,6 +175,7 @@ int capo_judge_waits(struct capo_page *r)
         r->waits = calloc(r->job->n_comms + 1, sizeof *r->waits);
         if (!r->waits)
                 return -ENOMEM;
+        r->unseen_ns = capo_unseen_waiting(r->job);
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
                 const struct capo_skew *k = r->job->comms[i].skew;
                 struct capo_page_wait *w = &r->waits[r->n_waits];
@@ -176,15 +184,19 @@ int capo_judge_waits(struct capo_page *r)
 
                 if (!k || !k->n_calls)
                         continue;
-                *w = (struct capo_page_wait){.comm = i,
-                                             .stands_out = stands_out(&r->job->comms[i]),
-                                             .last = k->worst,
-                                             .last_share =
-                                                     (double)k->ranks[k->worst].last / k->n_calls,
-                                             .caused_share = -1};
+                *w = (struct capo_page_wait){
+                        .comm = i,
+                        .stands_out = stands_out(&r->job->comms[i]),
+                        .last = k->worst,
+                        .last_share = (double)k->ranks[k->worst].last / k->n_calls,
+                        .unseen_ns = k->from == CAPO_SKEW_HOST_START ? 0 : r->unseen_ns,
+                        .caused_share = -1};
                 w->caused = capo_interval_within(k->ranks[k->worst].caused_ns,
                                                  k->ranks[k->worst].caused_pm_ns, most);
                 w->wide = capo_interval_is_wide(w->caused, most);
+                w->caused.high =
+                        fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
+                w->wide |= !w->stands_out && capo_interval_is_wide(w->caused, most);
                 w->stands_out &= !w->wide;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;

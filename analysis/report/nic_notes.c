@@ -22,8 +22,19 @@
                 }                                                                           \
         } while (0)
 
+/* Counters of ranks are of one moment, their end. Of a job that runs each was read at its own. */
+static bool is_over(const struct capo_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (!job->processes[i].has_end || !job->processes[i].end.clean)
+                        return false;
+        }
+        return true;
+}
+
+/* @over: of all ranks, so they can be compared. */
 static void judge_link(const struct capo_fabric_link *l, const struct capo_page_near *near,
-                       struct capo_page_link *to)
+                       bool over, struct capo_page_link *to)
 {
         const struct capo_fabric_domain *d = l->domain;
         char count[32];
@@ -41,7 +52,7 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
                 NOTE(other_numa, d->numa, l->gpu_numa);
         if (l->sharers > 1 && l->ops)
                 NOTE(shared, l->sharers);
-        if (l->load >= 2)
+        if (over && l->load >= 2)
                 NOTE(loaded, l->load);
         if (d->n.overruns)
                 NOTE(overrun, capo_text_count(d->n.overruns, count));
@@ -53,12 +64,14 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
 
 int capo_judge_links(struct capo_page *r)
 {
+        bool over = is_over(r->job);
+
         if (!r->fabric)
                 return 0;
         r->links = calloc(r->fabric->n_links + 1, sizeof *r->links);
         if (!r->links)
                 return -ENOMEM;
         for (size_t i = 0; i < r->fabric->n_links; i++)
-                judge_link(&r->fabric->links[i], r->near ? &r->near[i] : NULL, &r->links[i]);
+                judge_link(&r->fabric->links[i], r->near ? &r->near[i] : NULL, over, &r->links[i]);
         return 0;
 }

@@ -443,6 +443,7 @@ int capo_judge_problems(struct capo_page *r)
 
         said = failed_calls(r);
         stood_still(r);
+        capo_judge_stalls(r);
         missing_ranks(r);
         rule_problems(r);
         not_tuned(r);

@@ -118,11 +118,13 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
                       range, r->overlapping ? ", overlapping calls once" : "");
 }
 
+#define UNSEEN_TOLD 0.01 /* of the job: less than that is not told */
+
 /* Of all communicators; of one that overlaps another the waiting might count twice. */
 static void add_waiting(const struct capo_page *r, struct cli_page *page)
 {
-        double sum = 0;
-        char text[32];
+        double sum = 0, unseen = capo_page_unseen(r), most = 1 - 1.0 / r->job->n_processes;
+        char text[32], range[80] = "", a[32], b[32];
 
         for (uint32_t i = 0; i < r->n_waits; i++) {
                 double share = r->job->comms[r->waits[i].comm].skew->wait_share;
@@ -131,11 +133,19 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                         return;
                 sum += share;
         }
-        if (r->n_waits && !r->overlapping)
-                cli_page_fact(page, "waiting for late ranks", "%s%s%s",
-                              r->n_unknown ? "at least " : "",
-                              capo_text_percent(fmin(1, sum), text),
-                              capo_page_is_filtered(r) ? " in all calls" : "");
+        if (!r->n_waits || r->overlapping)
+                return;
+        if (unseen > most / 2) {
+                cli_page_fact(page, "waiting for late ranks",
+                              "not known (who waited in long silences is not told by any call)");
+                return;
+        }
+        if (unseen >= UNSEEN_TOLD)
+                snprintf(range, sizeof range, " (%s-%s)", bound_text(fmin(1, sum), a),
+                         bound_text(fmin(1, sum + unseen), b));
+        cli_page_fact(page, "waiting for late ranks", "%s%s%s%s", r->n_unknown ? "at least " : "",
+                      capo_text_percent(fmin(1, sum), text), range,
+                      capo_page_is_filtered(r) ? " in all calls" : "");
 }
 
 /* How long communicators took to be created, and which part of it was slow where NCCL says so. */

@@ -156,14 +156,26 @@ Test(sampled, the_longest_silences_are_kept)
         struct capo_silences s = {0};
 
         for (uint64_t i = 1; i <= 40; i++)
-                capo_silences_add(&s, i % 2 ? i : 100 - i);
+                capo_silences_add(&s, i, i % 2 ? i : 100 - i);
         cr_assert_eq(s.n, CAPO_SILENCES);
         cr_expect(s.ns[0] == 98 && s.ns[1] == 96 && s.ns[19] == 60 && s.ns[20] == 39 &&
                   s.ns[31] == 17);
-        capo_silences_add(&s, 16);
+        capo_silences_add(&s, 0, 16);
         cr_expect_eq(s.ns[31], 17);
-        capo_silences_add(&s, 1000);
+        capo_silences_add(&s, 7, 1000);
         cr_expect(s.ns[0] == 1000 && s.ns[31] == 19);
+}
+
+Test(sampled, silences_that_the_job_has_many_of_are_usual)
+{
+        struct capo_silences s = {0};
+
+        capo_silences_add(&s, 3, 5000);
+        cr_expect_eq(capo_silences_usual(&s), 0);
+        for (uint64_t i = 0; i < 20; i++)
+                capo_silences_add(&s, 100 + i, 100);
+        cr_expect_eq(capo_silences_usual(&s), 100);
+        cr_expect(s.ns[0] == 5000 && s.from[0] == 3);
 }
 
 Test(sampled, as_many_silences_as_there_can_be_unseen_calls)
@@ -171,9 +183,9 @@ Test(sampled, as_many_silences_as_there_can_be_unseen_calls)
         struct capo_silences s = {0};
 
         cr_expect_eq(capo_sampled_unseen(&s, 100, 10), 0);
-        capo_silences_add(&s, 5000);
-        capo_silences_add(&s, 300);
-        capo_silences_add(&s, 70);
+        capo_silences_add(&s, 0, 5000);
+        capo_silences_add(&s, 0, 300);
+        capo_silences_add(&s, 0, 70);
         cr_expect_eq(capo_sampled_unseen(&s, 2, 0), 5300, "none was drawn: all can be");
         cr_expect_eq(capo_sampled_unseen(&s, 20, 0), 5370);
         cr_expect_eq(capo_sampled_unseen(&s, 0, 10), 0);
@@ -181,7 +193,7 @@ Test(sampled, as_many_silences_as_there_can_be_unseen_calls)
         cr_expect_float_eq(capo_sampled_unseen(&s, 8, 16), 5000 + 0.36595 * 300, 0.1, "%g",
                            capo_sampled_unseen(&s, 8, 16));
         for (int i = 0; i < CAPO_SILENCES; i++)
-                capo_silences_add(&s, 100);
+                capo_silences_add(&s, 0, 100);
         cr_expect_float_eq(capo_sampled_unseen(&s, 40, 0), 5300 + 38 * 100, 1e-6,
                            "what is kept no more was no longer");
 }
@@ -219,7 +231,7 @@ static bool holds(uint64_t seed, uint64_t n, bool tail)
                 else if (draw)
                         drawn(ns, 1);
                 else
-                        capo_silences_add(&silent, ns + (uint64_t)(chance() * 1e5));
+                        capo_silences_add(&silent, 0, ns + (uint64_t)(chance() * 1e5));
         }
         pm = capo_sampled_doubt(&s, n);
         if (tail)

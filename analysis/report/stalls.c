@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Times in which the whole job stood still: no rank made a call, for far longer than such times are
+ * in this job. Who was the cause is what capo watch has written beside the logs while it lasted,
+ * else what the slow step that it was in tells.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+enum { STALLS_SHOWN = 2 };
+#define STALL_NS    10e9
+#define FAR_LONGER  3 /* than the job's usual silences */
+#define VERDICT     "hang.json"
+#define WATCH_AFTER 120e9 /* that a verdict may be about a hang which began so long before */
+
+struct stall {
+        double from, to; /* ns since 1970 */
+};
+
+static double length_of(struct stall s)
+{
+        return s.to - s.from;
+}
+
+static struct stall silence_of(const struct capo_job_process *p, uint32_t i)
+{
+        double from = (double)p->header.t0_real_ns + (double)p->still.from[i];
+
+        return (struct stall){from, from + (double)p->still.ns[i]};
+}
+
+/* What of @s the process was silent in. */
+static struct stall common_part(const struct capo_job_process *p, struct stall s)
+{
+        struct stall best = {s.from, s.from};
+
+        if ((double)p->header.t0_real_ns + (double)p->last_ns <= s.from) /* it had ended */
+                return s;
+        for (uint32_t i = 0; i < p->still.n; i++) {
+                struct stall own = silence_of(p, i);
+                struct stall both = {fmax(s.from, own.from), fmin(s.to, own.to)};
+
+                best = length_of(both) > length_of(best) ? both : best;
+        }
+        return best;
+}
+
+/* The rank of the step that took most of the stall, where one stands out in it; -1. */
+static int find_rank_of_step(const struct capo_page *r, struct stall s)
+{
+        for (uint32_t i = 0; i < r->steps.n_slow; i++) {
+                const struct capo_slow_step *slow = &r->steps.slow[i];
+                double from = (double)r->job->t_begin_ns + slow->at_s * 1e9;
+
+                if (slow->process < r->job->n_processes && slow->held_ns > length_of(s) / 2 &&
+                    from < s.to && from + (double)slow->ns > s.from)
+                        return r->job->processes[slow->process].rank;
+        }
+        return -1;
+}
+
+/* What capo watch found out while it lasted: "stopped: rank 1"; "" nothing. @rank: that one, where
+ * it is one; else -1. */
+static void read_verdict(const struct capo_page *r, struct stall s, char *text, size_t room,
+                         int *rank)
+{
+        const char *path = r->job->processes[0].path, *slash = strrchr(path, '/'), *verdict = "";
+        char file[4096];
+        double since = 0, still = 0;
+        json_t *page, *culprits = NULL;
+
+        *text = 0;
+        snprintf(file, sizeof file, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, VERDICT);
+        page = json_load_file(file, 0, NULL);
+        if (page &&
+            json_unpack(page, "{s:s, s:F, s:F, s:o}", "verdict", &verdict, "since", &since,
+                        "still_s", &still, "culprits", &culprits) == 0 &&
+            since * 1e9 < s.to && since * 1e9 > s.from - WATCH_AFTER &&
+            (since + still) * 1e9 > s.from && json_array_size(culprits)) {
+                snprintf(text, room, "%.32s:", verdict);
+                for (size_t i = 0; i < json_array_size(culprits) && i < 4; i++) {
+                        json_t *who = json_object_get(json_array_get(culprits, i), "rank");
+                        const char *why = json_string_value(
+                                json_object_get(json_array_get(culprits, i), "why"));
+
+                        if (!json_is_integer(who))
+                                continue;
+                        *rank = json_array_size(culprits) == 1 ? (int)json_integer_value(who) : -1;
+                        capo_append(text, room, "%s rank %d", i ? "," : "",
+                                    (int)json_integer_value(who));
+                        if (why && strcmp(why, verdict))
+                                capo_append(text, room, " (%.32s)", why);
+                }
+        }
+        json_decref(page);
+}
+
+static void report_stall(struct capo_page *r, struct stall s)
+{
+        char verdict[256], why[400], time[32], at[32];
+        int rank = -1;
+
+        read_verdict(r, s, verdict, sizeof verdict, &rank);
+        if (!*verdict)
+                rank = find_rank_of_step(r, s);
+        if (*verdict)
+                snprintf(why, sizeof why, "capo watch found %s (hang.txt)", verdict);
+        else if (rank >= 0)
+                snprintf(why, sizeof why, "the others waited for rank %d", rank);
+        else
+                snprintf(why, sizeof why, "who was the cause is not known");
+        PROBLEM(r, STALL, capo_text_time(length_of(s), time),
+                capo_text_when((uint64_t)s.from, "%H:%M:%S", at), why);
+        if (rank >= 0)
+                capo_problem_rank(r, rank);
+}
+
+void capo_judge_stalls(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_process *first = job->processes;
+        uint32_t shown = 0;
+
+        for (uint32_t i = 0; job->n_processes && i < first->still.n; i++) {
+                struct stall s = silence_of(first, i);
+
+                for (uint32_t k = 1; k < job->n_processes && length_of(s) >= STALL_NS; k++)
+                        s = common_part(&job->processes[k], s);
+                if (length_of(s) >= STALL_NS &&
+                    length_of(s) > FAR_LONGER * (double)capo_silences_usual(&first->still) &&
+                    (shown++ < STALLS_SHOWN || r->all))
+                        report_stall(r, s);
+        }
+}
+
+double capo_unseen_waiting(const struct capo_job *job)
+{
+        double silent = 0, told = 0, n = job->n_processes;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_silences *s = &job->processes[i].still;
+                double usual = (double)capo_silences_usual(s);
+
+                for (uint32_t k = 0; k < s->n && (double)s->ns[k] > FAR_LONGER * usual; k++)
+                        silent += ((double)s->ns[k] - usual) / n * (1 - 1 / n);
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                told += job->comms[i].skew ? job->comms[i].skew->long_ns / n : 0;
+        return fmax(0, silent - told);
+}

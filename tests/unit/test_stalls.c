@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times in which no rank made a call. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/report/job_judge.h"
+#include "core/base/util.h"
+
+#define S UINT64_C(1000000000)
+
+static char path[] = "nowhere/rank.capo";
+static struct capo_job_process process[3];
+static struct capo_job job = {.processes = process, .n_processes = 3};
+static struct capo_page page = {.job = &job};
+
+static void start(void)
+{
+        for (uint32_t i = 0; i < 3; i++)
+                process[i] =
+                        (struct capo_job_process){.path = path, .rank = (int)i, .last_ns = 100 * S};
+}
+
+static void forget_problems(void)
+{
+        for (uint32_t i = 0; i < page.n_problems; i++) {
+                free(page.problems[i].text);
+                free(page.problems[i].runs);
+        }
+        free(steal(&page.problems));
+        page.n_problems = 0;
+}
+
+TestSuite(stalls, .init = start, .fini = forget_problems);
+
+static void silent(uint32_t i, uint64_t from_s, uint64_t s)
+{
+        capo_silences_add(&process[i].still, from_s * S, s * S);
+        capo_silences_add(&process[i].silent, from_s * S, s * S);
+}
+
+Test(stalls, all_ranks_silent_at_once)
+{
+        silent(0, 10, 40);
+        silent(1, 11, 39);
+        capo_judge_stalls(&page);
+        cr_assert_eq(page.n_problems, 0); /* rank 2 went on */
+        silent(2, 10, 30);
+        capo_judge_stalls(&page);
+        cr_assert_eq(page.n_problems, 1);
+        cr_assert(strstr(page.problems[0].text, "no rank made a call for 29.0 s"), "%s",
+                  page.problems[0].text);
+}
+
+Test(stalls, a_job_that_is_silent_in_every_step)
+{
+        for (uint32_t i = 0; i < 3; i++) {
+                for (uint64_t k = 0; k < 9; k++)
+                        silent(i, 11 * k, 11);
+        }
+        capo_judge_stalls(&page);
+        cr_assert_eq(page.n_problems, 0);
+}
+
+Test(stalls, what_ranks_can_have_waited_unseen)
+{
+        struct capo_skew skew = {.long_ns = 80.0 * S};
+        struct capo_job_comm comm = {.skew = &skew};
+
+        for (uint32_t i = 0; i < 3; i++)
+                silent(i, 10, 40);
+        cr_assert_float_eq(capo_unseen_waiting(&job) / S, 40 * 2 / 3.0, 0.01);
+        job.comms = &comm;
+        job.n_comms = 1;
+        cr_assert_float_eq(capo_unseen_waiting(&job) / S, 0, 0.01); /* all of it is known */
+        job.comms = NULL;
+        job.n_comms = 0;
+}
