@@ -34,6 +34,27 @@ static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first
         return n == 1 ? found : CAPO_HANG_NONE;
 }
 
+/* The only one that was killed, where all others ended behind its last sign of life by exit() with
+ * an error: who ends a job kills more than one, and these failed by what it left. */
+static uint32_t find_only_kill(const struct capo_hang_job *job)
+{
+        uint32_t found = CAPO_HANG_NONE, killed = 0, exits = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (job->processes[i].ending == CAPO_HANG_BY_KILL) {
+                        found = i;
+                        killed++;
+                }
+        }
+        for (uint32_t i = 0; i < job->n_processes && killed == 1; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                exits += p->ending == CAPO_HANG_BY_EXIT && p->exit_status > 0 &&
+                         p->end_ns > job->processes[found].end_ns;
+        }
+        return killed == 1 && exits >= 2 && exits + 1 == job->n_processes ? found : CAPO_HANG_NONE;
+}
+
 /* Of those that ended together: the only one that others had waited for. */
 static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                              uint64_t first_ns)
@@ -79,6 +100,8 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
                 return first;
         *sure = CAPO_HANG_LIKELY;
         found = find_failed_exit(job, first_ns);
+        if (found == CAPO_HANG_NONE)
+                found = find_only_kill(job);
         return found != CAPO_HANG_NONE ? found : find_awaited(job, v, first_ns);
 }
 

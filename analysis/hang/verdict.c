@@ -421,6 +421,19 @@ static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_h
         return false;
 }
 
+/* Where the others only stand in a call that all have entered, or nowhere that is known, the stop
+ * is the answer. */
+static void name_stop(struct capo_hang_verdict *v)
+{
+        if (!v->n_culprits || v->culprits[0].why != CAPO_HANG_WHY_STOPPED ||
+            (v->kind != CAPO_HANG_RUNNING && v->kind != CAPO_HANG_INSIDE &&
+             v->kind != CAPO_HANG_UNDECIDED))
+                return;
+        v->kind = CAPO_HANG_STOPPED_RANK;
+        if (v->sure == CAPO_HANG_UNSURE)
+                v->sure = CAPO_HANG_LIKELY;
+}
+
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct capo_hang_verdict lenient;
@@ -459,6 +472,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         r = r ?: hang_judge_pause(job, v);
         if (r == 0 && (unknown || v->kind == CAPO_HANG_RUNNING))
                 r = hang_judge_tuned(job, v);
+        name_stop(v);
         find_first_failure(job, v);
         if ((job->counted || job->dropped ||
              (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) || may_be_in_graph(job, v)) &&

@@ -272,7 +272,8 @@ static int run_hang(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct hang_logs logs = {0};
-        struct hang_page page = {.logs = &logs, .after_s = o->after, .stacks = o->stacks};
+        struct hang_page page = {
+                .logs = &logs, .after_s = o->after, .newest = !n && !o->ras, .stacks = o->stacks};
         int r, status = HANG_UNDECIDED_EXIT;
 
         if ((o->ras && (n || o->flight)) || (o->flight && !n)) {

@@ -62,6 +62,7 @@ struct hang_page {
         struct capo_page late; /* of it only what analysis/report/lateness.c fills: who holds the
                                   others up, as in the report */
         double after_s;
+        bool newest; /* nobody named the job */
         bool stacks; /* of culprits that live here: --stacks */
 };
 
@@ -111,6 +112,17 @@ const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t 
 /** hang_bugs() - known bugs that would do this; none of a job that does not hang. @out:
  * CAPO_RECORDED_BUGS of them. Return: how many. */
 int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out);
+
+/** hang_heading() - the first line of the page: which job. */
+void hang_heading(const struct hang_page *page, FILE *out);
+
+/** hang_ending() - "exit status 1". */
+const char *hang_ending(const struct hang_page *page, uint32_t process, char text[96]);
+
+/** hang_next_end() - of a job that ended, the process that ended next behind @after;
+ * CAPO_HANG_NONE: before the first, behind the last. hang_ends() prints a line of each. */
+uint32_t hang_next_end(const struct hang_page *page, uint32_t after);
+void hang_ends(const struct hang_page *page, FILE *out);
 
 /** hang_text_below() - of a culprit whose call or GPU does not end: its streams and network
  * interfaces, a line each. */

@@ -241,6 +241,19 @@ static json_t *pack_culprits(const struct hang_page *p)
         return list;
 }
 
+static json_t *pack_ends(const struct hang_page *p)
+{
+        json_t *list = json_array();
+
+        for (uint32_t i = CAPO_HANG_NONE; (i = hang_next_end(p, i)) != CAPO_HANG_NONE;)
+                json_array_append_new(
+                        list, json_pack("{s:o, s:b, s:o, s:f}", "rank", rank_or_null(p, i),
+                                        "killed", p->hang.processes[i].ending == CAPO_HANG_BY_KILL,
+                                        "exit_status", exit_status_or_null(p, i), "at",
+                                        (double)p->hang.processes[i].end_ns / 1e9));
+        return list;
+}
+
 static json_t *pack_circle(const struct hang_page *p)
 {
         json_t *list = json_array();
@@ -307,7 +320,7 @@ int hang_json(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         json_t *page = json_pack(
-                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i, s:o}",
+                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o}",
                 "capo_hang", 1, "verdict", capo_hang_kind_name(v->kind), "certainty",
                 capo_hang_sure_name(v->sure), "live", p->logs->live, "since",
                 (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9, "communicator",
@@ -315,7 +328,7 @@ int hang_json(const struct hang_page *p, FILE *out)
                 (int)v->n_waiting, "ranks", (int)p->job->n_ranks, "culprits", pack_culprits(p),
                 "circle", pack_circle(p), "late", pack_late_ranks(p), "not_known",
                 pack_missing_data(p), "disagreed_and_ended", (int)v->differed, "known_bugs",
-                pack_bugs(p));
+                pack_bugs(p), "ends", pack_ends(p));
 
         return cli_json_print(out, page, JSON_INDENT(2));
 }

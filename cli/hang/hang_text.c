@@ -19,36 +19,6 @@
 
 enum { SHOWN = 4, LATE = 3 };
 
-static void print_job_line(const struct hang_page *p, FILE *out)
-{
-        const struct capo_hang_verdict *v = &p->verdict;
-        const char *id =
-                p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
-        const char *name = p->job->n_processes
-                                   ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME)
-                                   : NULL;
-        /* ranks that RAS does not name may be on other nodes */
-        uint32_t n_nodes = p->hang.n_nodes   ? p->hang.n_nodes
-                           : p->hang.partial ? 0
-                                             : p->job->n_nodes;
-        char at[32], time[32];
-
-        fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
-                name ? name : "");
-        if (p->hang.over)
-                fprintf(out, "  ended at %s", capo_text_when(p->hang.now_ns, "%H:%M:%S", at));
-        if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_ENDED && v->still_ns)
-                fprintf(out, "  %s since %s (%s)",
-                        p->hang.over ? "had made no progress" : "no progress",
-                        capo_text_when(v->since_ns, "%H:%M:%S", at),
-                        capo_text_time((double)v->still_ns, time));
-        if (p->job->n_ranks)
-                fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
-        if (n_nodes)
-                fprintf(out, " on %u node%s", n_nodes, n_nodes == 1 ? "" : "s");
-        fputc('\n', out);
-}
-
 /* Of the verdict's call: those that others wait for elsewhere come behind, and are told of one by
  * one. */
 static uint32_t n_named(const struct capo_hang_verdict *v)
@@ -105,23 +75,6 @@ static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char
         print_verdict_call(p, out);
 }
 
-/* "exit status 1". */
-static const char *describe_ending(const struct hang_page *p, uint32_t process, char text[96])
-{
-        const struct capo_hang_process *h = &p->hang.processes[process];
-
-        if (h->ending == CAPO_HANG_BY_KILL && capo_process_of_here(&p->job->processes[process]) &&
-            capo_hang_node_oom((int)p->job->processes[process].header.pid))
-                snprintf(text, 96, "killed by the kernel, which was out of memory");
-        else if (h->ending == CAPO_HANG_BY_KILL)
-                snprintf(text, 96, "killed by a signal, or ended by _exit()");
-        else if (h->exit_status >= 0)
-                snprintf(text, 96, "exit status %d", h->exit_status);
-        else
-                snprintf(text, 96, "exit(), status not known");
-        return text;
-}
-
 /* The job has ended, or a rank of it. */
 static void print_first_end(const struct hang_page *p, FILE *out)
 {
@@ -129,7 +82,7 @@ static void print_first_end(const struct hang_page *p, FILE *out)
         char how[96];
 
         print_named_ranks(p, out);
-        fprintf(out, " ENDED FIRST: %s", describe_ending(p, v->culprits[0].process, how));
+        fprintf(out, " ENDED FIRST: %s", hang_ending(p, v->culprits[0].process, how));
         if (v->call || v->comm != CAPO_HANG_NONE) {
                 fprintf(out, "; %u rank%s waited in ", v->n_waiting, v->n_waiting == 1 ? "" : "s");
                 print_verdict_call(p, out);
@@ -164,9 +117,8 @@ static void print_undecided(const struct hang_page *p, FILE *out)
 /* The process of a rank does not run, and so nobody makes progress. */
 static bool is_by_stop(const struct capo_hang_verdict *v)
 {
-        return v->n_culprits && v->culprits[0].why == CAPO_HANG_WHY_STOPPED &&
-               (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE ||
-                v->kind == CAPO_HANG_SLOW || v->kind == CAPO_HANG_UNDECIDED);
+        return v->kind == CAPO_HANG_STOPPED_RANK || (v->kind == CAPO_HANG_SLOW && v->n_culprits &&
+                                                     v->culprits[0].why == CAPO_HANG_WHY_STOPPED);
 }
 
 static void print_stopped_ranks(const struct hang_page *p, FILE *out)
@@ -304,8 +256,7 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
         default:
                 fprintf(out, "    %s at %s: %s\n",
                         h->ending == CAPO_HANG_BY_KILL ? "last sign of life" : "it ended",
-                        capo_text_when(h->end_ns, "%H:%M:%S", at),
-                        describe_ending(p, c->process, how));
+                        capo_text_when(h->end_ns, "%H:%M:%S", at), hang_ending(p, c->process, how));
         }
 }
 
@@ -339,10 +290,20 @@ static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_
         fputc('\n', out);
 }
 
+/* Was it enqueued for a GPU that all have given the verdict's call to before? */
+static bool is_behind_verdict(const struct hang_page *p, const struct capo_hang_call *call)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+
+        return (v->kind == CAPO_HANG_STOPPED_RANK || v->kind == CAPO_HANG_RUNNING ||
+                v->kind == CAPO_HANG_TUNED) &&
+               v->comm != CAPO_HANG_NONE && call->comm == v->comm && v->seq && call->seq > v->seq;
+}
+
 static void print_culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
-        char who[32], call[256], size[16], at[32];
+        char who[32], call[256], size[32], at[32];
 
         fprintf(out, "  %s: %s", hang_who(p, c->process, who), jp->host);
         if (jp->header.pid)
@@ -387,8 +348,12 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                         "    the last call that it has launched: %s; whether it returned is not known\n",
                         hang_call(p, c->call, call));
         } else if (c->call->end_ns) {
-                fprintf(out, "    its last call: %s, returned %s\n", hang_call(p, c->call, call),
+                fprintf(out, "    its last call: %s, returned %s", hang_call(p, c->call, call),
                         capo_text_when(c->call->end_ns, "%H:%M:%S", at));
+                if (is_behind_verdict(p, c->call))
+                        fprintf(out, ": only enqueued, behind #%s which has not ended",
+                                capo_text_count(p->verdict.seq, size));
+                fputc('\n', out);
         } else {
                 fprintf(out, "    it is in %s since %s\n", hang_call(p, c->call, call),
                         capo_text_when(c->call->begin_ns, "%H:%M:%S", at));
@@ -452,7 +417,7 @@ int hang_text(const struct hang_page *p, FILE *to)
         const struct capo_page_wait *late;
         char text[400], call[256], who[32], at[32];
 
-        print_job_line(p, out);
+        hang_heading(p, out);
         print_headline(p, out);
         if ((v->kind == CAPO_HANG_ENDED || v->together) && v->quiet_ns >= p->hang.after_ns)
                 fprintf(out,
@@ -465,6 +430,7 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
         print_other_stopped(p, out);
         print_one_waiting(p, out);
+        hang_ends(p, out);
         hang_text_network(p, out);
         if (v->failure && v->kind != CAPO_HANG_HEALTHY)
                 fprintf(out, "  the first call that failed: %s of %s at %s, ncclResult_t %d\n",
@@ -479,8 +445,7 @@ int hang_text(const struct hang_page *p, FILE *to)
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
                 fprintf(out, "  not known: %s\n", text);
         print_bugs(p, out);
-        if (v->n_culprits && v->kind != CAPO_HANG_SLOW &&
-            (v->kind != CAPO_HANG_UNDECIDED || is_by_stop(v)))
+        if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)
                 fprintf(out, "NEXT  %s\n", capo_hang_why_next(v->culprits[0].why));
         return fflush(out) || ferror(out) ? -EIO : 0;
 }

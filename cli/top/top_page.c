@@ -206,6 +206,7 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                     const struct watch_job *w)
 {
         enum capo_hang_kind kind = watch_kind(w);
+        bool stuck = capo_hang_kind_exit(kind) == 1 && kind != CAPO_HANG_ENDED;
         double share = sum_shares(&job->rates), calls = 0, bytes = 0;
         char time[32], gbs[32], in_nccl[32] = "", rate[64], who[TOP_LINE];
         int r = 0;
@@ -218,7 +219,8 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                  rate_text(bytes / 1e9, gbs));
         if (share >= 0)
                 snprintf(in_nccl, sizeof in_nccl, ", %.0f %% in NCCL", 100 * share);
-        snprintf(who, sizeof who, "%s  %s  %s here  %s  %s", w->id, capo_hang_kind_name(kind),
+        snprintf(who, sizeof who, "%s  %s  %s here  %s  %s", w->id,
+                 stuck ? "stuck" : capo_hang_kind_name(kind),
                  capo_text_plural(w->page.hang.n_processes, "rank", NULL), w->user,
                  capo_text_time((double)(job->looked_ns - w->page.job->t_begin_ns), time));
         if (strlen(who) + strlen("  ") + strlen(rate) + strlen(in_nccl) > width) {
@@ -253,10 +255,9 @@ static int add_verdict(struct top_lines *to, unsigned width, const struct watch_
         if (capo_hang_kind_exit(v->kind) == 0 || !v->n_culprits)
                 return 0;
         for (uint32_t i = 0; i < v->n_culprits && i < CULPRITS && r == 0; i++)
-                r = add_line(to, width, false, true, "  %s: %s (%s for %s)",
+                r = add_line(to, width, false, true, "  %s: %s (no progress for %s)",
                              hang_who(&w->page, v->culprits[i].process, who),
                              capo_hang_why_meaning(v->culprits[i].why),
-                             capo_hang_kind_name(v->kind),
                              capo_text_time((double)v->still_ns, still));
         return r;
 }

@@ -14,6 +14,7 @@
 #include "capo/msg.h"
 #include "cli/watch/watch_alarm.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 #define VERDICT     "hang.txt"
@@ -266,6 +267,24 @@ static void refresh_pages(const struct watch_job *job, const struct hang_page *p
         write_pages(job, page, false, &text, &json);
 }
 
+/* What was reported holds no longer: the page beside the logs says so, too. */
+static void say_goes_on(const struct watch_job *job)
+{
+        uint64_t now = capo_clock_of(CLOCK_REALTIME);
+        char path[sizeof job->folder + 32], at[32];
+        int fd = -1;
+
+        capo_info("watch: job %s: it goes on", job->id);
+        if (*job->folder && job->stuck.ours)
+                fd = open(path_of(job, VERDICT, path, sizeof path),
+                          O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return;
+        dprintf(fd, "WENT ON  seen at %s: ranks make progress again; the above was before\n",
+                capo_text_when(now, "%H:%M:%S", at));
+        close(fd);
+}
+
 static bool is_hang(const struct capo_hang_verdict *v)
 {
         return capo_hang_kind_exit(v->kind) != 0 && v->kind != CAPO_HANG_ENDED;
@@ -334,7 +353,7 @@ uint64_t watch_alarm(const struct watch *w, struct watch_job *job)
         limit += limit / 10 < GRACE_NS ? limit / 10 : GRACE_NS;
         if (still < limit) {
                 if (s->reported)
-                        capo_info("watch: job %s: it goes on", job->id);
+                        say_goes_on(job);
                 watch_alarm_end(job);
                 return limit - still;
         }
@@ -368,7 +387,7 @@ uint64_t watch_alarm_logs(const struct watch *w, struct watch_job *job, bool new
                 return UINT64_MAX;
         if (!judge_all(w, job)) {
                 if (s->reported)
-                        capo_info("watch: job %s: it goes on", job->id);
+                        say_goes_on(job);
                 watch_alarm_end(job);
                 return UINT64_MAX;
         }

@@ -216,6 +216,21 @@ Test(hang, all_ended_together)
         says(CAPO_HANG_UNDECIDED, "", 0);
 }
 
+/* NCCL of the others saw it go, and their errors ended them. */
+Test(hang, one_was_killed_and_all_others_failed_by_it)
+{
+        ranks(4);
+        everybody(0, 999);
+        ended(3, 999.9, -1);
+        for (uint32_t i = 0; i < 3; i++)
+                ended(i, 1000, 1);
+        says(CAPO_HANG_ENDED, "3", CAPO_HANG_WHY_GONE);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        ended(3, 1000, -1); /* behind an exit: whoever ended the job may have killed it */
+        ended(1, 999.9, 1);
+        says(CAPO_HANG_UNDECIDED, "", 0);
+}
+
 Test(hang, a_job_that_hung_and_was_then_ended)
 {
         ranks(3);
@@ -325,13 +340,13 @@ Test(hang, a_stopped_process_in_the_call)
                         i == 2 ? CAPO_HANG_GPU_UNKNOWN : CAPO_HANG_GPU_RUNNING;
         says(CAPO_HANG_RUNNING, "0 1 3", CAPO_HANG_WHY_GPU);
         job.processes[2].life = CAPO_HANG_STOPPED;
-        says(CAPO_HANG_RUNNING, "2", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "2", CAPO_HANG_WHY_STOPPED);
         cr_assert(v.n_waiting == 3 && v.call && v.sure == CAPO_HANG_LIKELY);
         job.now_ns = 953ull * S; /* long before others would be accused */
-        says(CAPO_HANG_RUNNING, "2", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "2", CAPO_HANG_WHY_STOPPED);
         for (uint32_t i = 0; i < 4; i++) /* in the host's call */
                 job.processes[i].calls[0].where = CAPO_HANG_HOST;
-        says(CAPO_HANG_INSIDE, "2", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "2", CAPO_HANG_WHY_STOPPED);
         cr_assert_eq(v.n_waiting, 3);
         reduce(0, 0, 953); /* one goes on */
         says(CAPO_HANG_HEALTHY, "", 0);
@@ -350,7 +365,7 @@ Test(hang, a_stopped_process_and_one_that_ran_ahead)
         job.processes[0].n_calls--;
         job.comms[0].members[0].issued--;
         reduce(2, 0, 951);
-        says(CAPO_HANG_RUNNING, "2", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "2", CAPO_HANG_WHY_STOPPED);
         cr_assert_eq(v.n_waiting, 1);
         job.processes[1].calls[0].gpu = job.processes[3].calls[0].gpu =
                 CAPO_HANG_GPU_ENDED; /* these two wait for nothing */
@@ -364,9 +379,9 @@ Test(hang, a_stopped_process_among_unknown_gpus)
         everybody(0, 950);
         says(CAPO_HANG_UNDECIDED, "", 0);
         job.processes[1].life = CAPO_HANG_STOPPED;
-        says(CAPO_HANG_RUNNING, "1", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "1", CAPO_HANG_WHY_STOPPED);
         all_calls_ended(); /* and nobody waits in a call */
-        says(CAPO_HANG_UNDECIDED, "1", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "1", CAPO_HANG_WHY_STOPPED);
         reduce(0, 0, 995);
         reduce(1, 0, 995);
         reduce(2, 0, 995);

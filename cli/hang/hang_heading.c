@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which job the page is about, and how its processes ended. */
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/hang/wait_node.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
+#include "cli/hang/cmd_hang.h"
+#include "core/base/text.h"
+#include "core/log/info.h"
+
+enum { ENDS_SHOWN = 8 };
+
+/* Nobody named the job: which one it is, and whose. */
+static void print_newest(const struct hang_page *p, FILE *out)
+{
+        const char *path, *slash, *uid;
+        const struct passwd *user;
+        char title[256];
+
+        if (!p->newest || !p->job->n_processes)
+                return;
+        path = p->job->processes[0].path;
+        slash = strrchr(path, '/');
+        uid = capo_job_info(&p->job->processes[0], CAPO_INFO_UID);
+        user = uid ? getpwuid((uid_t)strtoul(uid, NULL, 10)) : NULL;
+        if (!capo_job_info(&p->job->processes[0], CAPO_INFO_JOB))
+                fprintf(out, "  %s", capo_page_title(&p->late, title, sizeof title));
+        fprintf(out, "  in %.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+        if (user)
+                fprintf(out, "  user %s", user->pw_name);
+}
+
+void hang_heading(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        const char *id =
+                p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
+        const char *name = p->job->n_processes
+                                   ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME)
+                                   : NULL;
+        /* ranks that RAS does not name may be on other nodes */
+        uint32_t n_nodes = p->hang.n_nodes   ? p->hang.n_nodes
+                           : p->hang.partial ? 0
+                                             : p->job->n_nodes;
+        char at[32], time[32];
+
+        fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
+                name ? name : "");
+        print_newest(p, out);
+        if (p->hang.over)
+                fprintf(out, "  ended at %s", capo_text_when(p->hang.now_ns, "%H:%M:%S", at));
+        if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_ENDED && v->still_ns)
+                fprintf(out, "  %s since %s (%s)",
+                        p->hang.over ? "had made no progress" : "no progress",
+                        capo_text_when(v->since_ns, "%H:%M:%S", at),
+                        capo_text_time((double)v->still_ns, time));
+        if (p->job->n_ranks)
+                fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
+        if (n_nodes)
+                fprintf(out, " on %u node%s", n_nodes, n_nodes == 1 ? "" : "s");
+        fputc('\n', out);
+}
+
+const char *hang_ending(const struct hang_page *p, uint32_t process, char text[96])
+{
+        const struct capo_hang_process *h = &p->hang.processes[process];
+
+        if (h->ending == CAPO_HANG_BY_KILL && capo_process_of_here(&p->job->processes[process]) &&
+            capo_hang_node_oom((int)p->job->processes[process].header.pid))
+                snprintf(text, 96, "killed by the kernel, which was out of memory");
+        else if (h->ending == CAPO_HANG_BY_KILL)
+                snprintf(text, 96, "killed by a signal, or ended by _exit()");
+        else if (h->exit_status >= 0)
+                snprintf(text, 96, "exit status %d", h->exit_status);
+        else
+                snprintf(text, 96, "exit(), status not known");
+        return text;
+}
+
+/* Ended, in an order that a reader may want to judge himself. */
+static bool is_told(const struct hang_page *p, uint32_t process)
+{
+        return p->hang.processes[process].ending != CAPO_HANG_RUNS &&
+               (p->verdict.kind == CAPO_HANG_ENDED || p->verdict.together);
+}
+
+/* The process that ended next behind @after_ns and number @after; CAPO_HANG_NONE behind the last.
+ */
+static uint32_t find_next_end(const struct hang_page *p, uint64_t after_ns, uint32_t after)
+{
+        uint32_t best = CAPO_HANG_NONE;
+
+        for (uint32_t i = 0; i < p->hang.n_processes; i++) {
+                uint64_t end_ns = p->hang.processes[i].end_ns;
+
+                if (!is_told(p, i) || end_ns < after_ns ||
+                    (end_ns == after_ns && after != CAPO_HANG_NONE && i <= after))
+                        continue;
+                if (best == CAPO_HANG_NONE || end_ns < p->hang.processes[best].end_ns)
+                        best = i;
+        }
+        return best;
+}
+
+uint32_t hang_next_end(const struct hang_page *p, uint32_t after)
+{
+        return after == CAPO_HANG_NONE ? find_next_end(p, 0, after)
+                                       : find_next_end(p, p->hang.processes[after].end_ns, after);
+}
+
+void hang_ends(const struct hang_page *p, FILE *out)
+{
+        uint32_t n = 0, all = 0, i = CAPO_HANG_NONE;
+        char who[32], at[32], how[96];
+
+        for (uint32_t k = 0; k < p->hang.n_processes; k++)
+                all += is_told(p, k);
+        while (all > 1 && n < ENDS_SHOWN && (i = hang_next_end(p, i)) != CAPO_HANG_NONE) {
+                uint64_t end_ns = p->hang.processes[i].end_ns;
+
+                fprintf(out, "  %s %s.%03u %s: %s\n",
+                        p->hang.processes[i].ending == CAPO_HANG_BY_KILL ? "last sign of life"
+                                                                         : "ended at",
+                        capo_text_when(end_ns, "%H:%M:%S", at), (unsigned)(end_ns / 1000000 % 1000),
+                        hang_who(p, i, who), hang_ending(p, i, how));
+                n++;
+        }
+        if (all > 1 && n < all)
+                fprintf(out, "  and %u more ended later\n", all - n);
+}
