@@ -88,6 +88,14 @@ void capo_text_normalise(char *text);
 /* Another table begins under the headers of this run: nobody says what ran in it. */
 int capo_text_next_table(struct reader *r, unsigned line);
 
+/* Ranks from the bandwidths, where exactly one number fits all rows (between @lo and @hi); else 0,
+ * and *@factor is busbw/algbw of the fastest row where that is large enough to tell. */
+int capo_text_ranks(const struct block *b, unsigned call, double *factor, double *lo, double *hi);
+
+/* The collective of a reduction without root whose rates are too low to tell by themselves, as
+ * those of a broken network: the listed ranks may leave one. CAPO_CALL_NONE: both or neither. */
+uint8_t capo_text_call(const struct reader *r);
+
 /* This run is left out, and why; the first reason stays. */
 void capo_text_reject(struct block *b, const char *format, ...)
         __attribute__((format(printf, 2, 3)));

@@ -44,56 +44,6 @@ void capo_text_fault(struct reader *r)
         *r->in->error = 0;
 }
 
-/* Ranks that the bandwidths of row @r allow, by nccl-tests' convention: they are printed with two
- * digits behind the point, so few bytes and many ranks allow many. */
-static void narrow_ranks(const struct row *r, unsigned kind, double *lo, double *hi)
-{
-        double f = r->busbw / r->algbw, half = 0.0055 * (1 + f) / r->algbw, at[2];
-
-        for (int i = 0; i < 2; i++) {
-                double x = i ? f + half : f - half;
-
-                if (kind == CAPO_KIND_ALLREDUCE)
-                        at[i] = x < 2 ? 2 / (2 - x) : INFINITY;
-                else
-                        at[i] = x < 1 ? 1 / (1 - x) : INFINITY;
-        }
-        *lo = fmax(*lo, at[0]);
-        *hi = fmin(*hi, at[1]);
-}
-
-/* Ranks from the bandwidths, where exactly one number fits all rows; else 0, and *@factor is
- * busbw/algbw of the fastest row where that is large enough to tell. */
-static int ranks_by_bandwidth(const struct block *b, unsigned call, double *factor, double *lo,
-                              double *hi)
-{
-        unsigned kind = capo_call_kind(call);
-        double best = 0;
-
-        *factor = *lo = 0;
-        *hi = INFINITY;
-        for (size_t i = 0; i < b->n_rows; i++) {
-                const struct row *r = &b->rows[i];
-
-                if (r->algbw < 1 || r->busbw <= 0)
-                        continue;
-                narrow_ranks(r, kind, lo, hi);
-                if (r->algbw > best && r->algbw >= 5)
-                        *factor = r->busbw / r->algbw;
-                best = fmax(best, r->algbw);
-        }
-        switch (kind) {
-        case CAPO_KIND_ALLREDUCE:
-        case CAPO_KIND_ALLGATHER:
-        case CAPO_KIND_REDUCESCATTER:
-        case CAPO_KIND_ALLTOALL:
-        case CAPO_KIND_GATHER:
-        case CAPO_KIND_SCATTER: break;
-        default: *hi = INFINITY; return 0;
-        }
-        return *hi < 1e6 && ceil(*lo) == floor(*hi) && *hi >= 2 ? (int)floor(*hi) : 0;
-}
-
 /* --layout against the devices that are listed. Lines of them may be lost: then the bandwidths must
  * be those of --layout (@told: their ranks; 0 they do not tell). */
 static int check_layout(struct reader *r, int told)
@@ -158,7 +108,7 @@ static int settle_ranks(struct reader *r)
                 if (capo_input_layout(text, run) < 0)
                         run->layout[0] = 0;
         }
-        told = ranks_by_bandwidth(b, b->call, &factor, &lo, &hi);
+        told = capo_text_ranks(b, b->call, &factor, &lo, &hi);
         e = check_layout(r, told);
         if (e == 0)
                 e = capo_input_label(r->in, run);
@@ -205,11 +155,13 @@ static void settle_call(struct reader *r)
         /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is
          * broadcast or reduce; a reduction without root is an all-reduce or a reduce-scatter, by
          * the factor of its bus bandwidth. All-gather and all-to-all look alike. */
-        ranks_by_bandwidth(b, CAPO_CALL_NONE, &factor, &lo, &hi);
+        capo_text_ranks(b, CAPO_CALL_NONE, &factor, &lo, &hi);
         if (b->root >= 0)
                 b->call = b->rows[0].sample[0].op != 255 ? CAPO_CALL_REDUCE : CAPO_CALL_BROADCAST;
         else if (b->rows[0].sample[0].op != 255 && factor > 0)
                 b->call = factor >= 0.999 ? CAPO_CALL_ALLREDUCE : CAPO_CALL_REDUCESCATTER;
+        else if (b->rows[0].sample[0].op != 255)
+                b->call = capo_text_call(r);
 }
 
 /* What was forced is not certain: the run takes no part. */

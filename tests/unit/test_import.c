@@ -378,6 +378,32 @@ Test(import, a_tuning_table_that_lacks_some_is_of_a_list)
                   set.v[set.n - 1].want == CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE));
 }
 
+/* Rates of a broken network have few digits; the listed ranks leave one collective. */
+Test(import, collective_of_low_rates)
+{
+        static const char *const busbw[] = {"4.20", "2.10", "3.00"};
+        static const unsigned calls[] = {CAPO_CALL_ALLREDUCE, CAPO_CALL_REDUCESCATTER, 0};
+
+        for (size_t i = 0; i < 3; i++) {
+                char text[4096] = "";
+
+                for (int rank = 0; rank < 16; rank++)
+                        snprintf(
+                                text + strlen(text), sizeof text - strlen(text),
+                                "#  Rank %2d Group  0 Pid %d on n%d device %2d [0x00] NVIDIA H100\n",
+                                rank, rank + 1, rank / 8, rank % 8);
+                snprintf(
+                        text + strlen(text), sizeof text - strlen(text),
+                        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+                        "  8589934592    2147483648     float     sum      -1  3834792   2.24   %s      0  3834792   2.24   %s      0\n",
+                        busbw[i], busbw[i]);
+                cr_assert_eq(import_as(NULL, text) == 0, calls[i] != 0, "%s: %s", busbw[i], error);
+                if (calls[i])
+                        cr_expect_eq(set.v[0].call, calls[i], "%s", busbw[i]);
+                capo_samples_free(&set);
+        }
+}
+
 /* What launchers and log drivers put before each line, also of a row that NCCL's lines have cut
  * into pieces. */
 Test(import, lines_with_something_before_them)
