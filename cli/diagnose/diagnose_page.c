@@ -67,6 +67,17 @@ static char *marks_text(const struct capo_evidence *e, const struct capo_diagnos
         return text;
 }
 
+/* " (rank 5)": whom a headline is about that does not say it. */
+static const char *who_text(const struct capo_diagnose_finding *f, char text[140])
+{
+        char list[128];
+
+        *text = 0;
+        if (f->n_ranks == 1 && !strcasestr(f->headline, capo_rank_list(f->ranks, 1, list)))
+                snprintf(text, 140, " (%s)", list);
+        return text;
+}
+
 /* Text of others goes to a terminal and must not control it. A row for each of its lines. */
 static void add_plain(struct cli_section *s, const char *text)
 {
@@ -206,12 +217,13 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
         struct cli_section *s = cli_page_section(page, "VERDICT", sentence, 1);
         _cleanup_free_ char *marks = v ? marks_text(e, v) : NULL;
         bool any = false;
+        char who[140];
 
         s->leads = true;
         for (uint32_t i = 0; i < e->n_texts; i++)
                 any |= !e->texts[i].n[CAPO_EVIDENCE_UNKNOWN];
         if (v) {
-                cli_section_cell(s, "%s, %s", v->headline, v->sure);
+                cli_section_cell(s, "%s%s, %s", v->headline, who_text(v, who), v->sure);
                 add_plain(s, v->detail);
                 cli_section_cell(s, "from %s", marks ? marks : "");
         } else {
@@ -229,6 +241,7 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
 {
         struct cli_section *s = cli_page_section(page, "ALSO", sentence, 1);
         unsigned others = 0;
+        char who[140];
 
         for (uint32_t i = 0; i < e->n_findings && others < OTHERS_SHOWN; i++) {
                 const struct capo_diagnose_finding *f = &e->findings[i];
@@ -236,7 +249,7 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
 
                 if (f == v || (v && v->rank == CAPO_RANK_HANG && f->rank <= CAPO_RANK_HEALTHY))
                         continue;
-                cli_section_cell(s, "%s   %s", f->headline, marks ? marks : "");
+                cli_section_cell(s, "%s%s   %s", f->headline, who_text(f, who), marks ? marks : "");
                 others++;
         }
 }

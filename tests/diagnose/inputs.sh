@@ -91,6 +91,11 @@ for rank in range(2):
 EOF
 expect 3 'NO FAULT FOUND' -- early.txt
 
+# two ranks failed: each line says which
+printf '%s\n' '[rank5]: torch.OutOfMemoryError: CUDA out of memory.' '[rank6]: CUDA error: an illegal memory access was encountered' >two.txt
+expect 1 'A GPU RAN OUT OF MEMORY (rank 5), likely' -- two.txt
+expect 1 'NOT ITS OWN (rank 6)' -- two.txt
+
 # logs of capo alone are those of capo hang
 "$capo" hang "$root/tests/golden/sample-v1" >hang.txt 2>&1
 status=$?
