@@ -71,7 +71,7 @@ static void made_times(struct capo_job *job)
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 job->processes[i].many_streams = !draw(8);
                 for (uint64_t k = draw(9); k--;)
-                        capo_silences_add(&job->processes[i].silent, draw_ns(10000000000));
+                        capo_silences_add(&job->processes[i].silent, 0, draw_ns(10000000000));
         }
         job->comms[0].n_calls = row->count;
 }

@@ -91,7 +91,7 @@ static double pm_beside_silences(uint64_t timed, double told_ns)
         cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, timed), 0);
         for (uint32_t i = 0; i < page.job->n_processes; i++) {
                 for (uint64_t ms = 1; ms <= 9; ms++)
-                        capo_silences_add(&page.job->processes[i].silent, ms * 1000000);
+                        capo_silences_add(&page.job->processes[i].silent, 0, ms * 1000000);
         }
         judge();
         pm = page.gpu_range.high - page.gpu_share;
