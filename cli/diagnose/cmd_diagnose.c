@@ -43,6 +43,21 @@ static int hand_to_hang(const struct diagnose_inputs *in, int n, char **words, b
         return cli_run(cli_verb_find("hang", NULL), argc, (char **)(uintptr_t)argv);
 }
 
+/* Files that the user named beside logs, and that say nothing. */
+static void tell_unused(const struct diagnose_inputs *in, int n, char **words)
+{
+        for (uint32_t i = 0; i < in->evidence.n_texts && n > 1; i++) {
+                const struct capo_evidence_text *t = &in->evidence.texts[i];
+
+                for (int k = 0; k < n && !t->n[CAPO_EVIDENCE_LOG]; k++) {
+                        if (!strcmp(words[k], t->name))
+                                capo_warn("not used: %s: no line is one that capo knows as an "
+                                          "error; the logs alone are judged",
+                                          t->name);
+                }
+        }
+}
+
 static int run_diagnose(void *options, int n, char **words)
 {
         const struct options *o = options;
@@ -71,9 +86,10 @@ static int run_diagnose(void *options, int n, char **words)
         if (r == -ENOMEM)
                 capo_error("no memory");
         status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);
-        if (r == 0 && in.logs.n && !capo_evidence_verdict(&in.evidence))
+        if (r == 0 && in.logs.n && !capo_evidence_verdict(&in.evidence)) {
+                tell_unused(&in, n, words);
                 status = hand_to_hang(&in, n, words, o->json);
-        else if (r == 0)
+        } else if (r == 0)
                 r = o->json ? diagnose_json(&in, stdout) : diagnose_page(&in, o->markdown, stdout);
         diagnose_finish(&in);
         return r < 0 ? UNDECIDED_EXIT : status;

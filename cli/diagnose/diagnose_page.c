@@ -275,8 +275,8 @@ static void add_advice(const struct diagnose_inputs *in, const struct capo_diagn
                                        "other rank waited for");
         }
         if (in->logs.n)
-                cli_section_cell(next, "capo hang %s%s: these are logs of capo", in->logs.v[0],
-                                 in->logs.n > 1 ? " ..." : "");
+                cli_section_cell(next, "capo hang %s%s: these are logs of capo, not judged here",
+                                 in->logs.v[0], in->logs.n > 1 ? " ..." : "");
 }
 
 int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out)

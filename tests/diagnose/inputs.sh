@@ -101,4 +101,10 @@ expect 1 'NOT ITS OWN (rank 6)' -- two.txt
 status=$?
 "$capo" diagnose "$root/tests/golden/sample-v1" >diagnose.txt 2>&1
 [ $? = $status ] && cmp -s hang.txt diagnose.txt || { echo "logs of capo: not what capo hang says:"; cat diagnose.txt; bad=1; }
+# what is named beside logs is read, or said not to be used
+echo 'launch: rank 3 ended with status 137' >live.err
+expect 1 'A PROCESS WAS KILLED (SIGKILL)' -- "$root/tests/golden/sample-v1" live.err
+expect 1 'logs of capo, not judged' -- "$root/tests/golden/sample-v1" live.err
+echo 'rank 3 is odd' >live.err
+"$capo" diagnose "$root/tests/golden/sample-v1" live.err 2>&1 | grep -q 'not used: live.err' || { echo 'live.err: not said that it is not used'; bad=1; }
 exit $bad
