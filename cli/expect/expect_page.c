@@ -140,11 +140,11 @@ static void add_rates(const struct expect_page *page, struct cli_page *out)
                 char text[40], release[16];
 
                 cli_section_cell(s, "%s GB/s", capo_text_gbs(rate->busbw_gbs, text));
-                cli_section_cell(s, "%s on %s, %s%s%s: %s", rate->layout, rate->platform,
+                cli_section_cell(s, "%s on %s, %s%s%s%s: %s", rate->layout, rate->platform,
                                  capo_size_print(rate->bytes, text, sizeof text),
                                  rate->nccl ? ", NCCL " : "",
                                  rate->nccl ? release_text((uint32_t)rate->nccl, release) : "",
-                                 rate->source);
+                                 row->n_rates > 1 && !i ? ", compared with" : "", rate->source);
         }
 }
 

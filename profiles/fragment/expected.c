@@ -169,6 +169,15 @@ static bool find_proof(const char *words, bool (*has)(const char *text, void *ar
         return false;
 }
 
+/* A proof needs no advice how to see it: what is behind "NCCL_DEBUG=INFO: ...; ". */
+static const char *find_advice(const char *next, bool proved)
+{
+        const char *behind =
+                proved && !strncmp(next, "NCCL_DEBUG=INFO: ", 17) ? strstr(next, "; ") : NULL;
+
+        return behind ? behind + 2 : next;
+}
+
 unsigned capo_expected_causes(const struct capo_expected_shape *shape,
                               const struct capo_expected_row *row,
                               bool (*has)(const char *text, void *arg), void *arg,
@@ -186,7 +195,8 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
                             find_proof(c->words, has, arg, proof) != (proved == 1) ||
                             (!proved && !fits_share(c, shape, share)))
                                 continue;
-                        out[n] = (struct capo_expected_cause){c->name, c->text, c->next, ""};
+                        out[n] = (struct capo_expected_cause){
+                                c->name, c->text, find_advice(c->next, proved == 1), ""};
                         memcpy(out[n++].proof, proof, sizeof proof);
                 }
         }

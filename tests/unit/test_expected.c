@@ -128,6 +128,9 @@ Test(expected, causes_fit_the_share_and_proved_ones_lead)
         cr_assert_geq(find_causes(&two, 0.125, "", c), 2u);
         cr_expect_str_eq(c[0].name, "SOCKETS");
         cr_expect_str_eq(c[1].name, "ONE_NIC");
+        cr_expect(strstr(c[0].next, "Using network"));
+        cr_assert_geq(find_causes(&two, 0.125, "Using network Socket", c), 1u);
+        cr_expect(!strstr(c[0].next, "NCCL_DEBUG") && *c[0].next, "%s", c[0].next);
         cr_assert_geq(find_causes(&two, 0.5, "NCCL_ALGO=Tree", c), 2u);
         cr_expect_str_eq(c[0].name, "FORCED");
         cr_expect_str_eq(c[0].proof, "NCCL_ALGO=");
