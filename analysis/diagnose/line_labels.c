@@ -61,7 +61,7 @@ static bool is_labelled(const char *text, enum capo_line_label kind)
                 n_next += label == last + 1;
                 last = label;
         }
-        return n_labels >= LEAST_LINES && n_labels >= n - n_labels && n_next < n_labels;
+        return n_labels >= LEAST_LINES && n_labels >= n - n_labels && n_next + 1 < n_labels;
 }
 
 void capo_labels_read(struct capo_evidence_text *t)

@@ -227,6 +227,10 @@ Test(diagnose, ranks_of_labels)
         expect(text, "exception", 8, "RANK 8 RAISED AN EXCEPTION");
         snprintf(text, sizeof text, "%s%s", TRACE("[8] "), WATCH(0, 10, "ALLREDUCE", 8));
         expect(text, "exception", 8, "RANK 8 RAISED AN EXCEPTION");
+        snprintf(text, sizeof text,
+                 "1: Traceback (most recent call last):\n2: KeyError: 3\n3: x\n%s",
+                 WATCH(0, 10, "ALLREDUCE", 8));
+        expect(text, "undecided", -1, "");
         snprintf(text, sizeof text, "1: [rank9]: x\n%s%s", TRACE("1: "),
                  WATCH(0, 10, "ALLREDUCE", 8));
         expect(text, "undecided", -1, "");
