@@ -46,6 +46,7 @@ NOT_RUN = {
     ("docs/install.md", "./dev build"): "builds capo",
     ("docs/install.md", "meson install"): "installs capo",
     ("docs/internals/aarch64.md", "./dev deep"): "cross-builds capo, minutes",
+    ("docs/internals/aarch64.md", "meson setup"): "cross-builds capo, minutes",
     ("docs/internals/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
     ("docs/internals/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
@@ -57,6 +58,7 @@ NOT_RUN = {
 NEEDS = [
     (r"\bplan |\bgraph |--predict\b|--model|--graph auto|--atlas|(explain|expect) .*--(platform|gpus)", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
     (r"nccl-2\.27\.3", "test -e nccl-2.27.3/libnccl.so.2", "NCCL 2.27.3"),
+    (r"nccl-2\.27\.5", "test -e nccl-2.27.5/libnccl.so.2", "NCCL 2.27.5"),
     (r"nccl-2\.27\.7", "test -e nccl-2.27.7/libnccl.so.2", "NCCL 2.27.7"),
     (r"\bfi_pingpong\b", "command -v fi_pingpong", "fi_pingpong"),
     (r"\bjq\b", "command -v jq", "jq"),
