@@ -6,13 +6,14 @@
 static struct capo_fabric_domain domain;
 static struct capo_fabric_link link_;
 static struct capo_page_near near;
+static struct capo_job job;
 
 /* The notes, separated by "; ". */
 static const char *notes(void)
 {
         static char text[1024];
         struct capo_fabric_job fabric = {.links = &link_, .n_links = 1};
-        struct capo_page page = {.fabric = &fabric, .near = &near};
+        struct capo_page page = {.job = &job, .fabric = &fabric, .near = &near};
         size_t n = 0;
 
         link_.domain = &domain;
@@ -35,6 +36,17 @@ static void begin(void)
 }
 
 TestSuite(links, .init = begin);
+
+Test(links, ranks_that_still_run_are_not_compared)
+{
+        struct capo_job_process runs = {.has_end = true};
+
+        link_.load = 2.3;
+        cr_assert(strstr(notes(), "times the mean"), "%s", notes());
+        job = (struct capo_job){.processes = &runs, .n_processes = 1};
+        cr_assert_null(strstr(notes(), "times the mean"));
+        job = (struct capo_job){0};
+}
 
 Test(links, nothing_to_note)
 {
