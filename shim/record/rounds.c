@@ -188,6 +188,27 @@ static int finish_log(void)
         }
 }
 
+/* Does no other thread call NCCL any more? One that is between two calls looks as if it had ended,
+ * so where others have rings the answer must hold for some milliseconds. */
+static bool is_quiet(void)
+{
+        const struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_RINGS];
+        unsigned live = 0;
+
+        for (uint32_t i = 0; i < area->used; i++) {
+                const struct capo_ring *ring = capo_area_at(&capo_seg, CAPO_AREA_RINGS, i);
+
+                live += atomic_load(&ring->state) == CAPO_RING_LIVE;
+        }
+        for (int looks = live > 1 ? 5 : 1; looks; looks--) {
+                if (!capo_drain_quiet(drain))
+                        return false;
+                if (looks > 1)
+                        nap_or_wake(NAP_LEAST_NS);
+        }
+        return true;
+}
+
 /* All that is left to say, and the file's end; the segment is not needed any more then. */
 static void last_words(void)
 {
@@ -214,7 +235,7 @@ static void last_words(void)
         else if (r < 0 && !is_lasting(r) && !log_file.never)
                 capo_warn("%s: cannot be finished: %s; capo report --recover will do it",
                           h->log_path, strerror(-r));
-        else if (r < 0 || capo_drain_quiet(drain))
+        else if (r < 0 || is_quiet())
                 capo_segment_remove(&capo_seg);
         /* else other threads call NCCL while the process ends: `capo report --recover` counts these
          * calls */

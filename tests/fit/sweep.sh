@@ -47,7 +47,7 @@ CAPO_STANDIN_NCCL_VERSION=2.30.7 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING "$capo
         fail "chunks: the tuned job fails: $(cat "$tmp/out")"
 grep -q 'chunks of 65536 as the tuner says' "$tmp/out" || fail "the row's chunk is not obeyed: $(cat "$tmp/out")"
 grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || fail "chunks: tuned results: $(cat "$tmp/out")"
-"$capo" explain allreduce 1M --log "$tmp/tuned" > "$tmp/out" 2>&1
+"$capo" explain --wide allreduce 1M --log "$tmp/tuned" > "$tmp/out" 2>&1
 grep -q 'chunks of 64 KiB' "$tmp/out" || fail "explain does not say the chunk: $(cat "$tmp/out")"
 # A release that asks no tuner: nothing is tried, and the report says that the row's chunk was none.
 "$capo" sweep --quiet --dir "$tmp/dead" --coll all_reduce --algos ring --protos simple --chunks 16K,64K -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 10 -c 1 > "$tmp/out" 2>&1 || fail "chunks, 2.28.9: $(cat "$tmp/out")"
