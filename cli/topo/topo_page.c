@@ -174,7 +174,10 @@ static void add_links(struct cli_page *page, const struct capo_topology *t,
                         cli_section_cell(s, "%s", link);
                 }
                 cli_section_cell(s, "%s", text);
-                cli_section_cell(s, share > 0 ? "%.3g" : "", share);
+                if (share > 0)
+                        cli_section_cell(s, "%.3g", share);
+                else
+                        cli_section_cell(s, "%s", "");
         }
 }
 

@@ -153,7 +153,7 @@ static int all_gather(void *state, char *all, int size)
         struct speaker *s = speaker_of(state);
         uint32_t from[CAPO_PLAN_WHOLE_MAX];
         struct pieces p = {all, (size_t)size, plan_job->asked};
-        unsigned n;
+        unsigned n = 0;
         int r;
 
         if (!s)
