@@ -23,6 +23,7 @@
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/util.h"
+#include "core/log/log_write.h"
 #include "core/log/info.h"
 
 enum { LEVEL = 3, STALE_S = 600 };
@@ -180,20 +181,11 @@ static int find_finished(struct packing *p, bool all)
 
 static int write_at(int fd, const void *bytes, size_t n, uint64_t *at)
 {
-        const char *p = bytes;
+        int r = capo_log_write_all(fd, bytes, n, *at);
 
-        while (n) {
-                ssize_t k = pwrite(fd, p, n, (off_t)*at);
-
-                if (k < 0 && errno == EINTR)
-                        continue;
-                if (k <= 0)
-                        return k < 0 ? -errno : -EIO;
-                p += k;
-                n -= (size_t)k;
-                *at += (uint64_t)k;
-        }
-        return 0;
+        if (r == 0)
+                *at += n;
+        return r;
 }
 
 /* All of @from, compressed, to @to from *@at on. */

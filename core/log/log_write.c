@@ -28,10 +28,10 @@ static int keep_file(struct capo_log_writer *w, int *fd)
         return 0;
 }
 
-/* All of it or an error; what was written of it before the error stays, for the caller to cut off.
- */
-static int write_all(int fd, const char *p, size_t n, uint64_t offset)
+int capo_log_write_all(int fd, const void *bytes, size_t n, uint64_t offset)
 {
+        const char *p = bytes;
+
         while (n > 0) {
                 ssize_t k = pwrite(fd, p, n, (off_t)offset);
 
@@ -57,11 +57,11 @@ int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *hea
 
         if (w->nameless) {
                 w->file_bytes = sizeof *header;
-                return write_all(w->fd, (const char *)header, sizeof *header, 0);
+                return capo_log_write_all(w->fd, header, sizeof *header, 0);
         }
         if (fd < 0)
                 return -errno;
-        r = write_all(fd, (const char *)header, sizeof *header, 0);
+        r = capo_log_write_all(fd, header, sizeof *header, 0);
         if (r == 0)
                 r = keep_file(w, &fd);
         if (r < 0) {
@@ -159,7 +159,7 @@ int capo_log_flush(struct capo_log_writer *w)
         if (r == -ESTALE)
                 r = reopen_file(w);
         if (r == 0) {
-                r = write_all(w->fd, w->buffer, w->n, w->file_bytes);
+                r = capo_log_write_all(w->fd, w->buffer, w->n, w->file_bytes);
                 if (r < 0 && ftruncate(w->fd, (off_t)w->file_bytes)) {
                         /* the reader steps over the torn frame; the next flush overwrites it */
                 }

@@ -28,6 +28,13 @@ struct capo_log_writer {
 };
 
 /**
+ * capo_log_write_all() - @n bytes to @offset of a file
+ *
+ * Return: 0; -errno: what was written before the error stays, for the caller to cut off.
+ */
+int capo_log_write_all(int fd, const void *bytes, size_t n, uint64_t offset);
+
+/**
  * capo_log_create() - make the file and write its header
  * @w:      path and buffer set, fd -1
  * @header: written as it is
