@@ -14,8 +14,8 @@
  *      fork()               the child forgets everything and is unborn; the parent goes on. So does
  *                           a child that a bare clone() made, at its first call: capo_life, which
  *                           the kernel emptied, tells it
- *      anything else        (kill, _exit, exec, abort) leaves the segment behind for `capo report
- * --recover` or the next report
+ *      anything else        (kill, _exit, exec, abort) leaves the segment behind, for the next
+ *                           `capo report` to recover
  *
  * The drain thread has all signals blocked, allocates nothing from the job's allocator and never
  * holds a lock that a recorded call can want in its steady state. What it does not inherit:
