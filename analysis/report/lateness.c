@@ -67,10 +67,12 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
 
         capo_text_count(k->n_calls, n);
         if (w->wide) {
+                const char *advice = k->n_calls >= c->n_calls          ? "long times without a call"
+                                     : k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
+                                                                       : "--sample 1 times all";
+
                 r = asprintf(&text, "%s: not known (%s of %s calls compared; %s)", c->name, n,
-                             capo_text_count(c->n_calls, a),
-                             k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
-                                                             : "--sample 1 times all");
+                             capo_text_count(c->n_calls, a), advice);
                 return r < 0 ? NULL : text;
         }
         if (!w->stands_out) {
