@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader sees the file through a window that moves forward with read(2). A mapping would save
- * the copy, but a log on a network file system that vanishes under a mapping kills the reader with
- * SIGBUS, and a window that stays in the cache is checked and scanned at about the same speed.
- *
  * A frame is believed when its checksum is right, and nothing else is. Where it is not, the next
  * frame is first looked for where this one says it ends (one bad frame, the common case), then at
  * every multiple of 8 behind. Looking costs a checksum per place that could be a frame header, so
@@ -15,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,185 +19,20 @@
 
 #include "capo/msg.h"
 #include "analysis/log/log_read.h"
+#include "analysis/log/log_window.h"
 #include "analysis/log/pack.h"
 #include "core/base/util.h"
 
-#define WINDOW ((size_t)1 << 20)
-enum { OTHER_FILES = 64 };
-#define PACKED_MOST ((uint64_t)64 << 20)  /* larger logs are unpacked to a file without a name */
-#define KEPT_MOST   ((uint64_t)256 << 20) /* of unpacked logs that are parked */
-
 struct capo_log {
-        char *path;
-        int fd;    /* -1: parked without a descriptor */
-        dev_t dev; /* the file, to know it when it is opened again */
-        ino_t ino;
-        bool in_memory; /* the file has no name, and cannot be opened again */
-        char *pack;     /* NULL, or the file with several logs: the window has all of this one */
-        struct capo_pack_entry entry;
-        uint64_t size;
+        struct capo_log_window window;
         uint64_t next; /* offset of the next frame */
         uint64_t search_left;
         struct capo_log_header header;
         struct capo_log_health health;
-        unsigned char *window;
-        size_t room;
-        uint64_t start; /* the window holds bytes [start, start + held) of the file */
-        size_t held;
 };
 
-static uint64_t opened;
-static rlim_t n_open; /* descriptors of logs */
-static uint64_t kept; /* bytes of windows with whole logs */
-
-/* How many logs may stay open: as many descriptors as the system lets this process have, but for
- * those that it needs otherwise. */
-static rlim_t open_most(void)
-{
-        static rlim_t most;
-        struct rlimit files;
-
-        if (!most && getrlimit(RLIMIT_NOFILE, &files) == 0) {
-                files.rlim_cur = files.rlim_max;
-                if (setrlimit(RLIMIT_NOFILE, &files) < 0)
-                        getrlimit(RLIMIT_NOFILE, &files);
-                most = files.rlim_cur > 2 * OTHER_FILES ? files.rlim_cur - OTHER_FILES
-                                                        : files.rlim_cur / 2;
-        }
-        return most;
-}
-
-/* Return: 0 or -errno. */
-static int open_file(struct capo_log *log, const char *path, struct stat *st)
-{
-        opened++;
-        log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
-        if (log->fd < 0)
-                return -errno;
-        n_open++;
-        return fstat(log->fd, st) < 0 ? -errno : 0;
-}
-
-static void close_file(struct capo_log *log)
-{
-        if (log->fd < 0)
-                return;
-        close(log->fd);
-        log->fd = -1;
-        n_open--;
-}
-
-static int take_window(void *arg, const void *bytes, size_t n)
-{
-        struct capo_log *log = arg;
-
-        memcpy(log->window + log->held, bytes, n);
-        log->held += n;
-        return 0;
-}
-
-/* All of a log that is packed. Of a damaged one there is less than it says. */
-static int unpack_window(struct capo_log *log)
-{
-        int r;
-
-        log->room = (log->entry.size + 4096) & ~(size_t)4095;
-        log->window = aligned_alloc(4096, log->room);
-        if (!log->window)
-                return -ENOMEM;
-        kept += log->room;
-        r = capo_pack_unpack(log->pack, &log->entry, take_window, log);
-        return r == -EBADMSG ? 0 : r;
-}
-
-static void free_window(struct capo_log *log)
-{
-        if (log->pack && log->window)
-                kept -= log->room;
-        free(steal(&log->window));
-        log->room = log->held = 0;
-}
-
-/* What capo_log_park() let go of. */
-static int unpark_log(struct capo_log *log)
-{
-        struct stat st;
-        int r;
-
-        if (log->pack)
-                return log->window ? 0 : unpack_window(log);
-        if (!log->window) {
-                log->room = log->size < WINDOW ? (log->size + 4095) & ~(size_t)4095 : WINDOW;
-                log->window = aligned_alloc(4096, log->room);
-                if (!log->window)
-                        return -ENOMEM;
-        }
-        if (log->fd >= 0)
-                return 0;
-        r = open_file(log, log->path, &st);
-        if (r == 0 && (st.st_dev != log->dev || st.st_ino != log->ino))
-                r = -ESTALE;
-        if (r < 0)
-                close_file(log);
-        return r;
-}
-
-void capo_log_park(struct capo_log *log)
-{
-        if (!log->pack || kept > KEPT_MOST)
-                free_window(log);
-        if (n_open > open_most() && !log->in_memory)
-                close_file(log);
-}
-
-/* Bytes [offset, offset + n) of the file, which has them: NULL and *error when it cannot be read or
- * memory is short. */
-static const unsigned char *read_window(struct capo_log *log, uint64_t offset, size_t n, int *error)
-{
-        size_t keep = 0;
-
-        if (offset >= log->start && offset + n <= log->start + log->held)
-                return log->window + (offset - log->start);
-        *error = unpark_log(log);
-        if (*error < 0)
-                return NULL;
-        if (log->pack) { /* the window has it all, but for another file of that name by now */
-                *error = offset + n <= log->held ? 0 : -ESTALE;
-                return *error ? NULL : log->window + offset;
-        }
-        if (n > log->room) {
-                size_t room = (n + WINDOW) & ~(size_t)4095;
-                void *larger = aligned_alloc(4096, room);
-
-                if (!larger) {
-                        *error = -ENOMEM;
-                        return NULL;
-                }
-                memcpy(larger, log->window, log->held);
-                free(log->window);
-                log->window = larger;
-                log->room = room;
-        }
-        if (offset >= log->start && offset < log->start + log->held) {
-                keep = log->start + log->held - offset;
-                memmove(log->window, log->window + (offset - log->start), keep);
-        }
-        log->start = offset;
-        log->held = keep;
-        while (log->held < n) {
-                ssize_t got = pread(log->fd, log->window + log->held, log->room - log->held,
-                                    (off_t)(log->start + log->held));
-
-                if (got < 0 && errno == EINTR)
-                        continue;
-                if (got <= 0) { /* shorter than it was: somebody truncates it under us */
-                        *error = got < 0 ? -errno : -EIO;
-                        return NULL;
-                }
-                log->held += (size_t)got;
-        }
-        return log->window;
-}
+/* Larger packed logs are unpacked to a file without a name. */
+#define PACKED_MOST ((uint64_t)64 << 20)
 
 static int check_header(const struct capo_log_header *h, uint64_t file_size, char *why,
                         size_t why_size)
@@ -229,15 +59,15 @@ static int check_header(const struct capo_log_header *h, uint64_t file_size, cha
         return 0;
 }
 
-uint64_t capo_log_opened(void)
+void capo_log_park(struct capo_log *log)
 {
-        return opened;
+        capo_log_window_park(&log->window);
 }
 
 void capo_log_rewind(struct capo_log *log)
 {
         log->next = log->header.header_size;
-        log->search_left = 4 * log->size + (64u << 20);
+        log->search_left = 4 * log->window.size + (64u << 20);
         log->health = (struct capo_log_health){0};
 }
 
@@ -247,15 +77,15 @@ static int begin_bytes(struct capo_log *log, char *why, size_t why_size)
         const unsigned char *bytes;
         int r = 0;
 
-        if (log->size < sizeof log->header)
+        if (log->window.size < sizeof log->header)
                 return capo_why(-EBADMSG, why, why_size,
-                                log->size ? "is not a capo log (%llu bytes)" : "is empty",
-                                (unsigned long long)log->size);
-        bytes = read_window(log, 0, sizeof log->header, &r);
+                                log->window.size ? "is not a capo log (%llu bytes)" : "is empty",
+                                (unsigned long long)log->window.size);
+        bytes = capo_log_window_read(&log->window, 0, sizeof log->header, &r);
         if (!bytes)
                 return capo_why(r, why, why_size, "%s", strerror(-r));
         memcpy(&log->header, bytes, sizeof log->header);
-        r = check_header(&log->header, log->size, why, why_size);
+        r = check_header(&log->header, log->window.size, why, why_size);
         if (r == 0)
                 capo_log_rewind(log);
         return r;
@@ -266,9 +96,9 @@ static int begin_log(struct capo_log *log, const struct stat *st, char *why, siz
 {
         if (!S_ISREG(st->st_mode))
                 return capo_why(-EBADMSG, why, why_size, "is not a regular file");
-        log->dev = st->st_dev;
-        log->ino = st->st_ino;
-        log->size = (uint64_t)st->st_size;
+        log->window.dev = st->st_dev;
+        log->window.ino = st->st_ino;
+        log->window.size = (uint64_t)st->st_size;
         return begin_bytes(log, why, why_size);
 }
 
@@ -278,9 +108,9 @@ static struct capo_log *new_log(const char *path)
 
         if (!log)
                 return NULL;
-        log->fd = -1;
-        log->path = strdup(path);
-        if (!log->path)
+        log->window.fd = -1;
+        log->window.path = strdup(path);
+        if (!log->window.path)
                 free(steal(&log));
         return log;
 }
@@ -319,12 +149,13 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
 {
         _cleanup_(capo_log_closep) struct capo_log *log = new_log(path);
         struct stat st;
-        int r = log ? open_file(log, path, &st) : -ENOMEM;
+        int r = log ? capo_log_window_open(&log->window, path, &st) : -ENOMEM;
         char head[4];
 
         if (r == -ENOTDIR)
                 return open_inside(path, out, why, why_size);
-        if (r == 0 && S_ISREG(st.st_mode) && pread(log->fd, head, sizeof head, 0) == sizeof head &&
+        if (r == 0 && S_ISREG(st.st_mode) &&
+            pread(log->window.fd, head, sizeof head, 0) == sizeof head &&
             capo_pack_is(head, sizeof head))
                 return open_named(path, NULL, out, why, why_size);
         if (r < 0)
@@ -345,10 +176,9 @@ int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why,
                 close(fd);
                 return capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
         }
-        log->fd = fd;
-        n_open++;
+        capo_log_window_give(&log->window, fd);
         r = fstat(fd, &st) < 0 ? -errno : begin_log(log, &st, why, why_size);
-        log->in_memory = r == 0 && st.st_nlink == 0;
+        log->window.in_memory = r == 0 && st.st_nlink == 0;
         if (r == 0)
                 *out = steal(&log);
         return r;
@@ -364,19 +194,22 @@ static int open_unpacked(struct capo_log *log, char *why, size_t why_size)
 {
         FILE *file = tmpfile();
         struct stat st;
-        int r = file ? capo_pack_unpack(log->pack, &log->entry, take_file, file) : -errno;
+        int r = file ? capo_pack_unpack(log->window.pack, &log->window.entry, take_file, file)
+                     : -errno;
+        int fd = -1;
 
-        free(steal(&log->pack));
+        free(steal(&log->window.pack));
         if (r == -EBADMSG)
                 r = 0;
-        if (r == 0 && (fflush(file) || (log->fd = dup(fileno(file))) < 0 || fstat(log->fd, &st)))
+        if (r == 0 && (fflush(file) || (fd = dup(fileno(file))) < 0 || fstat(fd, &st)))
                 r = -errno;
         if (file)
                 fclose(file);
+        if (fd >= 0)
+                capo_log_window_give(&log->window, fd);
         if (r < 0)
                 return capo_why(r, why, why_size, "%s", strerror(-r));
-        n_open++;
-        log->in_memory = true;
+        log->window.in_memory = true;
         return begin_log(log, &st, why, why_size);
 }
 
@@ -390,22 +223,23 @@ int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
         if (asprintf(&path, "%s/%s", pack, entry->name) < 0)
                 path = NULL;
         log = path ? new_log(path) : NULL;
-        if (!log || !(log->pack = strdup(pack)))
+        if (!log || !(log->window.pack = strdup(pack)))
                 return capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
-        log->entry = *entry;
+        log->window.entry = *entry;
         if (entry->size > PACKED_MOST) {
                 r = open_unpacked(log, why, why_size);
         } else {
-                r = unpack_window(log);
-                log->size = log->held;
+                r = capo_log_window_unpack(&log->window);
+                log->window.size = log->window.held;
                 r = r < 0 ? capo_why(r, why, why_size, "%s", strerror(-r))
                           : begin_bytes(log, why, why_size);
         }
         if (r < 0)
                 return r;
-        if (log->size < entry->size)
+        if (log->window.size < entry->size)
                 capo_warn("%s: damaged: only the first %llu of %llu bytes can be decompressed",
-                          path, (unsigned long long)log->size, (unsigned long long)entry->size);
+                          path, (unsigned long long)log->window.size,
+                          (unsigned long long)entry->size);
         *out = steal(&log);
         return 0;
 }
@@ -414,24 +248,24 @@ void capo_log_close(struct capo_log *log)
 {
         if (!log)
                 return;
-        close_file(log);
-        free_window(log);
-        free(log->path);
-        free(log->pack);
+        capo_log_window_close(&log->window);
+        capo_log_window_free(&log->window);
+        free(log->window.path);
+        free(log->window.pack);
         free(log);
 }
 
 bool capo_log_begins_with(struct capo_log *log, struct capo_log *other)
 {
-        bool same = log->size >= other->size;
+        bool same = log->window.size >= other->window.size;
 
-        for (uint64_t at = 0, n; same && at < other->size; at += n) {
+        for (uint64_t at = 0, n; same && at < other->window.size; at += n) {
                 const unsigned char *a, *b;
                 int error = 0;
 
-                n = other->size - at < 65536 ? other->size - at : 65536;
-                a = read_window(log, at, n, &error);
-                b = read_window(other, at, n, &error);
+                n = other->window.size - at < 65536 ? other->window.size - at : 65536;
+                a = capo_log_window_read(&log->window, at, n, &error);
+                b = capo_log_window_read(&other->window, at, n, &error);
                 same = a && b && !memcmp(a, b, n);
         }
         return same;
@@ -439,12 +273,12 @@ bool capo_log_begins_with(struct capo_log *log, struct capo_log *other)
 
 bool capo_log_in_memory(const struct capo_log *log)
 {
-        return log->in_memory;
+        return log->window.in_memory;
 }
 
 uint64_t capo_log_size(const struct capo_log *log)
 {
-        return log->size;
+        return log->window.size;
 }
 
 const struct capo_log_header *capo_log_header(const struct capo_log *log)
@@ -459,7 +293,7 @@ const struct capo_log_health *capo_log_health(const struct capo_log *log)
 
 const char *capo_log_path(const struct capo_log *log)
 {
-        return log->path;
+        return log->window.path;
 }
 
 uint64_t capo_log_position(const struct capo_log *log)
@@ -484,13 +318,13 @@ enum verdict { GOOD, BAD_CHECK, NOT_A_FRAME, BEYOND_END, FAILED };
 static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool strict,
                                 struct capo_log_frame *out, int *error)
 {
-        uint64_t left = log->size - offset;
+        uint64_t left = log->window.size - offset;
         struct capo_frame head;
         const unsigned char *bytes;
 
         if (left < sizeof head)
                 return BEYOND_END;
-        bytes = read_window(log, offset, sizeof head, error);
+        bytes = capo_log_window_read(&log->window, offset, sizeof head, error);
         if (!bytes)
                 return FAILED;
         memcpy(&head, bytes, sizeof head);
@@ -499,7 +333,7 @@ static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool stri
                 return NOT_A_FRAME;
         if (head.size > left - sizeof head)
                 return BEYOND_END;
-        bytes = read_window(log, offset, sizeof head + head.size, error);
+        bytes = capo_log_window_read(&log->window, offset, sizeof head + head.size, error);
         if (!bytes)
                 return FAILED;
         if (strict)
@@ -542,13 +376,13 @@ static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
         if (why == BAD_CHECK) {
                 uint64_t after;
 
-                bytes = read_window(log, bad, sizeof head, error);
+                bytes = capo_log_window_read(&log->window, bad, sizeof head, error);
                 if (!bytes)
                         return FAILED;
                 memcpy(&head, bytes, sizeof head);
                 after = bad + sizeof head + capo_log_pad(head.size);
-                if (after >= log->size) { /* the last frame: nothing behind it to find */
-                        note_damage(log, bad, log->size, "checksum");
+                if (after >= log->window.size) { /* the last frame: nothing behind it to find */
+                        note_damage(log, bad, log->window.size, "checksum");
                         return BEYOND_END;
                 }
                 v = check_frame(log, after, true, out, error);
@@ -559,7 +393,8 @@ static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
                 if (v == FAILED)
                         return v;
         }
-        for (uint64_t at = bad + 8; at + sizeof head <= log->size && log->search_left; at += 8) {
+        for (uint64_t at = bad + 8; at + sizeof head <= log->window.size && log->search_left;
+             at += 8) {
                 v = check_frame(log, at, true, out, error);
                 if (v == GOOD) {
                         note_damage(log, bad, at, why == BAD_CHECK ? "checksum" : "not a frame");
@@ -570,16 +405,17 @@ static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
         }
         if (why == BEYOND_END) {
                 log->health.cut_at = bad;
-                log->health.cut_bytes = log->size - bad;
+                log->health.cut_bytes = log->window.size - bad;
         } else {
-                note_damage(log, bad, log->size, why == BAD_CHECK ? "checksum" : "not a frame");
+                note_damage(log, bad, log->window.size,
+                            why == BAD_CHECK ? "checksum" : "not a frame");
         }
         return BEYOND_END;
 }
 
 int capo_log_next(struct capo_log *log, struct capo_log_frame *frame)
 {
-        while (log->next < log->size) {
+        while (log->next < log->window.size) {
                 int error = 0;
                 enum verdict v = check_frame(log, log->next, false, frame, &error);
 
@@ -588,7 +424,7 @@ int capo_log_next(struct capo_log *log, struct capo_log_frame *frame)
                 if (v == FAILED)
                         return error;
                 if (v != GOOD) {
-                        log->next = log->size;
+                        log->next = log->window.size;
                         return 0;
                 }
                 log->next = frame->offset + sizeof(struct capo_frame) + capo_log_pad(frame->size);
@@ -605,11 +441,11 @@ int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_fra
         const unsigned char *bytes;
         int error = 0;
 
-        bytes = read_window(log, offset, sizeof head, &error);
+        bytes = capo_log_window_read(&log->window, offset, sizeof head, &error);
         if (!bytes)
                 return error;
         memcpy(&head, bytes, sizeof head);
-        bytes = read_window(log, offset, sizeof head + head.size, &error);
+        bytes = capo_log_window_read(&log->window, offset, sizeof head + head.size, &error);
         if (!bytes)
                 return error;
         *frame = (struct capo_log_frame){.offset = offset,

@@ -108,9 +108,6 @@ bool capo_log_in_memory(const struct capo_log *log);
  * either. */
 bool capo_log_begins_with(struct capo_log *log, struct capo_log *other);
 
-/** capo_log_opened() - how many times this process has opened the file of a log: for tests. */
-uint64_t capo_log_opened(void);
-
 /** capo_log_position() - bytes read so far: for a progress line. */
 uint64_t capo_log_position(const struct capo_log *log);
 

@@ -15,6 +15,7 @@
 #include "core/log/segment.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_read.h"
+#include "analysis/log/log_window.h"
 
 static char dir[] = "/tmp/capo-live-test-XXXXXX";
 static char segment[sizeof((struct capo_segment *)0)->path], log_path[64], other[64];
@@ -112,7 +113,7 @@ static uint64_t calls_in(struct capo_log *log)
 
 Test(live_logs, memory_stands_in_for_the_log)
 {
-        uint64_t before = capo_log_opened();
+        uint64_t before = capo_log_window_opened();
 
         begin(false);
         cr_assert_eq(capo_live_logs_take(&paths), 1);
@@ -123,7 +124,7 @@ Test(live_logs, memory_stands_in_for_the_log)
         capo_log_park(paths.log[0]);
         capo_log_rewind(paths.log[0]);
         cr_assert_eq(calls_in(paths.log[0]), 3, "a second reading");
-        cr_assert_eq(capo_log_opened(), before, "no file was opened");
+        cr_assert_eq(capo_log_window_opened(), before, "no file was opened");
         cr_assert_eq(access(segment, F_OK), 0, "the process keeps its memory");
         end();
 }

@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 
 #include "analysis/log/log_paths.h"
+#include "analysis/log/log_window.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
@@ -77,10 +78,10 @@ Test(log_paths, each_is_opened_once)
 
         read_each();
         read_each();
-        cr_expect_eq(capo_log_opened(), LOGS);
+        cr_expect_eq(capo_log_window_opened(), LOGS);
         cr_assert_eq(capo_log_paths_take(&paths, 7, &log, why, sizeof why), 0, "%s", why);
         cr_expect(!paths.log[7]);
-        cr_expect_eq(capo_log_opened(), LOGS);
+        cr_expect_eq(capo_log_window_opened(), LOGS);
         capo_log_close(log);
 }
 
@@ -94,9 +95,9 @@ Test(log_paths, more_than_there_may_be_open_files)
 {
         allow_files(LOGS / 2);
         read_each();
-        cr_expect_eq(capo_log_opened(), LOGS);
+        cr_expect_eq(capo_log_window_opened(), LOGS);
         read_each();
-        cr_expect(capo_log_opened() > LOGS && capo_log_opened() <= 2 * LOGS);
+        cr_expect(capo_log_window_opened() > LOGS && capo_log_window_opened() <= 2 * LOGS);
 }
 
 Test(log_paths, another_log_of_that_name_is_not_taken_for_it)

@@ -9,6 +9,7 @@
 #include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/job/stats.h"
+#include "analysis/log/log_window.h"
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
 
@@ -290,7 +291,7 @@ Test(stats_trace, a_log_is_opened_once)
 {
         struct capo_log_end end = {.calls = 1};
         struct capo_job *job = capo_job_new();
-        uint64_t before = capo_log_opened();
+        uint64_t before = capo_log_window_opened();
         struct gen_log g;
         char why[256];
 
@@ -306,7 +307,7 @@ Test(stats_trace, a_log_is_opened_once)
         gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
         gen_log_close(&g);
         cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
-        cr_expect_eq(capo_log_opened() - before, 1);
+        cr_expect_eq(capo_log_window_opened() - before, 1);
         cr_expect(job->n_rows == 1 && job->rows[0].calls == 2);
         cr_expect(job->scratch->meets[0] && job->scratch->meets[0]->n_rows == 2);
         capo_job_free(job);

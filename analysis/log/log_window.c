@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reader sees the file through a window that moves forward with read(2). A mapping would save
+ * the copy, but a log on a network file system that vanishes under a mapping kills the reader with
+ * SIGBUS, and a window that stays in the cache is checked and scanned at about the same speed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analysis/log/log_window.h"
+#include "core/base/util.h"
+
+#define WINDOW ((size_t)1 << 20)
+enum { OTHER_FILES = 64 };
+#define KEPT_MOST ((uint64_t)256 << 20) /* of unpacked logs that are parked */
+
+static uint64_t opened;
+static rlim_t n_open; /* descriptors of logs */
+static uint64_t kept; /* bytes of windows with whole logs */
+
+/* How many logs may stay open: as many descriptors as the system lets this process have, but for
+ * those that it needs otherwise. */
+static rlim_t open_most(void)
+{
+        static rlim_t most;
+        struct rlimit files;
+
+        if (!most && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+                files.rlim_cur = files.rlim_max;
+                if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+                        getrlimit(RLIMIT_NOFILE, &files);
+                most = files.rlim_cur > 2 * OTHER_FILES ? files.rlim_cur - OTHER_FILES
+                                                        : files.rlim_cur / 2;
+        }
+        return most;
+}
+
+int capo_log_window_open(struct capo_log_window *w, const char *path, struct stat *st)
+{
+        opened++;
+        w->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
+        if (w->fd < 0)
+                return -errno;
+        n_open++;
+        return fstat(w->fd, st) < 0 ? -errno : 0;
+}
+
+void capo_log_window_give(struct capo_log_window *w, int fd)
+{
+        w->fd = fd;
+        n_open++;
+}
+
+void capo_log_window_close(struct capo_log_window *w)
+{
+        if (w->fd < 0)
+                return;
+        close(w->fd);
+        w->fd = -1;
+        n_open--;
+}
+
+static int take_window(void *arg, const void *bytes, size_t n)
+{
+        struct capo_log_window *w = arg;
+
+        memcpy(w->bytes + w->held, bytes, n);
+        w->held += n;
+        return 0;
+}
+
+int capo_log_window_unpack(struct capo_log_window *w)
+{
+        int r;
+
+        w->room = (w->entry.size + 4096) & ~(size_t)4095;
+        w->bytes = aligned_alloc(4096, w->room);
+        if (!w->bytes)
+                return -ENOMEM;
+        kept += w->room;
+        r = capo_pack_unpack(w->pack, &w->entry, take_window, w);
+        return r == -EBADMSG ? 0 : r;
+}
+
+void capo_log_window_free(struct capo_log_window *w)
+{
+        if (w->pack && w->bytes)
+                kept -= w->room;
+        free(steal(&w->bytes));
+        w->room = w->held = 0;
+}
+
+/* What capo_log_window_park() let go of. */
+static int unpark_window(struct capo_log_window *w)
+{
+        struct stat st;
+        int r;
+
+        if (w->pack)
+                return w->bytes ? 0 : capo_log_window_unpack(w);
+        if (!w->bytes) {
+                w->room = w->size < WINDOW ? (w->size + 4095) & ~(size_t)4095 : WINDOW;
+                w->bytes = aligned_alloc(4096, w->room);
+                if (!w->bytes)
+                        return -ENOMEM;
+        }
+        if (w->fd >= 0)
+                return 0;
+        r = capo_log_window_open(w, w->path, &st);
+        if (r == 0 && (st.st_dev != w->dev || st.st_ino != w->ino))
+                r = -ESTALE;
+        if (r < 0)
+                capo_log_window_close(w);
+        return r;
+}
+
+void capo_log_window_park(struct capo_log_window *w)
+{
+        if (!w->pack || kept > KEPT_MOST)
+                capo_log_window_free(w);
+        if (n_open > open_most() && !w->in_memory)
+                capo_log_window_close(w);
+}
+
+const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t offset, size_t n,
+                                          int *error)
+{
+        size_t keep = 0;
+
+        if (offset >= w->start && offset + n <= w->start + w->held)
+                return w->bytes + (offset - w->start);
+        *error = unpark_window(w);
+        if (*error < 0)
+                return NULL;
+        if (w->pack) { /* the window has it all, but for another file of that name by now */
+                *error = offset + n <= w->held ? 0 : -ESTALE;
+                return *error ? NULL : w->bytes + offset;
+        }
+        if (n > w->room) {
+                size_t room = (n + WINDOW) & ~(size_t)4095;
+                void *larger = aligned_alloc(4096, room);
+
+                if (!larger) {
+                        *error = -ENOMEM;
+                        return NULL;
+                }
+                memcpy(larger, w->bytes, w->held);
+                free(w->bytes);
+                w->bytes = larger;
+                w->room = room;
+        }
+        if (offset >= w->start && offset < w->start + w->held) {
+                keep = w->start + w->held - offset;
+                memmove(w->bytes, w->bytes + (offset - w->start), keep);
+        }
+        w->start = offset;
+        w->held = keep;
+        while (w->held < n) {
+                ssize_t got = pread(w->fd, w->bytes + w->held, w->room - w->held,
+                                    (off_t)(w->start + w->held));
+
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0) { /* shorter than it was: somebody truncates it under us */
+                        *error = got < 0 ? -errno : -EIO;
+                        return NULL;
+                }
+                w->held += (size_t)got;
+        }
+        return w->bytes;
+}
+
+uint64_t capo_log_window_opened(void)
+{
+        return opened;
+}
