@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every importer needs to describe a run: errors with their line, the user's label, numbers,
+ * hosts, tuner and layout. */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/layout.h"
+#include "core/base/nccl_release.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "profiles/import/import_private.h"
+
+int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
+{
+        char where[24] = "";
+        va_list ap;
+        size_t n;
+
+        if (line)
+                snprintf(where, sizeof where, "%u: ", line);
+        n = (size_t)snprintf(in->error, in->room, "%s:%s%s", in->path, line ? "" : " ", where);
+        va_start(ap, format);
+        if (n < in->room)
+                vsnprintf(in->error + n, in->room - n, format, ap);
+        va_end(ap);
+        return -EINVAL;
+}
+
+void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults)
+{
+        if (faults->n < N_ELEMENTS(faults->text))
+                snprintf(faults->text[faults->n], sizeof faults->text[0], "%s", in->error);
+        faults->n++;
+        *in->error = 0;
+}
+
+int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults,
+                          const char *what, bool used)
+{
+        unsigned most = N_ELEMENTS(faults->text);
+
+        if (!used && faults->n) {
+                snprintf(in->error, in->room, "%s", faults->text[0]);
+                return -EINVAL;
+        }
+        for (unsigned i = 0; i < faults->n && i < most; i++)
+                capo_samples_note(in->set, "left out %s", faults->text[i]);
+        if (faults->n > most)
+                capo_samples_note(in->set, "%s: %u %s more are left out", in->path,
+                                  faults->n - most, what);
+        return 0;
+}
+
+int capo_input_label(struct capo_input *in, struct capo_trial *run)
+{
+        const struct capo_label *label = in->label;
+        char a[16], b[16];
+
+        if (!label)
+                return 0;
+        if (label->nccl && run->nccl && label->nccl != run->nccl)
+                return capo_input_error(
+                        in, run->line,
+                        "contradicting labels: --nccl %s, but the input says NCCL %s",
+                        capo_nccl_text(label->nccl, a, sizeof a),
+                        capo_nccl_text(run->nccl, b, sizeof b));
+        if (label->nccl)
+                run->nccl = label->nccl;
+        if (label->gpu[0] && run->gpu[0] && strcmp(label->gpu, run->gpu))
+                return capo_input_error(
+                        in, run->line,
+                        "contradicting labels: --gpu \"%s\", but the input says \"%s\"", label->gpu,
+                        run->gpu);
+        if (label->gpu[0])
+                memcpy(run->gpu, label->gpu, sizeof run->gpu);
+        if (label->n_ranks)
+                run->n_ranks = label->n_ranks;
+        if (label->n_nodes)
+                run->n_nodes = label->n_nodes;
+        if (label->layout[0])
+                memcpy(run->layout, label->layout, sizeof run->layout);
+        else if (label->n_ranks && label->n_nodes == 1)
+                snprintf(run->layout, sizeof run->layout, "%d", label->n_ranks);
+        else if (label->n_ranks || label->n_nodes)
+                run->layout[0] = 0;
+        return 0;
+}
+
+bool capo_input_number(const char *text, double *out)
+{
+        static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+        const char *p = text;
+        uint64_t whole = 0;
+        int digits = 0, behind = 0;
+        char *end;
+
+        /* A few digits and a point, as nearly all are: both are exact, so their quotient is what
+         * strtod() says. */
+        for (bool point = false; digits < 15; p++) {
+                if (*p >= '0' && *p <= '9') {
+                        whole = whole * 10 + (uint64_t)(*p - '0');
+                        digits++;
+                        behind += point;
+                } else if (*p == '.' && !point) {
+                        point = true;
+                } else {
+                        break;
+                }
+        }
+        if (digits && !*p) {
+                *out = (double)whole / tens[behind];
+                return true;
+        }
+        errno = 0;
+        *out = strtod(text, &end);
+        return end != text && !*end && errno == 0 && isfinite(*out);
+}
+
+static int by_name(const void *a, const void *b)
+{
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void capo_input_hosts(struct capo_trial *run, const char **names, size_t n)
+{
+        uint32_t sum = 2166136261u; /* FNV-1a */
+        size_t used = 0;
+
+        if (n)
+                qsort(names, n, sizeof *names, by_name);
+        run->hosts[0] = 0;
+        for (size_t i = 0; i < n; i++) {
+                for (const char *c = names[i]; *c; c++)
+                        sum = (sum ^ (unsigned char)*c) * 16777619u;
+                sum = (sum ^ ',') * 16777619u;
+                if (used < sizeof run->hosts)
+                        used += (size_t)snprintf(run->hosts + used, sizeof run->hosts - used,
+                                                 "%s%s", i ? "," : "", names[i]);
+        }
+        if (used >= sizeof run->hosts)
+                snprintf(run->hosts + 40, sizeof run->hosts - 40, "... (%08x)", sum);
+}
+
+void capo_input_tuner(struct capo_trial *run, const char *value, bool forced)
+{
+        const char *name = capo_base_name(value);
+
+        if (!*name || !strcasecmp(name, "none") || !strncasecmp(name, "internal", 8) ||
+            strcasestr(name, "capo"))
+                return;
+        snprintf(run->tuner, sizeof run->tuner, "%.31s", name);
+        if (forced)
+                return;
+        snprintf(run->why, sizeof run->why, "another tuner plugin decided: %s", run->tuner);
+        run->left_out = true;
+}
+
+int capo_input_layout(const char *text, struct capo_trial *run)
+{
+        struct capo_layout layout;
+        char canonical[CAPO_LAYOUT_TEXT];
+
+        if (capo_layout_parse(text, &layout, NULL) < 0)
+                return -EINVAL;
+        run->n_ranks = (int)layout.n_ranks;
+        run->n_nodes = (int)layout.n_nodes;
+        capo_layout_print(&layout, canonical, sizeof canonical);
+        run->layout[0] = 0;
+        if (strlen(canonical) < sizeof run->layout)
+                memcpy(run->layout, canonical, strlen(canonical) + 1);
+        return 0;
+}
