@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times in which the whole job stood still: no rank made a call, for far longer than such times are
+ * Times in which no rank of the job made a call, for far longer than such times usually are
  * in this job. Who was the cause is what capo watch has written beside the logs while it lasted,
  * else what the slow step that it was in tells.
  */

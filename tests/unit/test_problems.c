@@ -553,7 +553,7 @@ Test(problems, others_that_wait_for_a_second)
         k->ranks[2] = (struct capo_skew_rank){
                 .hole_ns = 1e9, .hole_seq = 7, .hole_call = CAPO_CALL_ALLREDUCE};
         only(CAPO_PROBLEM_STOOD_STILL,
-             "rank 2 stood still, or did something else: it came to AllReduce number 7 of dp 1.0 s after the others");
+             "rank 2 made no progress, or did something else: it came to AllReduce number 7 of dp 1.0 s after the others");
         cr_assert(page.problems[0].seq == 7 && page.problems[0].comm == 0 &&
                   page.problems[0].runs->first == 2);
 }
