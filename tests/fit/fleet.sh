@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# usage: fleet.sh CAPO GEN_JOB SOURCE [JOBS RANKS]    the fleet question of docs/scale.md, word for word in DuckDB, on generated jobs of
+# usage: fleet.sh CAPO GEN_JOB SOURCE [JOBS RANKS]    deploy/fleet/slow_jobs.sql in DuckDB on generated jobs, of
 # which one is slow; medians are compared with capo report's. Then the same from Parquet, and with Spark where there are Java and
 # pyspark. Default 4 jobs of 8 ranks; the table of the page has 100 of 1000.
 # Skipped aloud (77) without DuckDB: CAPO_PYTHON names a python that has it, or CAPO_SCALE_INSTALL=1 lets a venv be made.
@@ -28,12 +28,13 @@ while [ $i -lt "$jobs" ]; do
         "$capo" export job$i -o samples/job$i.csv || exit 1
         i=$((i + 1))
 done
-"$python" - "$root/docs/scale.md" "$capo" "$jobs" <<'PY'
+"$python" - "$root/deploy/fleet" "$capo" "$jobs" <<'PY'
 import csv, glob, json, os, re, shutil, subprocess, sys, time, duckdb
-page, capo, jobs = open(sys.argv[1]).read(), sys.argv[2], int(sys.argv[3])
+folder, capo, jobs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+question = open(f"{folder}/slow_jobs.sql").read()
 db = duckdb.connect()
 begin = time.monotonic()
-db.execute(re.search(r"```sql fleet\n(.*?)```", page, re.S).group(1))
+db.execute(question)
 took = time.monotonic() - begin
 slow = db.execute("SELECT DISTINCT job FROM slow").fetchall()
 assert slow == [("job2",)], slow
@@ -47,11 +48,11 @@ for job in ("job0", "job2"):
 print(f"{jobs} jobs, {db.execute('SELECT count(*) FROM call').fetchone()[0]} calls, {took:.1f} s in DuckDB {duckdb.__version__}; as capo report within 1 %")
 
 begin = time.monotonic()
-db.execute(re.search(r"```sql parquet\n(.*?)```", page, re.S).group(1))
+db.execute(open(f"{folder}/samples_parquet.sql").read())
 stored = time.monotonic() - begin
 again = duckdb.connect()
 begin = time.monotonic()
-again.execute(re.sub(r"read_csv\(.*?\}\)", "read_parquet('samples.parquet')", re.search(r"```sql fleet\n(.*?)```", page, re.S).group(1), flags=re.S))
+again.execute(re.sub(r"read_csv\(.*?\}\)", "read_parquet('samples.parquet')", question, flags=re.S))
 took = time.monotonic() - begin
 rows = "SELECT job, bytes, calls, round(p50_us, 3) FROM slow ORDER BY ALL"
 wanted = db.execute(rows).fetchall()
@@ -66,10 +67,8 @@ try:
 except ImportError:
     print("Spark: not tried, no pyspark")
     sys.exit(0)
-with open("spark_fleet.py", "w") as out:
-    out.write(re.search(r"```python fleet\n(.*?)```", page, re.S).group(1))
 begin = time.monotonic()
-subprocess.run([sys.executable, "spark_fleet.py"], check=True, stderr=subprocess.DEVNULL, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"})
+subprocess.run([sys.executable, f"{folder}/slow_jobs_spark.py"], check=True, stderr=subprocess.DEVNULL, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"})
 took = time.monotonic() - begin
 found = []
 for path in glob.glob("slow/*.csv"):

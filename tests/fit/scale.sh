@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# usage: scale.sh GEN_CSV SOURCE_ROOT [ROWS]    runs the DuckDB recipe of docs/scale.md, word for word, on generated lines
+# usage: scale.sh GEN_CSV SOURCE_ROOT [ROWS]    runs deploy/fleet/best_choice.sql on generated lines
 # with a known answer. Default 200000 lines; the full size is 10000000. Skipped aloud (77) where there is no DuckDB: set
 # CAPO_PYTHON to a python that has it (pip install duckdb), or CAPO_SCALE_INSTALL=1 to let a venv be made.
 set -u
@@ -17,10 +17,9 @@ if ! "$python" -c 'import duckdb' 2> /dev/null; then
         fi
 fi
 "$gen" "$tmp/samples" "$rows" || exit 1
-cd "$tmp" && "$python" - "$root/docs/scale.md" "$rows" <<'PY'
-import re, sys, time, duckdb
-doc = open(sys.argv[1]).read()
-sql = re.search(r"```sql\n(.*?)```", doc, re.S).group(1)
+cd "$tmp" && "$python" - "$root/deploy/fleet/best_choice.sql" "$rows" <<'PY'
+import sys, time, duckdb
+sql = open(sys.argv[1]).read()
 db = duckdb.connect()
 db.execute("SET threads = 2")
 t = time.monotonic()
