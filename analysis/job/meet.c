@@ -182,6 +182,8 @@ uint32_t capo_meet_close_gaps(struct capo_meet *m, uint64_t least)
 {
         uint32_t missing = 0;
 
+        m->most_missed_ns = m->n_gaps == CAPO_MEET_LONG ? m->gaps[m->n_gaps - 1].ns : 0;
+        m->most_missed_ns = m->most_missed_ns > least ? m->most_missed_ns : least;
         while (m->n_gaps && m->gaps[m->n_gaps - 1].ns < least)
                 m->n_gaps--;
         for (uint32_t i = 0; i < m->n_gaps; i++)

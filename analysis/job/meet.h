@@ -54,6 +54,7 @@ struct capo_meet {
         uint32_t *slots;                           /* hash -> 1 + row */
         struct capo_meet_gap gaps[CAPO_MEET_LONG]; /* longest first, a seq once */
         uint32_t n_gaps;
+        uint64_t most_missed_ns; /* the silence before a call that is not noted is no longer */
 };
 
 /** capo_meet_new() - for a communicator of @n_ranks (2 or more). NULL: no memory. */

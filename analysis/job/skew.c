@@ -70,7 +70,7 @@ static double variance_of(double n, double sum, double sq)
  * Half of the interval of what one rank caused in @all calls, of which @n were drawn: @sum of it
  * and
  * @sq, its square. The few late calls of a small draw say little of those that it missed. There the
- * variance is no less than with two more, one as late as the @longest that is known of that rank
+ * variance is no less than with two more, one as late as the @longest that can have been missed
  * and one on time, and the interval reaches what the host's starts say of the other calls:
  * @untimed, NAN where that is not known.
  */
@@ -101,6 +101,7 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
                          const struct capo_meet *m)
 {
         double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0;
+        double most_missed = (double)m->most_missed_ns * (l->n - 1);
         double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, *longest = own + l->n, n = 0,
                all;
         bool any_whole = false;
@@ -109,13 +110,14 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
                 any_whole |= l->call[i].whole;
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 uint32_t last = l->call[i].last;
+                bool behind_gap = capo_meet_is_long(m, l->call[i].row->seq);
 
-                longest[last] = fmax(longest[last], l->call[i].waited);
-                if ((skew->from != CAPO_SKEW_HOST_START && l->call[i].row->chosen) ||
-                    capo_meet_is_long(m, l->call[i].row->seq)) {
+                longest[last] =
+                        fmax(longest[last],
+                             behind_gap ? fmin(l->call[i].waited, most_missed) : l->call[i].waited);
+                if ((skew->from != CAPO_SKEW_HOST_START && l->call[i].row->chosen) || behind_gap) {
                         own[last] += l->call[i].waited;
-                        skew->long_ns +=
-                                capo_meet_is_long(m, l->call[i].row->seq) ? l->call[i].waited : 0;
+                        skew->long_ns += behind_gap ? l->call[i].waited : 0;
                         skew->n_own++;
                 } else if (l->call[i].whole || !any_whole) {
                         n++;

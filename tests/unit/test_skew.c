@@ -105,6 +105,21 @@ Test(skew, what_was_not_compared_is_estimated)
         cr_assert_float_eq(k->ranks[2].caused_pm_ns, 71535, 10);
 }
 
+/* All calls behind a long silence are known, so none of the others is as late as that. */
+Test(skew, a_long_silence_does_not_widen_what_is_said_of_other_calls)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 10; i++)
+                call(i, false, 0, 0, i == 5 ? 4000000 : i % 2 ? 0 : 1000);
+        capo_meet_gap(meet, 5, 9 * MS);
+        capo_meet_close_gaps(meet, 2000);
+        k = solve();
+        cr_assert(k->n_own == 1 && k->worst == 2);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 8000000 + 99 * 2000 * 5 / 9.0, 1);
+        cr_assert_lt(k->ranks[2].caused_pm_ns, 200000);
+}
+
 Test(skew, calls_behind_a_long_silence_stand_for_themselves)
 {
         const struct capo_skew *k;
