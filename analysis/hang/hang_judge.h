@@ -65,6 +65,10 @@ uint32_t hang_count_unseen(const struct capo_hang_job *job);
  * because nothing moves and nobody knows what the GPUs do. */
 bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
+/** hang_doubt() - find the first call that failed. "Certain" becomes "likely" where that, or what
+ * is not recorded, may be the cause. */
+void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
 /** hang_judge_inside() - hosts that do not come back from a call that all are in, or GPUs. Return:
  * as above. */
 int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);

@@ -107,3 +107,48 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
                 v->kind = CAPO_HANG_UNDECIDED;
         return unknown;
 }
+
+/* The first call that failed since shortly before nothing moved: evidence, whoever waits for whom.
+ */
+static void find_first_failure(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        v->failed = CAPO_HANG_NONE;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                for (uint32_t k = 0; k < p->n_calls; k++) {
+                        const struct capo_hang_call *c = &p->calls[k];
+
+                        if (!capo_hang_taken(c->result) &&
+                            c->begin_ns + job->after_ns >= v->since_ns &&
+                            (!v->failure || c->begin_ns < v->failure->begin_ns)) {
+                                v->failed = i;
+                                v->failure = c;
+                        }
+                }
+        }
+}
+
+/* A culprit "in host code" that has captured calls may wait in the launch of a graph. */
+static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                const struct capo_hang_process *p = &job->processes[v->culprits[i].process];
+
+                for (uint32_t k = 0; v->culprits[i].why == CAPO_HANG_WHY_HOST && k < p->n_calls;
+                     k++) {
+                        if (p->calls[k].captured)
+                                return true;
+                }
+        }
+        return false;
+}
+
+void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        find_first_failure(job, v);
+        if ((job->counted || job->dropped ||
+             (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) || may_be_in_graph(job, v)) &&
+            v->sure == CAPO_HANG_CERTAIN)
+                v->sure = CAPO_HANG_LIKELY;
+}

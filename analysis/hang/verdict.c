@@ -318,14 +318,14 @@ static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct ca
         return gone ? 0 : told ? job->after_ns / HANG_SHORT : job->after_ns;
 }
 
-static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v,
-                      bool *stands)
+static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
+                      struct capo_hang_verdict *v, bool *stands)
 {
         _cleanup_(capo_hang_graph_finish) struct hang_graph g = {0};
         const struct hang_node *differ = NULL, *unseen = NULL;
         uint32_t circle = CAPO_HANG_NONE;
         bool absent = false;
-        int r = capo_hang_graph(job, lenient, &g);
+        int r = capo_hang_graph(job, lenient, until_ns, &g);
 
         *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY,
                                         .comm = CAPO_HANG_NONE,
@@ -385,42 +385,6 @@ static void compare_readings(struct capo_hang_verdict *strict,
         strict->sure = CAPO_HANG_UNSURE;
 }
 
-/* The first call that failed since shortly before nothing moved: evidence, whoever waits for whom.
- */
-static void find_first_failure(const struct capo_hang_job *job, struct capo_hang_verdict *v)
-{
-        v->failed = CAPO_HANG_NONE;
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                for (uint32_t k = 0; k < p->n_calls; k++) {
-                        const struct capo_hang_call *c = &p->calls[k];
-
-                        if (!capo_hang_taken(c->result) &&
-                            c->begin_ns + job->after_ns >= v->since_ns &&
-                            (!v->failure || c->begin_ns < v->failure->begin_ns)) {
-                                v->failed = i;
-                                v->failure = c;
-                        }
-                }
-        }
-}
-
-/* A culprit "in host code" that has captured calls may wait in the launch of a graph. */
-static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
-{
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                const struct capo_hang_process *p = &job->processes[v->culprits[i].process];
-
-                for (uint32_t k = 0; v->culprits[i].why == CAPO_HANG_WHY_HOST && k < p->n_calls;
-                     k++) {
-                        if (p->calls[k].captured)
-                                return true;
-                }
-        }
-        return false;
-}
-
 /* Where the others only stand in a call that all have entered, or nowhere that is known, the stop
  * is the answer. */
 static void name_stop(struct capo_hang_verdict *v)
@@ -434,22 +398,11 @@ static void name_stop(struct capo_hang_verdict *v)
                 v->sure = CAPO_HANG_LIKELY;
 }
 
-int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+/* When the job, or what the accused ranks are in, last moved. */
+static void set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        struct capo_hang_verdict lenient;
         uint64_t active = 0;
-        bool stands, unknown;
-        int r = read_graph(job, false, v, &stands);
 
-        if (r == 0 && stands) { /* else nothing stands where less waits, either */
-                r = read_graph(job, true, &lenient, &stands);
-                if (r == 0)
-                        compare_readings(v, &lenient);
-                capo_hang_verdict_finish(&lenient);
-        }
-        r = r ?: hang_judge_stopped(job, v);
-        if (r < 0)
-                return r;
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 uint64_t t = capo_hang_active_ns(&job->processes[i]);
 
@@ -460,6 +413,57 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         if (!v->since_ns)
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
+}
+
+/* The verdict on all waits that began before @until_ns. */
+static int judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
+                       struct capo_hang_verdict *v)
+{
+        struct capo_hang_verdict lenient;
+        bool stands;
+        int r = read_graph(job, false, until_ns, v, &stands);
+
+        if (r == 0 && stands) { /* else nothing stands where less waits, either */
+                r = read_graph(job, true, until_ns, &lenient, &stands);
+                if (r == 0)
+                        compare_readings(v, &lenient);
+                capo_hang_verdict_finish(&lenient);
+        }
+        r = r ?: hang_judge_stopped(job, v);
+        if (r == 0)
+                set_still(job, v);
+        return r;
+}
+
+/* Some ranks work on, and at any moment one of them waits for another a little. That must not hide
+ * those that have waited for long. */
+static int judge_long_waits(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        struct capo_hang_verdict longer;
+        int r = job->now_ns > job->after_ns ? judge_waits(job, job->now_ns - job->after_ns, &longer)
+                                            : 0;
+
+        if (job->now_ns <= job->after_ns)
+                return 0;
+        if (r == 0 && longer.n_culprits && longer.still_ns >= needed_still_ns(job, &longer)) {
+                struct capo_hang_verdict all = *v;
+
+                *v = longer;
+                longer = all;
+        }
+        capo_hang_verdict_finish(&longer);
+        return r;
+}
+
+int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        bool unknown;
+        int r = judge_waits(job, UINT64_MAX, v);
+
+        if (r == 0 && !job->counted && v->n_culprits && v->still_ns < needed_still_ns(job, v))
+                r = judge_long_waits(job, v);
+        if (r < 0)
+                return r;
         if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
                 v->kind = v->still_ns >= HANG_MOMENT_NS || job->over || job->counted
                                   ? CAPO_HANG_SLOW
@@ -473,11 +477,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         if (r == 0 && (unknown || v->kind == CAPO_HANG_RUNNING))
                 r = hang_judge_tuned(job, v);
         name_stop(v);
-        find_first_failure(job, v);
-        if ((job->counted || job->dropped ||
-             (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) || may_be_in_graph(job, v)) &&
-            v->sure == CAPO_HANG_CERTAIN)
-                v->sure = CAPO_HANG_LIKELY;
+        hang_doubt(job, v);
         return r;
 }
 

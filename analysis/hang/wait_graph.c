@@ -293,7 +293,23 @@ static void mark_waits(struct hang_graph *g)
         }
 }
 
-int capo_hang_graph(const struct capo_hang_job *job, bool lenient, struct hang_graph *g)
+static void drop_young(struct hang_graph *g, uint64_t until_ns)
+{
+        uint32_t n = 0;
+
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                if (g->nodes[k].last_ns <= until_ns) {
+                        g->nodes[n++] = g->nodes[k];
+                        continue;
+                }
+                free(g->nodes[k].in);
+                free(g->nodes[k].on);
+        }
+        g->n_nodes = n;
+}
+
+int capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
+                    struct hang_graph *g)
 {
         int r;
 
@@ -310,6 +326,7 @@ int capo_hang_graph(const struct capo_hang_job *job, bool lenient, struct hang_g
                 r = add_pair(g, &g->waits.pairs[i]);
         if (r == 0)
                 r = add_births(g);
+        drop_young(g, until_ns);
         if (r == 0)
                 mark_waits(g);
         return r;

@@ -37,8 +37,10 @@ struct hang_graph {
         bool *leads_out; /* following what it waits for ends at somebody who waits for nothing */
 };
 
-/** capo_hang_graph() - Return: 0; -ENOMEM. capo_hang_graph_finish() in any case. */
-int capo_hang_graph(const struct capo_hang_job *job, bool lenient, struct hang_graph *g);
+/** capo_hang_graph() - of the waits whose last rank began to wait at @until_ns or before. Return:
+ * 0; -ENOMEM. capo_hang_graph_finish() in any case. */
+int capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
+                    struct hang_graph *g);
 void capo_hang_graph_finish(struct hang_graph *g);
 
 /** capo_hang_ends() - somebody waits for @process, and it waits for nobody. */

@@ -272,6 +272,27 @@ Test(hang, one_died_and_the_others_go_on)
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
 }
 
+/* One pair works on, so at any moment one of its ranks waits a little; in the other one waits for
+ * long. */
+Test(hang, a_short_wait_does_not_hide_a_long_one)
+{
+        uint32_t works, stands;
+
+        ranks(4);
+        works = comm_of("works", 0, 2);
+        stands = comm_of("stands", 2, 2);
+        everybody(works, 990);
+        everybody(stands, 900);
+        all_calls_ended();
+        reduce(0, works, 999);
+        reduce(2, stands, 901);
+        says(CAPO_HANG_MISSING, "3", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.comm, stands);
+        cr_assert_eq(v.still_ns, 99ull * S);
+        reduce(3, stands, 999); /* it has come */
+        says(CAPO_HANG_SLOW, "1", CAPO_HANG_WHY_HOST);
+}
+
 /* Each of two pairs waits for one of its own. */
 Test(hang, two_hangs_at_once)
 {
