@@ -15,6 +15,8 @@
 #include "analysis/report/job_judge.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
+#include "core/log/unfinished.h"
 
 enum { STALLS_SHOWN = 2 };
 #define STALL_NS    10e9
@@ -104,16 +106,21 @@ static void read_verdict(const struct capo_page *r, struct stall s, char *text, 
         json_decref(page);
 }
 
-static void report_stall(struct capo_page *r, struct stall s)
+/* @last: it is the job's end. */
+static void report_stall(struct capo_page *r, struct stall s, bool last)
 {
         char verdict[256], why[400], time[32], at[32];
         int rank = -1;
 
         read_verdict(r, s, verdict, sizeof verdict, &rank);
-        if (!*verdict)
+        if (!*verdict && !last)
                 rank = find_rank_of_step(r, s);
         if (*verdict)
                 snprintf(why, sizeof why, "capo watch found %s (hang.txt)", verdict);
+        else if (last)
+                snprintf(why, sizeof why,
+                         "until a process ended; capo hang judges what the ranks "
+                         "waited for");
         else if (rank >= 0)
                 snprintf(why, sizeof why, "the others waited for rank %d", rank);
         else
@@ -124,10 +131,43 @@ static void report_stall(struct capo_page *r, struct stall s)
                 capo_problem_rank(r, rank);
 }
 
+/* When the process began its last call, ns since 1970. */
+static double last_begin_of(const struct capo_job_process *p)
+{
+        const char *line = capo_job_info(p, CAPO_INFO_UNFINISHED);
+        uint64_t last = p->last_call.t_begin;
+        struct capo_unfinished_call u;
+
+        for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+                if (capo_unfinished_read(line, &u) && u.record.t_begin > last)
+                        last = u.record.t_begin;
+        }
+        return (double)p->header.t0_real_ns + (double)last;
+}
+
+/* From the last call of all to the first process that ended otherwise than by exit(0). */
+static struct stall last_silence(const struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        struct stall s = {0, INFINITY};
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+                const char *status = capo_job_info(p, CAPO_INFO_EXIT);
+                bool well = capo_process_ended(job, p) && (!status || !atoi(status));
+
+                s.from = fmax(s.from, last_begin_of(p));
+                if (!well && !capo_process_alive(p))
+                        s.to = fmin(s.to, (double)p->header.t0_real_ns + (double)p->last_ns);
+        }
+        return s.to < INFINITY && s.from > 0 ? s : (struct stall){0, 0};
+}
+
 void capo_judge_stalls(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
         const struct capo_job_process *first = job->processes;
+        struct stall last = last_silence(r);
         uint32_t shown = 0;
 
         for (uint32_t i = 0; job->n_processes && i < first->still.n; i++) {
@@ -138,8 +178,11 @@ void capo_judge_stalls(struct capo_page *r)
                 if (length_of(s) >= STALL_NS &&
                     length_of(s) > FAR_LONGER * (double)capo_silences_usual(&first->still) &&
                     (shown++ < STALLS_SHOWN || r->all))
-                        report_stall(r, s);
+                        report_stall(r, s, false);
         }
+        if (job->n_processes && length_of(last) >= STALL_NS &&
+            length_of(last) > FAR_LONGER * (double)capo_silences_usual(&first->still))
+                report_stall(r, last, true);
 }
 
 double capo_unseen_waiting(const struct capo_job *job)

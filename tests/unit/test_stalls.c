@@ -52,6 +52,28 @@ Test(stalls, all_ranks_silent_at_once)
                   page.problems[0].text);
 }
 
+/* A job that was ended while it hung. */
+Test(stalls, silence_up_to_the_end)
+{
+        struct capo_job_info in = {.key = (char *)"exit", .value = (char *)"1"};
+
+        for (uint32_t i = 0; i < 3; i++) {
+                process[i].last_call.t_begin = (40 + i) * S;
+                process[i].has_end = true;
+                process[i].end.clean = 1;
+        }
+        capo_judge_stalls(&page);
+        cr_assert_eq(page.n_problems, 0); /* all ended well */
+        process[1].info = &in;
+        process[1].n_info = 1;
+        capo_judge_stalls(&page);
+        cr_assert_eq(page.n_problems, 1);
+        cr_assert(strstr(page.problems[0].text, "no rank made a call for 58.0 s"), "%s",
+                  page.problems[0].text);
+        process[1].info = NULL;
+        process[1].n_info = 0;
+}
+
 Test(stalls, a_job_that_is_silent_in_every_step)
 {
         for (uint32_t i = 0; i < 3; i++) {
