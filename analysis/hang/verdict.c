@@ -468,8 +468,13 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->kind = v->still_ns >= HANG_MOMENT_NS || job->over || job->counted
                                   ? CAPO_HANG_SLOW
                                   : CAPO_HANG_HEALTHY;
-        if (v->kind == CAPO_HANG_HEALTHY)
+        if (v->kind == CAPO_HANG_HEALTHY) {
                 hang_acquit(v);
+                v->call = NULL;
+                v->comm = CAPO_HANG_NONE;
+                v->seq = v->n_waiting = 0;
+                v->sure = CAPO_HANG_UNSURE;
+        }
         if (job->over || v->kind == CAPO_HANG_HEALTHY)
                 r = hang_judge_ended(job, v);
         unknown = hang_prove_healthy(job, v);

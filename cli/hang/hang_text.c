@@ -149,15 +149,27 @@ static void print_other_stopped(const struct hang_page *p, FILE *out)
         }
 }
 
+/* All ranks are in host code, where they may well wait for each other: capo sees calls of NCCL. */
+static bool is_quiet(const struct hang_page *p)
+{
+        return p->verdict.kind == CAPO_HANG_HEALTHY && !p->hang.over && p->verdict.since_ns &&
+               p->verdict.still_ns >= p->hang.after_ns;
+}
+
 static void print_kind(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
+        char time[32];
 
         switch (v->kind) {
         case CAPO_HANG_HEALTHY:
-                fputs(p->hang.over ? "NOTHING HUNG: all ranks ended by exit()"
-                                   : "NOTHING HANGS: no rank waits for another",
+                fputs(p->hang.over  ? "NOTHING HUNG: all ranks ended by exit()"
+                      : is_quiet(p) ? "NOTHING HANGS IN NCCL: no rank waits in a call"
+                                    : "NOTHING HANGS: no rank waits for another",
                       out);
+                if (is_quiet(p))
+                        fprintf(out, ", and none has made one for %s",
+                                capo_text_time((double)v->still_ns, time));
                 break;
         case CAPO_HANG_ENDED: print_first_end(p, out); break;
         case CAPO_HANG_SLOW:
@@ -361,6 +373,21 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
         print_call_site(p, c->process, c->call, out);
 }
 
+/* What the host code of a job is in that makes no call. */
+static void print_quiet_ranks(const struct hang_page *p, FILE *out)
+{
+        uint32_t alive = 0;
+
+        for (uint32_t i = 0; is_quiet(p) && i < p->hang.n_processes; i++) {
+                const struct capo_hang_culprit in = {.process = i, .why = CAPO_HANG_WHY_HOST};
+
+                if (p->hang.processes[i].ending == CAPO_HANG_RUNS && alive++ < SHOWN)
+                        print_culprit(p, &in, out);
+        }
+        if (alive > SHOWN)
+                fprintf(out, "  and %u more\n", alive - SHOWN);
+}
+
 static void print_wait_cycle(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
@@ -428,6 +455,7 @@ int hang_text(const struct hang_page *p, FILE *to)
                 print_culprit(p, &v->culprits[i], out);
         if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
                 fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
+        print_quiet_ranks(p, out);
         print_other_stopped(p, out);
         print_one_waiting(p, out);
         hang_ends(p, out);
