@@ -267,7 +267,20 @@ static void refresh_pages(const struct watch_job *job, const struct hang_page *p
         write_pages(job, page, false, &text, &json);
 }
 
-/* What was reported holds no longer: the page beside the logs says so, too. */
+static void mark_record(const struct watch_job *job, uint64_t now_ns)
+{
+        char path[sizeof job->folder + 32];
+        json_t *page = json_load_file(path_of(job, RECORD, path, sizeof path), 0, NULL);
+        _cleanup_free_ char *text = NULL;
+
+        if (page && json_object_set_new(page, "went_on", json_real((double)now_ns / 1e9)) == 0)
+                text = json_dumps(page, JSON_INDENT(2));
+        if (text)
+                write_beside(job, RECORD, NULL, text, strlen(text));
+        json_decref(page);
+}
+
+/* What was reported holds no longer: the pages beside the logs say so, too. */
 static void say_goes_on(const struct watch_job *job)
 {
         uint64_t now = capo_clock_of(CLOCK_REALTIME);
@@ -283,6 +296,7 @@ static void say_goes_on(const struct watch_job *job)
         dprintf(fd, "WENT ON  seen at %s: ranks make progress again; the above was before\n",
                 capo_text_when(now, "%H:%M:%S", at));
         close(fd);
+        mark_record(job, now);
 }
 
 static bool is_hang(const struct capo_hang_verdict *v)

@@ -16,7 +16,8 @@ def hang(logs):
 
 
 def two_hangs():
-    """Rank 1 stays away twice. Each time rank 0 says so, once; rank 1 is asked; the verdict lies there; and the job ends well."""
+    """Rank 1 stays away twice. Each time rank 0 says so, once; rank 1 is asked; the verdict lies there; the pages say that it went on;
+    and the job ends well."""
     script = """
 0 coll 0 allreduce 1000 7 0 0 0
 1 coll 0 allreduce 1000 7 0 0 0
@@ -32,6 +33,8 @@ def two_hangs():
 1 coll 0 allreduce 2000 7 0 0 0
 0 sync 0
 1 sync 0
+0 until third
+1 until third
 """
     job = Job(script, 2, CAPO_HANG="2")
     job.watch(2)
@@ -59,6 +62,9 @@ def two_hangs():
         job.wait("second frame of rank 0", lambda: len(job.frames(0)) > len(before))
         check("the first verdict is kept", "AllReduce #2" in job.read("logs/hang.before.txt"))
         job.go("second")
+        job.wait("WENT ON", lambda: "\nWENT ON " in job.read("logs/hang.txt"))
+        job.wait("went_on", lambda: json.loads(job.read("logs/hang.json")).get("went_on", 0) > 1e9)
+        job.go("third")
         for p in job.ranks:
             check("exit", p.wait(240) == 0)
         check(job.lines(0), len(job.lines(0, "AllReduce #2")) == 1 and len(job.lines(0, "AllReduce #3")) == 1)
