@@ -257,10 +257,26 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
         return 0;
 }
 
+static bool holds_objects(const char *text)
+{
+        return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{';
+}
+
+/* A list of anything else than objects; NULL: it is none. Prefixes of launchers begin with [, too.
+ */
+static json_t *plain_list(const char *text, size_t n)
+{
+        const char *from = text + strspn(text, " \t\r\n");
+
+        return *from == '[' && !holds_objects(from) ? json_loadb(text, n, 0, NULL) : NULL;
+}
+
 bool capo_import_is_json(const char *text, size_t n)
 {
+        json_auto_t *list = plain_list(text, n);
+
         text += strspn(text, " \t\r\n");
-        return *text == '{' || (*text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{');
+        return list || *text == '{' || holds_objects(text);
 }
 
 /* Where the next document may begin: a line that is indented as the one at @at is; in->size when
@@ -279,43 +295,18 @@ static size_t next_document(const struct capo_input *in, size_t at)
         return in->size;
 }
 
-/* What a document of somebody else is, and why its times are of no use; NULL: unknown. */
-static const char *name_foreign(const json_t *o)
-{
-        const char *key;
-        json_t *v;
-
-        if (json_object_get(o, "traceEvents"))
-                return "a trace of PyTorch's profiler (kineto): its times are of kernels, in which "
-                       "waiting for other ranks counts";
-        if (json_object_get(o, "ph") && json_object_get(o, "name"))
-                return "a Horovod timeline or another Chrome trace: its times are of phases of a "
-                       "step, not of one collective";
-        json_object_foreach((json_t *)o, key, v)
-        {
-                if (strstr(key, "nccl-bw") || strstr(key, "rccl-bw"))
-                        return "a result of SuperBench: it has bandwidths without what was forced; "
-                               "its log has nccl-tests' output, which is read";
-        }
-        if (json_object_get(o, "pg_config") || json_object_get(o, "entries"))
-                return "a dump of PyTorch's flight recorder: capo diagnose reads it";
-        if (json_object_get(o, "capo_profile"))
-                return "a profile, which capo fit writes: it has no measurements";
-        return NULL;
-}
-
 /* One document, nccl-tests' or Inspector's. Return: 0; -EINVAL, said; -ENOMEM. */
 static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o,
                           unsigned line)
 {
-        const char *foreign = name_foreign(o);
+        char what[320];
 
-        if (foreign)
-                return capo_input_error(in, line, "this is %s", foreign);
-        if (json_object_get(o, "results") || json_object_get(o, "config") ||
-            json_object_get(o, "args"))
-                return nccl_tests(in, o, line);
-        return inspector_add(in, all, o, line);
+        if (json_is_object(json_object_get(o, "header")))
+                return inspector_add(in, all, o, line);
+        if (!json_is_array(json_object_get(o, "results")) &&
+            !(json_object_get(o, "config") && json_object_get(o, "args")))
+                return capo_input_error(in, line, "%s", json_foreign(o, what, sizeof what));
+        return nccl_tests(in, o, line);
 }
 
 int capo_import_json(struct capo_input *in)
@@ -326,7 +317,11 @@ int capo_import_json(struct capo_input *in)
         unsigned line = 1;
         struct capo_input_faults faults = {0};
         int e = all ? 0 : -ENOMEM;
+        json_auto_t *list = plain_list(in->text, in->size);
+        char what[320];
 
+        if (list)
+                return capo_input_error(in, line, "%s", json_foreign(list, what, sizeof what));
         while (e == 0) {
                 json_error_t why;
                 json_auto_t *o = NULL;

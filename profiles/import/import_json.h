@@ -19,6 +19,10 @@ uint64_t json_count(const json_t *o, const char *key, uint64_t otherwise, uint64
 /** json_str() - text @key of @o; "" where there is none. */
 const char *json_str(const json_t *o, const char *key);
 
+/** json_foreign() - what @o is, which is of neither: its kind where that is known, else its first
+ * keys. Return: @text, a sentence without a stop. */
+char *json_foreign(const json_t *o, char *text, size_t room);
+
 /* Records, until all ranks of a call are there. */
 struct inspector {
         struct inspector_call *v;

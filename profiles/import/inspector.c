@@ -109,10 +109,6 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         struct inspector_call h = {.line = line, .host = UINT32_MAX};
         unsigned kind;
 
-        if (!json_is_object(header))
-                return capo_input_error(
-                        in, line,
-                        "expected \"header\" (NCCL Inspector) or \"results\" (nccl-tests -J)");
         if (!json_is_object(perf))
                 return 0; /* p2p_perf, dump_stats, ... */
         h.call = (uint8_t)capo_call_find(json_str(perf, "coll"));
