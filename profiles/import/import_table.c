@@ -365,14 +365,18 @@ int capo_import_vidur_csv(struct capo_input *in)
         return read_rows(&t, next ? next + 1 : NULL, vidur_row);
 }
 
-/* rccl-tests -Z csv: a row for each cycle, size and place. Older ones have collective and gpus,
- * newer ones name, nodes and ranks. Nothing in it says what was forced. */
+/* rccl-tests -Z csv (class Reporter of its src/common.cpp): a row for each cycle, size and place.
+ * Built without MPI it has the number of GPUs of its one process. Built with MPI, "ranksPerNode"
+ * is the number of processes of a communicator on all nodes, and "nodes" how many such
+ * communicators ran: neither says on how many nodes. Some releases write the value of "nodes" but
+ * no head. Nothing in it says what was forced. */
 bool capo_import_is_rccl_csv(const char *text, size_t n)
 {
         return !strncasecmp(text + strspn(text, " \t\r\n\""), "numCycle", 8);
 }
 
-enum { R_COLL, R_RANKS, R_SIZE, R_PLACE, R_US, R_WRONG, R_NODES };
+enum { R_COLL, R_SIZE, R_PLACE, R_US, R_WRONG, R_NEEDED };
+enum { R_GPUS = R_NEEDED, R_PROCS, R_EACH, R_NODES };
 
 static char *strip_quotes(char *field)
 {
@@ -387,12 +391,16 @@ static char *strip_quotes(char *field)
 static int rccl_row(struct table *t, char **f, unsigned n)
 {
         const struct capo_label *user = t->in->label;
-        struct capo_trial run = {.source = (char *)t->in->path, .iterations = 20};
+        struct capo_trial run = {.source = (char *)t->in->path, .line = n, .iterations = 20};
         struct capo_sample s = {.order = n, .make = CAPO_MAKE_LOOP, .type = 255, .op = 255};
-        long ranks, nodes = 0, place, wrong = 0;
+        long n_procs, each, place, wrong = 0;
+        const char *procs = "1", *gpus;
 
         for (unsigned i = 0; i < t->n_heads; i++)
                 f[i] = strip_quotes(f[i]);
+        if (t->at[R_GPUS] < 0)
+                procs = f[t->at[R_PROCS]];
+        gpus = f[t->at[t->at[R_GPUS] < 0 ? R_EACH : R_GPUS]];
         s.call = (uint8_t)capo_call_find(f[t->at[R_COLL]]);
         if (!s.call)
                 return capo_input_error(t->in, n, "expected a collective, found \"%s\"",
@@ -400,13 +408,15 @@ static int rccl_row(struct table *t, char **f, unsigned n)
         if (capo_size_parse(f[t->at[R_SIZE]], &s.bytes) < 0)
                 return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"",
                                         f[t->at[R_SIZE]]);
-        if (!parse_integer(f[t->at[R_RANKS]], 2, 1000000, &ranks) ||
-            !parse_integer(f[t->at[R_PLACE]], 0, 1, &place) ||
-            (t->at[R_NODES] >= 0 && !parse_integer(f[t->at[R_NODES]], 1, 100000, &nodes)))
-                return capo_input_error(t->in, n,
-                                        "expected at least 2 ranks and 0 or 1 for in-place, found "
-                                        "\"%s\" and \"%s\"",
-                                        f[t->at[R_RANKS]], f[t->at[R_PLACE]]);
+        if (!parse_integer(f[t->at[R_PLACE]], 0, 1, &place))
+                return capo_input_error(t->in, n, "expected 0 or 1 for in-place, found \"%s\"",
+                                        f[t->at[R_PLACE]]);
+        if (!parse_integer(gpus, 1, 1000, &each) || !parse_integer(procs, 1, 100000, &n_procs) ||
+            n_procs * each < 2)
+                return capo_input_error(
+                        t->in, n,
+                        "expected at least 2 ranks, found \"%s\" processes with \"%s\" GPUs", procs,
+                        gpus);
         if (!capo_input_number(f[t->at[R_US]], &s.us) || s.us <= 0)
                 return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"",
                                         f[t->at[R_US]]);
@@ -417,8 +427,8 @@ static int rccl_row(struct table *t, char **f, unsigned n)
                 return 0;
         }
         s.place = place ? CAPO_PLACE_IN : CAPO_PLACE_OUT;
-        run.n_ranks = (int)ranks;
-        run.n_nodes = (int)nodes;
+        run.n_ranks = (int)(n_procs * each);
+        run.n_nodes = n_procs == 1; /* one process is on one node */
         even_layout(&run, true);
         if (user)
                 s.want = CAPO_ALGO_PROTO(user->algo, user->proto);
@@ -431,25 +441,52 @@ static int rccl_row(struct table *t, char **f, unsigned n)
         return add_row(t, &run, &s);
 }
 
+/* Where each column is; rows with a value more than heads have it at the head "ranks". */
+static int find_rccl_columns(struct table *t, char **f, const char *rows)
+{
+        static const char *const names[][2] = {[R_COLL] = {"collective", "name"},
+                                               [R_SIZE] = {"size", "size"},
+                                               [R_PLACE] = {"inplace", "inPlace"},
+                                               [R_US] = {"time", "time"},
+                                               [R_WRONG] = {"#wrong", "wrong"},
+                                               [R_GPUS] = {"gpus", "gpus"},
+                                               [R_PROCS] = {"rankspernode", "ranksPerNode"},
+                                               [R_EACH] = {"gpusperrank", "gpusPerRank"},
+                                               [R_NODES] = {"nodes", "nodes"}};
+        int from = find_column(f, t->n_heads, "ranks");
+        unsigned commas = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                t->at[i] = find_column(f, t->n_heads, names[i][0]);
+                if (t->at[i] < 0)
+                        t->at[i] = find_column(f, t->n_heads, names[i][1]);
+                if (t->at[i] < 0 && i < R_NEEDED)
+                        return capo_input_error(t->in, 1, "expected a column \"%s\", found none",
+                                                names[i][0]);
+        }
+        if (t->at[R_GPUS] < 0 && (t->at[R_PROCS] < 0 || t->at[R_EACH] < 0))
+                return capo_input_error(t->in, 1,
+                                        "expected a column \"gpus\", or both \"rankspernode\" and "
+                                        "\"gpusperrank\", found neither");
+        for (size_t i = 0; rows && rows[i] && rows[i] != '\n'; i++)
+                commas += rows[i] == ',';
+        if (t->at[R_NODES] >= 0 || from < 0 || commas != t->n_heads)
+                return 0;
+        t->n_heads++;
+        for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                t->at[i] += t->at[i] >= from;
+        return 0;
+}
+
 int capo_import_rccl_csv(struct capo_input *in)
 {
-        static const char *const names[][2] = {{"collective", "name"}, {"gpus", "ranks"},
-                                               {"size", "size"},       {"inplace", "inPlace"},
-                                               {"time", "time"},       {"#wrong", "wrong"},
-                                               {"nodes", "nodes"}};
         char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
         struct table t = {
                 .in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
+        int e;
 
         for (unsigned i = 0; i < t.n_heads && i < MAX_FIELDS; i++)
                 f[i] = strip_quotes(f[i]);
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                t.at[i] = find_column(f, t.n_heads, names[i][0]);
-                if (t.at[i] < 0)
-                        t.at[i] = find_column(f, t.n_heads, names[i][1]);
-                if (t.at[i] < 0 && i != R_NODES)
-                        return capo_input_error(in, 1, "expected a column \"%s\", found none",
-                                                names[i][0]);
-        }
-        return read_rows(&t, next ? next + 1 : NULL, rccl_row);
+        e = find_rccl_columns(&t, f, next ? next + 1 : NULL);
+        return e < 0 ? e : read_rows(&t, next ? next + 1 : NULL, rccl_row);
 }

@@ -23,6 +23,7 @@ static const struct {
          "one collective"},
         {"pg_config", NULL, "a dump of PyTorch's flight recorder: capo diagnose reads it"},
         {"entries", NULL, "a dump of PyTorch's flight recorder: capo diagnose reads it"},
+        {"numCycle", "busBw", "JSON of rccl-tests: capo reads what its -Z csv writes"},
         {"capo_profile", NULL, "a profile, which capo fit writes: it has no measurements"},
         {"stalls", "series", "a page of capo fit (--json): give it the measurements themselves"},
 };
