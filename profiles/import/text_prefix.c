@@ -85,14 +85,17 @@ static bool begins_output(const char *text)
 }
 
 /* The same for prefixes that look like other text: only before output. "host: " (pdsh, clush), "[0]
- * " (Hydra -l), "worker-1  | " (docker compose), "Nov 20 10:00:00 host tag[1]: " (syslog), "Thu Jul
- * 18 15:41:05 2024<stdout>:" (Open MPI 4 --timestamp-output). 0: none. */
+ * " (Hydra -l), "worker-1  | " (docker compose), "Nov 20 10:00:00 host tag[1]: " (syslog), "host
+ * tag[1]: " (syslog, after an ISO time), "Nov 20 10:00:00 " (ts), "Thu Jul 18 15:41:05
+ * 2024<stdout>:" (Open MPI 4 --timestamp-output). 0: none. */
 static int measure_loose_prefix(const char *line)
 {
         static const char *const forms[] = {
                 "%*3[A-Za-z] %*3[A-Za-z] %*u %*u:%*u:%*u %*u<std%*[a-z]>:%n",
                 "%*3[A-Za-z] %*u %*u:%*u:%*u %*[^ :] %*[^ :]: %n",
-                "[%*u] %n",
+                "%*3[A-Za-z] %*u %*u:%*u:%*u %n",
+                "[%*[A-Za-z0-9_.-]] %n",
+                "%*[A-Za-z0-9_.-] %*[^ :]: %n",
                 "%*[A-Za-z0-9_.-] | %n",
                 "%*[A-Za-z0-9_.-]: %n",
         };
@@ -115,11 +118,13 @@ static int measure_loose_prefix(const char *line)
 char *capo_text_untag(char *line, unsigned *task)
 {
         unsigned a, b, number;
-        int n;
+        int n, gap = 0;
 
         strip_colours(line);
-        while ((n = measure_prefix(line)) > 0 || (n = measure_loose_prefix(line)) > 0)
-                line += n;
+        while ((n = measure_prefix(line + gap)) > 0 || (n = measure_loose_prefix(line + gap)) > 0) {
+                line += n + gap;
+                gap = (int)strspn(line, " "); /* prefixes may have spaces between them */
+        }
         for (char *p = line; (p = strchr(p, '[')); p++) {
                 n = 0;
                 if (sscanf(p, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) != 2 || !n)

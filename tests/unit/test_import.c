@@ -172,6 +172,9 @@ Test(import, what_a_launcher_puts_before_a_line_is_no_part_of_it)
                                              "0: ",
                                              "node-a: ",
                                              "[0] ",
+                                             "[node-a] ",
+                                             "2026-11-20T10:00:05.1+01:00 node-a job[123]: ",
+                                             "Nov 20 10:00:00 ",
                                              "worker-1  | ",
                                              "Nov 20 10:00:00 node-a job[123]: "};
 
