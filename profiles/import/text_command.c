@@ -42,6 +42,16 @@ bool capo_text_forces(const char *key)
         return false;
 }
 
+/* The name of one of them, also in small letters: it sets nothing then, but somebody meant it. */
+static bool means_forcing(const char *name)
+{
+        for (size_t i = 0; i < N_ELEMENTS(forcing); i++) {
+                if (!strcasecmp(name, forcing[i]))
+                        return true;
+        }
+        return false;
+}
+
 unsigned capo_text_mentions(const char *text)
 {
         unsigned n = 0;
@@ -53,14 +63,13 @@ unsigned capo_text_mentions(const char *text)
                 while (is_name(p[k]))
                         k++;
                 snprintf(name, sizeof name, "%.*s", (int)k, p);
-                n += (k > 8 && capo_text_forces(name)) || !strcasecmp(name, "msccl");
+                n += (k > 8 && means_forcing(name)) || !strcasecmp(name, "msccl");
                 p += k ? k : 1;
         }
         return n;
 }
 
-/* Marked as a heading is, or of a few words. */
-enum { HEADING_WORDS = 8, PLAIN_WORDS = 3 };
+enum { HEADING_WORDS = 8 }; /* the most of a heading */
 
 static void note_name(uint8_t *name, unsigned found)
 {
@@ -70,13 +79,12 @@ static void note_name(uint8_t *name, unsigned found)
 
 bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto)
 {
-        bool mark = *text && strchr("#=-*>:", *text);
         unsigned n = 0;
 
         *algo = *proto = 0;
-        for (const char *p = text; (p = strchr(p, '=')); p++) { /* a setting; not "== Ring ==" */
-                if (p > text && is_name(p[-1]))
-                        return false;
+        for (const char *p = text; (p = strchr(p, '=')); p++) {
+                if (p > text && (isupper((unsigned char)p[-1]) || p[-1] == '_'))
+                        return false; /* a setting; not "== Ring ==", not "algo=ring" */
         }
         if (strstr(text, "NCCL ") || capo_text_mentions(text) || strstr(text, "_perf"))
                 return false;
@@ -94,7 +102,7 @@ bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto)
                 n += k > 0;
                 p += k ? k : 1;
         }
-        return (*algo || *proto) && n <= (mark ? HEADING_WORDS : PLAIN_WORDS);
+        return (*algo || *proto) && n <= HEADING_WORDS;
 }
 
 char *capo_text_join(struct reader *r, char *line, unsigned *n)

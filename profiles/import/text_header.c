@@ -58,7 +58,7 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
         struct block *b = &r->block;
         uint64_t n;
 
-        if (!strcasecmp(key, "NCCL_ALGO") || !strcasecmp(key, "ALGO")) {
+        if (!strcmp(key, "NCCL_ALGO") || !strcasecmp(key, "ALGO")) {
                 unsigned algo = capo_algo_find(value);
                 const char *colon = strchr(value, ':');
 
@@ -70,7 +70,7 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                         return report_conflict(r, line, "algorithm", capo_algo_name(algo),
                                                capo_algo_name(b->algo));
                 b->algo = (uint8_t)algo;
-        } else if (!strcasecmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
+        } else if (!strcmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
                 unsigned proto = capo_proto_find(value);
 
                 if (!proto)
@@ -197,6 +197,31 @@ static bool is_test_command(const char *text)
         return is_label_or_command(text);
 }
 
+/* Does a script stand before the program of nccl-tests? It may set anything. */
+static bool runs_script(const char *text)
+{
+        static const char *const ends[] = {".sh", ".bash", ".py"};
+        char copy[sizeof((struct reader *)0)->joined], *save = NULL;
+        bool value = false; /* of an option */
+
+        snprintf(copy, sizeof copy, "%s", text);
+        for (char *w = strtok_r(copy, " \t", &save); w && !strstr(w, "_perf");
+             w = strtok_r(NULL, " \t", &save)) {
+                size_t n = strlen(w);
+
+                if (!value && !strncmp(w, "./", 2))
+                        return true;
+                for (size_t i = 0; i < N_ELEMENTS(ends); i++) {
+                        size_t k = strlen(ends[i]);
+
+                        if (n > k && !strcmp(w + n - k, ends[i]))
+                                return true;
+                }
+                value = *w == '-';
+        }
+        return false;
+}
+
 /* The KEY=VALUE behind a comma of @word, which ends there, as it does before commas at its end;
  * NULL: there is none. */
 static char *next_pair(char *word)
@@ -270,6 +295,8 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
         r->block.command |= runs;
+        if (runs && runs_script(text))
+                r->block.unsure_line = line;
         if ((has_label(text) || mentions) && !runs && !is_label_or_command(text)) {
                 r->block.unsure_line = line;
                 return 0;

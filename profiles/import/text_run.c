@@ -270,8 +270,9 @@ static int settle_choice(struct reader *r, uint8_t *want)
         if (is_choice_restricted(b) && !(algo && proto) && !(user && (user->algo || user->proto)) &&
             b->log.n_decisions == 0)
                 leave_out_run(b,
-                              *b->restricted_by ? "%s is set there: it does not say what ran"
-                                                : "%s is a list there: it does not say what ran",
+                              *b->restricted_by
+                                      ? "%s is set there: it does not say what ran"
+                                      : "%s is a list there, or no name: it does not say what ran",
                               *b->restricted_by ? b->restricted_by : "NCCL_ALGO or NCCL_PROTO");
         return 0;
 }

@@ -70,7 +70,7 @@ Test(import_json, one_bad_document_of_several_costs_only_itself)
                  CALL("a", "0", "1", "9") "{\"header\":{\"id\":\n" CALL("a", "0", "2", "9"),
                  ":2: ", 2},
                 {"no document", CALL("a", "0", "1", "9") "{\"x\":1}\n" CALL("a", "0", "2", "9"),
-                 ":2: expected \"header\"", 2},
+                 ":2: expected \"results\"", 2},
                 {"no collective",
                  CALL("a", "0", "1", "9") "{\"header\":{},\"coll_perf\":{\"coll\":\"X\"}}\n" CALL(
                          "a", "0", "2", "9"),
@@ -99,10 +99,10 @@ Test(import_json, one_bad_document_of_several_costs_only_itself)
 Test(import_json, where_nothing_else_is_in_a_file_the_fault_is_the_file_s)
 {
         cr_expect_eq(import("{\"x\":1}\n"), -EINVAL);
-        cr_expect(strstr(error, ":1: expected \"header\""), "%s", error);
+        cr_expect(strstr(error, ":1: expected \"results\""), "%s", error);
         cr_expect_eq(set.n_notes, 0);
         cr_expect_eq(import("{\"x\":1}\n{\"y\":1}\n"), -EINVAL);
-        cr_expect(strstr(error, ":1: expected \"header\""), "%s", error);
+        cr_expect(strstr(error, ":1: expected \"results\""), "%s", error);
         cr_expect_eq(set.n_notes, 0);
 }
 
