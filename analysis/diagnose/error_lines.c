@@ -16,12 +16,15 @@ static const struct error_row {
         enum capo_evidence_kind of;
         enum capo_finding_rank rank;
         const char *kind, *sure, *headline, *next;
+        bool slurm_node;
 } rows[] = {
 #define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
         {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
 #include "analysis/diagnose/node_lines.def"
 #define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
         {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
+#define SLURM_NODE(words, of, rank, kind, sure, headline, next) \
+        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next, true},
 #include "analysis/diagnose/error_lines.def"
 #define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
         {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
@@ -132,6 +135,7 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
                 s->f->rank = after ? CAPO_RANK_NOTE : s->row->rank;
                 s->f->kind = s->row->kind;
                 s->f->sure = s->row->sure;
+                s->f->slurm_node = s->row->slurm_node;
                 snprintf(s->f->headline, sizeof s->f->headline, "%s", s->row->headline);
                 capo_quote(detail, s->f->detail, sizeof s->f->detail);
                 snprintf(s->f->next, sizeof s->f->next, "%s", s->row->next);

@@ -60,6 +60,7 @@ struct capo_diagnose_finding {
         enum capo_finding_rank rank;
         const char *kind; /* for programs: "missing", "killed", ...; as in docs/diagnose.md */
         const char *sure; /* "certain", "likely", "unsure" */
+        bool slurm_node;  /* of a node that lines of Slurm name (node_names.c) */
         char headline[448];
         char detail[768];  /* lines; "" none */
         char missing[256]; /* what would make it surer; "" nothing */

@@ -78,8 +78,7 @@ int capo_nodes_name(struct capo_evidence *e)
         for (uint32_t i = 0; i < e->n_findings && *names.text; i++) {
                 struct capo_diagnose_finding *f = &e->findings[i];
 
-                if (strncmp(f->headline, "A NODE FAILED", 13) != 0 &&
-                    strncmp(f->headline, "A NODE DOES NOT ANSWER", 22) != 0)
+                if (!f->slurm_node)
                         continue;
                 capo_append(f->headline, sizeof f->headline, ": %s", names.text);
                 snprintf(f->next, sizeof f->next,
