@@ -76,6 +76,8 @@ static bool is_instance(const struct search *s, const char *at, const char *line
                 return false;
         if (s->whole && isdigit((unsigned char)at[strlen(s->word)]))
                 return false;
+        if (!strncmp(at, "Traceback", 9)) /* the launcher's says only that a process failed */
+                return !line_has(capo_exception_line(at, line), "ChildFailedError");
         if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" says nothing elsewhere */
                 return t->n[CAPO_EVIDENCE_NODE];
         if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints of its NICs comes without prefix */
@@ -115,6 +117,13 @@ static struct capo_diagnose_finding *find_same(const struct capo_evidence *e,
         return NULL;
 }
 
+static int32_t rank_of(const struct capo_evidence_text *t, const char *line)
+{
+        int32_t rank = capo_text_rank(t, line);
+
+        return rank >= 0 ? rank : capo_torchrun_rank(t->text, line);
+}
+
 static int take_error(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct search *s = arg;
@@ -143,7 +152,7 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
         if (!after && s->row->rank > s->f->rank)
                 s->f->rank = s->row->rank;
         if (!line_has(line, "local_rank")) /* numbers of a node, not of the job */
-                capo_finding_rank_add(s->f, capo_text_rank(&s->e->texts[s->text], line));
+                capo_finding_rank_add(s->f, rank_of(&s->e->texts[s->text], line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
         return 0;
 }

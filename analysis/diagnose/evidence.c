@@ -373,6 +373,7 @@ int capo_evidence_judge(struct capo_evidence *e)
         r = r ?: capo_stacks_read(e);
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);
+        r = r ?: capo_torchrun_read(e);
         r = r ?: capo_nodes_name(e);
         for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
                 if (e->texts[i].text)

@@ -144,10 +144,15 @@ int capo_rank_seen(struct capo_evidence *e, int32_t rank);
  * it; @line where it was cut off. */
 const char *capo_exception_line(const char *at, const char *line);
 
+/** capo_torchrun_rank() - the rank that torchrun's list of failures names above this line of it,
+ * "exitcode" or "traceback"; -1: another line, or none. @text: where it begins. */
+int32_t capo_torchrun_rank(const char *text, const char *line);
+
 /* The readers: each adds its findings. Return: 0; -ENOMEM. */
 int capo_watchdog_read(struct capo_evidence *e);
 int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);
+int capo_torchrun_read(struct capo_evidence *e);
 int capo_nodes_name(struct capo_evidence *e);
 int capo_stacks_read(struct capo_evidence *e);
 int capo_c10d_read(struct capo_evidence *e);

@@ -313,3 +313,33 @@ Test(diagnose, ranks_and_releases_of_lines)
         cr_expect_str_eq(capo_rank_list((int32_t[]){3}, 1, text), "rank 3");
         cr_expect_str_eq(capo_rank_list((int32_t[]){0, 1, 2, 5, 7}, 5, text), "ranks 0-2, 5, 7");
 }
+
+#define FAILED(time, rank, code)                                                            \
+        "  time      : 2026-11-26_15:43:" time "\n  host      : node7\n  rank      : " rank \
+        " (local_rank: 1)\n  exitcode  : " code " (pid: 1235)\n  error_file: <N/A>\n"
+#define CHILD "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+#define ROOT  "Root Cause (first observed failure):\n[0]:\n"
+
+Test(diagnose, the_rank_that_torchrun_saw_fail_first)
+{
+        static const char later[] = "[rank2]: DistBackendError: NCCL error in: a.cpp:1, remote "
+                                    "process exited or there was a network error\n";
+        char text[1024];
+
+        expect(CHILD ROOT FAILED("03", "5", "1"), "error", 5, "rank 5 fail first (exit code 1");
+        expect("Failures:\n[1]:\n" FAILED("04", "4", "-15") ROOT FAILED("03", "5", "-9"), "killed",
+               5, "SIGKILL");
+        expect("Root Cause:\n[0]:\n  time: 2026-01-01_00:00:01\n  rank: 3 (local_rank: 3)\n"
+               "  exitcode: 1 (pid: 4216)\n",
+               "error", 3, "rank 3 fail first");
+        /* of two nodes the first; an error of another rank is one of its consequences */
+        expect(ROOT FAILED("09", "1", "1") ROOT FAILED("03", "5", "1"), "error", 5, "rank 5");
+        snprintf(text, sizeof text, "%s%s", later, CHILD ROOT FAILED("03", "5", "1"));
+        expect(text, "error", 5, "rank 5 fail first");
+        snprintf(text, sizeof text, "%s%s", later, CHILD ROOT FAILED("03", "2", "1"));
+        expect(text, "error", 2, "another rank ended");
+        /* cut off, or torchrun's own traceback alone */
+        expect(CHILD ROOT "  rank      : 5 (local_rank: 1)\n", "error", -1, "is not here");
+        expect("Traceback (most recent call last):\n  File \"torchrun\", line 8\n" CHILD, "error",
+               -1, "a process failed");
+}
