@@ -137,7 +137,7 @@ void capo_quote(const char *line, char *out, size_t room)
 
 int32_t capo_line_rank(const char *line)
 {
-        static const char *const marks[] = {"[rank", "[Rank ", "rank: "};
+        static const char *const marks[] = {"[rank", "[Rank ", "rank: ", "process rank "};
         size_t size = strcspn(line, "\n");
         long rank;
         char *end;
@@ -282,8 +282,16 @@ static const struct {
 #include "analysis/diagnose/evidence_signs.def"
 };
 
+/* "[core_client.py:425]", "worker.cc:382]": a number of a source line is behind the word. */
+static int take_source(const char *at, const char *line, uint32_t number, void *arg)
+{
+        *(uint32_t *)arg += isdigit((unsigned char)strchr(at, ':')[1]) != 0;
+        return 0;
+}
+
 static int recognise_text(struct capo_evidence *e, uint32_t text)
 {
+        static const char *const sources[] = {".py:", ".cc:", ".cpp:"};
         struct capo_evidence_text *t = &e->texts[text];
 
         for (size_t i = 0; i < N_ELEMENTS(signs); i++) {
@@ -291,6 +299,8 @@ static int recognise_text(struct capo_evidence *e, uint32_t text)
 
                 t->n[signs[i].kind] += n > 0 ? (uint32_t)n : 0;
         }
+        for (size_t i = 0; i < N_ELEMENTS(sources); i++)
+                capo_evidence_each(e, text, sources[i], take_source, &t->n[CAPO_EVIDENCE_LINES]);
         capo_evidence_each(e, text, "NCCL version ", find_release, &e->nccl);
         capo_evidence_each(e, text, "nvidia-nccl-cu", find_release, &e->nccl);
         capo_evidence_each(e, text, "using nccl==", find_release, &e->nccl);
@@ -387,8 +397,10 @@ int capo_evidence_judge(struct capo_evidence *e)
                 bool any = false;
 
                 for (unsigned k = 0; k < CAPO_EVIDENCE_UNKNOWN; k++)
-                        any |= t->n[k] > 0;
-                t->n[CAPO_EVIDENCE_UNKNOWN] = !any;
+                        any |= k != CAPO_EVIDENCE_LINES && t->n[k] > 0;
+                if (any) /* what they are is known better */
+                        t->n[CAPO_EVIDENCE_LINES] = 0;
+                t->n[CAPO_EVIDENCE_UNKNOWN] = !any && !t->n[CAPO_EVIDENCE_LINES];
         }
         return r;
 }

@@ -314,6 +314,84 @@ Test(diagnose, ranks_and_releases_of_lines)
         cr_expect_str_eq(capo_rank_list((int32_t[]){0, 1, 2, 5, 7}, 5, text), "ranks 0-2, 5, 7");
 }
 
+/* How processes end, by the words of each launcher and runtime. */
+Test(diagnose, ends_of_processes)
+{
+        static const struct {
+                const char *kind, *line;
+        } lines[] = {
+                {"crash", "srun: error: n12: task 3: Illegal instruction (core dumped)"},
+                {"crash", "srun: error: n12: task 3: Floating point exception"},
+                {"crash",
+                 "run.sh: line 28:  8156 Segmentation fault      (core dumped) python a.py"},
+                {"crash", "Command '['python', 'x.py']' died with <Signals.SIGILL: 4>."},
+                {"crash", "=   RANK 3 PID 1021 RUNNING AT node3\n=   EXIT CODE: 139"},
+                {"crash",
+                 "APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)"},
+                {"crash", "ProcessExitedException: process 1 terminated with signal SIGSEGV"},
+                {"crash", "(raylet) *** SIGSEGV received at time=1709028495 on cpu 22 ***"},
+                {"crash", "      Reason:       Error\n      Exit Code:    139"},
+                {"crash", "DataLoader worker (pid 12) is killed by signal: Segmentation fault."},
+                {"killed", "run.sh: line 28:  8156 Killed                  python3 main.py"},
+                {"killed", "=   PID 1021 RUNNING AT node3\n=   KILLED BY SIGNAL: 9 (Killed)"},
+                {"killed", "ProcessExitedException: process 2 terminated with signal SIGKILL"},
+                {"killed",
+                 "systemd[1]: t.service: Main process exited, code=killed, status=9/KILL"},
+                {"killed", "991.batch         batch            OUT_OF_ME+    0:125"},
+                {"killed", "JobState=OUT_OF_MEMORY Reason=OutOfMemory Dependency=(null)"},
+                {"shm", "[n1:12:0:12] Caught signal 7 (Bus error: nonexistent physical address)"},
+                {"shm", "bash: line 1: 42 Bus error               (core dumped) python t.py"},
+                {"error", "ProcessExitedException: process 2 terminated with signal SIGABRT"},
+                {"node", "991          train  gpu     root  64  NODE_FAIL      0:0"},
+                {"node", "Warning  NodeNotReady  2m  node-controller  Node is not ready"},
+                {"node", "(raylet) The node with node id: aa and address: 10.0.0.2 has been marked "
+                         "dead because the detector has missed too many heartbeats from it."},
+                {"node", "The actor is dead because its node has died. Node Id: 67"},
+                {"time-limit", "JobState=TIMEOUT Reason=TimeLimit"},
+                {"time-limit", "Pod was active on the node longer than the specified deadline"},
+                {"ssh", "ssh: connect to host node2 port 22: Connection timed out"},
+                {"ssh", "pdsh@node1: node2: ssh exited with exit code 255"},
+                {"memory", "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+                           "allocate 8589934592 bytes."},
+                {"memory",
+                 "ValueError: Free memory on device (10.2/79.1 GiB) on startup is less than "
+                 "desired GPU memory utilization (0.9, 71.2 GiB)."},
+                {"limit", "RuntimeError: can't start new thread"},
+                {"limit", "libgomp: Thread creation failed: Resource temporarily unavailable"},
+                {"disk", "OSError: [Errno 122] Disk quota exceeded: 'a'"},
+                {"driver", "Failed to initialize NVML: Unknown Error"},
+                {"gpu", "NVRM: Xid (PCI:0000:19:00): 154, GPU recovery action changed from 0x0 "
+                        "(None) to 0x1 (GPU Reset Required)"},
+                {"network", "libfabric:35:16::efa:cq:rxr_cq_write_tx_error():243<warn> err: 20, "
+                            "prov_err: Not a directory (20)"},
+                {"network", "n1:1:9 [0] misc/ibvwrap.cc:300 NCCL WARN Call to ibv_poll_cq failed"},
+                {"undecided", "mlx5: node2: got completion with error:"},
+                {"undecided", "IBV_WC_RETRY_EXC_ERR(12) from peer 10.0.0.2"},
+                {"undecided", "RuntimeError: Timed out waiting 1800000ms for recv operation"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(lines); i++)
+                expect(lines[i].line, lines[i].kind, -1, "");
+        expect("mpirun noticed that process rank 1 with PID 13580 on node n1 exited on signal 4 "
+               "(Illegal instruction).\n",
+               "crash", 1, "SIGILL");
+        /* Intel MPI kills the others: the crash came before */
+        expect("=   KILLED BY SIGNAL: 9 (Killed)\n=   KILLED BY SIGNAL: 11 (Segmentation fault)\n",
+               "crash", -1, "SIGSEGV");
+}
+
+/* A log that says nothing of a failure is no unknown file. */
+Test(diagnose, log_lines_of_a_program)
+{
+        _cleanup_(capo_evidence_finish) struct capo_evidence
+                e = judged("INFO 05-16 13:12:16 [core.py:425] waiting\n"),
+                none = judged("see core.py: it waits\n");
+
+        cr_expect_eq(e.texts[0].n[CAPO_EVIDENCE_LINES], 1);
+        cr_expect(!e.texts[0].n[CAPO_EVIDENCE_UNKNOWN]);
+        cr_expect(none.texts[0].n[CAPO_EVIDENCE_UNKNOWN]);
+}
+
 #define FAILED(time, rank, code)                                                            \
         "  time      : 2026-11-26_15:43:" time "\n  host      : node7\n  rank      : " rank \
         " (local_rank: 1)\n  exitcode  : " code " (pid: 1235)\n  error_file: <N/A>\n"
