@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs, NVLinks and NICs here, against what is expected and against each other; the clock. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,13 +72,14 @@ void check_machine(struct capo_findings *f, const struct check_options *o)
         _cleanup_free_ struct capo_network *network = malloc(sizeof *network);
         struct cli_machine_words words = {.topo = o->topo, .platform = o->platform};
         struct cli_machine_source source;
-        int gpus, expected = o->gpus;
+        int gpus, r, expected = o->gpus;
         bool driver;
         char why[256];
 
         if (!nvml || !network)
                 return;
-        driver = capo_nvml_read(nvml, why, sizeof why) == 0;
+        r = capo_nvml_read(nvml, why, sizeof why);
+        driver = r == 0;
         gpus = driver ? nvml->n_gpus : (int)capo_doctor_pci_gpus();
         if (o->topo || o->platform) {
                 if (cli_machine_load("check", &words, &t, &source) < 0) {
@@ -94,11 +96,15 @@ void check_machine(struct capo_findings *f, const struct check_options *o)
                                          "%u fast network devices are here, %zu are expected",
                                          network->n, t->n_nics);
         }
+        if (!driver && r != -ENOENT && (gpus || r == -ETIMEDOUT))
+                return; /* said: the driver fails, and so does the node */
         if (expected >= 0 && gpus != expected)
                 capo_finding_add(f, gpus < expected ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "gpu",
-                                 "%d GPUs are here, %d are expected", gpus, expected);
+                                 "%d GPU%s here, %d %s expected", gpus, gpus == 1 ? " is" : "s are",
+                                 expected, expected == 1 ? "is" : "are");
         else if (expected >= 0)
-                capo_finding_add(f, CAPO_FINDING_OK, "gpu", "%d GPUs, as expected", gpus);
+                capo_finding_add(f, CAPO_FINDING_OK, "gpu", "%d GPU%s, as expected", gpus,
+                                 gpus == 1 ? "" : "s");
         else if (!gpus)
                 capo_finding_add(f, CAPO_FINDING_WARN, "gpu",
                                  "no NVIDIA GPU is here: --gpus N fails where there are fewer, "

@@ -14,6 +14,7 @@
 #include "cli/check/check.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "profiles/machine/nvml.h"
 
 json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach)
 {
@@ -23,6 +24,7 @@ json_t *check_node(const struct check_options *o, int index, struct capo_reach *
         char host[256] = "";
 
         gethostname(host, sizeof host - 1);
+        capo_nvml_limit(o->wait_s);
         capo_doctor_command(&f, NULL, reach);
         capo_doctor_node(&f, reach);
         check_libraries(&f, reach);
@@ -156,7 +158,8 @@ static const struct cli_option options[] = {
         {"node", CLI_COUNT(struct check_options, index, "I", 0, 100000),
          "with --dir: which of them this is, from 0", .rare = true},
         {"wait", CLI_SECONDS(struct check_options, wait_s, "S", 0.1, 3600),
-         "how long to wait for other nodes, and for an all-reduce (60)", .rare = true},
+         "how long to wait for other nodes, for an all-reduce, and for the NVIDIA driver (60; the driver: 30)",
+         .rare = true},
         {"strict", CLI_FLAG(struct check_options, strict),
          "warnings and differences between nodes fail too"},
         {"json", CLI_FLAG(struct check_options, json), "for programs, a page on one line"},

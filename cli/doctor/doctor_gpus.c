@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs a job started here would get: what the driver opens, what CUDA_VISIBLE_DEVICES leaves,
  * MIG slices. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,13 +60,17 @@ int capo_doctor_gpus(struct capo_findings *f)
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
         _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
-        char why[1600], *save = NULL;
+        char why[1600], no_driver[256], *save = NULL;
         const char *list = getenv("CUDA_VISIBLE_DEVICES");
         bool driver;
+        int r;
 
         if (!nvml || !v)
                 return 0;
-        driver = capo_nvml_read(nvml, why, sizeof why) == 0;
+        r = capo_nvml_read(nvml, no_driver, sizeof no_driver);
+        driver = r == 0;
+        if (r == -ETIMEDOUT || (r == -EIO && capo_doctor_pci_gpus()))
+                capo_finding_add(f, CAPO_FINDING_FAIL, "gpu", "the NVIDIA driver: %s", no_driver);
         check_numbers(f, driver ? nvml->n_gpus : -1);
         if (capo_topology_this_machine(0, &t, why, sizeof why) <
             0) { /* the job may be meant for other machines */
@@ -80,10 +85,10 @@ int capo_doctor_gpus(struct capo_findings *f)
                 capo_finding_add(f, CAPO_FINDING_WARN, "gpu", "%s", why);
                 return 0;
         }
-        capo_finding_add(
-                f, CAPO_FINDING_OK, "gpu", "%d of %zu GPUs%s", v->n, t->n_gpus,
-                driver ? ""
-                       : " (there is no libnvidia-ml.so.1 to ask which are open to this process)");
+        capo_finding_add(f, CAPO_FINDING_OK, "gpu",
+                         driver ? "%d of %zu GPUs"
+                                : "%d of %zu GPUs; which are open to this process is not known: %s",
+                         v->n, t->n_gpus, no_driver);
         for (char *line = strtok_r(v->said, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
                 capo_finding_add(f,
                                  v->n_shared && strstr(line, "NCCL") ? CAPO_FINDING_WARN

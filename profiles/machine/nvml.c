@@ -6,11 +6,18 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "capo/msg.h"
+#include "core/base/clock.h"
 #include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
@@ -161,7 +168,7 @@ static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t 
         return 0;
 }
 
-int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
+static int read_driver(struct capo_nvml *out, char *why, size_t room)
 {
         void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
         bool there[GROUPS] = {true, true, true};
@@ -187,6 +194,83 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
                 nv.Shutdown();
         }
         dlclose(library);
+        return r;
+}
+
+static double limit_s = 30; /* without nvidia-persistenced a first start takes seconds per GPU */
+
+void capo_nvml_limit(double seconds)
+{
+        if (seconds < limit_s)
+                limit_s = seconds;
+}
+
+/* Return: does @end end within the limit? A child in the kernel does not end, killed or not: it is
+ * not waited for. */
+static bool await_end(int end, pid_t child)
+{
+        struct pollfd p = {.fd = end};
+        const uint64_t until = capo_clock_mono() + (uint64_t)(limit_s * 1e9);
+        int r;
+
+        do {
+                const uint64_t now = capo_clock_mono();
+
+                r = poll(&p, 1, now < until ? (int)((until - now) / 1000000) + 1 : 0);
+        } while (r < 0 && errno == EINTR);
+        close(end);
+        if (r <= 0)
+                kill(child, SIGKILL);
+        waitpid(child, NULL, r > 0 ? 0 : WNOHANG);
+        return r > 0;
+}
+
+/* What the child leaves. */
+struct answer {
+        struct capo_nvml all;
+        char why[256];
+        int r;
+};
+
+/* Not in this process: the driver of a GPU that has failed may never return. */
+int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
+{
+        static bool hangs; /* not asked again */
+        struct answer *a;
+        int ends[2], r = -EIO;
+        bool ended = false;
+        pid_t child;
+
+        memset(out, 0, sizeof *out);
+        if (hangs)
+                return capo_why(-ETIMEDOUT, why, room, "NVML does not answer");
+        a = mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (a == MAP_FAILED)
+                return capo_why(-ENOMEM, why, room, "out of memory");
+        snprintf(a->why, sizeof a->why, "NVML ended the process that asked it");
+        a->r = -EIO;
+        child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
+        if (!child) {
+                close(ends[0]);
+                a->r = read_driver(&a->all, a->why, sizeof a->why);
+                _exit(0);
+        }
+        if (child > 0) {
+                close(ends[1]);
+                ended = await_end(ends[0], child);
+        }
+        if (child < 0) {
+                capo_why(-EIO, why, room, "no process can be started: %s", strerror(errno));
+        } else if (!ended) {
+                hangs = true;
+                r = capo_why(-ETIMEDOUT, why, room, "NVML does not answer within %.3g s", limit_s);
+        } else {
+                *out = a->all;
+                r = a->r;
+                if (r)
+                        capo_why(r, why, room, "%s", a->why);
+        }
+        munmap(a, sizeof *a);
         return r;
 }
 

@@ -45,9 +45,15 @@ struct capo_nvml {
  * capo_nvml_read() - ask the driver
  * @why: for a failure: one sentence
  *
- * Return: 0; -ENOENT there is no libnvidia-ml.so.1 here; -EIO it has an error for us.
+ * A child asks, so that a driver that never returns costs time only.
+ *
+ * Return: 0; -ENOENT there is no libnvidia-ml.so.1 here; -EIO it has an error for us; -ETIMEDOUT it
+ * does not answer.
  */
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room);
+
+/** capo_nvml_limit() - capo_nvml_read() waits for at most @seconds, and never longer than 30. */
+void capo_nvml_limit(double seconds);
 
 /** capo_nvml_clocks() - of the GPU at @busid, at this moment. The driver stays open. Return: 0;
  * -ENOENT; -EIO. */

@@ -3,6 +3,7 @@
 """capo check: one node against what is expected, nodes against each other, nodes that meet in a folder."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,21 @@ with tempfile.TemporaryDirectory() as folder:
     expect(0, "active NVLinks: GPU 2 has 2, another GPU has 3", check("--gpus", "4", **made))
     expect(1, "", check("--gpus", "4", "--strict", **made))
     expect(1, "4 GPUs are here, 8 are expected", check("--platform", "dgx1v", **made))
+
+    # A driver that never answers, as of a GPU that has failed: asked once, in a process of its own.
+    with open(f"{folder}/stuck", "w") as out:
+        print("hang", file=out)
+    stuck = check("--wait", "0.5", **{**made, "CAPO_TEST_NVML": f"{folder}/stuck"})
+    expect(1, "FAIL  gpu        the NVIDIA driver: NVML does not answer within 0.5 s", stuck)
+    # GPUs on the bus, and a driver that has an error: they are not counted as fit.
+    for path, text in (("vendor", "0x10de"), ("class", "0x030200")):
+        os.makedirs(f"{sysfs}/bus/pci/devices/0000:01:00.0", exist_ok=True)
+        with open(f"{sysfs}/bus/pci/devices/0000:01:00.0/{path}", "w") as out:
+            print(text, file=out)
+    lost = check("--gpus", "1", LD_LIBRARY_PATH=nvml, CAPO_SYSFS=sysfs)
+    expect(1, "FAIL  gpu        the NVIDIA driver: NVML: start: Driver Not Loaded", lost)
+    assert "as expected" not in lost.stdout, lost
+    shutil.rmtree(f"{sysfs}/bus")
 
     # Nodes compared: one line per difference.
     expect(0, "READY: 3 nodes, 0 failures, 3 warnings, 0 differences", check("--merge", nodes({}, {}, {})))

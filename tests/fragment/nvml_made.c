@@ -6,11 +6,13 @@
  *   clocks MHZ MAX CELSIUS REASONS   of the GPU above; REASONS in hexadecimal, as nvml.h has them.
  *                                    Without such a line that is
  *                            not supported. Of a machine without CAPO_TEST_NVML nothing is.
+ *   hang                     the driver never answers.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/util.h"
 
@@ -77,6 +79,8 @@ NVML nvmlInit_v2(void)
 
                 *d = (struct made){.gpu = -1};
                 *flag = 0;
+                if (!strcmp(line, "hang\n"))
+                        pause();
                 if (sscanf(line, "gpu %31s %95s %7s", d->busid, d->uuid, flag) >= 2) {
                         d->mig = !strcmp(flag, "mig");
                         gpu = n_devices++;
