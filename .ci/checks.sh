@@ -96,7 +96,7 @@ configure() { # compiler folder options...
 slurm_cluster() {
         need slurmctld slurmd slurm-client munge libslurm-dev || return 1
         ninja -C build deploy/slurm/spank_capo.so || {
-                meson setup --reconfigure --clearcache build && ninja -C build deploy/slurm/spank_capo.so
+                meson setup --reconfigure build && ninja -C build deploy/slurm/spank_capo.so
         } || return 1
         tests/slurm/slurm.sh build/cli/capo .
 }

@@ -11,7 +11,7 @@ import tarfile
 
 from package_deb import debs
 from package_rpm import rpms
-from package_tree import glibc_needed, install, machine_of, run
+from package_tree import SLURM, glibc_needed, install, machine_of, part_of, run
 from package_wheel import wheel
 
 
@@ -21,6 +21,8 @@ def tarball(tree, version, machine, out):
     path = os.path.join(out, name + ".tar.gz")
 
     def plain(entry):
+        if part_of(os.path.relpath(entry.name, name)) == SLURM:
+            return None
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = "root"
         return entry

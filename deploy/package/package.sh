@@ -5,7 +5,9 @@
 set -u
 cd "$(dirname "$0")/../.." || exit
 build=$1 portable=build-package
-[ -e $portable/build.ninja ] || meson setup $portable --buildtype=release --prefix /usr --libdir lib -Dtests=disabled -Dportable=true \
+# configured anew each time: Slurm's headers may have come since
+# shellcheck disable=SC2046
+meson setup $([ ! -e $portable/build.ninja ] || echo --reconfigure) $portable --buildtype=release --prefix /usr --libdir lib -Dtests=disabled -Dportable=true \
         -Dpkgconfig.relocatable=true >$portable.log 2>&1 || { tail -n 20 $portable.log; exit 1; }
 rm -f $portable.log
 ninja -C $portable >$portable/ninja.log 2>&1 || { grep -v '^\[' $portable/ninja.log | head -n 40; exit 1; }

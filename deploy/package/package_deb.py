@@ -4,20 +4,21 @@ import os
 import shutil
 import tempfile
 
-from package_tree import DEBIAN, PARTS, files_of, part_of, run
+from package_tree import DEBIAN, SLURM, files_of, part_of, parts_of, run, slurm_releases
 
 DEPENDS = {
     "capo": "libcapo (= {v}), libnccl-tuner-capo (= {v}), ",
     "libcapo-dev": "libcapo (= {v}), libnccl-tuner-capo (= {v}), ",
+    SLURM: "capo (= {v}), ",
 }
 
 
-def control(name, summary, version, machine, glibc):
+def control(name, summary, version, machine, glibc, more):
     depends = DEPENDS.get(name, "").format(v=version) + f"libc6 (>= {glibc[0]}.{glibc[1]})"
     section = "libdevel" if name.endswith("-dev") else "libs" if name.startswith("lib") else "utils"
     return (f"Package: {name}\nVersion: {version}\nArchitecture: {DEBIAN[machine]}\n"
             f"Maintainer: the capo developers <capo@localhost>\nDepends: {depends}\n"
-            f"Section: {section}\nPriority: optional\nDescription: {summary}\n"
+            f"{more}Section: {section}\nPriority: optional\nDescription: {summary}\n"
             " capo records what the NCCL collectives of unmodified jobs cost, explains why a job\n"
             " hangs, and makes NCCL choose faster algorithms where measurements show them.\n")
 
@@ -25,7 +26,10 @@ def control(name, summary, version, machine, glibc):
 def debs(tree, version, machine, glibc, out):
     """Writes the packages; returns their paths."""
     made = []
-    for name, _, summary, _ in PARTS:
+    for name, _, summary, _ in parts_of(tree):
+        more = ""
+        if name == SLURM: # Slurm need not be a package, but where it is one it has to be of this release
+            more = "Breaks: slurm-client (<< {}), slurm-client (>= {}~)\n".format(*slurm_releases(tree))
         with tempfile.TemporaryDirectory() as root:
             os.chmod(root, 0o755)
             for path in [p for p in files_of(tree) if part_of(p) == name]:
@@ -37,7 +41,7 @@ def debs(tree, version, machine, glibc, out):
             shutil.copy(os.path.join(tree, "share/doc/capo/LICENSE"), os.path.join(docs, "copyright"))
             os.makedirs(os.path.join(root, "DEBIAN"))
             with open(os.path.join(root, "DEBIAN/control"), "w", encoding="utf-8") as f:
-                f.write(control(name, summary, version, machine, glibc))
+                f.write(control(name, summary, version, machine, glibc, more))
             made.append(os.path.join(out, f"{name}_{version}_{DEBIAN[machine]}.deb"))
             run("dpkg-deb", "-Zxz", "--root-owner-group", "--build", root, made[-1])
     return made

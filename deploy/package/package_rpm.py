@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 
-from package_tree import PARTS, SUMMARY, files_of, part_of, run
+from package_tree import SLURM, SUMMARY, files_of, part_of, parts_of, run, slurm_releases
 
 SPEC = """%define _build_id_links none
 %define debug_package %{{nil}}
@@ -33,7 +33,7 @@ Summary: {summary}
 
 def laid_out(tree, root):
     """Copies the tree to root/usr; returns {part: its files}."""
-    files = {name: [] for name, _, _, _ in PARTS}
+    files = {name: [] for name, _, _, _ in parts_of(tree)}
     for path in files_of(tree):
         to = path
         if path.startswith("lib/lib") and path.endswith(".so"):
@@ -67,9 +67,12 @@ def rpms(tree, version, machine, out):
         spec = SPEC.format(version=version, summary=SUMMARY, root=root)
         both = "".join(f"Requires: {e}\n" for e in exactly.values())
         spec = spec.replace("%description\n", both + "%description\n", 1)
-        for name, rpm_name, summary, _ in PARTS:
+        for name, rpm_name, summary, _ in parts_of(tree):
+            requires = both if name.endswith("-dev") else ""
+            if name == SLURM: # Slurm need not be a package, but where it is one it has to be of this release
+                requires = f"Requires: capo = {version}-1\n" + "Conflicts: slurm < {}, slurm >= {}\n".format(*slurm_releases(tree))
             if name != "capo":
-                spec += PART.format(name=rpm_name, summary=summary, requires=both if name.endswith("-dev") else "")
+                spec += PART.format(name=rpm_name, summary=summary, requires=requires)
             spec += f"%files -n {rpm_name}\n" + "\n".join(own_folders(files[name]) + files[name]) + "\n"
         spec_file = os.path.join(work, "capo.spec")
         with open(spec_file, "w", encoding="utf-8") as f:

@@ -11,12 +11,16 @@ SUMMARY = "records what NCCL collectives of unmodified jobs cost, explains hangs
 # The archives of these Debian packages are linked into bin/capo; their licences come along.
 LINKED = ["libexpat1-dev", "libhwloc-dev", "libjansson-dev", "libncurses-dev", "libsqlite3-dev", "libxxhash-dev", "libzstd-dev",
           "zlib1g-dev"]
-# Packages of .deb and .rpm: name, name in .rpm, summary, the files. The first holds what no other one does.
+# Packages of .deb and .rpm: name, name in .rpm, summary, the files. The first holds what no other one does. SLURM is made only where
+# the headers of a Slurm were.
+SLURM = "capo-slurm"
+PLUGSTACK = "share/capo/slurm/plugstack.conf"
 PARTS = [
     ("capo", "capo", "the capo command: reports, hangs, fits and plans of NCCL jobs", []),
     ("libcapo", "libcapo", "capo's preload library, which records NCCL calls", ["lib/libcapo.so"]),
     ("libnccl-tuner-capo", "libnccl-tuner-capo", "capo's tuner and profiler plugin for NCCL", ["lib/libnccl-tuner-capo.so"]),
     ("libcapo-dev", "libcapo-devel", "headers of capo's logs", ["include/*", "lib/pkgconfig/*"]),
+    (SLURM, SLURM, "capo's SPANK plugin, which adds srun --capo to Slurm", ["lib/capo/spank_capo.so", PLUGSTACK]),
 ]
 OLDEST_GLIBC = (2, 28)  # core/base/old_glibc.c
 MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine
@@ -39,6 +43,19 @@ def part_of(path):
         if any(fnmatch.fnmatch(path, p) for p in patterns):
             return name
     return PARTS[0][0]
+
+
+def parts_of(tree):
+    """The rows of PARTS that have a file in the tree."""
+    there = {part_of(path) for path in files_of(tree)}
+    return [row for row in PARTS if row[0] in there]
+
+
+def slurm_releases(tree):
+    """("22.05", "22.06"): the release that the SPANK plugin serves, and the first that it does not."""
+    with open(os.path.join(tree, PLUGSTACK), encoding="utf-8") as f:
+        major, minor = re.search(r"for Slurm (\d+)\.(\d+)\.", f.read()).groups()
+    return f"{major}.{minor}", f"{major}.{int(minor) + 1:02}"
 
 
 def machine_of(tree):

@@ -5,7 +5,7 @@ import hashlib
 import os
 import zipfile
 
-from package_tree import SUMMARY, files_of
+from package_tree import SLURM, SUMMARY, files_of, part_of
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python")
 NOT_IN_A_VENV = ("include/", "lib/pkgconfig/", "share/bash-completion/", "share/zsh/", "share/fish/")
@@ -34,7 +34,7 @@ def contents(tree, version, tag):
             with open(os.path.join(PACKAGE, name), "rb") as f:
                 yield name, f.read(), False
     for path in files_of(tree):
-        if path.startswith(NOT_IN_A_VENV):
+        if path.startswith(NOT_IN_A_VENV) or part_of(path) == SLURM:
             continue
         full = os.path.join(tree, path)
         with open(full, "rb") as f:

@@ -50,6 +50,12 @@ man_page() {
         inside grep -q '^.TH CAPO' "$1" || fail "no man page $1"
 }
 
+# Slurm's line leads to the plugin, where there is a package of it.
+slurm_plugin() {
+        [ ! -e "$(ls "$dist"/capo-slurm[-_]*."$kind" 2>/dev/null)" ] || inside sh -c 'test -e $(sed -n "s/^optional //p" /usr/share/capo/slurm/plugstack.conf)' ||
+                fail "no SPANK plugin"
+}
+
 case $kind in
 tarball)
         inside mkdir /opt/capo
@@ -74,18 +80,22 @@ deb)
         use capo
         man_page /usr/share/man/man1/capo.1
         inside python3 -c 'import ctypes; ctypes.CDLL("libnccl-tuner-capo.so").ncclTunerPlugin_v4' || fail "the plugin is not found by its name"
-        inside dpkg --purge capo libcapo-dev libcapo libnccl-tuner-capo >"$IN_ROOT/said" 2>&1 || fail "dpkg --purge: $(cat "$IN_ROOT/said")"
+        slurm_plugin
+        # shellcheck disable=SC2046
+        inside dpkg --purge $(inside sh -c 'for p in /try/*.deb; do dpkg-deb -f $p Package; done') >"$IN_ROOT/said" 2>&1 || fail "dpkg --purge: $(cat "$IN_ROOT/said")"
         grep -i warning "$IN_ROOT/said" && fail "dpkg --purge warns"
         ;;
 rpm)
         # The packages ask for glibc by its symbols, which no RPM provides in this root: everything else has to be there.
-        needs=$(rpm -qpR "$dist"/*.rpm | grep -vE '^(libcapo|libnccl-tuner-capo) = |^rpmlib\(|^rtld\(|^(ld-linux-.*|lib(c|m|dl|pthread))\.so\.')
+        needs=$(rpm -qpR "$dist"/*.rpm | grep -vE '^(capo|libcapo|libnccl-tuner-capo) = |^rpmlib\(|^rtld\(|^(ld-linux-.*|lib(c|m|dl|pthread))\.so\.')
         [ -z "$needs" ] || fail "needs more than glibc: $needs"
         rpm --root "$root" --force-debian --nodeps -i "$root"/try/*.rpm || fail "rpm -i"
         use capo
         man_page /usr/share/man/man1/capo.1
         [ -e "$root/usr/lib64/libcapo.so" ] || fail "no library in lib64"
-        rpm --root "$root" --force-debian -e capo libcapo libcapo-devel libnccl-tuner-capo || fail "rpm -e"
+        slurm_plugin
+        # shellcheck disable=SC2046
+        rpm --root "$root" --force-debian -e $(rpm -qp --qf '%{name} ' "$dist"/*.rpm) || fail "rpm -e"
         ;;
 *) fail "expected tarball, wheel, deb or rpm, found \"$kind\"" ;;
 esac

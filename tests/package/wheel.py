@@ -16,7 +16,7 @@ import zipfile
 SOURCE, BUILD = sys.argv[1:]
 sys.path.insert(0, os.path.join(SOURCE, "deploy/package"))
 sys.dont_write_bytecode = True
-from package_tree import PARTS, part_of  # noqa: E402
+from package_tree import PARTS, SLURM, part_of, parts_of, slurm_releases  # noqa: E402
 from package_wheel import wheel  # noqa: E402
 
 FILES = {
@@ -24,9 +24,11 @@ FILES = {
     "lib/libcapo.so": "preload",
     "lib/libnccl-tuner-capo.so": "plugin",
     "lib/capo/capo-plan-worker": "worker",
+    "lib/capo/spank_capo.so": "not in a venv",
     "lib/pkgconfig/capo.pc": "not in a venv",
     "include/capo/log.h": "not in a venv",
     "share/capo/profiles/p.json": "{}",
+    "share/capo/slurm/plugstack.conf": "not in a venv: for Slurm 25.11. To be included",
     "share/man/man1/capo.1": ".TH CAPO 1",
     "share/doc/capo/README.md": "# capo, with a, comma",
 }
@@ -58,6 +60,8 @@ def check_record(z, info):
 
 def check_wheel(work):
     made_tree(os.path.join(work, "tree"))
+    check([row[0] for row in parts_of(os.path.join(work, "tree"))] == [row[0] for row in PARTS], "a part has no file")
+    check(slurm_releases(os.path.join(work, "tree")) == ("25.11", "25.12"), slurm_releases(os.path.join(work, "tree")))
     path = wheel(os.path.join(work, "tree"), "1.2.3", "x86_64", (2, 28), work)
     check(os.path.basename(path) == "capo_nccl-1.2.3-py3-none-manylinux_2_28_x86_64.whl", path)
     info = "capo_nccl-1.2.3.dist-info"
@@ -95,7 +99,8 @@ def check_parts():
         if path.startswith(options["libdir"] + "/"):
             path = "lib" + path[len(options["libdir"]):]
         parts.setdefault(part_of(path), []).append(path)
-    check(set(parts) == {row[0] for row in PARTS}, "packages with files:", sorted(parts))
+    check(set(parts) | {SLURM} == {row[0] for row in PARTS}, "packages with files:", sorted(parts))
+    check(len(parts.get(SLURM, [0, 0])) == 2, parts.get(SLURM))
     check(parts["libcapo"] == ["lib/libcapo.so"], parts["libcapo"])
     check(parts["libnccl-tuner-capo"] == ["lib/libnccl-tuner-capo.so"], parts["libnccl-tuner-capo"])
     check("bin/capo" in parts["capo"], parts["capo"])
