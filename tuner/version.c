@@ -2,20 +2,22 @@
 /* Which NCCL this is. A plugin is not told; but the logger it is given is a function of the library
  * that calls it. */
 #include <dlfcn.h>
+#include <stdatomic.h>
 
 #include "tuner/version.h"
 
 int capo_nccl_version(capo_nccl_log log)
 {
-        static _Atomic uintptr_t last_log = UINTPTR_MAX;
-        static _Atomic int last_version;
+        static _Atomic uintptr_t first_log = UINTPTR_MAX; /* the first NCCL's; set once, */
+        static _Atomic int first_version;                 /* after this */
+        static atomic_flag has_first = ATOMIC_FLAG_INIT;
         int (*get_version)(int *) = NULL;
         int version = 0;
         Dl_info info;
         void *library = NULL;
 
-        if (last_log == (uintptr_t)log)
-                return last_version;
+        if (first_log == (uintptr_t)log)
+                return first_version;
         if (!log)
                 library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
         else if (dladdr((void *)(uintptr_t)log, &info) && info.dli_fname)
@@ -26,7 +28,9 @@ int capo_nccl_version(capo_nccl_log log)
                         version = 0;
                 dlclose(library);
         }
-        last_version = version;
-        last_log = (uintptr_t)log;
+        if (!atomic_flag_test_and_set(&has_first)) {
+                first_version = version;
+                first_log = (uintptr_t)log;
+        }
         return version;
 }

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +35,18 @@ static void *copy_in(int fd, size_t size)
         off_t at = 0, hole;
         ssize_t n;
 
-        /* a living process's file may have grown since its size was asked */
+        /* A living process's file may have grown since its size was asked. Its counts are read
+         * first, and what they count afterwards. */
         while (p != MAP_FAILED && (at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {
                 hole = lseek(fd, at, SEEK_HOLE);
                 hole = hole < 0 || (size_t)hole > size ? (off_t)size : hole;
-                for (n = 1; at < hole && n > 0; at += n)
-                        n = pread(fd, p + at, (size_t)(hole - at), at);
+                for (n = 1; at < hole && n > 0; at += n) {
+                        const off_t first = (off_t)sizeof(struct capo_segment_header);
+                        const off_t end = at < first && first < hole ? first : hole;
+
+                        n = pread(fd, p + at, (size_t)(end - at), at);
+                        atomic_thread_fence(memory_order_acquire);
+                }
                 if (n <= 0)
                         break;
         }

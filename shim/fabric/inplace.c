@@ -34,8 +34,12 @@ static _Atomic unsigned n_places;
 
 const void *capo_fi_was(const void *table)
 {
-        unsigned n = atomic_load_explicit(&n_places, memory_order_acquire);
+        unsigned n;
 
+        /* The caller came here by an entry that was written after n_places. On AArch64 the load of
+         * that entry does not order the next one by itself. */
+        atomic_thread_fence(memory_order_acquire);
+        n = atomic_load_explicit(&n_places, memory_order_acquire);
         for (unsigned i = 0; i < n; i++) {
                 if (places[i].table == table)
                         return places[i].was;

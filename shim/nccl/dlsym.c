@@ -132,7 +132,8 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
         bool fabric;
         void *real;
 
-        if (__builtin_expect(!capo_dlsym_next, 0)) {
+        /* acquire: the other one was stored before */
+        if (__builtin_expect(!__atomic_load_n(&capo_dlsym_next, __ATOMIC_ACQUIRE), 0)) {
                 void *(*next)(void *, const char *) = capo_real_dlsym_address();
                 void *(*next_versioned)(void *, const char *, const char *) =
                         capo_real_dlvsym_address();
