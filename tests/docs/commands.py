@@ -58,7 +58,6 @@ NOT_RUN = {
 NEEDS = [
     (r"\bplan |\bgraph |--predict\b|--model|--graph auto|--atlas|(explain|expect) .*--(platform|gpus)", "capo plan --platform dgx1v --sizes 1M | grep -q 'real NCCL 2.28.9'", "NCCL 2.28.9"),
     (r"nccl-2\.27\.3", "test -e nccl-2.27.3/libnccl.so.2", "NCCL 2.27.3"),
-    (r"nccl-2\.27\.7", "test -e nccl-2.27.7/libnccl.so.2", "NCCL 2.27.7"),
     (r"\bfi_pingpong\b", "command -v fi_pingpong", "fi_pingpong"),
     (r"\bjq\b", "command -v jq", "jq"),
 ]

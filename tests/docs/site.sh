@@ -122,11 +122,7 @@ page_fit() {
 }
 
 page_fragments() {
-        cat >p.json <<'END'
-{"capo_profile": 1,
- "rules": [{"when": {"nodes": 2, "layout": "3+5"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}]}
-END
-        old_nccl 2.27.7
+        :
 }
 
 page_plan() {

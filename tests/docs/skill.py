@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/SKILL.md against the program: skill.py CAPO SOURCE. Every verb it names takes --json, every key it lists is printed, and every
+"""deploy/assistant/SKILL.md against the program: skill.py CAPO SOURCE. Every verb it names takes --json, every key it lists is printed, and every
 verdict that it lists is one."""
 import json
 import os
@@ -25,7 +25,7 @@ def run(*words):
 
 
 def main():
-    page = open(os.path.join(SOURCE, "docs/SKILL.md")).read()
+    page = open(os.path.join(SOURCE, "deploy/assistant/SKILL.md")).read()
     bad = []
     verbs = set(re.findall(r"`capo (\w+) --json", page))
     if not verbs >= set(SAMPLES) | {"plan", "explain", "topo"}:
