@@ -63,6 +63,7 @@ static int run_diagnose(void *options, int n, char **words)
         const struct options *o = options;
         struct diagnose_inputs in = {0};
         int release = 0, r, status;
+        bool together;
 
         if (o->bugs) {
                 release = capo_nccl_named(o->bugs);
@@ -86,7 +87,11 @@ static int run_diagnose(void *options, int n, char **words)
         if (r == -ENOMEM)
                 capo_error("no memory");
         status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);
-        if (r == 0 && in.logs.n && !capo_evidence_verdict(&in.evidence)) {
+        together = r == 0 && in.logs.n && capo_evidence_verdict(&in.evidence);
+        r = r ?: together ? diagnose_logs(&in) : 0;
+        if (together)
+                status = diagnose_exit(&in);
+        if (r == 0 && in.logs.n && !together) {
                 tell_unused(&in, n, words);
                 status = hand_to_hang(&in, n, words, o->json);
         } else if (r == 0)

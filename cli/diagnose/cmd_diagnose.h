@@ -19,6 +19,7 @@ struct diagnose_inputs {
         struct diagnose_paths logs;   /* of capo */
         char folder[32];              /* where pickles were put as JSON; "" none */
         uint32_t n_files;
+        bool logs_judged; /* beside texts */
 };
 
 /** diagnose_read() - all @words: files, folders, "-". What cannot be read is a warning. Return: 0;
@@ -29,6 +30,9 @@ void diagnose_finish(struct diagnose_inputs *in);
 /** diagnose_flight(), diagnose_ras() - one more finding, by the engine of capo hang. Return: 0;
  * -ENOMEM. @text: of RAS, changed; @number: of its evidence text. */
 int diagnose_flight(struct diagnose_inputs *in);
+/* diagnose_logs() - one more finding, of the job that the logs of capo are of. What cannot be
+ * judged is a warning. Return: 0; -ENOMEM. */
+int diagnose_logs(struct diagnose_inputs *in);
 int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number);
 
 /** diagnose_page(), diagnose_json() - the page; @markdown: to paste into an issue. diagnose_bugs()

@@ -6,6 +6,7 @@
 
 #include "capo/msg.h"
 #include "cli/diagnose/cmd_diagnose.h"
+#include "cli/hang/cmd_hang.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -103,6 +104,53 @@ static void tell_verdict(const struct capo_job *job, const struct capo_hang_job 
                  hang->counted ? "stacks of these ranks: py-spy dump --pid PID on their nodes; a "
                                  "second answer of RAS a minute later shows whether they move"
                                : capo_hang_why_next(v->culprits[0].why));
+}
+
+/* ---- logs of capo ---- */
+
+/* How the first rank of a job ended. */
+static void tell_first_end(const struct capo_job *job, const struct capo_hang_job *hang,
+                           const struct capo_hang_verdict *v, struct capo_diagnose_finding *f)
+{
+        char who[128];
+
+        f->rank = CAPO_RANK_HANG;
+        snprintf(f->headline, sizeof f->headline, "%s ENDED FIRST: %s",
+                 culprit_words(hang, v, f, who), capo_hang_why_meaning(v->culprits[0].why));
+        snprintf(f->next, sizeof f->next, "%s", capo_hang_why_next(v->culprits[0].why));
+}
+
+int diagnose_logs(struct diagnose_inputs *in)
+{
+        struct hang_logs logs = {0};
+        struct hang_page page = {.logs = &logs, .hang.after_ns = 10000000000};
+        struct capo_diagnose_finding *f;
+        int r = hang_gather((int)in->logs.n, in->logs.v, &logs);
+
+        r = r ?: hang_page_read(&page);
+        r = r ?: hang_page_judge(&page);
+        if (r == 0) {
+                f = capo_evidence_finding(&in->evidence);
+                r = f ? 0 : -ENOMEM;
+        }
+        if (r == 0) {
+                tell_verdict(page.job, &page.hang, &page.verdict, f);
+                if (page.verdict.kind == CAPO_HANG_ENDED && page.verdict.n_culprits)
+                        tell_first_end(page.job, &page.hang, &page.verdict, f);
+                else if (f->rank == CAPO_RANK_UNDECIDED)
+                        snprintf(f->headline, sizeof f->headline,
+                                 "NOT DECIDED by the logs of capo: capo hang says what is missing");
+                for (uint32_t i = 0; i < in->evidence.n_texts; i++) {
+                        if (in->evidence.texts[i].n[CAPO_EVIDENCE_LOG])
+                                capo_finding_mark(f, (struct capo_evidence_mark){i, 0});
+                }
+                in->logs_judged = true;
+        }
+        for (uint32_t i = 0; i < page.hang.n_processes && r == 0; i++)
+                r = capo_rank_seen(&in->evidence, page.hang.processes[i].rank);
+        hang_page_finish(&page);
+        hang_logs_finish(&logs);
+        return r == -ENOMEM ? r : 0;
 }
 
 /* ---- the flight recorder ---- */

@@ -275,8 +275,10 @@ static void add_advice(const struct diagnose_inputs *in, const struct capo_diagn
                                        "other rank waited for");
         }
         if (in->logs.n)
-                cli_section_cell(next, "capo hang %s%s: these are logs of capo, not judged here",
-                                 in->logs.v[0], in->logs.n > 1 ? " ..." : "");
+                cli_section_cell(next, "capo hang %s%s: %s", in->logs.v[0],
+                                 in->logs.n > 1 ? " ..." : "",
+                                 in->logs_judged ? "what each rank did last"
+                                                 : "these are logs of capo, not judged here");
 }
 
 int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out)

@@ -4,6 +4,7 @@
 set -u
 capo=$(realpath "$1")
 root=$(realpath "$2")
+gen_job=$(realpath "$3")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -106,7 +107,16 @@ status=$?
 # what is named beside logs is read, or said not to be used
 echo 'launch: rank 3 ended with status 137' >live.err
 expect 1 'A PROCESS WAS KILLED (SIGKILL)' -- "$root/tests/golden/sample-v1" live.err
-expect 1 'logs of capo, not judged' -- "$root/tests/golden/sample-v1" live.err
+expect 1 'what each rank did last' -- "$root/tests/golden/sample-v1" live.err
+# logs and texts are judged together: the stronger is the verdict, the other stands under ALSO
+mkdir logs
+"$gen_job" logs pattern "$root/tests/patterns/ddp.pattern" missing=1 at=5 >made || exit 1
+echo '[rank0]: NCCL error: remote process exited or there was a network error' >text.err
+expect 1 'VERDICT *RANK 1 HAS NOT MADE Bcast #5' -- logs text.err
+expect 1 "of ranks 0, 1" -- logs text.err
+expect 1 'ALSO *NOT DECIDED: NCCL reports that another rank ended' -- logs text.err
+expect 1 'VERDICT *A PROCESS WAS KILLED (SIGKILL)' -- logs live.err
+expect 1 'ALSO *RANK 1 HAS NOT MADE Bcast #5' -- logs live.err
 echo 'rank 3 is odd' >live.err
 "$capo" diagnose "$root/tests/golden/sample-v1" live.err 2>&1 | grep -q 'not used: live.err' || { echo 'live.err: not said that it is not used'; bad=1; }
 exit $bad
