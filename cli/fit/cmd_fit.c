@@ -22,6 +22,7 @@
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/profile/profile_check.h"
 #include "profiles/fit/fit.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/nccl_release.h"
@@ -143,6 +144,13 @@ static bool nothing_faster(const struct capo_fit *fit)
                 }
         }
         return true;
+}
+
+/* What is wrong with the rules themselves: one that can never hold, say. */
+static void add_finding(void *page, enum capo_finding_level level, uint32_t line, const char *text)
+{
+        if (level != CAPO_FINDING_NOTE)
+                cli_page_problem(page, "%s", text);
 }
 
 /* The files; the line of @page that names them. */
@@ -379,6 +387,10 @@ static int run_fit(void *options, int n, char **words)
         }
         if (fit_models_measured(&j->models, fit, &j->options, profile, page) < 0)
                 goto end;
+        if (profile->n_rules && capo_profile_check(profile, add_finding, page) < 0) {
+                capo_error("fit: no memory");
+                goto end;
+        }
         status = write_outputs(j, fit, profile, page);
         CLI_FORM_PRINT(j->form, steal(&page), fit_json(&j->set, fit, profile), FIT_JSON,
                        "series.points");

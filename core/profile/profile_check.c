@@ -16,6 +16,7 @@
 #include "core/profile/match.h"
 #include "core/profile/range.h"
 #include "core/profile/profile_check.h"
+#include "core/profile/when_never.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 
@@ -153,29 +154,6 @@ static void check_neighbours(struct check *c)
         }
 }
 
-#define OUTSIDE(range, value) \
-        (!capo_range_any(range) && ((value) < (range).min || (value) > (range).max))
-
-static void check_layout(struct check *c, const struct capo_rule *rule)
-{
-        const struct capo_when *w = &rule->when;
-        struct capo_layout layout;
-        bool wrong;
-
-        if (!w->layout || !strcmp(w->layout, "even") || !strcmp(w->layout, "uneven") ||
-            capo_layout_parse(w->layout, &layout, NULL) < 0)
-                return;
-        wrong = OUTSIDE(w->nodes, layout.n_nodes) || OUTSIDE(w->ranks, layout.n_ranks) ||
-                OUTSIDE(w->min_local, capo_layout_smallest(&layout)) ||
-                OUTSIDE(w->max_local, capo_layout_largest(&layout));
-        if (wrong)
-                report_finding(
-                        c, CAPO_FINDING_ERROR, rule->line,
-                        "the rule never holds: layout %s has %u nodes and %u ranks, %u to %u on a node",
-                        w->layout, layout.n_nodes, layout.n_ranks, capo_layout_smallest(&layout),
-                        capo_layout_largest(&layout));
-}
-
 static bool names_rack(const char *text)
 {
         return text && (strcasestr(text, "gb200") || strcasestr(text, "gb300"));
@@ -206,39 +184,20 @@ static void check_domain(struct check *c, const struct capo_rule *rule)
                         "as one node; \"trays\" names ranks per tray");
 }
 
-static void check_trays(struct check *c, const struct capo_rule *rule)
-{
-        const struct capo_when *w = &rule->when;
-        struct capo_layout trays;
-
-        if (!w->trays || capo_layout_parse(w->trays, &trays, NULL) < 0)
-                return;
-        if (OUTSIDE(w->ranks, trays.n_ranks) || w->nodes.min > trays.n_nodes)
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the rule never holds: trays %s have %u ranks on at most %u nodes",
-                               w->trays, trays.n_ranks, trays.n_nodes);
-}
-
 static void check_rule(struct check *c, const struct capo_rule *rule)
 {
         const struct capo_when *w = &rule->when;
         bool rows = false;
+        char why[160];
 
         for (int k = 0; k < CAPO_COLLS; k++)
                 rows |= rule->count[k] > 0;
         if (!rows && !rule->n_constants)
                 report_finding(c, CAPO_FINDING_WARNING, rule->line,
                                "the rule has neither rows nor constants");
-        check_layout(c, rule);
+        if (capo_when_never(w, why, sizeof why))
+                report_finding(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: %s", why);
         check_domain(c, rule);
-        check_trays(c, rule);
-        if (!capo_range_any(w->nodes) && !capo_range_any(w->ranks) && w->ranks.max < w->nodes.min)
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the rule never holds: fewer ranks than nodes");
-        if (!capo_range_any(w->min_local) && !capo_range_any(w->max_local) &&
-            w->min_local.min > w->max_local.max)
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the rule never holds: min_local above max_local");
         if (rule->n_constants && capo_when_asks(w))
                 report_finding(
                         c, CAPO_FINDING_ERROR, rule->line,

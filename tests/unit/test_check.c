@@ -6,6 +6,7 @@
 
 #include "core/base/util.h"
 #include "core/profile/profile_check.h"
+#include "core/profile/when_never.h"
 
 #define DOC(rest)        "{\"capo_profile\": 1, \"provenance\": {\"by\": 1}, " rest "}"
 #define RULES(rules)     DOC("\"rules\": [\n" rules "\n]")
@@ -164,6 +165,12 @@ Test(check, conditions_that_never_hold)
                 {ONE("\"layout\": \"3+5\", \"max_local\": 3"), "E2 never holds: layout"},
                 {ONE("\"nodes\": 4, \"ranks\": 3"), "E2 fewer ranks than nodes"},
                 {ONE("\"nodes\": 4, \"ranks\": 4"), ""},
+                {ONE("\"ranks\": 8, \"min_local\": 9"), "E2 fewer ranks than min_local"},
+                {ONE("\"nodes\": 2, \"ranks\": 8, \"min_local\": 5"),
+                 "E2 fewer ranks than min_local"},
+                {ONE("\"nodes\": 2, \"ranks\": 7, \"layout\": \"even\""), "E2 not even"},
+                {ONE("\"nodes\": 2, \"ranks\": \"7-8\", \"layout\": \"even\""), ""},
+                {ONE("\"nodes\": 1, \"layout\": \"uneven\""), "E2 one node is even"},
                 {ONE("\"nodes\": \"4-8\", \"ranks\": \"2-4\""), ""},
                 {ONE("\"min_local\": 4, \"max_local\": 3"), "E2 min_local above max_local"},
                 {ONE("\"min_local\": 4, \"max_local\": 4"), ""},
@@ -411,4 +418,22 @@ Test(check, layouts_of_older_versions)
         check(DOC("\n\"layouts\": [{\"layout\": \"4+4\", \"allreduce\": [1, 2]}, 7], \"rules\": [" WHEN(
                       "", ROWS) "]"),
               "N2 \"layouts\" has no effect");
+}
+
+Test(check, the_first_contradiction_is_given)
+{
+        struct capo_when w = {.nodes = {2, 2},
+                              .ranks = {8, 8},
+                              .min_local = {5, 5},
+                              .max_local = CAPO_ANY,
+                              .layout = "4+4"};
+        char why[160];
+
+        cr_expect(capo_when_never(&w, why, sizeof why));
+        cr_expect_str_eq(why, "layout 4+4 has 2 nodes and 8 ranks, 4 to 4 on a node");
+        w.layout = NULL;
+        cr_expect(capo_when_never(&w, why, sizeof why));
+        cr_expect_str_eq(why, "fewer ranks than min_local on each node");
+        w.min_local = CAPO_ANY;
+        cr_expect(!capo_when_never(&w, why, sizeof why));
 }
