@@ -13,6 +13,7 @@ struct fit_models {
         const char *alloc[8];
         size_t n;
         const char *topo, *platform, *libnccl, *sizes;
+        int domain; /* machines of an NVLink domain; 0: as the platform has it; 1: none */
         bool every; /* every class that the numbers can be, not the first GPUs */
 };
 

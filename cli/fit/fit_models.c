@@ -134,9 +134,10 @@ static int model_one_alloc(struct asking *k, const char *text, const struct capo
                 capo_error("fit: --model %s: %s", text, why);
                 return r == -ENOMEM || r == -EINTR || r == -ENOTSUP || r == -ENOEXEC ? -1 : 1;
         }
-        s.machine = *machine->t->platform ? machine->t->platform
-                    : k->m->platform      ? k->m->platform
-                                          : machine->t->name;
+        s.machine = machine->domain && k->m->platform ? k->m->platform
+                    : *machine->t->platform           ? machine->t->platform
+                    : k->m->platform                  ? k->m->platform
+                                                      : machine->t->name;
         if (k->profile->n_notes[CAPO_PLATFORM] == 0)
                 r = note_model(&s, k->profile);
         if (r == 0 && json_array_append_new(k->list, fit_models_json(&s)) < 0)
@@ -266,7 +267,11 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct capo_plan_ask *asks = NULL;
-        struct cli_machine_words o = {.topo = m->topo, .platform = m->platform};
+        const struct capo_platform *rack = m->topo ? NULL : capo_platform_find(m->platform);
+        struct cli_machine_words o = {
+                .topo = m->topo,
+                .platform = rack && rack->tray ? rack->tray : m->platform,
+        };
         const char *measured_in = NULL;
         struct cli_machine_source source;
         struct fragment_machine machine;
@@ -283,8 +288,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         if (!*source.path)
                 return capo_fail(
                         -1,
-                        "fit: --model: NCCL reads only its own XML, and this machine is described otherwise; capo plan asks "
-                        "racks by their trays");
+                        "fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
         asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &k.n_asks);
         if (!asks)
                 return -1;
@@ -297,7 +301,9 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
                         return -1;
                 k.measured_in = measured_in;
         }
-        machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
+        machine = (struct fragment_machine){
+                tools,           libnccl, source.path,
+                source.platform, t,       .domain = m->domain ? m->domain : rack ? rack->trays : 0};
         cli_page_title(page, "capo fit   %s%s   %s", m->every ? "every class of " : "", m->alloc[0],
                        m->platform ? m->platform : capo_base_name(m->topo));
         cli_page_under(page, "times are NCCL's model, corrected: nothing was measured");

@@ -59,8 +59,10 @@ static void add_allocation(struct cli_page *page, const struct fit_models_shown 
         int late = m->max_local - m->mean_local;
         char gpus[1024], nccl[16];
 
-        cli_section_of(t, "%s of %s   %s   class %s", s->text, s->machine,
-                       capo_alloc_print(s->t, s->a, gpus, sizeof gpus), s->f->class);
+        cli_section_of(t, "%s of %s   %s   %s%s", s->text, s->machine,
+                       capo_alloc_print(s->t, s->a, gpus, sizeof gpus),
+                       *s->f->trays ? "NVLink domain of trays" : "class ",
+                       *s->f->trays ? "" : s->f->class);
         if (!*m->why_not) {
                 add_shape(t, capo_algo_name(CAPO_ALGO_RING), m->channels, &m->ring);
                 add_shape(t, capo_algo_name(CAPO_ALGO_TREE), m->channels, &m->tree);
@@ -92,12 +94,15 @@ static void add_allocation(struct cli_page *page, const struct fit_models_shown 
 static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo,
                            const char **of)
 {
-        unsigned what = s->a->n_nodes > 1 || s->f->model.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0;
+        const struct fragment_trays *joined = s->f->joined.t ? &s->f->joined : NULL;
+        const struct capo_topology *t = joined ? joined->t : s->t;
+        const struct capo_alloc *a = joined ? &joined->a : s->a;
+        unsigned what = a->n_nodes > 1 || s->f->model.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0;
         struct capo_ceilings c;
         double gbs = -1;
 
         if (s->a->n_ranks > 16 || algo == CAPO_ALGO_NVLS_TREE ||
-            /* no ceiling here adds in several switches */ capo_ceilings(s->t, s->a, what, &c) < 0)
+            /* no ceiling here adds in several switches */ capo_ceilings(t, a, what, &c) < 0)
                 return -1;
         *of = !c.connected ? "with PCIe and NICs"
               : coll == CAPO_COLL_ALLREDUCE && c.nvls_gbs > c.links.allreduce_gbs
@@ -298,6 +303,8 @@ static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
         }
         if (*s->f->layout)
                 snprintf(when, sizeof when, " of layout %.40s", s->f->layout);
+        if (*s->f->trays)
+                snprintf(when, sizeof when, " of trays %.40s", s->f->trays);
         cli_section_row(t, "for %d ranks on %s%s%s%s: %s", s->a->n_ranks,
                         capo_text_plural((unsigned)s->f->model.n_nodes, "node", NULL), when,
                         s->f->by_class ? " and class " : "", s->f->by_class ? s->f->class : "",
@@ -416,10 +423,10 @@ json_t *fit_models_json(const struct fit_models_shown *s)
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 json_array_append_new(rows, row_json(s, i));
         return json_pack(
-                "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o}",
+                "{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o}",
                 "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class,
-                "layout", s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest",
-                m->max_local, "mean", m->mean_local, "channels", m->channels,
+                "layout", s->f->layout, "trays", s->f->trays, "basis", "modelled", "nodes",
+                m->n_nodes, "largest", m->max_local, "mean", m->mean_local, "channels", m->channels,
                 capo_algo_word(CAPO_ALGO_RING), shape_json(&m->ring),
                 capo_algo_word(CAPO_ALGO_TREE), shape_json(&m->tree),
                 capo_algo_word(CAPO_ALGO_NVLS), shape_json(&m->nvls), "tree_late_us",

@@ -72,11 +72,14 @@ static int set_conditions(const struct capo_fit_fragment *f, const struct capo_a
         rule->when.ranks = (struct capo_range){a->n_ranks, a->n_ranks};
         rule->when.nodes = (struct capo_range){f->model.n_nodes, f->model.n_nodes};
         rule->when.nccl = (struct capo_range){minor, minor + 99};
+        if (*f->trays)
+                rule->when.trays = capo_profile_keep(profile, f->trays);
         if (*f->layout)
                 rule->when.layout = capo_profile_keep(profile, f->layout);
         if (f->by_class)
                 rule->when.class_name = capo_profile_keep(profile, f->class);
-        return (*f->layout && !rule->when.layout) || (f->by_class && !rule->when.class_name)
+        return (*f->trays && !rule->when.trays) || (*f->layout && !rule->when.layout) ||
+                               (f->by_class && !rule->when.class_name)
                        ? -ENOMEM
                        : 0;
 }
@@ -110,15 +113,25 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
 
         memset(out, 0, sizeof *out);
         out->line = -1;
-        r = fragment_model(m, a, asks, n_asks, &out->model, why, room);
-        if (r < 0)
-                return r;
-        capo_why(-ENOMEM, why, room, "out of memory");
         capo_alloc_layout(a, &layout);
-        if (out->model.n_nodes == a->n_nodes && a->n_nodes > 1)
+        if (m->domain > 1 && a->n_nodes > 1) {
+                capo_layout_print(&layout, out->trays, sizeof out->trays);
+                r = fragment_trays_join(m, a, &out->joined, why, room);
+                if (r == 0)
+                        r = fragment_model(&out->joined.machine, &out->joined.a, asks, n_asks,
+                                           &out->model, why, room);
+        } else {
+                r = fragment_model(m, a, asks, n_asks, &out->model, why, room);
+        }
+        if (r < 0) {
+                fragment_trays_free(&out->joined);
+                return r;
+        }
+        capo_why(-ENOMEM, why, room, "out of memory");
+        if (out->model.n_nodes == a->n_nodes && a->n_nodes > 1 && !*out->trays)
                 capo_layout_print(&layout, out->layout, sizeof out->layout);
         r = capo_class_name(m->t, a, out->class, sizeof out->class);
-        out->by_class = exact || more_than_numbers(out->class);
+        out->by_class = !*out->trays && (exact || more_than_numbers(out->class));
         out->decided = calloc(n_asks + 1, sizeof *out->decided);
         if (!out->decided)
                 r = -ENOMEM;
@@ -138,6 +151,7 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
 void capo_fit_fragment_finish(struct capo_fit_fragment *f)
 {
         fragment_model_finish(&f->model);
+        fragment_trays_free(&f->joined);
         free(f->decided);
         f->decided = NULL;
 }

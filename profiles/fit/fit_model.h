@@ -9,6 +9,7 @@
 
 #include "profiles/fit/fit.h"
 #include "profiles/fragment/fragment_model.h"
+#include "profiles/fragment/fragment_trays.h"
 
 /* Less than this is within what the model is off by: 1 to 4 % where bandwidth rules, 17 % seen
  * elsewhere (docs/plan.md)
@@ -66,6 +67,8 @@ int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll,
 /* An allocation of which nothing at all is measured. */
 struct capo_fit_fragment {
         struct fragment_model model;
+        struct fragment_trays joined; /* what was modelled, where trays share an NVLink domain */
+        char trays[64];               /* ranks per tray; "" nothing shares one */
         struct capo_fit_decision
                 *decided; /* per row of model.nccl; us and gain also where the choice is left */
         char layout[64];  /* as NCCL counts nodes; "" one node */

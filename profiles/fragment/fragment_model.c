@@ -47,6 +47,7 @@
 #include "core/base/nccl_release.h"
 #include "profiles/fragment/formula.h"
 #include "profiles/fragment/fragment_model.h"
+#include "profiles/fragment/fragment_trays.h"
 #include "profiles/import/import.h"
 
 #define LARGE (1ull << 30) /* and twice that: beyond the 24 sizes of treeCorrectionFactor */
@@ -67,23 +68,29 @@ static int ask_in_order(const struct views *v, const int *order, const struct ca
                         size_t n_asks, struct capo_plan_answer *out, char *why, size_t room)
 {
         struct capo_plan_gpu gpus[CAPO_PLAN_WHOLE_MAX];
-        int node_of[CAPO_PLAN_WHOLE_MAX], nodes = 0;
+        int node_of[CAPO_PLAN_WHOLE_MAX], nodes = 0, r;
 
         memset(node_of, -1, sizeof node_of);
         for (int i = 0; i < v->a->n_ranks; i++) {
-                const struct capo_alloc_rank *r = &v->a->ranks[order[i]];
+                const struct capo_alloc_rank *rank = &v->a->ranks[order[i]];
 
-                if (node_of[r->node] < 0)
-                        node_of[r->node] = nodes++;
-                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[r->node],
-                                                 (uint16_t)v->m->t->gpus[r->gpu].dev};
+                if (node_of[rank->node] < 0)
+                        node_of[rank->node] = nodes++;
+                if (v->m->tray)
+                        gpus[i] = fragment_trays_gpu(v->m, rank->node, rank->gpu);
+                else
+                        gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[rank->node],
+                                                         (uint16_t)v->m->t->gpus[rank->gpu].dev};
         }
-        return fragment_ask(v->m, gpus, v->a->n_ranks, asks, n_asks, out, why, room);
+        r = fragment_ask(v->m, gpus, v->a->n_ranks, asks, n_asks, out, why, room);
+        if (r == 0 && v->m->tray)
+                fragment_trays_number(v->m, out);
+        return r;
 }
 
 /* The GPUs that a graph's first channel goes through. */
 static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *g,
-                   int gpus[CAPO_PLAN_GPUS_MAX])
+                   int gpus[CAPO_NODE_GPUS_MAX])
 {
         int n = 0;
 
@@ -91,7 +98,7 @@ static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *
              s += strcspn(s, " "), s += strspn(s, " ")) {
                 int at = strncmp(s, "net", 3) != 0 ? capo_topology_gpu_by_dev(t, atoi(s)) : -1;
 
-                if (at >= 0 && n < CAPO_PLAN_GPUS_MAX)
+                if (at >= 0 && n < CAPO_NODE_GPUS_MAX)
                         gpus[n++] = at;
         }
         return n;
@@ -107,12 +114,12 @@ static bool list_has(const int *list, int n, int x)
 }
 
 /* GPUs of a machine of the allocation. */
-static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_PLAN_GPUS_MAX])
+static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_NODE_GPUS_MAX])
 {
         int n = 0;
 
         for (int i = 0; i < a->n_ranks; i++) {
-                if (a->ranks[i].node == node && n < CAPO_PLAN_GPUS_MAX)
+                if (a->ranks[i].node == node && n < CAPO_NODE_GPUS_MAX)
                         gpus[n++] = a->ranks[i].gpu;
         }
         return n;
@@ -122,7 +129,7 @@ static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_PLAN
  * seen yet. */
 static const struct fragment_domain *find_domain(const struct views *v, int node, int gpu)
 {
-        int mine[CAPO_PLAN_GPUS_MAX], theirs[CAPO_PLAN_GPUS_MAX],
+        int mine[CAPO_NODE_GPUS_MAX], theirs[CAPO_NODE_GPUS_MAX],
                 n = machine_gpus(v->a, node, mine);
 
         for (int i = 0; i < v->n_domains; i++) {
@@ -141,6 +148,8 @@ static const struct fragment_domain *find_domain(const struct views *v, int node
 static bool read_domain(const struct views *v, const struct capo_plan_answer *answer, int node,
                         int gpu, struct fragment_domain *d)
 {
+        if (v->m->tray) /* the first tray has the graphs of its domain */
+                node *= v->m->domain;
         d->ring = capo_plan_graph_find(answer, node, 0);
         d->tree = capo_plan_graph_find(answer, node, 1);
         d->n_gpus = gpus_of(v->m->t, d->ring, d->gpus);

@@ -33,7 +33,7 @@ static void gpu_to_gpu(struct machine *m, const struct fragment_domain *d, int a
 /* ---- channels ---- */
 
 struct channel {
-        int gpus[CAPO_PLAN_GPUS_MAX], n;
+        int gpus[CAPO_NODE_GPUS_MAX], n;
         int nic[2]; /* where it enters and leaves; -1 it does not leave the node */
 };
 
@@ -56,7 +56,7 @@ static int channel_read(const struct capo_topology *t, const char *text, struct 
                         c->nic[c->n > 0] = at;
                 } else {
                         at = capo_topology_gpu_by_dev(t, dev);
-                        if (c->n == CAPO_PLAN_GPUS_MAX)
+                        if (c->n == CAPO_NODE_GPUS_MAX)
                                 return -EINVAL;
                         c->gpus[c->n++] = at;
                 }

@@ -10,11 +10,13 @@
 #include "profiles/fragment/fragment.h"
 #include "profiles/plan/plan.h"
 
+#define CAPO_NODE_GPUS_MAX 72 /* of what NCCL counts as a node: a rack's */
+
 /* What NCCL counts as a node: a machine's GPUs, or a part of them that NVLink does not join with
- * the rest. */
+ * the rest, or the trays of an NVLink domain. */
 struct fragment_domain {
         int machine;                               /* struct capo_alloc_rank.node */
-        int n_gpus, gpus[CAPO_PLAN_GPUS_MAX];      /* indexes in the topology */
+        int n_gpus, gpus[CAPO_NODE_GPUS_MAX];      /* indexes in the topology */
         const struct capo_plan_graph *ring, *tree; /* as NCCL found them there; not owned */
 };
 

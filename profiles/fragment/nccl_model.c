@@ -39,6 +39,7 @@ int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *g
                                        .n_ranks = (size_t)n,
                                        .asks = asks,
                                        .n_asks = n_asks,
+                                       .domain_nodes = m->domain > 1 ? (unsigned)m->domain : 0,
                                        .graph = true};
 
         return capo_plan_ask(&q, out, why, room);

@@ -12,6 +12,10 @@ struct fragment_machine {
         const char *tools, *libnccl, *topo,
                 *platform;             /* as in struct capo_plan_question; one file for all nodes */
         const struct capo_topology *t; /* the same machine, read */
+        int domain; /* machines that share an NVLink domain (MNNVL); 0: NVLink ends at the machine
+                     */
+        const struct capo_topology
+                *tray; /* `t` is a domain of these (fragment_trays.h); NULL: no */
 };
 
 struct fragment_nccl {

@@ -163,6 +163,12 @@ int capo_topology_made(const char *name, double brick_gbs, struct capo_topology 
 int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
                             struct capo_topology **out, char *why, size_t room);
 
+/** capo_topology_read_trays() - @n machines of one NCCL file whose NVLinks lead to the same
+ * switches, as one topology. GPU g of machine i has the index and number i * (GPUs of one) + g,
+ * NICs alike. */
+int capo_topology_read_trays(const char *path, int n, double brick_gbs, struct capo_topology **out,
+                             char *why, size_t room);
+
 /**
  * capo_topology_write_nccl() - a description that has no PCI tree (nvidia-smi's text) as NCCL's XML
  * @taken: what was assumed, because the description does not say it

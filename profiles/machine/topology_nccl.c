@@ -240,7 +240,8 @@ static int read_devices(struct topology_build *b, const struct capo_xml *parent,
         return 0;
 }
 
-static int read_system(struct topology_build *b, const struct capo_xml *root)
+/* @tray: number of a machine that the file describes several times over; -1: as it is. */
+static int read_system(struct topology_build *b, const struct capo_xml *root, int tray)
 {
         if (strcmp(root->name, "system") != 0)
                 return topology_fail(
@@ -258,6 +259,8 @@ static int read_system(struct topology_build *b, const struct capo_xml *root)
                         return -ENOMEM;
                 cpu->xml = e;
                 copy_attr(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
+                if (tray >= 0)
+                        snprintf(cpu->host_hash, sizeof cpu->host_hash, "%05d", tray);
                 copy_attr(cpu->arch, sizeof cpu->arch, e, "arch");
                 copy_attr(cpu->vendor, sizeof cpu->vendor, e, "vendor");
                 if ((r = parse_int_attr(b, e, "numaid", -1, 65535, (int)b->t->n_cpus - 1,
@@ -271,6 +274,24 @@ static int read_system(struct topology_build *b, const struct capo_xml *root)
         return 0;
 }
 
+int capo_topology_read_trays(const char *path, int n, double brick_gbs, struct capo_topology **out,
+                             char *why, size_t room)
+{
+        struct topology_build b;
+        int r = topology_build_begin(&b, path, 0, brick_gbs, why, room);
+
+        if (r < 0)
+                return r;
+        r = capo_xml_read(path, &b.t->xml, why, room);
+        b.t->pci_known = true;
+        for (int i = 0; i < n && !r; i++)
+                r = read_system(&b, b.t->xml, i);
+        r = topology_build_end(&b, r, out);
+        for (size_t i = 0; !r && i < (*out)->n_gpus; i++)
+                (*out)->gpus[i].dev = (int)i; /* they are sorted by tray, then by number */
+        return r;
+}
+
 int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
                             struct capo_topology **out, char *why, size_t room)
 {
@@ -282,7 +303,7 @@ int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
         r = capo_xml_read(path, &b.t->xml, why, room);
         if (!r) {
                 b.t->pci_known = true;
-                r = read_system(&b, b.t->xml);
+                r = read_system(&b, b.t->xml, -1);
         }
         return topology_build_end(&b, r, out);
 }

@@ -122,8 +122,8 @@ struct capo_plan_graph {
         double speed_intra, speed_inter;   /* GB/s per channel */
         char type_intra[8], type_inter[8]; /* NVL, NVB, PIX, ... */
         size_t n_paths;
-        char (*paths)[512]; /* per channel "0 3 2 1", with "net 0" at the ends where it leaves the
-                               node */
+        char (*paths)[512]; /* per channel "0 3 2 1", with "net0" at the ends where it leaves the
+                               node; in an NVLink domain "1:2" is GPU 2 of its tray 1 */
 };
 
 struct capo_plan_answer {

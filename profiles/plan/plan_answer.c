@@ -145,20 +145,26 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
 
 /*
  * Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on
- * `dev` is hexadecimal, with the number of the host in its top 8 bits.
+ * `dev` is hexadecimal, with the number of the host in its top 8 bits. Where hosts share an NVLink
+ * domain that is the tray, told as "1:2".
  */
 
-static void read_path(const struct capo_xml *channel, char *text, size_t room)
+static void read_path(const struct capo_xml *channel, bool trays, char *text, size_t room)
 {
         size_t n = 0;
 
         *text = 0;
         for (const struct capo_xml *e = channel->child; e; e = e->next) {
                 const char *dev = capo_xml_get(e, "dev");
-                int wrote = snprintf(text + n, room - n, "%s%s%llu", n ? " " : "",
-                                     strcmp(e->name, "net") ? "" : "net",
-                                     dev ? strtoull(dev, NULL, 0) & ((1ull << 56) - 1) : 0);
+                unsigned long long id = dev ? strtoull(dev, NULL, 0) : 0;
+                char tray[8] = "";
+                int wrote;
 
+                if (trays)
+                        snprintf(tray, sizeof tray, "%llu:", id >> 56);
+                wrote = snprintf(text + n, room - n, "%s%s%s%llu", n ? " " : "",
+                                 strcmp(e->name, "net") ? "" : "net", tray,
+                                 id & ((1ull << 56) - 1));
                 if (wrote < 0 || (size_t)wrote >= room - n)
                         return;
                 n += (size_t)wrote;
@@ -180,7 +186,8 @@ static int get_int_attr(const struct capo_xml *e, const char *attr)
         return v > INT_MIN && v < INT_MAX ? (int)v : 0;
 }
 
-static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan_graph *to)
+static void read_graph(const struct capo_xml *g, uint32_t node, bool trays,
+                       struct capo_plan_graph *to)
 {
         const char *intra = capo_xml_get(g, "typeintra"), *inter = capo_xml_get(g, "typeinter");
         size_t n = 0;
@@ -197,11 +204,12 @@ static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan
                 n++;
         to->paths = calloc(n ? n : 1, sizeof *to->paths);
         for (const struct capo_xml *c = to->paths ? g->child : NULL; c; c = c->next)
-                read_path(c, to->paths[to->n_paths++], sizeof *to->paths);
+                read_path(c, trays, to->paths[to->n_paths++], sizeof *to->paths);
 }
 
 /* @as: the node that has them: another where it is only like the one that wrote them. */
-static int read_graphs(const char *folder, uint32_t node, uint32_t as, struct capo_plan_answer *out)
+static int read_graphs(const struct plan_job *job, const char *folder, uint32_t node, uint32_t as,
+                       struct capo_plan_answer *out)
 {
         struct capo_xml *root;
         char path[PLAN_PATH], why[256];
@@ -215,7 +223,7 @@ static int read_graphs(const char *folder, uint32_t node, uint32_t as, struct ca
                 r = capo_array_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
                 if (!r) {
                         memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
-                        read_graph(g, as, &out->graphs[out->n_graphs++]);
+                        read_graph(g, as, job->domain_nodes > 1, &out->graphs[out->n_graphs++]);
                 }
         }
         capo_xml_free(root);
@@ -238,10 +246,10 @@ static int read_all_graphs(const struct plan_job *job, const char *folder,
                            struct capo_plan_answer *out)
 {
         uint32_t first = job->ranks[0].node;
-        int r = read_graphs(folder, first, first, out);
+        int r = read_graphs(job, folder, first, first, out);
 
         for (uint32_t n = 0; n < job->n_nodes && !r; n++)
-                r = n == first ? 0 : read_graphs(folder, like_node(job, n), n, out);
+                r = n == first ? 0 : read_graphs(job, folder, like_node(job, n), n, out);
         return r;
 }
 

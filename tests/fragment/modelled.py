@@ -185,6 +185,20 @@ def every_class():
     assert len(json.loads(run("fit", "--platform", "hgxh100", "--model", "3+5", "--every", "--sizes", "1M", "--json"))) == 1
 
 
+def trays_of_a_rack():
+    """Trays of an NVLink domain are one node: the links are the switches', and a rule names the trays."""
+    path = os.path.join(folder, "rack.json")
+    page = json.loads(run("fit", "--platform", "gb200-nvl72", "--model", "1+3+2", "--sizes", "1G", "--json"))[0]
+    assert (page["nodes"], page["largest"], page["trays"], page["layout"]) == (1, 6, "1+2+3", ""), page
+    near(page["ring"]["links_gbs"], 18 * 40.1, 1e-3, "18 links of 40.1 GB/s")
+    near(page["nvls"]["corrected_gbs"], 0.74 * 18 * 40.1 / (1 + 1 / 6) * 10 / 6, 1e-3, "NVLS of 6")
+    # 2+2 | 2: two domains of trays; their NICs, each at its own tray
+    page = json.loads(run("fit", "--platform", "hgxh100", "--domain", "2", "--model", "2+2+2", "--sizes", "1G", "--json"))[0]
+    assert (page["nodes"], page["largest"], page["trays"]) == (2, 4, "3x2"), page
+    near(page["ring"]["links_gbs"], 2 * 48, 1e-2, "two NICs of 48 GB/s at the smaller domain")
+    assert "expected NVLinks" in run("fit", "--model", "2+2", "--platform", "p5", "--domain", "2", expect=1)
+
+
 def nothing_to_gain():
     path = os.path.join(folder, "none.json")
     text = run("fit", "--platform", "dgx1v", "--model", "8", "--sizes", SIZES, "-o", path, "--wide")
@@ -216,7 +230,7 @@ def refusals():
     assert "--every" in text, text
 
 
-TESTS = (fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, nothing_to_gain, refusals)
+TESTS = (fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, trays_of_a_rack, nothing_to_gain, refusals)
 wanted = [t for t in TESTS if t.__name__ in sys.argv[3:]] if sys.argv[3:] else TESTS
 assert len(wanted) == len(sys.argv[3:] or TESTS), sys.argv
 try:
