@@ -67,6 +67,19 @@ static struct capo_choice try_choice(const struct capo_tuner *t, struct capo_cho
         return c;
 }
 
+/* Which call the sweep is asked about. Where NCCL names the communicator (2.28), the number of its
+ * question, as for trials: a rank that does not block is asked on a thread of NCCL's, where the
+ * recorder knows no call. Before, the recorder's count of collectives. */
+static bool number_call(const struct capo_tuner *t, struct capo_seam_call *call)
+{
+        if (!t->comm_id)
+                return capo_seam->current(0, call);
+        *call = (struct capo_seam_call){.comm_uid = t->comm_id};
+        if (!capo_seam->simulates())
+                call->seq = ++*t->asked;
+        return true;
+}
+
 static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_question *q,
                                       const float *table, int n_algos, int n_protos)
 {
@@ -74,7 +87,7 @@ static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_qu
         struct capo_choice choice;
 
         q->ring_gbs = q->tree_gbs = -1;
-        if (capo_sweep_choose && capo_seam && capo_seam->current) {
+        if (t->sweeps) {
                 struct capo_sweep_ask ask = {.question = *q,
                                              .table = table,
                                              .n_algos = n_algos,
@@ -83,11 +96,13 @@ static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_qu
                                              .n_ranks = t->n_ranks,
                                              .n_nodes = t->n_nodes};
 
-                if (capo_seam->current(t->comm_id, &ask.call)) {
+                if (number_call(t, &ask.call)) {
                         struct capo_choice c = capo_sweep_choose(&ask);
 
                         if (c.algo)
                                 return c;
+                        if (t->decided) /* NCCL may ask twice for a call: the last answer counts */
+                                t->decided(0);
                 }
         }
         if (!tables)

@@ -44,7 +44,8 @@ struct capo_tuner {
         struct capo_tuner *next; /* of those that steer (tuner/call_limits.c) */
         bool steers;
         const struct capo_trial *trial; /* of the profile's rows; NULL none */
-        uint64_t n_asked, *asked;       /* how often NCCL has asked, for the trials */
+        bool sweeps;                    /* a sweep chooses */
+        uint64_t n_asked, *asked;       /* how often NCCL has asked, for the sweep and the trials */
 } __attribute__((aligned(64)));
 
 /**

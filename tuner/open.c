@@ -166,17 +166,22 @@ static void fill_direct(struct capo_tuner *t)
         }
 }
 
-/* Without the recorder a process would count simulated groups, and its times would be missing. */
-static const char *open_trial(struct capo_tuner *t)
+/* Without the recorder a process would count simulated groups, and its times would be missing.
+ * A sweep needs it to say so only where NCCL names the communicator. */
+static const char *open_attempts(struct capo_tuner *t)
 {
-        if (!capo_process.trial.mode || !t->tables)
-                return NULL;
-        t->trial = &capo_process.trial;
+        bool tries = capo_process.trial.mode && t->tables;
+
         t->asked = &t->n_asked;
-        if (capo_seam && capo_seam->in_front && capo_seam->in_front())
+        t->trial = tries ? &capo_process.trial : NULL;
+        t->sweeps = capo_sweep_choose && (t->comm_id || (capo_seam && capo_seam->current));
+        if ((!tries && !(t->sweeps && t->comm_id)) ||
+            (capo_seam && capo_seam->in_front && capo_seam->in_front()))
                 return NULL;
-        return "CAPO_TRIAL wants rows tried call by call, and in this process calls do not come "
-               "through libcapo.so (is it preloaded?), or it cannot record";
+        return tries ? "CAPO_TRIAL wants rows tried call by call, and in this process calls do not "
+                       "come through libcapo.so (is it preloaded?), or it cannot record"
+                     : "CAPO_SWEEP wants candidates tried call by call, and in this process calls "
+                       "do not come through libcapo.so (is it preloaded?), or it cannot record";
 }
 
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
@@ -237,15 +242,14 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         fill_direct(t);
         t->decided = capo_seam ? capo_seam->decided : NULL;
         if (!nccl_result && info->n_ranks > 1) {
-                const char *why = open_trial(t);
+                const char *why = open_attempts(t);
 
                 if (why) {
                         capo_tuner_close(t);
                         return refuse_comm(info, why);
                 }
         }
-        t->plain = t->plain && !t->trial && !t->chain &&
-                   !(capo_sweep_choose && capo_seam && capo_seam->current);
+        t->plain = t->plain && !t->trial && !t->chain && !t->sweeps;
         if (info->n_ranks > 1)
                 tell_comm(info, t, name);
         *out = t;
