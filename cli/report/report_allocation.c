@@ -55,7 +55,7 @@ static void add_cost(const struct capo_page *r, struct cli_section *s,
         const struct capo_page_allocation *a = &r->allocation;
         char share[48] = "", other[96] = "";
 
-        if (!(row->busbw < a->best))
+        if (!(row->busbw < a->best)) /* as good, or the best is not known */
                 return;
         if (row->share > 0)
                 snprintf(share, sizeof share, " (%.0f %% of the time in NCCL)", 100 * row->share);

@@ -17,8 +17,9 @@
 #include "profiles/fragment/bound.h"
 #include "core/log/info.h"
 
-/* Ceilings over PCIe and NICs that nobody asked for: 16 ranks take 70 ms, 32 a second. */
-enum { RANKS_UNASKED = 16 };
+/* Ceilings over PCIe and NICs that nobody asked for: 16 ranks take 70 ms, 32 a third of a second,
+ * 64 two. There is one largest communicator, and many others. */
+enum { RANKS_UNASKED = 16, RANKS_UNASKED_LARGEST = 32 };
 
 /* MIG slices: the GPUs' links are not theirs. @t is the caller's own. */
 static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus,
@@ -58,8 +59,9 @@ static void add_other_layouts(struct capo_page_allocation *a, const struct capo_
         }
 }
 
+/* @bound: NULL: not computed. */
 static void set_allocation(struct capo_page *r, const struct capo_topology *t,
-                           const struct capo_plan_gpu *gpus, uint32_t n,
+                           const struct capo_plan_gpu *gpus, uint32_t n, const char *class,
                            const struct fragment_bound *bound)
 {
         struct capo_page_allocation *a = &r->allocation;
@@ -79,9 +81,9 @@ static void set_allocation(struct capo_page *r, const struct capo_topology *t,
                         return;
         }
         capo_layout_print(&layout, a->layout, sizeof a->layout);
-        snprintf(a->class, sizeof a->class, "%s", bound->class);
-        a->best = bound->busbw_gbs[CAPO_COLL_ALLREDUCE];
-        if (n <= RANKS_UNASKED)
+        snprintf(a->class, sizeof a->class, "%s", class);
+        a->best = bound ? bound->busbw_gbs[CAPO_COLL_ALLREDUCE] : 0;
+        if (bound && n <= RANKS_UNASKED_LARGEST)
                 add_other_layouts(a, t, n, (uint16_t)n_nodes);
 }
 
@@ -102,12 +104,6 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
 
         if (!gpus || !slices || c->n_ranks < 1)
                 return;
-        if (r->topology_recorded && c->n_members > RANKS_UNASKED) {
-                snprintf(r->no_ceiling, sizeof r->no_ceiling,
-                         "%s: more than %d ranks: --topo %s computes it", c->name, RANKS_UNASKED,
-                         r->topology);
-                return;
-        }
         if (cli_recorded_gpus(job, comm, t, gpus, slices, r->no_ceiling, sizeof r->no_ceiling) < 0)
                 return;
         for (uint32_t i = 0; i < c->n_members; i++)
@@ -117,13 +113,23 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
                         return;
                 take_links(sliced, gpus, slices, c->n_members);
         }
+        if (r->topology_recorded && c->n_members > (comm ? RANKS_UNASKED : RANKS_UNASKED_LARGEST)) {
+                snprintf(r->no_ceiling, sizeof r->no_ceiling,
+                         "%s: more than %d ranks: --topo %s computes it", c->name,
+                         comm ? RANKS_UNASKED : RANKS_UNASKED_LARGEST, r->topology);
+                if (capo_class_of_gpus(sliced ? sliced : t, gpus, c->n_members, to->class,
+                                       sizeof to->class) == 0 &&
+                    comm == 0 && !any_slice)
+                        set_allocation(r, t, gpus, c->n_members, to->class, NULL);
+                return;
+        }
         if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
                 return;
         snprintf(to->class, sizeof to->class, "%s", bound.class);
         if (asked && !any_slice)
                 (void)report_predict(r, comm, gpus, t, asked); /* without memory: none */
         if (comm == 0 && !any_slice)
-                set_allocation(r, t, gpus, c->n_members, &bound);
+                set_allocation(r, t, gpus, c->n_members, bound.class, &bound);
         for (unsigned call = 0; call < CAPO_CALLS; call++) {
                 int coll = capo_coll_of_call(call);
 

@@ -106,6 +106,17 @@ mkdir "$work/cost"
 cp "$topo" "$work/cost/topology-one.xml"
 "$capo" report --wide "$work/cost" >"$work/page" || fail "no page of the made-up job"
 grep -q '^cost: the links could save up to [0-9]* % of the time of these calls' "$work/page" || fail "no cost: $(grep -A6 '^ALLOCATION' "$work/page")"
+# Larger jobs: up to 32 ranks as above, beyond that the class and the layout without a ceiling.
+for layout in 3+4x4 1+9x4; do
+        mkdir "$work/$layout"
+        "$build/tests/golden/gen_job" "$work/$layout" layout=$layout steps=2 sizes=1K gpu=1 bus=1 >/dev/null || fail "no job of $layout"
+        cp "$topo" "$work/$layout/topology-one.xml"
+        "$capo" report --wide "$work/$layout" >"$work/page" || fail "no page of $layout"
+        grep -q "^ALLOCATION .*dgx1v/.*: uneven, part of the machine" "$work/page" || fail "$layout: no allocation: $(cat "$work/page")"
+        [ $layout = 3+4x4 ] && best='[0-9]' || best=-
+        grep -q "^this job  *$layout  *$best" "$work/page" || fail "$layout: $(grep -A4 '^ALLOCATION' "$work/page")"
+done
+grep -q 'not known for .*: more than 32 ranks: --topo topology-one.xml' "$work/page" || fail "why no ceiling: $(cat "$work/page")"
 # A file that says less than the network carries, 8 Mb/s between the nodes: more than 100 % is explained. Of a made-up job, whose calls
 # take the same time on any machine (8 KiB in 100 us, 82 times what that file says).
 sed -e 's/ speed="[0-9]*"/ speed="8"/' "$topo" >"$work/slow.xml"
