@@ -41,7 +41,7 @@ static void print_text(const struct capo_findings *f)
         fprintf(out, "%s: %s\n", n[CAPO_FINDING_FAIL] ? "NOT READY" : "READY", counts);
 }
 
-static void print_json(const struct capo_findings *f, const struct capo_reach *reach)
+static void print_json(const struct capo_findings *f, const struct capo_reach *reach, bool fail)
 {
         json_t *rows = json_array(), *page;
 
@@ -49,8 +49,9 @@ static void print_json(const struct capo_findings *f, const struct capo_reach *r
                 json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "level",
                                                       capo_finding_word(f->rows[i].level), "topic",
                                                       f->rows[i].topic, "text", f->rows[i].text));
-        page = json_pack("{s:i, s:s, s:i, s:o}", "capo_doctor", 1, "libnccl", reach->library,
-                         "nccl", reach->version, "findings", rows);
+        page = json_pack("{s:i, s:s, s:s, s:i, s:o}", "capo_doctor", 1, "verdict",
+                         fail ? "not-ready" : "ready", "libnccl", reach->library, "nccl",
+                         reach->version, "findings", rows);
         cli_json_print(stdout, page, JSON_INDENT(2));
 }
 
@@ -75,7 +76,7 @@ static int run_doctor(void *options, int n, char **words)
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
         if (o->json) {
-                print_json(&f, &reach);
+                print_json(&f, &reach, fail);
         } else {
                 print_text(&f);
         }
