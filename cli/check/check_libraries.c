@@ -2,6 +2,7 @@
 /* Do the libraries load here, each in a child of its own; does the loader take a preload? */
 #include <errno.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,10 @@
 #include "cli/check/check.h"
 #include "core/base/util.h"
 
-enum { MOST_SECONDS = 5 };
+enum { MOST_SECONDS = 5, LEAST_SECONDS = 1 /* doctor has waited for it in vain */ };
 
 /* What the loader has against @path; "" nothing. */
-static void load_library(const char *path, char *why, size_t room)
+static void load_library(const char *path, unsigned seconds, char *why, size_t room)
 {
         int ends[2], status = 0;
         pid_t child;
@@ -29,7 +30,7 @@ static void load_library(const char *path, char *why, size_t room)
         if (!child) {
                 const char *error = "";
 
-                alarm(MOST_SECONDS);
+                alarm(seconds);
                 if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
                         error = dlerror();
                 _exit(write(ends[1], error, strlen(error)) < 0);
@@ -38,15 +39,19 @@ static void load_library(const char *path, char *why, size_t room)
         n = child > 0 ? read(ends[0], why, room - 1) : 0;
         why[n > 0 ? n : 0] = 0;
         close(ends[0]);
-        if (child > 0 && waitpid(child, &status, 0) == child && !*why && status)
+        if (child < 0 || waitpid(child, &status, 0) != child || *why || !status)
+                return;
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+                capo_why(-ETIMEDOUT, why, room, "not within %u s", seconds);
+        else
                 capo_why(-ECHILD, why, room, "loading it ends the process (status %d)", status);
 }
 
-static bool check_one(struct capo_findings *f, const char *path)
+static bool check_one(struct capo_findings *f, const char *path, unsigned seconds)
 {
         char why[512];
 
-        load_library(path, why, sizeof why);
+        load_library(path, seconds, why, sizeof why);
         if (*why)
                 capo_finding_add(f, CAPO_FINDING_FAIL, "libraries", "%s does not load: %s", path,
                                  why);
@@ -94,10 +99,10 @@ void check_libraries(struct capo_findings *f, const struct capo_reach *reach)
                                  "libcapo.so and libnccl-tuner-capo.so are not beside this capo");
                 return;
         }
-        good &= check_one(f, preload);
-        good &= check_one(f, tuner);
+        good &= check_one(f, preload, MOST_SECONDS);
+        good &= check_one(f, tuner, MOST_SECONDS);
         if (*reach->library)
-                good &= check_one(f, reach->library);
+                good &= check_one(f, reach->library, reach->version ? MOST_SECONDS : LEAST_SECONDS);
         if (good && !is_preloaded(preload)) {
                 capo_finding_add(
                         f, CAPO_FINDING_FAIL, "libraries",

@@ -23,7 +23,7 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-enum { ASK_TIMEOUT_MS = 10000 };
+enum { ASK_TIMEOUT_MS = 10000, VERSION_SECONDS = 6 };
 
 /*
  * Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS.
@@ -87,7 +87,7 @@ static int ask_version(const char *path)
                 int (*get)(int *) = NULL;
                 void *library;
 
-                alarm(ASK_TIMEOUT_MS / 1000);
+                alarm(VERSION_SECONDS);
                 library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
                 if (library)
                         get = (int (*)(int *))dlsym(library, "ncclGetVersion");

@@ -82,3 +82,12 @@ with tempfile.TemporaryDirectory() as work:
     status, lines = run_nodes(3, 5, 2, make_layer("failing", 0, 1))
     assert status == 1 and any(level == "FAIL" and "over 2 nodes" in text and "n2" in text for level, text in lines), lines
     assert any("ncclCommInitRank returned 2" in text for _, text in lines), lines
+
+    # A library that never loads, as from a folder whose server is gone: said as such, within ten seconds and the page.
+    os.makedirs(f"{work}/stuck")
+    with open(f"{work}/stuck.c", "w") as out:
+        out.write("#include <unistd.h>\n__attribute__((constructor)) static void wait_for_ever(void) { pause(); }\n")
+    subprocess.run([*cc, "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-o", f"{work}/stuck/libnccl.so.2", f"{work}/stuck.c"], check=True)
+    stuck = subprocess.run([capo, "check", "--wide"], capture_output=True, text=True, timeout=300,
+                           env={**clean, "HOME": work, "LD_LIBRARY_PATH": f"{work}/stuck"})
+    assert stuck.returncode == 1 and "libnccl.so.2 does not load: not within 1 s" in stuck.stdout, stuck
