@@ -4,17 +4,40 @@
  * called directly, so no symbol can be interposed: the code itself has to be redirected. Only
  * worker processes do this, to their own private copy of the pages; the file is never touched.
  */
+#include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "profiles/plan/virtual/symtab.h"
 
+#if defined(__x86_64__)
+static const uint8_t jump[6] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
+static_assert(sizeof jump + sizeof(void *) == CAPO_PATCH_BYTES, "symtab.h");
+/* mov $argument, %rdi; movabs $function, %rax; jmp *%rax */
+static const uint8_t stub[] = {0x48, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0,    0x48,
+                               0xb8, 0,    0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
+enum { STUB_ARGUMENT = 2, STUB_FUNCTION = 12, CODE_STEP = 1 };
+#elif defined(__aarch64__)
+static const uint32_t jump[2] = {0x58000050, 0xd61f0200}; /* ldr x16, . + 8; br x16 */
+static_assert(sizeof jump + sizeof(void *) == CAPO_PATCH_BYTES, "symtab.h");
+/* ldr x0, . + 16; ldr x16, . + 20; br x16; nop; argument; function */
+static const uint32_t stub[] = {0x58000080, 0x580000b0, 0xd61f0200, 0xd503201f, 0, 0, 0, 0};
+enum { STUB_ARGUMENT = 16, STUB_FUNCTION = 24, CODE_STEP = 4 };
+#else
+#error "redirecting a function needs a few instructions for this architecture"
+#endif
+
+/* The instructions of other cores' caches are not looked at: no thread may be there. */
+static void code_written(void *at, size_t n)
+{
+        __builtin___clear_cache((char *)at, (char *)at + n);
+}
+
 int capo_patch_jump(void *from, const void *to)
 {
-#if defined(__x86_64__)
-        static const unsigned char jump[6] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
         unsigned char *at = from;
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
         uintptr_t first = (uintptr_t)from & ~(page - 1);
@@ -31,14 +54,24 @@ int capo_patch_jump(void *from, const void *to)
         }
         memcpy(at, jump, sizeof jump);
         memcpy(at + sizeof jump, &to, sizeof to);
+        code_written(at, CAPO_PATCH_BYTES);
         return 0;
-#else
-        return -ENOTSUP;
-#endif
 }
 
-#if defined(__x86_64__)
-/* Where a 32-bit distance from @code reaches: a jump to @to. */
+size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *function)
+{
+        char *code = at;
+
+        if (room < sizeof stub)
+                return 0;
+        memcpy(code, stub, sizeof stub);
+        memcpy(code + STUB_ARGUMENT, &argument, sizeof argument);
+        memcpy(code + STUB_FUNCTION, &function, sizeof function);
+        code_written(code, sizeof stub);
+        return (sizeof stub + 7) & ~(size_t)7;
+}
+
+/* Where the distance in a call reaches from @code: a jump to @to. */
 static void *make_near_jump(const char *code, const void *to)
 {
         enum { STEP = 16 << 20, TRIES = 100 };
@@ -56,41 +89,72 @@ static void *make_near_jump(const char *code, const void *to)
         return NULL;
 }
 
-/* Calls and, where they end a function, jumps. */
+/* A call, or the jump that ends a function, at @code: where to? NULL: it is neither. */
+static const unsigned char *call_target(const unsigned char *code)
+{
+        int32_t distance;
+
+#if defined(__x86_64__)
+        if ((*code & 0xfe) != 0xe8)
+                return NULL;
+        memcpy(&distance, code + 1, sizeof distance);
+        return code + 5 + distance;
+#else
+        uint32_t word;
+
+        memcpy(&word, code, sizeof word);
+        if ((word & 0x7c000000) != 0x14000000)
+                return NULL;
+        distance = (int32_t)(word << 6) >> 4; /* 26 bits, of words */
+        return code + distance;
+#endif
+}
+
+/* Return: does the distance from there to @to fit? */
+static bool set_target(unsigned char *code, const unsigned char *to)
+{
+#if defined(__x86_64__)
+        const int64_t distance = to - (code + 5);
+        const int32_t kept = (int32_t)distance;
+
+        memcpy(code + 1, &kept, sizeof kept);
+        return kept == distance;
+#else
+        const int64_t distance = to - code;
+        uint32_t word;
+
+        memcpy(&word, code, sizeof word);
+        word = (word & 0xfc000000) | ((uint32_t)(distance >> 2) & 0x03ffffff);
+        memcpy(code, &word, sizeof word);
+        return distance >= -(1 << 27) && distance < 1 << 27;
+#endif
+}
+
 static int patch_range(unsigned char *code, size_t n, const unsigned char *callee,
                        const unsigned char *to)
 {
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
         int calls = 0;
 
-        for (size_t i = 0; i + 5 <= n; i++) {
-                int32_t distance;
-
-                if ((code[i] & 0xfe) != 0xe8)
-                        continue;
-                memcpy(&distance, code + i + 1, sizeof distance);
-                if (code + i + 5 + distance != callee)
+        for (size_t i = 0; i + 5 <= n; i += CODE_STEP) {
+                if (call_target(code + i) != callee)
                         continue;
 
                 uintptr_t first = (uintptr_t)(code + i) & ~(page - 1);
 
                 if (mprotect((void *)first, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
                         return -errno;
-                distance = (int32_t)(to - (code + i + 5));
-                memcpy(code + i + 1, &distance, sizeof distance);
+                if (!set_target(code + i, to))
+                        return -ERANGE;
+                code_written(code + i, 8);
                 calls++;
         }
         return calls;
 }
-#endif
 
 int capo_patch_calls(char *code, size_t n, const void *callee, const void *to)
 {
-#if defined(__x86_64__)
         const void *near = make_near_jump(code, to);
 
         return near ? patch_range((unsigned char *)code, n, callee, near) : -ENOMEM;
-#else
-        return -ENOTSUP;
-#endif
 }

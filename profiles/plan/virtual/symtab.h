@@ -25,18 +25,30 @@ int capo_elf_symbols(const char *path, unsigned type,
  * @from: beginning of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no
  * thread may be in it
  *
- * x86-64: jmp through an address that follows it (FF 25 00000000, 8 bytes). Other machines:
- * -ENOTSUP. The page stays writable and executable, so that patching its neighbours costs no
- * further system call.
+ * A jump through an address that follows it: FF 25 00000000 on x86-64, ldr x16 and br x16 on
+ * AArch64. The page stays writable and executable, so that patching its neighbours costs no further
+ * system call. Return: 0; negative errno.
  */
 int capo_patch_jump(void *from, const void *to);
+#if defined(__x86_64__)
 enum { CAPO_PATCH_BYTES = 14 };
+#else
+enum { CAPO_PATCH_BYTES = 16 };
+#endif
+
+/**
+ * capo_patch_stub() - code at @at that calls @function with @argument as its only argument
+ * @at: writable and executable, a multiple of 8
+ *
+ * Return: bytes that it takes, a multiple of 8; 0 there is no room.
+ */
+size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *function);
 
 /**
  * capo_patch_calls() - make every direct call of @callee in @n bytes of code call @to
  * @code: of a loaded object; @callee itself stays as it is, so @to can call it
  *
- * Return: how many calls there were; -ENOTSUP not x86-64; negative errno.
+ * Return: how many calls there were; -ERANGE a call cannot reach that far; negative errno.
  */
 int capo_patch_calls(char *code, size_t n, const void *callee, const void *to);
 

@@ -122,24 +122,16 @@ struct patching {
         unsigned patched;
 };
 
-/* mov $name, %rdi; mov $plan_gap, %rax; jmp *%rax */
+/* What says the name of a function that is not there. */
 static void *stub_make(struct patching *p, const char *name)
 {
-        static const unsigned char rdi[2] = {0x48, 0xbf}, rax[2] = {0x48, 0xb8},
-                                   jump[2] = {0xff, 0xe0};
-        const char *kept = p->stub_end - p->stub < 24 ? NULL : strdup(name);
-        void *gap = (void *)plan_gap;
+        const char *kept = strdup(name);
         unsigned char *at = p->stub;
+        size_t n =
+                kept ? capo_patch_stub(at, (size_t)(p->stub_end - at), kept, (void *)plan_gap) : 0;
 
-        if (!kept)
-                return gap;
-        memcpy(at, rdi, 2);
-        memcpy(at + 2, &kept, 8);
-        memcpy(at + 10, rax, 2);
-        memcpy(at + 12, &gap, 8);
-        memcpy(at + 20, jump, 2);
-        p->stub += 24;
-        return at;
+        p->stub += n;
+        return n ? at : (void *)plan_gap;
 }
 
 static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
@@ -180,9 +172,7 @@ static int redirect_cuda(void *handle)
 
         int r = capo_elf_symbols(plan_job->libnccl, STT_FUNC, patch_one, &p, why, sizeof why);
 
-        if (r == -ENOTSUP)
-                plan_fail("the CUDA runtime inside libnccl can only be redirected on x86-64");
-        else if (r < 0)
+        if (r < 0)
                 plan_fail("%s: %s", plan_job->libnccl, why[0] ? why : strerror(-r));
         else if (p.patched < 50)
                 plan_fail(
