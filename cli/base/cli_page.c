@@ -186,8 +186,48 @@ static char *format_title(const struct cli_section *s, const struct style *style
         return text;
 }
 
-/* Rows under their heads, or beside the title. Return: with all columns. */
-static bool print_rows(const struct cli_section *s, FILE *out, const struct style *style)
+static const char *cell_text(const struct cli_section *s, size_t i)
+{
+        return s->cells.text[i] ? s->cells.text[i] : "";
+}
+
+/* The row is the first with the text of its first cell. */
+static bool is_group_begin(const struct cli_section *s, size_t row)
+{
+        for (size_t i = 0; i < row; i += s->n_columns) {
+                if (!strcmp(cell_text(s, i), cell_text(s, row)))
+                        return false;
+        }
+        return true;
+}
+
+/* The rows by the text of their first cell, which stands above them. */
+static struct capo_table *group_rows(const struct cli_section *s, const char *spec)
+{
+        struct capo_table *t = capo_table_new(spec);
+
+        if (!t)
+                return NULL;
+        for (unsigned c = 1; c < s->n_columns; c++)
+                capo_table_cell(t, "%s", s->columns[c].head);
+        for (size_t begin = 0; begin < s->cells.n; begin += s->n_columns) {
+                if (!is_group_begin(s, begin))
+                        continue;
+                capo_table_row(t, "%s", cell_text(s, begin));
+                for (size_t row = begin; row < s->cells.n; row += s->n_columns) {
+                        if (strcmp(cell_text(s, row), cell_text(s, begin)))
+                                continue;
+                        capo_table_cell(t, "  %s", cell_text(s, row + 1));
+                        for (unsigned c = 2; c < s->n_columns; c++)
+                                capo_table_cell(t, "%s", cell_text(s, row + c));
+                }
+        }
+        return t;
+}
+
+/* Rows under their heads, or beside the title. @left_out: names of columns that have no room. */
+static void print_rows(const struct cli_section *s, FILE *out, const struct style *style,
+                       FILE *left_out)
 {
         char spec[CLI_COLUMNS_MAX * 8] = "", title[256];
         bool beside = !s->columns[0].head;
@@ -199,7 +239,7 @@ static bool print_rows(const struct cli_section *s, FILE *out, const struct styl
                 capo_append(spec, sizeof spec, "%s", s->columns[c].spec);
         t = capo_table_new(spec);
         if (!t)
-                return true;
+                return;
         format_title(s, style, title, sizeof title);
         for (unsigned c = 0; c < s->n_columns && !beside; c++)
                 capo_table_cell(t, "%s", s->columns[c].head);
@@ -210,24 +250,30 @@ static bool print_rows(const struct cli_section *s, FILE *out, const struct styl
                                                 ? 0
                                                 : (int)(MARGIN - cli_screen_width(title)),
                                         "");
-                capo_table_cell(t, "%s", s->cells.text[i] ? s->cells.text[i] : "");
+                capo_table_cell(t, "%s", cell_text(s, i));
+        }
+        if (s->columns[0].groups && !capo_table_fits(t, out)) {
+                capo_table_free(t);
+                t = group_rows(s, spec + strlen(s->columns[0].spec));
+                if (!t)
+                        return;
         }
         if (!beside)
                 fprintf(out, "%s%s%s\n", title, s->of ? "   " : "", s->of ? s->of : "");
-        return capo_table_fit(t, out);
+        capo_table_fit(t, out, left_out);
 }
 
-static bool print_section(const struct cli_section *s, FILE *out, const struct style *style)
+static void print_section(const struct cli_section *s, FILE *out, const struct style *style,
+                          FILE *left_out)
 {
         bool beside = !s->columns[0].head;
-        bool whole = true;
         char title[256];
 
         if (cli_section_empty(s))
-                return true;
+                return;
         fputc('\n', out);
         if (s->cells.n)
-                whole = print_rows(s, out, style);
+                print_rows(s, out, style, left_out);
         else if (!beside)
                 fprintf(out, "%s%s%s\n", format_title(s, style, title, sizeof title),
                         s->of ? "   " : "", s->of ? s->of : "");
@@ -244,7 +290,6 @@ static bool print_section(const struct cli_section *s, FILE *out, const struct s
         }
         if (s->chart && cli_screen_is_terminal(out) && cli_screen_columns(out))
                 s->chart(s->about, cli_screen_columns(out), out);
-        return whole;
 }
 
 /* As many facts to a line as fit. */
@@ -313,13 +358,47 @@ static void print_notes(const struct cli_page *page, FILE *out, const struct sty
         capo_table_print(t, out, 0);
 }
 
+/* All sections, then which columns had no room. */
+static void print_sections(const struct cli_page *page, FILE *out, const struct style *style)
+{
+        struct cli_texts names = {0};
+        char said[512] = "--wide shows all columns: also ";
+        bool any = false;
+
+        for (unsigned i = 0; i < page->n_sections; i++) {
+                _cleanup_free_ char *text = NULL;
+                size_t size, known = 0;
+                FILE *left_out = open_memstream(&text, &size);
+
+                if (!left_out)
+                        return;
+                print_section(page->section[i], out, style, left_out);
+                if (fclose(left_out) || !text || !*text)
+                        continue;
+                while (known < names.n && strcmp(names.text[known], text))
+                        known++;
+                if (known < names.n) /* sections of one kind */
+                        continue;
+                capo_append(said, sizeof said, "%s%s (%s)", any ? "; " : "", text,
+                            page->section[i]->title);
+                any = true;
+                append_text(&names, text);
+                text = NULL;
+        }
+        print_notes(page, out, style);
+        if (any) {
+                fputc('\n', out);
+                print_hanging(out, "", said);
+        }
+        free_texts(&names);
+}
+
 void cli_page_text(const struct cli_page *page, FILE *out)
 {
         bool terminal = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
         struct style style =
                 terminal ? (struct style){CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL}
                          : (struct style){"", "", ""};
-        bool whole = true;
 
         out = cli_screen_page(out);
         if (page->title)
@@ -333,11 +412,7 @@ void cli_page_text(const struct cli_page *page, FILE *out)
                 print_hanging(out, "! ", page->problems.text[i]);
                 fputs(style.plain, out);
         }
-        for (unsigned i = 0; i < page->n_sections; i++)
-                whole &= print_section(page->section[i], out, &style);
-        print_notes(page, out, &style);
-        if (!whole)
-                fputs("\n--wide shows all columns\n", out);
+        print_sections(page, out, &style);
 }
 
 int cli_page_print(struct cli_page *page, enum cli_form form, FILE *out)

@@ -43,6 +43,7 @@ enum cli_form { CLI_FORM_TEXT, CLI_FORM_MARKDOWN, CLI_FORM_JSON, CLI_FORM_CSV };
 struct cli_column {
         const char *head; /* NULL in all columns: a section beside its title */
         const char *spec; /* alignment, and when it leaves a narrow page (cli_table.h) */
+        bool groups;      /* the first column: a narrow page has its text above the rows instead */
 };
 
 struct cli_texts {

@@ -288,22 +288,22 @@ static void print_whole(const struct capo_table *t, const struct layout *l, FILE
         }
 }
 
-static void left_out(const struct capo_table *t, const struct layout *l, FILE *out)
+/* The heads of the columns that have no room, with commas between them. Return: there are any. */
+static bool print_left_out(const struct capo_table *t, const struct layout *l, const char *before,
+                           FILE *out)
 {
         bool any = false;
 
         for (unsigned c = 0; c < t->n_columns; c++) {
                 if (!l->hidden[c] || c >= t->n_cells || !t->cells[c] || !*t->cells[c])
                         continue;
-                fprintf(out, "%s%s", any ? ", " : "(--wide shows all columns: also ", t->cells[c]);
+                fprintf(out, "%s%s", any ? ", " : before, t->cells[c]);
                 any = true;
         }
-        if (any)
-                fputs(")\n", out);
+        return any;
 }
 
-/* Return: with all columns. */
-static bool print_table(const struct capo_table *t, struct layout *l, FILE *out, unsigned n_bold)
+static void print_table(const struct capo_table *t, struct layout *l, FILE *out, unsigned n_bold)
 {
         bool fits, colours = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
 
@@ -320,23 +320,29 @@ static bool print_table(const struct capo_table *t, struct layout *l, FILE *out,
                 fputs(is_bold ? CAPO_STYLE_NORMAL : "", out);
                 fputc('\n', out);
         }
-        fits = true;
-        for (unsigned c = 0; c < t->n_columns; c++)
-                fits &= !l->hidden[c];
-        return fits;
 }
 
 void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold)
 {
         struct layout l = {.columns = cli_screen_columns(out)};
 
-        if (!print_table(t, &l, out, n_bold))
-                left_out(t, &l, out);
+        print_table(t, &l, out, n_bold);
+        if (print_left_out(t, &l, "(--wide shows all columns: also ", out))
+                fputs(")\n", out);
 }
 
-bool capo_table_fit(const struct capo_table *t, FILE *out)
+void capo_table_fit(const struct capo_table *t, FILE *out, FILE *left_out)
 {
         struct layout l = {.columns = cli_screen_columns(out)};
 
-        return print_table(t, &l, out, 0);
+        print_table(t, &l, out, 0);
+        print_left_out(t, &l, "", left_out);
+}
+
+bool capo_table_fits(const struct capo_table *t, FILE *out)
+{
+        struct layout l = {.columns = cli_screen_columns(out)};
+
+        measure_columns(t, &l);
+        return !l.columns || sum_widths(t, &l, l.width) <= l.columns;
 }

@@ -53,8 +53,11 @@ void capo_table_end(struct capo_table *t);
  */
 void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold);
 
-/** capo_table_fit() - the same without bold rows and without a line about columns that are left
- * out. Return: none is. */
-bool capo_table_fit(const struct capo_table *t, FILE *out);
+/** capo_table_fit() - the same without bold rows. The first cells of columns that are left out go
+ * to @left_out, with commas between them, in place of a line. */
+void capo_table_fit(const struct capo_table *t, FILE *out, FILE *left_out);
+
+/** capo_table_fits() - are all columns printed whole on @out? */
+bool capo_table_fits(const struct capo_table *t, FILE *out);
 
 #endif

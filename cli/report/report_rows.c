@@ -90,7 +90,8 @@ struct cli_section *report_rows(const struct report_view *view, struct cli_page 
 
         for (const struct report_column *c = report_columns; c->head || c->key || c->csv; c++) {
                 if (is_column_shown(c, r) && n < CLI_COLUMNS_MAX) {
-                        columns[n] = (struct cli_column){c->head, c->spec};
+                        columns[n] =
+                                (struct cli_column){c->head, c->spec, !strcmp(c->head, "comm")};
                         from[n++] = c;
                 }
         }
