@@ -17,7 +17,16 @@ const char *const top_sort_names[TOP_SORTS + 1] = {
         [TOP_SORT_P50] = "p50",   [TOP_SORT_BUSBW] = "busbw", [TOP_SORT_NAME] = "name",
 };
 
-enum { LATE = 3, CULPRITS = 4, NICS = 4, COMM_LEAST = 6, COMM_MOST = 24, CUT = 20 };
+enum {
+        LATE = 3,
+        CULPRITS = 4,
+        NICS = 4,
+        CELL = 64,
+        COMM_LEAST = 6,
+        COMM_MOST = 24,
+        CUT = 20,
+        RANK_OF_TIME = 8
+};
 
 /* ---- columns ---- */
 
@@ -92,40 +101,73 @@ static void put_reached(const struct capo_live_rate *r, char *text)
                 snprintf(text, 64, "-");
 }
 
-/* From left to right; the one with the lowest rank leaves a narrow page first. The first column
- * takes the room that is left. */
+/* From left to right; the one with the lowest rank leaves a narrow page first. A column of names,
+ * which are left aligned, is as wide as its longest one: a name that is cut names nothing. */
 static const struct {
         const char *head;
         unsigned width, rank;
         bool left;
         void (*put)(const struct capo_live_rate *r, char *text);
 } columns[] = {
-        {"COMM", COMM_LEAST, 9, true, put_comm}, {"CALL", 13, 7, true, put_call},
-        {"SIZE", 12, 4, true, put_size},         {"TIME", 7, 8, false, put_share},
-        {"CALLS/S", 7, 6, false, put_calls},     {"GB/S", 7, 5, false, put_bytes},
-        {"P50", 8, 3, false, put_p50},           {"BUSBW", 7, 2, false, put_busbw},
+        {"COMM", COMM_MOST, 9, true, put_comm}, {"CALL", CELL, 7, true, put_call},
+        {"SIZE", CELL, 4, true, put_size},      {"TIME", 7, RANK_OF_TIME, false, put_share},
+        {"CALLS/S", 7, 6, false, put_calls},    {"GB/S", 7, 5, false, put_bytes},
+        {"P50", 8, 3, false, put_p50},          {"BUSBW", 7, 2, false, put_busbw},
         {"LINKS", 5, 1, false, put_reached},
 };
 
-/* Which columns have room. Return: the width of the first. */
-static unsigned fit_columns(unsigned width, bool shown[N_ELEMENTS(columns)])
+/* What of the columns is printed. */
+struct layout {
+        unsigned width[N_ELEMENTS(columns)];
+        bool shown[N_ELEMENTS(columns)];
+};
+
+static void measure_columns(const struct capo_live_rates *rates, const uint32_t *order, uint32_t n,
+                            struct layout *l)
 {
-        unsigned sum = 0, room;
+        char cell[CELL];
 
         for (size_t i = 0; i < N_ELEMENTS(columns); i++) {
-                shown[i] = true;
-                sum += columns[i].width + (i > 0);
+                l->shown[i] = true;
+                l->width[i] =
+                        columns[i].left ? (unsigned)strlen(columns[i].head) : columns[i].width;
+                for (uint32_t row = 0; row < n && columns[i].left; row++) {
+                        columns[i].put(&rates->rate[order[row]], cell);
+                        if (strlen(cell) > l->width[i])
+                                l->width[i] = (unsigned)strlen(cell);
+                }
+                if (l->width[i] > columns[i].width)
+                        l->width[i] = columns[i].width;
         }
-        for (unsigned rank = 1; sum > width && rank < N_ELEMENTS(columns); rank++) {
+}
+
+static void fit_columns(unsigned width, struct layout *l)
+{
+        unsigned sum = 0, more;
+
+        for (size_t i = 0; i < N_ELEMENTS(columns); i++)
+                sum += l->width[i] + (i > 0);
+        for (unsigned rank = 1; sum > width && rank < RANK_OF_TIME; rank++) {
                 for (size_t i = 1; i < N_ELEMENTS(columns); i++) {
                         if (columns[i].rank == rank) {
-                                shown[i] = false;
-                                sum -= columns[i].width + 1;
+                                l->shown[i] = false;
+                                sum -= l->width[i] + 1;
                         }
                 }
         }
-        room = columns[0].width + (width > sum ? width - sum : 0);
-        return room > COMM_MOST ? COMM_MOST : room;
+        more = sum > width ? sum - width : 0; /* names and times alone: now names are cut */
+        l->width[0] = l->width[0] > more + COMM_LEAST ? l->width[0] - more : COMM_LEAST;
+}
+
+/* The first and the last letters of @text with dots between them. */
+static void cut_middle(char *text, size_t width)
+{
+        size_t n = strlen(text), tail = (width - 2) / 2;
+
+        if (n <= width)
+                return;
+        memmove(text + width - tail, text + n - tail, tail + 1);
+        memcpy(text + width - tail - 2, "..", 2);
 }
 
 /* ---- lines ---- */
@@ -162,25 +204,23 @@ static int add_line(struct top_lines *to, unsigned width, bool strong, bool alar
         return 0;
 }
 
-static int add_row(struct top_lines *to, unsigned width, const struct capo_live_rate *rate)
+static int add_row(struct top_lines *to, unsigned width, const struct layout *l,
+                   const struct capo_live_rate *rate)
 {
-        bool shown[N_ELEMENTS(columns)];
-        unsigned first = fit_columns(width, shown);
-        char text[TOP_LINE] = "", cell[64];
+        char text[TOP_LINE] = "", cell[CELL];
 
         for (size_t i = 0; i < N_ELEMENTS(columns); i++) {
-                int room = (int)(i ? columns[i].width : first);
+                int room = (int)l->width[i];
 
-                if (!shown[i])
+                if (!l->shown[i])
                         continue;
                 if (rate)
                         columns[i].put(rate, cell);
                 else
                         snprintf(cell, sizeof cell, "%s", columns[i].head);
-                if (strlen(cell) > (size_t)room)
-                        cell[room - 1] = '~';
-                capo_append(text, sizeof text, "%s%*.*s", i ? " " : "",
-                            columns[i].left ? -room : room, room, cell);
+                cut_middle(cell, l->width[i]);
+                capo_append(text, sizeof text, "%s%*s", i ? " " : "",
+                            columns[i].left ? -room : room, cell);
         }
         return add_line(to, width, !rate, false, "%s", text);
 }
@@ -269,6 +309,7 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
         const struct watch_job *w = top_job_of(t, job);
         const struct capo_page_wait *late;
         char sent[32], received[32];
+        struct layout layout;
         uint32_t n;
         int r;
 
@@ -284,10 +325,12 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
                              rate_text(job->nic[i].sent_s / 1e9, sent),
                              rate_text(job->nic[i].received_s / 1e9, received));
         n = top_rows(t, job, order);
-        r = r ?: add_row(to, width, NULL);
+        measure_columns(&job->rates, order, n, &layout);
+        fit_columns(width, &layout);
+        r = r ?: add_row(to, width, &layout, NULL);
         for (uint32_t i = 0; i < n && r == 0; i++)
                 if (!is_empty(&job->rates.rate[order[i]]))
-                        r = add_row(to, width, &job->rates.rate[order[i]]);
+                        r = add_row(to, width, &layout, &job->rates.rate[order[i]]);
         return r
                        ?: add_line(to, width, false, false, "%s",
                                    n                   ? ""

@@ -60,7 +60,7 @@ int top_look(struct top *t);
 void top_finish(struct top *t);
 
 /** top_page() - the page, @width columns wide: what has no room is cut, columns that matter less
- * first; "..." and "~" say that something was. Return: 0; -ENOMEM. top_lines_finish() in any case.
+ * first; dots show where. Return: 0; -ENOMEM. top_lines_finish() in any case.
  */
 int top_page(const struct top *t, unsigned width, struct top_lines *out);
 void top_lines_finish(struct top_lines *lines);

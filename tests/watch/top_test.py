@@ -9,6 +9,7 @@ import select
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 
@@ -70,13 +71,17 @@ def on_screens(job):
     screen.leave()
 
 
-job = Job(SCRIPT, 2, CAPO_HANG="0")
+names = tempfile.NamedTemporaryFile("w")
+names.write("0 tensor-parallel\n1 tensor-parallel\n")
+names.flush()
+job = Job(SCRIPT, 2, CAPO_HANG="0", CAPO_COMM_NAMES=names.name)
 try:
     job.wait("place", lambda: all(os.path.exists(job.path("script.place.%d" % r)) for r in range(2)))
     page = top(job, "--once")
     lines = page.stdout.splitlines()
-    check(page, page.returncode == 0 and lines[0].startswith("logs  healthy  2 ranks here") and "AllReduce     4KiB-16KiB" in page.stdout)
+    check(page, page.returncode == 0 and lines[0].startswith("logs  healthy  2 ranks here") and "AllReduce 4KiB-16KiB" in " ".join(page.stdout.split()))
     check("80 columns", all(len(line) <= 80 for line in lines))
+    check("a name is whole: " + page.stdout, "\ntensor-parallel AllReduce" in page.stdout)
     one = json.loads(top(job, "--json").stdout)["jobs"][0]
     rows = one["rows"]
     check(one, one["steps"]["total"] == 6 and any(line.startswith("  step 6, p50 ") for line in lines))
