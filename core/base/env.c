@@ -4,14 +4,12 @@
  * line, so the list, the parser and the documentation cannot drift apart.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/lock.h"
 #include "core/base/site_conf.h"
 #include "core/base/size.h"
 
@@ -50,12 +48,21 @@ static bool parse_BOOL(const char *text, capo_env_BOOL *out)
         return false;
 }
 
+/* The file of site defaults, where capo_env_begin() has read it. Without a lock, which a fork could
+ * leave held. */
+static char begun[CAPO_SITE_ROOM];
+static bool has_begun;
+
 int capo_env_read(struct capo_env *env)
 {
         int bad = 0;
         const char *text;
 
-        capo_site_read(env->site);
+        *env->site = 0;
+        if (has_begun && *begun)
+                memcpy(env->site, begun, sizeof env->site);
+        else if (!has_begun)
+                capo_site_read(env->site);
 #define ENV(field, type, name, def, help)                                                         \
         text = getenv(name);                                                                      \
         text = text ? text : capo_site_value(env->site, name);                                    \
@@ -71,26 +78,37 @@ int capo_env_read(struct capo_env *env)
         return bad;
 }
 
-bool capo_env_wanted(void)
+void capo_env_begin(void)
 {
-        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-        static char site[CAPO_SITE_ROOM];
-        static _Atomic bool read;
-        const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
+        if (!getenv(CAPO_ENV_off) || !getenv(CAPO_ENV_dir)) {
+                capo_site_read(begun);
+                has_begun = true;
+        }
+}
+
+static bool is_wanted(const char *off, const char *dir, const char *site)
+{
         capo_env_BOOL is_off;
 
-        if (!off || !dir) {
-                if (!read) {
-                        capo_lock(&lock);
-                        if (!read)
-                                capo_site_read(site);
-                        read = true;
-                        capo_unlock(&lock);
-                }
-                off = off ? off : capo_site_value(site, CAPO_ENV_off);
-                dir = dir ? dir : capo_site_value(site, CAPO_ENV_dir);
-        }
+        off = off ? off : capo_site_value(site, CAPO_ENV_off);
+        dir = dir ? dir : capo_site_value(site, CAPO_ENV_dir);
         return dir && *dir && !(off && parse_BOOL(off, &is_off) && is_off);
+}
+
+/* Apart, since few processes need its stack. */
+__attribute__((noinline)) static bool is_wanted_early(const char *off, const char *dir)
+{
+        char site[CAPO_SITE_ROOM];
+
+        capo_site_read(site);
+        return is_wanted(off, dir, site);
+}
+
+bool capo_env_wanted(void)
+{
+        const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
+
+        return has_begun || (off && dir) ? is_wanted(off, dir, begun) : is_wanted_early(off, dir);
 }
 
 int capo_env_understood(const char *known, const char *text, const char **of)

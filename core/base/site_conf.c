@@ -83,7 +83,7 @@ unsigned capo_site_read(char text[CAPO_SITE_ROOM])
         struct stat st;
         ssize_t n = 0;
 
-        memset(text, 0, CAPO_SITE_ROOM);
+        *text = 0; /* not all of it: what is not written stays out of memory */
         if (fd < 0) {
                 if (path && (given || errno != ENOENT))
                         capo_warn("%s: %s; no site defaults", path, strerror(errno));
@@ -100,7 +100,7 @@ unsigned capo_site_read(char text[CAPO_SITE_ROOM])
         else if ((n = read(fd, text, CAPO_SITE_ROOM - 2)) < 0)
                 why = strerror(errno);
         if (why) {
-                memset(text, 0, CAPO_SITE_ROOM);
+                *text = 0;
                 capo_warn("%s is not read: %s; no site defaults", path, why);
                 return 0;
         }

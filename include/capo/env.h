@@ -40,6 +40,13 @@ struct capo_env {
  */
 int capo_env_read(struct capo_env *env);
 
+/** capo_env_begin() - read the file of site defaults, if the environment leaves a need for it
+ *
+ * By a constructor, so that no thread of the job reads the file later. Without it, each of the
+ * others reads the file.
+ */
+void capo_env_begin(void);
+
 /** capo_env_wanted() - do the settings ask for logs? For processes that have not called NCCL and
  * may never: what is not understood is not reported. */
 bool capo_env_wanted(void);

@@ -120,6 +120,11 @@ static int whole_path(const char *dir, char *out, size_t room)
         return realpath(dir, out) ? 0 : -errno; /* no /proc; @room is PATH_MAX */
 }
 
+__attribute__((constructor)) static void begin_settings(void)
+{
+        capo_env_begin();
+}
+
 static void choose_log(struct capo_segment_header *h)
 {
         static char folder[PATH_MAX];

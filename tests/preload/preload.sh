@@ -102,10 +102,10 @@ dlsym)
         want 1 '^cell AllReduce comm=1 bytes=400 count=3'
         want 1 '^info nccl.how dlsym$'
         gone
-        # by site defaults alone
+        # by site defaults alone, read before any thread of the job can be in the middle of it
         rm -r "$CAPO_DIR"
         printf 'CAPO_DIR=%s\n' "$CAPO_DIR" >"$tmp/site.conf"
-        env -u CAPO_DIR CAPO_CONF="$tmp/site.conf" LD_PRELOAD="$lib" "$bin/app_dlopen" dlsym "$bin/fake/libnccl.so.2" >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        env -u CAPO_DIR CAPO_CONF="$tmp/site.conf" APP_REMOVES="$tmp/site.conf" LD_PRELOAD="$lib" "$bin/app_dlopen" dlsym "$bin/fake/libnccl.so.2" >"$tmp/out" 2>"$tmp/err" || fail "status $?"
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
         want 1 '^cell AllReduce comm=1 bytes=400 count=3'
         ;;
