@@ -28,6 +28,7 @@
 #include "shim/find/object.h"
 #include "shim/site/cfi.h"
 #include "shim/site/native.h"
+#include "shim/site/pyobject.h"
 #include "shim/site/site_python.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
@@ -44,8 +45,10 @@ static struct {
 } table[TABLE];
 
 /* The return addresses of who called us, the innermost first. What called us may lie in no object
- * (code made when it runs); what is further out and in none may be no code at all. */
-static uint32_t walk_stack(uint64_t *pc)
+ * (code made when it runs); what is further out and in none may be no code at all. The walk ends at
+ * the object that @interpreter lies in: its Python frames say more, and its unwind tables are then
+ * not brought into memory. 0: it has no Python frames. */
+static uint32_t walk_stack(uint64_t *pc, uintptr_t interpreter)
 {
         struct capo_cfi c = {0};
         uint32_t n = 0;
@@ -57,6 +60,8 @@ static uint32_t walk_stack(uint64_t *pc)
                 struct capo_tables tables;
                 bool in = capo_object_tables(at - after_call, &tables);
 
+                if (n > 0 && interpreter >= tables.begin && interpreter < tables.end)
+                        break;
                 if ((in || n == 0) &&
                     !capo_own((const void *)at)) /* NOLINT(performance-no-int-to-ptr) */
                         pc[n++] = at;
@@ -150,8 +155,10 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
                 pc[0] = (uintptr_t)caller;
                 n = 1;
         } else {
-                n = walk_stack(pc);
-                py_size += capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
+                unsigned frames = capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
+
+                py_size += frames;
+                n = walk_stack(pc, frames ? (uintptr_t)capo_py.Py_IsInitialized : 0);
         }
         if (n)
                 site = add_site(XXH3_64bits_withSeed(pc, n * sizeof *pc, XXH3_64bits(py, py_size)),
