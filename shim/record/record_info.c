@@ -172,7 +172,8 @@ void capo_info_environment(void)
         put_nccl_settings();
         if (now.n != said.n || memcmp(now.text, said.text, now.n) != 0)
                 capo_shim_text_early(CAPO_FRAME_INFO, now.text, now.n);
-        said = now;
+        memcpy(said.text, now.text, now.n); /* the rest of it stays out of memory */
+        said.n = now.n;
 }
 
 void capo_info_fork(void)
