@@ -108,9 +108,40 @@ static int read_node(struct reader *r)
         return 0;
 }
 
+/* "5 x " before a machine in braces: so many alike. */
+static int read_times(struct reader *r, unsigned long *times)
+{
+        size_t n = strspn(r->at, "0123456789"), cross = n + strspn(r->at + n, " \t");
+
+        *times = 1;
+        if (!n || !r->at[cross] || !strchr("x*", r->at[cross]))
+                return 0;
+        *times = strtoul(r->at, NULL, 10);
+        r->at += cross + 1;
+        skip_blanks(r);
+        if (*r->at != '{' || !*times || *times > UINT16_MAX)
+                return bad(r, -EINVAL, "expected machines alike such as 5 x {0-3}, found \"%s\"",
+                           r->text);
+        return 0;
+}
+
+/* The GPUs from @first on once more, on the next machine. */
+static int repeat_machine(struct reader *r, size_t first)
+{
+        size_t end = r->n;
+        int e = 0;
+
+        r->node++;
+        for (size_t i = first; i < end && !e; i++)
+                e = add_gpu_place(r, r->v[i].gpu);
+        return e;
+}
+
 static int read_machine(struct reader *r)
 {
-        int e = read_node(r);
+        unsigned long times;
+        size_t first = r->n;
+        int e = read_times(r, &times) ?: read_node(r);
         bool open = *r->at == '{';
 
         r->at += open;
@@ -126,6 +157,8 @@ static int read_machine(struct reader *r)
                 return bad(r, -EINVAL, "expected , or }, found \"%s\"", r->at);
         r->at += !e && open;
         skip_blanks(r);
+        for (size_t n = r->n - first; !e && times > 1; times--, first += n)
+                e = repeat_machine(r, first);
         return e;
 }
 
@@ -166,6 +199,8 @@ static int check_counts(struct reader *r)
 
 bool capo_gpus_counts(const char *text, bool counts)
 {
+        if (strchr(text, '{'))
+                return false;
         return strpbrk(text, "x*") || (counts && !strpbrk(text, ",-:;.{}"));
 }
 

@@ -3,11 +3,11 @@
  * Which GPUs of which machines: the one grammar of every verb that takes an allocation, and of what
  * pages print of one.
  *
- *      GPUs      {1,2,3} + {0-4}     1,2,3+0-4     0:1,2,3;1:0-4     0-7     07:00.0,0a:00.0
- *      counts    3+5     4x8     2+4x8             the first so many of each machine
+ *      GPUs      {1,2,3} + {0-4}     5 x {0-3} + {0}     1,2,3+0-4     0:1,2,3;1:0-4     0-7
+ * 07:00.0,0a:00.0 counts    3+5     4x8     2+4x8             the first so many of each machine
  *
  *      list    = machine { ("+" | ";") machine }
- *      machine = [ NUMBER ":" ] ( gpus | "{" gpus "}" )
+ *      machine = [ NUMBER ":" ] ( gpus | "{" gpus "}" ) | NUMBER ( "x" | "*" ) "{" gpus "}"
  *      gpus    = gpu { "," gpu },   gpu = NUMBER | NUMBER "-" NUMBER | BUS-ID
  *
  * Blanks may stand around each. Only "3" and "3+5" could be either: the caller says which is meant.

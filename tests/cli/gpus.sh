@@ -38,6 +38,12 @@ printed --gpus 3+5 '{3} + {5}' 1+1
 printed --gpus 2x3 '{0-2} + {0-2}' 3+3
 printed --alloc 2x3 '{0-2} + {0-2}' 3+3
 printed --gpus 0-7 '{0-7}' 8
+printed --gpus '5 x {3} + {0}' '5 x {3} + {0}' 6x1
+for text in '5 x {0} + x' '5 x 0' '0 x {0}' '2 x {0,0}' '70000 x {0}'; do
+        # shellcheck disable=SC2086
+        "$capo" topo $machine --gpus "$text" >page 2>&1 && fail "$text is taken"
+        grep -q 'allocation' page || fail "$text: $(cat page)"
+done
 printed --gpus 06:00.0,07:00.0 '{0,1}' 2
 
 # What pages print: a whole machine, the sets of plan --every.
