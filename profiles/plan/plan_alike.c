@@ -103,14 +103,13 @@ int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n)
 }
 
 /* A rank whose NVLink domain has @n ranks: NCCL keeps the paths between all GPUs and NICs of the
- * domain in each of them (measured with 2.28.9 on 4 to 18 trays of GB300). */
-static double domain_rank_bytes(double n)
+ * domain in each of them (4 to 18 trays of GB200 with 2.28.9, 4 and 9 with 2.30.7). */
+static double domain_rank_bytes(double n, bool twice)
 {
-        return 60e6 + n * n * 70e3;
+        return 7e6 + n * n * (twice ? 66e3 : 37e3);
 }
 
-/* 0: not known */
-static double available_bytes(void)
+double plan_alike_available(void)
 {
         unsigned long long kb = 0;
         char line[128];
@@ -123,13 +122,13 @@ static double available_bytes(void)
         return (double)kb * 1024;
 }
 
-bool plan_alike_fits(const struct plan_job *job, double *needed, double *there)
+double plan_alike_bytes(const struct plan_job *job, bool twice)
 {
-        *needed = 0;
-        *there = available_bytes();
+        double bytes = 0;
+
         for (uint32_t u = 0; u < job->n_units; u++) {
                 if (job->units[u].real)
-                        *needed += job->units[u].n * domain_rank_bytes(job->units[u].n);
+                        bytes += job->units[u].n * domain_rank_bytes(job->units[u].n, twice);
         }
-        return *there <= 0 || *needed <= *there;
+        return bytes;
 }

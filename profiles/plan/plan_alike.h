@@ -14,8 +14,9 @@
  */
 int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n);
 
-/** plan_alike_fits() - whether NVLink domains of several nodes fit into this machine's memory;
- * bytes. True where the machine does not say what is available. */
-bool plan_alike_fits(const struct plan_job *job, double *needed, double *there);
+/** plan_alike_bytes() - memory that NVLink domains of several nodes take; @twice:
+ * CAPO_NCCL_PATHS_TWICE. plan_alike_available() - what this machine has; 0 not known. */
+double plan_alike_bytes(const struct plan_job *job, bool twice);
+double plan_alike_available(void);
 
 #endif

@@ -120,7 +120,6 @@ static int prepare_ranks(struct run *run)
 static int prepare_asked(struct run *run, bool whole)
 {
         const struct capo_plan_question *q = run->q;
-        double needed, there;
         uint32_t n;
 
         for (uint32_t i = 0; i < run->job->n_nodes; i++) {
@@ -130,12 +129,9 @@ static int prepare_asked(struct run *run, bool whole)
         if (plan_alike_find(run->job, whole, &n) < 0)
                 return say(run, -EINVAL, "%u ranks on nodes that differ%s: at most %d are asked", n,
                            whole ? ", or that are to be asked each" : "", CAPO_PLAN_WHOLE_MAX);
-        if (q->domain_nodes && !plan_alike_fits(run->job, &needed, &there))
-                return say(
-                        run, -ENOMEM,
-                        "NVLink domains of that many ranks take about %.0f GB of memory, and %.0f "
-                        "GB are available: NCCL keeps all paths of a domain in every rank",
-                        needed / 1e9, there / 1e9);
+        for (int twice = 0; twice < 2 && q->domain_nodes; twice++)
+                run->job->domain_bytes[twice] = plan_alike_bytes(run->job, twice);
+        run->job->available_bytes = plan_alike_available();
         return 0;
 }
 

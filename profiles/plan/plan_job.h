@@ -95,7 +95,8 @@ struct plan_job {
         uint16_t node_unit[PLAN_MAX_NODES];
         uint16_t by_unit[CAPO_PLAN_RANKS_MAX]; /* ranks, unit by unit, rising */
         uint32_t domain_nodes; /* nodes of an NVLink domain; 0: NVLink ends at the node */
-        uint32_t windows;      /* buffers are registered as such */
+        double domain_bytes[2], available_bytes; /* memory: plan_alike_bytes(), once and twice */
+        uint32_t windows;                        /* buffers are registered as such */
         char libnccl[PLAN_PATH];
         char wrapped[PLAN_PATH]; /* tuner for the spy to wrap; "" none */
         struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];

@@ -189,6 +189,19 @@ static int redirect_cuda(void *handle)
         return 0;
 }
 
+static int check_memory(void)
+{
+        double needed =
+                plan_job->domain_bytes[capo_nccl_has(plan_job->version, CAPO_NCCL_PATHS_TWICE)];
+
+        if (plan_job->available_bytes <= 0 || needed <= plan_job->available_bytes)
+                return 0;
+        plan_fail("NVLink domains of that many ranks take about %.0f GB of memory, and %.0f GB are "
+                  "available: this NCCL keeps all paths of a domain in every rank",
+                  needed / 1e9, plan_job->available_bytes / 1e9);
+        return -ENOMEM;
+}
+
 static int load_nccl(void)
 {
         void *handle = dlopen(plan_job->libnccl, RTLD_NOW | RTLD_LOCAL);
@@ -213,7 +226,7 @@ static int load_nccl(void)
                           capo_nccl_text((uint32_t)plan_job->version, text, sizeof text));
                 return -EINVAL;
         }
-        return redirect_cuda(handle);
+        return check_memory() < 0 ? -ENOMEM : redirect_cuda(handle);
 }
 
 /* The ranks. */

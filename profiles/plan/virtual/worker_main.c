@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,7 +196,7 @@ void *soft_memset(void *to, int value, size_t n)
         unsigned char *p = to, *first = (unsigned char *)(((uintptr_t)to + 4095) & ~4095ul);
         unsigned char *last = (unsigned char *)(((uintptr_t)to + n) & ~4095ul);
 
-        if (value || n < 1 << 19 || pagemap < 0 ||
+        if (value || n < 1 << 17 || pagemap < 0 ||
             !clear_pages(first, (size_t)(last - first) / 4096)) {
                 fill_bytes(p, value, n);
         } else {
@@ -245,6 +246,10 @@ int main(int argc, char **argv)
                       stderr);
                 return 2;
         }
+        /* NCCL clears its path tables after it allocates them. Pages that come new from the kernel
+         * are not touched then (soft_memset); by default malloc() keeps freed ones after a while.
+         */
+        mallopt(M_MMAP_THRESHOLD, 128 << 10);
         prctl(PR_SET_PDEATHSIG, 9); /* never outlive capo */
         job = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, PLAN_JOB_FD, 0);
         if (job == MAP_FAILED || job->size != (uint64_t)st.st_size)
