@@ -197,7 +197,7 @@ static const struct cli_option options[] = {
         {"jobs", CLI_COUNT(struct plan_options, q.jobs, "N", 1, 64),
          "questions asked at a time with --every; default: one per processor"},
         {"timeout", CLI_SECONDS(struct plan_options, timeout_s, "S", 0.1, 3600),
-         "kill NCCL after S seconds; default 60, and 1 per rank"},
+         "kill NCCL after S seconds; default 60, and 1 per rank, more on a busy machine"},
         CLI_WIDE,
         {0}};
 

@@ -73,7 +73,7 @@ struct capo_plan_question {
         bool whole;   /* ask every rank for real, also on nodes that are alike */
         bool graph;   /* also keep the graphs NCCL found */
         bool log;     /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
-        unsigned timeout_ms; /* 0: 60 s and 1 s per rank */
+        unsigned timeout_ms; /* 0: 60 s and 1 s per rank, more where the machine is busy */
 };
 
 /* algo, proto: enum capo_algo, capo_proto; UNKNOWN where this release does not report them to

@@ -274,10 +274,21 @@ void capo_plan_interrupt(int signal)
         interrupted = 1;
 }
 
+/* The workers share the processors with whatever else runs here. */
+static unsigned default_limit_ms(const struct run *run)
+{
+        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        double load = 0, times;
+
+        if (getloadavg(&load, 1) != 1 || cpus < 1)
+                load = 0;
+        times = 1 + load / (double)(cpus < 1 ? 1 : cpus);
+        return (unsigned)((TIMEOUT_MS + RANK_MS * run->job->n_asked) * (times < 10 ? times : 10));
+}
+
 static int watch_workers(struct run *run)
 {
-        unsigned limit_ms =
-                run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_asked;
+        unsigned limit_ms = run->q->timeout_ms ? run->q->timeout_ms : default_limit_ms(run);
         double until = now_ms() + limit_ms;
         uint32_t alive = 0;
 
