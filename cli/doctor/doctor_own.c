@@ -10,6 +10,7 @@
 #include "capo/env.h"
 #include "core/base/layout.h"
 #include "core/base/nccl_release.h"
+#include "core/base/plugin_file.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/profile/profile_find.h"
@@ -140,6 +141,20 @@ static void check_chunks(struct capo_findings *f, const struct capo_profile *pro
                                  profile->file);
 }
 
+/* A profile alone loads no tuner, and NCCL says nothing. */
+static void check_named(struct capo_findings *f, const char *file)
+{
+        const char *plugin = value_of("NCCL_TUNER_PLUGIN");
+
+        if (plugin && (capo_plugin_own(plugin) || capo_plugin_static(plugin)))
+                return; /* doctor_plugins.c looks whether this release finds it */
+        capo_finding_add(
+                f, CAPO_FINDING_FAIL, "settings",
+                "CAPO_PROFILE=%s is not used: NCCL_TUNER_PLUGIN does not name capo's tuner. Use "
+                "capo run --profile %s -- COMMAND",
+                file, file);
+}
+
 /* What the tuner does with it: without the profile every communicator's init fails, unless
  * CAPO_STRICT=0. */
 static void check_profile(struct capo_findings *f, int version)
@@ -171,6 +186,7 @@ static void check_profile(struct capo_findings *f, int version)
                                      : "the init of every communicator would fail");
         else {
                 check_digest(f, profile, lax ? "" : "; the init of every communicator would fail");
+                check_named(f, name);
                 check_turns(f, profile, version);
                 check_chunks(f, profile, version);
         }

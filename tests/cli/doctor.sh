@@ -58,6 +58,9 @@ CAPO_PROFILE=/nowhere.json expect 1 'FAIL .*CAPO_PROFILE=/nowhere.json: .*init o
 CAPO_PROFILE=/nowhere.json CAPO_STRICT=0 expect 0 'warn .*goes on with NCCL' -- -- ./linked
 CAPO_PROFILE=/nowhere.json CAPO_TUNER=off expect 0 'ok *settings' -- -- ./linked
 CAPO_PROFILE=auto expect 0 'note .*tunes only under capo run' -- -- ./linked
+echo '{"capo_profile": 1, "rules": []}' >good.json
+CAPO_PROFILE=$dir/good.json expect 1 'FAIL .*good.json is not used: NCCL_TUNER_PLUGIN does not name' -- -- ./linked
+CAPO_PROFILE=$dir/good.json NCCL_TUNER_PLUGIN=STATIC_PLUGIN expect 0 'ok *settings' -- -- ./linked
 echo '{"capo_profile": 1, "rules": [' >broken.json
 CAPO_PROFILE=$dir/broken.json expect 1 'FAIL .*broken.json:' -- -- ./linked
 CAPO_RING=lots expect 0 'warn .*CAPO_RING=lots is not understood (SIZE)' -- -- ./linked
