@@ -5,6 +5,8 @@
 
 #include "analysis/job/meet.h"
 
+struct capo_job;
+
 /* Open addressing: hash -> 1 + index in the job's array. */
 struct job_index {
         uint32_t *slots;
