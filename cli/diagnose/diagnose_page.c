@@ -135,12 +135,10 @@ static void add_files(const struct capo_evidence *e, uint32_t first, struct cli_
         }
         for (uint32_t i = first + 1; i < e->n_texts; i++)
                 n += is_alike(t, &e->texts[i]);
-        cli_section_cell(s, "%s%s", t->name, n ? "," : "");
+        if (n)
+                capo_append(text, sizeof text, " (and %u more such file%s)", n, n == 1 ? "" : "s");
+        cli_section_cell(s, "%s", t->name);
         cli_section_cell(s, "%s", text);
-        if (n == 1)
-                cli_section_line(s, "and 1 more such file");
-        else if (n)
-                cli_section_line(s, "and %u more such files", n);
 }
 
 static void add_read(const struct capo_evidence *e, struct cli_page *page)

@@ -114,6 +114,7 @@ mkdir logs
 echo '[rank0]: NCCL error: remote process exited or there was a network error' >text.err
 expect 1 'VERDICT *RANK 1 HAS NOT MADE Bcast #5' -- logs text.err
 expect 1 "of ranks 0, 1" -- logs text.err
+expect 1 'a capo log (and 1 more such file)' -- logs text.err
 expect 1 'ALSO *NOT DECIDED: NCCL reports that another rank ended' -- logs text.err
 expect 1 'VERDICT *A PROCESS WAS KILLED (SIGKILL)' -- logs live.err
 expect 1 'ALSO *RANK 1 HAS NOT MADE Bcast #5' -- logs live.err
