@@ -102,26 +102,12 @@ static int side_of(const struct capo_fit_series *s, bool after)
         return -1;
 }
 
-/* Half of the interval of a change at point @p. The shape of a curve says little about the noise at
- * its ends: there the noise of the size beside counts where it is better known and larger. */
-static double half_of(const struct capo_fit_series *s, int p, double se)
-{
-        const struct capo_fit_point *q = &s->points[p], *known = q;
-
-        for (int k = p - 1; k <= p + 1; k += 2) {
-                if ((p == 0 || p == s->n_points - 1) && k >= 0 && k < s->n_points &&
-                    s->points[k].freedom > known->freedom)
-                        known = &s->points[k];
-        }
-        return capo_quantile_t(0.05 / s->n_points, known->freedom) * se *
-               fmax(1, known->noise / q->noise);
-}
-
 static void add_row(struct found *f, const char *label, const struct capo_fit_series *s, int p,
                     const struct capo_fit_cell *a, const struct capo_fit_cell *b, double min_change)
 {
         const struct capo_fit_point *q = &s->points[p];
-        double change = log(b->us / a->us), half = half_of(s, p, hypot(a->se, b->se));
+        double change = log(b->us / a->us),
+               half = capo_quantile_t(0.05 / s->n_points, q->freedom) * hypot(a->se, b->se);
         bool sure = fabs(change) > half, large = fabs(expm1(change)) >= min_change;
         const char *verdict = !sure ? "noise" : !large ? "small" : change > 0 ? "slower" : "faster";
         char size[16];

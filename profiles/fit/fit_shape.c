@@ -127,18 +127,21 @@ int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double 
         _cleanup_free_ struct bend *bends =
                 malloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *bends);
         _cleanup_free_ double *v = malloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *v);
+        double first, last; /* doublings: at both ends the window reaches farther inside */
         int n;
 
         if (!knots || !bends || !v)
                 return -ENOMEM;
         n = collect_bends(s, knots, collect_knots(s, knots), bends);
+        first = s->n_points ? log2((double)s->points[0].bytes) : 0;
+        last = s->n_points ? log2((double)s->points[s->n_points - 1].bytes) : 0;
         for (int p = 0, lo = 0, hi = 0; p < s->n_points; p++) {
-                double x = log2((double)s->points[p].bytes);
+                double x = log2((double)s->points[p].bytes), from = fmin(x, last - window) - window,
+                       upto = fmax(x, first + window) + window;
 
-                while (lo < n && log2((double)s->points[bends[lo].point].bytes) < x - window - 1e-9)
+                while (lo < n && log2((double)s->points[bends[lo].point].bytes) < from - 1e-9)
                         lo++;
-                while (hi < n &&
-                       log2((double)s->points[bends[hi].point].bytes) <= x + window + 1e-9)
+                while (hi < n && log2((double)s->points[bends[hi].point].bytes) <= upto + 1e-9)
                         hi++;
                 noise[p] = freedom[p] = 0;
                 for (int order = FIRST_ORDER; order < FIRST_ORDER + ORDERS; order++) {
