@@ -16,8 +16,9 @@
  *
  *      over all candidates at all sizes within WINDOW doublings, because small sizes are often ten
  *      times as noisy as large ones. They count for half of their number: what makes a run slow
- *      makes it slow at many sizes. Cells whose runs contradict each other are left out: they are
- *      slow stretches of a run, which fit_estimate.c treats cell by cell.
+ *      makes it slow at many sizes. Cells whose runs contradict each other are left out, first
+ *      by the median of all: they are slow stretches of a run, which fit_estimate.c treats cell by
+ *      cell.
  *
  * A gain must pass two questions, by Student's t with the sum of the degrees. Is it above zero,
  * over all candidates compared (Bonferroni)? Is a loss of CAPO_FIT_HARM excluded, with far more
@@ -40,6 +41,10 @@
 #define GAIN_ALPHA    0.1 /* two-sided: a gain is above 0 with 95 %, over all candidates compared */
 #define HARM_ALPHA    0.005 /* for each candidate and size: a loss of CAPO_FIT_HARM is excluded */
 #define WINDOW        2.0   /* doublings */
+enum { PASSES = 3 };        /* of leaving out the cells whose runs contradict each other */
+#define STALLED                                                                                  \
+        0.26 /* ln: halves of a run of NCCL's own choice that differ by more: the slower one was \
+                held up, and the other counts */
 
 /* The first block of candidate @c at point @p that is of run @fold or a later one. */
 static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
@@ -81,6 +86,8 @@ static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, 
                         k = n++;
                         runs[k] = (struct capo_fit_run){.run = b->run, .anchored = true};
                 }
+                runs[k].least = runs[k].n_blocks ? fmin(runs[k].least, b->value) : b->value;
+                runs[k].most = runs[k].n_blocks ? fmax(runs[k].most, b->value) : b->value;
                 runs[k].value += b->value; /* a sum until all are in */
                 runs[k].variance += b->se * b->se;
                 runs[k].n_samples += b->n;
@@ -105,6 +112,8 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
         }
         for (int k = 0; k < n; k++) {
                 runs[k].value /= runs[k].n_blocks;
+                if (pooled && runs[k].most - runs[k].least > STALLED)
+                        runs[k].value = runs[k].least;
                 runs[k].variance /= (double)runs[k].n_blocks * runs[k].n_blocks;
         }
         return n;
@@ -164,7 +173,7 @@ struct pool {
 };
 
 /* The cells of each point are added up; without those whose runs contradict each other by
- * @variance, NULL: all. */
+ * @variance. */
 static void pool_points(const struct capo_fit_series *s, const struct scatter *all,
                         const double *variance, struct pool *before)
 {
@@ -176,8 +185,7 @@ static void pool_points(const struct capo_fit_series *s, const struct scatter *a
                         const struct scatter *x = &all[p * s->n_candidates + c];
 
                         if (!x->freedom ||
-                            (variance &&
-                             !capo_fit_runs_agree(x->squares, x->freedom, variance[p] + x->within)))
+                            !capo_fit_runs_agree(x->squares, x->freedom, variance[p] + x->within))
                                 continue;
                         sum.squares += x->squares;
                         sum.within += x->within * x->freedom;
@@ -196,6 +204,30 @@ static int window_edge(const struct capo_fit_series *s, int p, int from, bool en
                                           : log2((double)s->points[from].bytes) < x))
                 from++;
         return from;
+}
+
+/* A first variance between runs at each point that a few slow runs do not move: the median of what
+ * the cells in its window say, over the median of chi squared (Wilson and Hilferty 1931). @v: room
+ * for all cells. */
+static void first_variance(const struct capo_fit_series *s, const struct scatter *all, double *v,
+                           double *variance)
+{
+        int lo = 0, hi = 0;
+
+        for (int p = 0; p < s->n_points; p++) {
+                size_t n = 0;
+
+                lo = window_edge(s, p, lo, false);
+                hi = window_edge(s, p, hi, true);
+                for (int i = lo * s->n_candidates; i < hi * s->n_candidates; i++) {
+                        const struct scatter *x = &all[i];
+                        double k = x->freedom ? 1 - 2.0 / (9 * x->freedom) : 0;
+
+                        if (x->freedom)
+                                v[n++] = fmax(0, x->squares / (x->freedom * k * k * k) - x->within);
+                }
+                variance[p] = n ? fmax(PRIOR * PRIOR, capo_median(v, n)) : 0;
+        }
 }
 
 /* The variance between runs at each point, from the cells in its window; @freedom: how many
@@ -260,20 +292,22 @@ int capo_fit_noise(struct capo_fit_series *s)
         _cleanup_free_ struct scatter *all = calloc(n * (size_t)s->n_candidates + 1, sizeof *all);
         _cleanup_free_ struct pool *before = malloc((n + 1) * sizeof *before);
         _cleanup_free_ double *room = malloc((4 * n + 1) * sizeof *room);
+        _cleanup_free_ double *values = malloc((n * (size_t)s->n_candidates + 1) * sizeof *values);
         double *variance = room, *freedom = room + n, *shape = room + 2 * n,
                *shape_freedom = room + 3 * n;
         int compared = s->n_candidates > 2 ? s->n_candidates - 1 : 1;
 
-        if (!runs || !all || !before || !room ||
+        if (!runs || !all || !before || !room || !values ||
             capo_fit_shape_noise(s, WINDOW, shape, shape_freedom) < 0)
                 return -ENOMEM;
         find_blocks(s);
         for (int p = 0; p < s->n_points; p++)
                 scatter_of_point(s, p, runs, &all[p * s->n_candidates]);
-        pool_points(s, all, NULL, before);
-        window_variance(s, before, variance, freedom);
-        pool_points(s, all, variance, before);
-        window_variance(s, before, variance, freedom);
+        first_variance(s, all, values, variance);
+        for (int pass = 0; pass < PASSES; pass++) {
+                pool_points(s, all, variance, before);
+                window_variance(s, before, variance, freedom);
+        }
         s->one_run = true;
         for (int p = 0; p < s->n_points; p++) {
                 set_noise(&s->points[p], variance[p], freedom[p], shape[p], shape_freedom[p],

@@ -66,6 +66,7 @@ int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
 /* What one run says of a cell. */
 struct capo_fit_run {
         double value, variance; /* ln us, and the square of its error within the run */
+        double least, most;     /* of its blocks */
         uint32_t run, n_samples, n_blocks;
         bool anchored; /* measured from NCCL's own choice in the same run */
 };

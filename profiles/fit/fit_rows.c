@@ -64,8 +64,7 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
 
                 if (da < 0 && db > 0)
                         x = xa + (xb - xa) * da / (da - db);
-                if (ca > 0 && cb > 0 && smooth &&
-                    slower_between(ra, rb, ca, (x - xa) / (xb - xa))) {
+                if (ca > 0 && cb > 0 && slower_between(ra, rb, ca, (x - xa) / (xb - xa))) {
                         uint64_t ends = find_border(s, cells, a, b, ca, 0, leave);
 
                         find_border(s, cells, a, b, 0, cb, leave);

@@ -257,6 +257,62 @@ Test(fit, one_stalled_run_of_nccls_own_choice_makes_no_rule)
         cr_expect_eq(s->points[3].verdict, CAPO_FIT_LEFT);
 }
 
+/* Four times as slow from 2^5 on. */
+static double slow_quarter(int i)
+{
+        return i >= 5 ? 4 : 1;
+}
+
+/* The other run of NCCL's own choice has one half that was held up; the two then seem to agree, and
+ * the slow run alone must not make the noise so large that they do. */
+Test(fit, one_slow_run_and_a_stalled_half_of_the_other_make_no_rule)
+{
+        const struct capo_fit_series *s;
+
+        run(0, 0, 15, slow_quarter, 1);
+        run(0, 0, 15, own, 1);
+        for (size_t i = 0; i < set.n; i++) {
+                if (set.v[i].run == 1 && set.v[i].bytes == (uint64_t)size(8) &&
+                    set.v[i].place == CAPO_PLACE_IN)
+                        set.v[i].us *= 6;
+        }
+        for (int r = 0; r < 2; r++) {
+                run(tree, 0, 15, own, 1.2 + 0.001 * r);
+                run(ring, 0, 15, own, 1.3 + 0.001 * r);
+        }
+        s = make();
+        cr_expect_eq(s->n_rows, 1);
+        cr_expect_lt(s->noise, 0.02, "%g", s->noise);
+}
+
+static double gains_low(int i)
+{
+        return i <= 7 ? 0.8 : i < 10 ? 1 + 0.4 * (i - 7) : 2.5;
+}
+
+static double gains_high(int i)
+{
+        return i >= 10 ? 0.8 : i > 7 ? 1 + 0.4 * (10 - i) : 2.5;
+}
+
+Test(fit, where_two_cross_above_nccls_own_it_is_left_also_when_what_ran_is_not_known)
+{
+        const struct capo_fit_series *s;
+
+        for (int r = 0; r < 3; r++) {
+                run(0, 0, 15, own, 1);
+                run(tree, 0, 15, gains_low, 1);
+                run(ring, 0, 15, gains_high, 1);
+        }
+        for (size_t i = 0; i < set.n; i++) { /* sizes three doublings apart */
+                if (set.v[i].bytes == (uint64_t)size(8) || set.v[i].bytes == (uint64_t)size(9))
+                        set.v[i--] = set.v[--set.n];
+        }
+        s = make();
+        cr_expect(at(s, size(7)) > 0 && at(s, size(10)) > 0);
+        cr_expect_eq(at(s, size(8.5)), 0);
+}
+
 Test(fit, a_row_ends_where_its_candidate_is_no_longer_sure_to_gain)
 {
         uint64_t ends[2];
