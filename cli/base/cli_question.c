@@ -146,14 +146,15 @@ static bool can_load_library(const char *name)
 
 /* A tuner that is not there would leave two columns that are the same, and a verdict that nobody
  * gave. */
-static int find_tuner(const struct cli_question *q)
+static int find_tuner(struct cli_question *q)
 {
         char name[PATH_MAX];
 
         if (!q->tuner || access(q->tuner, R_OK) == 0)
                 return 0;
         snprintf(name, sizeof name, "libnccl-tuner-%s.so", q->tuner);
-        if (!strchr(q->tuner, '/') && (can_load_library(q->tuner) || can_load_library(name)))
+        q->tuner_by_name = !strchr(q->tuner, '/') && !can_load_library(q->tuner);
+        if (!strchr(q->tuner, '/') && (!q->tuner_by_name || can_load_library(name)))
                 return 0;
         return capo_fail(-ENOENT, "--tuner %s: %s", q->tuner, strerror(ENOENT));
 }

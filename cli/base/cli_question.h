@@ -27,6 +27,7 @@ struct cli_question {
         size_t n_devs;
         struct capo_plan_ask *asks;
         size_t n_asks;
+        bool tuner_by_name; /* no file has the tuner's name: libnccl-tuner-NAME.so has it */
         char class[256]; /* of the allocation, as capo run exports it; "" not known, or no profile
                             asks */
 };

@@ -258,35 +258,66 @@ static void add_calls(struct cli_page *page, const struct plan_options *o,
                 {"size", "r"},    {"by itself", "l"}, {"ch", "r/d"}, {"us", "r/b"},
                 {"busbw", "r/f"}, {"with it", "l"},   {"ch", "r/c"}, {"us", "r/a"},
                 {"busbw", "r/e"}, {"rule", "l~"}};
-        char release[16], name[32] = "by itself", second[32];
+        static struct cli_column releases[N_ELEMENTS(both)]; /* the page keeps it */
+        static char name[32] = "by itself", second[32];
+        const struct cli_column *columns = c->rows ? both : alone;
+        char release[16];
         const char *with = o->q.profile ? capo_base_name(o->q.profile)
                            : o->q.tuner ? capo_base_name(o->q.tuner)
                                         : second;
 
         if (o->q.nccl_2) {
-                snprintf(name, sizeof name, "%s",
+                snprintf(name, sizeof name, "NCCL %s",
                          capo_nccl_text((uint32_t)own->version, release, sizeof release));
                 snprintf(second, sizeof second, "NCCL %s",
                          capo_nccl_text((uint32_t)other->version, release, sizeof release));
+                memcpy(releases, both, sizeof releases);
+                releases[1].head = name;
+                releases[5].head = second;
+                releases[9].head = "";
+                columns = releases;
         }
         for (size_t i = 0, end; i < own->n_rows; i = end) {
-                struct cli_section *s = cli_page_section(
-                        page, capo_call_name(capo_coll_call(own->rows[i].coll)),
-                        c->rows ? both : alone, c->rows ? N_ELEMENTS(both) : N_ELEMENTS(alone));
+                struct cli_section *s =
+                        cli_page_section(page, capo_call_name(capo_coll_call(own->rows[i].coll)),
+                                         columns, c->rows ? N_ELEMENTS(both) : N_ELEMENTS(alone));
 
                 for (end = i + 1; end < own->n_rows && own->rows[end].coll == own->rows[i].coll;
                      end++)
                         ;
-                cli_section_of(s, "NCCL %s%s%s", name, c->rows ? " and with " : "",
-                               c->rows ? with : "");
+                if (columns != releases)
+                        cli_section_of(s, "NCCL %s%s%s", name, c->rows ? " and with " : "",
+                                       c->rows ? with : "");
                 add_rows(s, o, own, c, i, end);
                 s->how = "us, busbw in GB/s: NCCL's model, nothing is measured. \".\": the same.";
         }
 }
 
+/* A tuner that this release would not load in a job under the same value, without a word. */
+static void add_unloaded(struct cli_page *page, const struct plan_options *o, uint32_t version)
+{
+        char nccl[16];
+
+        capo_nccl_text(version, nccl, sizeof nccl);
+        if (!o->q.tuner || o->q.spy)
+                return;
+        if (o->q.tuner_by_name && capo_nccl_has((int)version, CAPO_NCCL_TUNER_BY_FILE))
+                cli_page_problem(page,
+                                 "NCCL %s opens NCCL_TUNER_PLUGIN as a file: it has not loaded %s, "
+                                 "here as in a job; name its path",
+                                 nccl, o->q.tuner);
+        else if (strchr(o->q.tuner, '/') && capo_nccl_has((int)version, CAPO_NCCL_PLUGIN_NO_PATH))
+                cli_page_problem(
+                        page,
+                        "in a job NCCL %s takes no path and would not load this tuner: set "
+                        "NCCL_TUNER_PLUGIN=%s, and LD_LIBRARY_PATH to its folder",
+                        nccl, capo_base_name(o->q.tuner));
+}
+
 static void add_notes(struct cli_page *page, const struct plan_options *o,
                       const struct capo_plan_answer *plain, const struct capo_plan_comparison *c)
 {
+        add_unloaded(page, o, (uint32_t)plain->version);
         if (c->no_match)
                 cli_page_problem(page, "no rule of %s can hold here: %s",
                                  capo_base_name(o->q.profile), c->no_match);
