@@ -5,7 +5,7 @@
 set -u
 deps=$PWD/.deps/aarch64 root=$PWD/.deps/aarch64/root
 packages="libc6-dev libfabric-dev libhwloc-dev libjansson-dev libexpat1-dev libsqlite3-dev libxxhash-dev libzstd-dev libcriterion-dev
-zlib1g-dev libslurm-dev libgcc-s1 libunwind8 python3-minimal"
+zlib1g-dev libslurm-dev libstdc++6 libgcc-s1 libunwind8 python3-minimal"
 if [ ! -e "$root/ready" ]; then
         keyring=/usr/share/keyrings/debian-archive-keyring.gpg
         mirror=$(grep -rhsoE 'https?://[^ ]*/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d | head -n 1)

@@ -36,6 +36,13 @@ static int plus_one(int n)
         return times_seven(n) + 1; /* by its address: this call stays as it is */
 }
 
+/* Its code becomes a jump. */
+IN_ORDER static int spare(int n)
+{
+        __asm__ volatile("nop\n\tnop\n\tnop\n\tnop\n\tnop\n\tnop" : "+r"(n));
+        return n * 3;
+}
+
 IN_ORDER static int calls_twice(int n)
 {
         return times_seven(n) + times_seven(n + 1);
@@ -52,9 +59,10 @@ Test(patch, calls)
         int calls;
 
         cr_assert_eq(calls_twice(1), 21);
+        cr_assert_eq(spare(1), 3);
         cr_assert(to > from && to - from < 4096, "the compiler keeps the order of these functions");
         calls = capo_patch_calls((char *)calls_twice, (size_t)(to - from), (void *)times_seven,
-                                 (void *)plus_one);
+                                 (void *)plus_one, (void *)spare);
         cr_assert_eq(calls, 2, "%d", calls);
         cr_assert_eq(calls_twice(1), 23);
         cr_assert_eq(times_seven(1), 7);

@@ -71,24 +71,6 @@ size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *
         return (sizeof stub + 7) & ~(size_t)7;
 }
 
-/* Where the distance in a call reaches from @code: a jump to @to. */
-static void *make_near_jump(const char *code, const void *to)
-{
-        enum { STEP = 16 << 20, TRIES = 100 };
-
-        for (int i = 1; i <= TRIES; i++) {
-                char *at = (char *)((uintptr_t)code & ~(uintptr_t)(STEP - 1)) - (size_t)i * STEP;
-                void *got = mmap(at, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-                if (got == at && capo_patch_jump(at, to) == 0)
-                        return at;
-                if (got != MAP_FAILED)
-                        munmap(got, 4096);
-        }
-        return NULL;
-}
-
 /* A call, or the jump that ends a function, at @code: where to? NULL: it is neither. */
 static const unsigned char *call_target(const unsigned char *code)
 {
@@ -152,9 +134,9 @@ static int patch_range(unsigned char *code, size_t n, const unsigned char *calle
         return calls;
 }
 
-int capo_patch_calls(char *code, size_t n, const void *callee, const void *to)
+int capo_patch_calls(char *code, size_t n, const void *callee, const void *to, void *spare)
 {
-        const void *near = make_near_jump(code, to);
+        int r = capo_patch_jump(spare, to);
 
-        return near ? patch_range((unsigned char *)code, n, callee, near) : -ENOMEM;
+        return r < 0 ? r : patch_range((unsigned char *)code, n, callee, spare);
 }

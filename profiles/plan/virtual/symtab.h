@@ -47,9 +47,11 @@ size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *
 /**
  * capo_patch_calls() - make every direct call of @callee in @n bytes of code call @to
  * @code: of a loaded object; @callee itself stays as it is, so @to can call it
+ * @spare: CAPO_PATCH_BYTES among that code that nothing runs, a multiple of 4: the calls reach no
+ *         further than that, and a jump is put there
  *
  * Return: how many calls there were; -ERANGE a call cannot reach that far; negative errno.
  */
-int capo_patch_calls(char *code, size_t n, const void *callee, const void *to);
+int capo_patch_calls(char *code, size_t n, const void *callee, const void *to, void *spare);
 
 #endif

@@ -80,11 +80,12 @@ int plan_memory_range(void *address, void **base, size_t *bytes);
  * what two of their kind say. Nothing is connected.
  *
  * plan_standin_symbol() - for capo_elf_symbols(): notes or redirects a function of NCCL
- * plan_standin_patch()  - after all symbols; -ENOEXEC after plan_fail() where something is missing
- * plan_standin_begin()  - the calling thread plays the rank job->asked[@asked]
+ * plan_standin_patch()  - after all symbols, with room for two jumps in NCCL's code; -ENOEXEC after
+ * plan_fail() where something is missing plan_standin_begin()  - the calling thread plays the rank
+ * job->asked[@asked]
  */
 int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *base);
-int plan_standin_patch(char *base);
+int plan_standin_patch(char *base, void *const spare[2]);
 int plan_standin_begin(uint32_t asked);
 
 /*

@@ -432,7 +432,7 @@ int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *b
         return 0;
 }
 
-int plan_standin_patch(char *base)
+int plan_standin_patch(char *base, void *const spare[2])
 {
         const char *missing = !real_init         ? "bootstrapInit"
                               : !real_proxy_init ? "ncclProxyInit"
@@ -444,12 +444,16 @@ int plan_standin_patch(char *base)
                 if (!found[i] && !redirected[i].optional)
                         missing = redirected[i].name;
         }
+        if (!spare[1])
+                missing = "room for two jumps";
         plan_pieces_begin();
-        if (!missing && capo_patch_calls(code, n, (void *)real_init, (void *)meet_ranks) < 1)
+        if (!missing &&
+            capo_patch_calls(code, n, (void *)real_init, (void *)meet_ranks, spare[0]) < 1)
                 missing = "a call of bootstrapInit";
-        if (!missing && capo_patch_calls(code, n, (void *)real_proxy_init,
-                                         proxies_have_names ? (void *)init_proxy
-                                                            : (void *)init_proxy_unnamed) < 1)
+        if (!missing &&
+            capo_patch_calls(code, n, (void *)real_proxy_init,
+                             proxies_have_names ? (void *)init_proxy : (void *)init_proxy_unnamed,
+                             spare[1]) < 1)
                 missing = "a call of ncclProxyInit";
         if (!missing)
                 return 0;

@@ -119,7 +119,8 @@ struct patching {
         char *base;          /* load address */
         unsigned char *stub; /* next free place for a thunk */
         unsigned char *stub_end;
-        unsigned patched;
+        unsigned patched, n_spare;
+        void *spare[2]; /* room for a jump in code that nothing runs any more */
 };
 
 /* What says the name of a function that is not there. */
@@ -133,6 +134,9 @@ static void *stub_make(struct patching *p, const char *name)
         p->stub += n;
         return n ? at : (void *)plan_gap;
 }
+
+enum { SPARE_AT = 16 }; /* the jump, to a multiple of 4 */
+static_assert(SPARE_AT >= (int)CAPO_PATCH_BYTES, "behind the jump");
 
 static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
 {
@@ -149,8 +153,11 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
 
         int r = capo_patch_jump(p->base + value, to ? to : stub_make(p, name));
 
-        if (r == 0)
+        if (r == 0) {
+                if (size >= 2 * SPARE_AT && p->n_spare < N_ELEMENTS(p->spare))
+                        p->spare[p->n_spare++] = p->base + value + SPARE_AT;
                 p->patched++;
+        }
         return r;
 }
 
@@ -181,7 +188,7 @@ static int redirect_cuda(void *handle)
                         plan_job->libnccl, p.patched);
         if (r < 0 || p.patched < 50)
                 return -ENOEXEC;
-        if (plan_job->messages && plan_standin_patch(p.base) < 0)
+        if (plan_job->messages && plan_standin_patch(p.base, p.spare) < 0)
                 return -ENOEXEC;
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE))
                 capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why,
