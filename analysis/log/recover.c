@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,8 @@ static enum life check_owner(const struct capo_segment_header *h)
 {
         if (!is_here(h) || h->pid == getpid())
                 return ELSEWHERE;
+        if (!h->start_time) /* /proc did not say it (qemu-user): is there any such process? */
+                return kill(h->pid, 0) && errno == ESRCH ? GONE : LIVES;
         return capo_alive_since(h->pid) == h->start_time ? LIVES : GONE;
 }
 

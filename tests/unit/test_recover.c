@@ -570,6 +570,20 @@ Test(recover, what_a_segment_says_is_not_believed, .timeout = 60)
         }
 }
 
+static void forget_start(struct capo_segment *seg)
+{
+        seg->header->start_time = 0;
+}
+
+/* A /proc that did not say when the process began, as under qemu-user. */
+Test(recover, one_whose_start_is_not_known)
+{
+        struct capo_segment_info info;
+
+        leave(false, forget_start);
+        cr_assert_eq(capo_segment_recover(segment, NULL, &info), 0, "it has exited");
+}
+
 Test(recover, who_lives)
 {
         char text[64];
