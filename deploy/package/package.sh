@@ -1,18 +1,41 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # ./dev package: a portable release build, its packages in dist/, and each of them tried in bare roots of two Debian releases.
-# usage: package.sh BUILD      BUILD has the tests' libnccl.so.2
+# usage: package.sh BUILD             BUILD has the tests' libnccl.so.2
+#        package.sh BUILD aarch64     cross-built, in dist-aarch64/; the tarball's command is tried by qemu-user
 set -u
 cd "$(dirname "$0")/../.." || exit
-build=$1 portable=build-package
+build=$1 machine=${2-} cross=
+portable=build-package${machine:+-$machine} dist=dist${machine:+-$machine}
+if [ "$machine" = aarch64 ]; then
+        tests/aarch64/sysroot.sh || exit
+        cross='--cross-file .deps/aarch64/cross.ini'
+elif [ -n "$machine" ]; then
+        echo "package: expected aarch64 or nothing, found \"$machine\""
+        exit 2
+fi
 # configured anew each time: Slurm's headers may have come since
-# shellcheck disable=SC2046
-meson setup $([ ! -e $portable/build.ninja ] || echo --reconfigure) $portable --buildtype=release --prefix /usr --libdir lib -Dtests=disabled -Dportable=true \
+# shellcheck disable=SC2046,SC2086
+meson setup $([ ! -e $portable/build.ninja ] || echo --reconfigure) $portable $cross --buildtype=release --prefix /usr --libdir lib -Dtests=disabled -Dportable=true \
         -Dpkgconfig.relocatable=true >$portable.log 2>&1 || { tail -n 20 $portable.log; exit 1; }
 rm -f $portable.log
 ninja -C $portable >$portable/ninja.log 2>&1 || { grep -v '^\[' $portable/ninja.log | head -n 40; exit 1; }
-rm -rf dist
-python3 deploy/package/package.py $portable dist || exit 1
+rm -rf $dist
+python3 deploy/package/package.py $portable $dist || exit 1
+
+# What can be tried of another machine's files here: the command runs, finds its data, and reads a log.
+try_cross() {
+        work=$(mktemp -d) || return 1
+        tar xzf $dist/*.tar.gz -C "$work" --strip-components 1
+        run="env QEMU_LD_PREFIX=$PWD/.deps/aarch64/root qemu-aarch64-static $work/bin/capo"
+        $run --version && $run topo --platform dgx1v --gpus 0,1,2 >"$work/page" && grep -q 'GB/s' "$work/page" &&
+                $run report tests/golden/sample-v1 >"$work/page" && grep -q AllReduce "$work/page" && [ -e "$($run env --preload)" ]
+        tried=$?
+        [ $tried = 0 ] || cat "$work/page"
+        rm -rf "$work"
+        return $tried
+}
+[ -z "$machine" ] || { try_cross; exit; }
 
 # A root of .deps/roots: what debootstrap makes of a release, with Python's venv. 2.31 is glibc's release in bullseye and Ubuntu 20.04.
 root_of() {

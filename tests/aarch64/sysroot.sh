@@ -5,8 +5,8 @@
 set -u
 deps=$PWD/.deps/aarch64 root=$PWD/.deps/aarch64/root
 packages="libc6-dev libfabric-dev libhwloc-dev libjansson-dev libexpat1-dev libsqlite3-dev libxxhash-dev libzstd-dev libcriterion-dev
-zlib1g-dev libslurm-dev libstdc++6 libgcc-s1 libunwind8 python3-minimal"
-if [ ! -e "$root/ready" ]; then
+zlib1g-dev libncurses-dev libslurm-dev libstdc++6 libgcc-s1 libunwind8 python3-minimal"
+if [ "$(cat "$root/ready" 2>/dev/null)" != "$packages" ]; then
         keyring=/usr/share/keyrings/debian-archive-keyring.gpg
         mirror=$(grep -rhsoE 'https?://[^ ]*/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d | head -n 1)
         [ -e $keyring ] && [ -n "$mirror" ] || { echo "no Debian archive is set up here"; exit 77; }
@@ -23,7 +23,7 @@ if [ ! -e "$root/ready" ]; then
         rm -rf "$deps/lists" "$deps/cache"
         # Links that begin with / lead out of the folder.
         find "$root" -type l -lname '/*' | while read -r link; do ln -sfn "$root$(readlink "$link")" "$link"; done
-        touch "$root/ready"
+        echo "$packages" >"$root/ready"
 fi
 cat >"$deps/cross.ini" <<END
 [binaries]
