@@ -639,7 +639,12 @@ static void end_all(int signal_number)
 /* exit() where there is little stack: of a thread, and of a signal's handler. */
 static void small_exit(int in_handler)
 {
-        enum { LEAST = 16384, GUARD = 65536, HANDLERS = 8192 };
+#if defined __aarch64__
+        enum { LEAST = 131072 }; /* PTHREAD_STACK_MIN, which glibc no longer has as a constant */
+#else
+        enum { LEAST = 16384 };
+#endif
+        enum { GUARD = 65536, HANDLERS = 8192 };
         char *stack = mmap(NULL, GUARD + HANDLERS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         struct sigaction act = {.sa_handler = end_all, .sa_flags = SA_ONSTACK};
         stack_t alternative = {.ss_sp = stack + GUARD, .ss_size = HANDLERS};
