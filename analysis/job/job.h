@@ -83,6 +83,7 @@ struct capo_skew_rank {
                             was last; for the whole job, estimated from the calls compared */
         double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
                                 compared */
+        double stopped_ns;   /* its process did not run for so long, and the others waited for it */
         double hole_ns; /* the furthest it was behind the median of the ranks in one call, but the
                            first of all */
         uint32_t hole_seq; /* that call, 0 none */

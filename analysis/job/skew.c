@@ -8,6 +8,7 @@
 #include "analysis/job/skew.h"
 #include "analysis/job/skew_parts.h"
 #include "analysis/job/spread.h"
+#include "analysis/job/stops.h"
 
 static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         double *scratch)
@@ -90,6 +91,71 @@ static double half_interval(double n, double all, double sum, double sq, double 
                                                  : pm;
 }
 
+/* Is it the largest communicator of that member's process? Who waits for a process that does not
+ * run is not known, so the waiting is charged once. */
+static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
+{
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *other = &job->comms[i];
+
+                for (uint32_t k = 0; k < other->n_members; k++) {
+                        if (other->members[k].process == process &&
+                            (other->n_members > c->n_members ||
+                             (other->n_members == c->n_members && other < c)))
+                                return false;
+                }
+        }
+        return true;
+}
+
+/* What the rows tell of the waiting for member @k in that time. */
+static double told_of_stop(const struct capo_job *job, const struct capo_job_comm *c, uint32_t k,
+                           const struct skew_laid *l, const struct capo_meet *m,
+                           const struct capo_stop *s)
+{
+        const struct capo_job_member *member = &c->members[k];
+        double told = 0;
+
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const struct capo_meet_arrival *at =
+                        &m->arrivals[(size_t)(l->call[i].row - m->rows) * m->n_ranks +
+                                     (size_t)member->rank];
+                double begin = (double)job->processes[member->process].header.t0_real_ns +
+                               (double)at->begin;
+
+                if (l->call[i].last == k && begin > s->from - 1e9 && begin < s->to + 1e9)
+                        told += l->call[i].waited;
+        }
+        return told;
+}
+
+/* The others' waiting for a process that did not run, as far as no call that is laid out tells it.
+ */
+static void charge_stops(const struct capo_job *job, const struct capo_job_comm *c,
+                         struct capo_skew *skew, const struct skew_laid *l,
+                         const struct capo_meet *m, double *own)
+{
+        enum { STOPS = 64 };
+        struct capo_stop stop[STOPS];
+
+        for (uint32_t k = 0; k < l->n; k++) {
+                uint32_t process = c->members[k].process,
+                         n = capo_stops_of(&job->processes[process], stop, STOPS);
+
+                for (uint32_t i = 0; i < n && is_widest(job, c, process); i++) {
+                        double waited = capo_stop_waiting(job, c, k, &stop[i]);
+                        double rest = waited - told_of_stop(job, c, k, l, m, &stop[i]);
+
+                        if (waited > 0)
+                                skew->ranks[k].stopped_ns += stop[i].to - stop[i].from;
+                        if (waited > 0 && rest > 0) {
+                                own[k] += rest;
+                                skew->long_ns += rest;
+                        }
+                }
+        }
+}
+
 /*
  * The waiting that each rank caused, for the whole job. Calls behind a long silence and those timed
  * for what they are (the first of a kind is like no other) stand for themselves; the others are an
@@ -125,6 +191,7 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
                         sq[last] += l->call[i].waited * l->call[i].waited;
                 }
         }
+        charge_stops(job, c, skew, l, m, own);
         all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_own)
                                      : (double)(l->n_rows - skew->n_own);
         for (uint32_t k = 0; k < l->n; k++) {

@@ -103,6 +103,15 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                      capo_text_count(rank->last, n_last), n, from,
                      capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
                      *cause ? "; " : "", cause);
+        if (r >= 0 && rank->stopped_ns > 0) {
+                char *more = NULL;
+
+                r = asprintf(&more,
+                             "%s; its process did not run for %s (stopped, or without a processor)",
+                             text, capo_text_time(rank->stopped_ns, d));
+                free(text);
+                text = more;
+        }
         return r < 0 ? NULL : text;
 }
 

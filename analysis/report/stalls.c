@@ -12,13 +12,14 @@
 #include <jansson.h>
 
 #include "analysis/job/figures.h"
+#include "analysis/job/stops.h"
 #include "analysis/report/job_judge.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 
-enum { STALLS_SHOWN = 2 };
+enum { STALLS_SHOWN = 2, STOPS_SHOWN = 4 };
 #define STALL_NS    10e9
 #define FAR_LONGER  3 /* than the job's usual silences */
 #define VERDICT     "hang.json"
@@ -70,6 +71,31 @@ static int find_rank_of_step(const struct capo_page *r, struct stall s)
         return -1;
 }
 
+/* The processes that did not run meanwhile: " rank 1 did not run (stopped ...)"; "" where none is
+ * known. @rank: the only one; else as it was. */
+static void find_stops(const struct capo_page *r, struct stall s, char *text, size_t room,
+                       int *rank)
+{
+        const struct capo_job *job = r->job;
+        uint32_t n = 0;
+        int only = -1;
+
+        *text = 0;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (!capo_stops_covers(&job->processes[i], s.from, s.to))
+                        continue;
+                if (n < STOPS_SHOWN && job->processes[i].rank >= 0)
+                        capo_append(text, room, "%s %d", n ? "," : "", job->processes[i].rank);
+                only = n++ ? -1 : job->processes[i].rank;
+        }
+        if (!n || !*text)
+                return;
+        if (n > STOPS_SHOWN)
+                capo_append(text, room, " and %u more", n - STOPS_SHOWN);
+        capo_append(text, room, " did not run (stopped, or without a processor)");
+        *rank = n == 1 ? only : *rank;
+}
+
 /* What capo watch found out while it lasted: "stopped: rank 1"; "" nothing. @rank: that one, where
  * it is one; else -1. */
 static void read_verdict(const struct capo_page *r, struct stall s, char *text, size_t room,
@@ -109,18 +135,20 @@ static void read_verdict(const struct capo_page *r, struct stall s, char *text, 
 /* @last: it is the job's end. */
 static void report_stall(struct capo_page *r, struct stall s, bool last)
 {
-        char verdict[256], why[400], time[32], at[32];
+        char verdict[256], stops[128], why[400], time[32], at[32];
         int rank = -1;
 
         read_verdict(r, s, verdict, sizeof verdict, &rank);
-        if (!*verdict && !last)
+        find_stops(r, s, stops, sizeof stops, &rank);
+        if (!*verdict && !*stops && !last)
                 rank = find_rank_of_step(r, s);
         if (*verdict)
                 snprintf(why, sizeof why, "capo watch found %s (hang.txt)", verdict);
+        else if (*stops)
+                snprintf(why, sizeof why, "the process of rank%s", stops);
         else if (last)
                 snprintf(why, sizeof why,
-                         "until a process ended; capo hang judges what the ranks "
-                         "waited for");
+                         "until a process ended; capo hang judges what the ranks waited for");
         else if (rank >= 0)
                 snprintf(why, sizeof why, "the others waited for rank %d", rank);
         else

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,11 +20,14 @@
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
+#include "core/log/info.h"
 #include "shim/record/start.h"
 
-#define NAP_LEAST_NS 1000000
-#define NAP_MOST_NS  50000000
-#define CALLBACKS    8
+#define NAP_LEAST_NS  1000000
+#define NAP_MOST_NS   50000000
+#define CALLBACKS     8
+#define STOP_LEAST_NS 1000000000
+#define STOPS_MOST    64
 #define CHECKPOINT_NS \
         10000000000u /* the first; each next one twice as far, up to CHECKPOINT_MOST_NS */
 #define CHECKPOINT_MOST_NS 600000000000u
@@ -102,12 +106,32 @@ void capo_wake_drain(void)
                 syscall(SYS_futex, &wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void nap_or_wake(uint64_t ns)
+/* Return: how much longer than @ns that took. */
+static uint64_t nap_or_wake(uint64_t ns)
 {
+        uint64_t before = capo_clock_mono(), passed;
+
         struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
         syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
         atomic_store_explicit(&wake, 0, memory_order_relaxed);
+        passed = capo_clock_mono() - before;
+        return passed > ns ? passed - ns : 0;
+}
+
+/* A nap that took a second longer than it should: the process was stopped, or it had no processor.
+ * Whoever waited for it cannot tell that from its calls. Caller holds drain_lock. */
+static void note_stop(uint64_t ns)
+{
+        uint64_t now_ns = capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns;
+        static unsigned n;
+        char key[32];
+
+        if (ns < STOP_LEAST_NS || now_ns < ns || n == STOPS_MOST)
+                return;
+        n++;
+        snprintf(key, sizeof key, "%s+", CAPO_INFO_STOPPED);
+        capo_shim_info(key, "%llu %llu", (unsigned long long)(now_ns - ns), (unsigned long long)ns);
 }
 
 /* Errors that time does not mend. Others may be gone soon: no descriptor is left, a server of a
@@ -283,7 +307,7 @@ static bool check_last_thread(void)
 
 static void *drain_main(void *unused)
 {
-        uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, wait_ns = 0, next;
+        uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, wait_ns = 0, next, stopped_ns;
         bool early = true, failed = false, hangs;
 
         nap_or_wake(2 * NAP_LEAST_NS);
@@ -298,13 +322,14 @@ static void *drain_main(void *unused)
         for (;;) {
                 double full;
 
-                nap_or_wake(interval);
+                stopped_ns = nap_or_wake(interval);
                 capo_lock(&drain_lock);
                 if (obey_wish()) {
                         capo_unlock(&drain_lock);
                         return NULL;
                 }
                 round_once();
+                note_stop(stopped_ns);
                 full = capo_drain_fullest(drain);
                 if (full < 0.25)
                         capo_drain_name_site(drain);

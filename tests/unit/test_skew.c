@@ -120,6 +120,47 @@ Test(skew, a_long_silence_does_not_widen_what_is_said_of_other_calls)
         cr_assert_lt(k->ranks[2].caused_pm_ns, 200000);
 }
 
+/* The call in which rank 1 was stopped lasted as long on all GPUs. What shows that the others
+ * waited for it is their silence. */
+static void stop_rank_1(struct capo_job_info *stop, uint64_t other_silent_ns)
+{
+        *stop = (struct capo_job_info){.key = (char *)"stopped", .value = (char *)"100 400000000"};
+        job->processes[1].info = stop;
+        job->processes[1].n_info = 1;
+        for (uint32_t i = 0; i < RANKS; i++)
+                capo_silences_add(&job->processes[i].still, 50, i ? 401 * MS : other_silent_ns);
+        for (uint32_t i = 1; i <= 10; i++)
+                call(i, true, 0, i % 2 ? 0 : 10, 0);
+        job->comms[0].n_calls = 10;
+}
+
+Test(skew, a_process_that_did_not_run)
+{
+        struct capo_job_info stop;
+        const struct capo_skew *k;
+
+        stop_rank_1(&stop, 401 * MS);
+        k = solve();
+        cr_expect_eq(k->worst, 1);
+        cr_expect_float_eq(k->ranks[1].caused_ns, 2 * 400.0 * MS, 1000);
+        cr_expect_float_eq(k->ranks[1].stopped_ns, 400.0 * MS, 1);
+        job->processes[1].info = NULL;
+        job->processes[1].n_info = 0;
+}
+
+Test(skew, a_stop_that_not_all_waited_for)
+{
+        struct capo_job_info stop;
+        const struct capo_skew *k;
+
+        stop_rank_1(&stop, 100 * MS); /* rank 0 went on */
+        k = solve();
+        cr_expect_lt(k->ranks[1].caused_ns, 1000);
+        cr_expect_eq(k->ranks[1].stopped_ns, 0);
+        job->processes[1].info = NULL;
+        job->processes[1].n_info = 0;
+}
+
 Test(skew, calls_behind_a_long_silence_stand_for_themselves)
 {
         const struct capo_skew *k;

@@ -52,6 +52,26 @@ Test(stalls, all_ranks_silent_at_once)
                   page.problems[0].text);
 }
 
+/* Its recorder saw that a process did not run. */
+Test(stalls, a_process_that_was_stopped)
+{
+        struct capo_job_info stop = {.key = (char *)"stopped",
+                                     .value = (char *)"2000000000 1500000000\n"
+                                                      "10500000000 39000000000"};
+
+        for (uint32_t i = 0; i < 3; i++)
+                silent(i, 10, 40);
+        process[1].info = &stop;
+        process[1].n_info = 1;
+        capo_judge_stalls(&page);
+        cr_assert_eq(page.n_problems, 1);
+        cr_assert(strstr(page.problems[0].text, "the process of rank 1 did not run"), "%s",
+                  page.problems[0].text);
+        cr_assert_eq(page.problems[0].runs->first, 1);
+        process[1].info = NULL;
+        process[1].n_info = 0;
+}
+
 /* A job that was ended while it hung. */
 Test(stalls, silence_up_to_the_end)
 {

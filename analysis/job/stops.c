@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/job/stops.h"
+#include "core/log/info.h"
+
+enum { STOPS = 64 };
+#define MOST_OF 0.8
+#define SOON_NS 0.5e9
+
+uint32_t capo_stops_of(const struct capo_job_process *p, struct capo_stop *to, uint32_t room)
+{
+        const char *line = capo_job_info(p, CAPO_INFO_STOPPED);
+        unsigned long long from, ns;
+        uint32_t n = 0;
+
+        for (; line && *line && n < room; line += strcspn(line, "\n"), line += *line == '\n') {
+                if (sscanf(line, "%llu %llu", &from, &ns) != 2)
+                        continue;
+                to[n].from = (double)p->header.t0_real_ns + (double)from;
+                to[n++].to = (double)p->header.t0_real_ns + (double)from + (double)ns;
+        }
+        return n;
+}
+
+static double common_ns(double from, double to, double other_from, double other_to)
+{
+        return fmax(0, fmin(to, other_to) - fmax(from, other_from));
+}
+
+bool capo_stops_covers(const struct capo_job_process *p, double from, double to)
+{
+        struct capo_stop stop[STOPS];
+        uint32_t n = capo_stops_of(p, stop, STOPS);
+        double both = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+                both += common_ns(from, to, stop[i].from, stop[i].to);
+        return both > (to - from) / 2;
+}
+
+/* The silence of @p that is as long as @s, and that it ended soon after; 0: there is none. */
+static double waited(const struct capo_job_process *p, const struct capo_stop *s)
+{
+        for (uint32_t i = 0; i < p->still.n; i++) {
+                double from = (double)p->header.t0_real_ns + (double)p->still.from[i];
+                double to = from + (double)p->still.ns[i];
+                double both = common_ns(from, to, s->from, s->to);
+
+                if (both > MOST_OF * (s->to - s->from) && both > MOST_OF * (to - from) &&
+                    to < s->to + (s->to - s->from) / 10 + SOON_NS)
+                        return both;
+        }
+        return 0;
+}
+
+double capo_stop_waiting(const struct capo_job *job, const struct capo_job_comm *c, uint32_t k,
+                         const struct capo_stop *s)
+{
+        double sum = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const struct capo_job_process *p = &job->processes[c->members[i].process];
+                double ns = waited(p, s);
+
+                if (c->members[i].process == c->members[k].process)
+                        continue;
+                if (!ns || capo_stops_covers(p, s->from, s->to))
+                        return 0;
+                sum += ns;
+        }
+        return sum;
+}
