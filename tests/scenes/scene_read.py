@@ -18,6 +18,8 @@ Keys of job:
   beside      a scene whose job is run before it, into another folder; both are given to a report
   restarts    of torchrun
   calls       none: no call of NCCL is made
+  stop        how a job that goes on is ended: term, int, kill (a signal to all ranks); or
+              pause:RANK:SECONDS, stopped for so long before it ends by its file
 Truth: hang, died (one rank ended first, the launcher ended the others), slow, pause (a rank is late
 once), healthy, unknown (nothing may be said). Its keys:
   ranks       job ranks that are the cause
@@ -35,7 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = ("ended", "hang", "part", "slow", "healthy", "torch")
 KINDS = ("hang", "died", "slow", "pause", "healthy", "unknown")
 JOB_KEYS = {"like", "end", "logs", "ask", "watch", "unrecorded", "first", "beside", "restarts",
-            "calls"}
+            "calls", "stop"}
 TRUTH_KEYS = {"ranks", "wide", "verdict", "how", "call", "waiting", "undecided", "uncertain"}
 
 

@@ -190,6 +190,20 @@ class Played:
                     pass
         self.job.wait()
 
+    def stop(self):
+        """Ends a job that goes on: by its file, or as the scene says."""
+        word, *numbers = self.scene.job.get("stop", "file").split(":")
+        if word == "pause":
+            pid = self.pids()[int(numbers[0])]
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(int(numbers[1]))
+            os.kill(pid, signal.SIGCONT)
+        elif word != "file":
+            for pid in self.pids().values():
+                os.kill(pid, getattr(signal, "SIG" + word.upper()))
+            return
+        open(self.path("stop"), "w").close()
+
     def spoil(self):
         """What becomes of the logs before somebody asks."""
         word, _, number = self.scene.job.get("logs", "").partition(":")
@@ -235,13 +249,13 @@ class Played:
             if scene.job.get("ask") == "during":
                 time.sleep(2)
                 self.ask_live()
-            elif marks and scene.kind != "died":
+            elif marks and scene.kind not in ("died", "unknown"):
                 for _ in range(5 if scene.kind == "healthy" else 2):
                     self.ask_live()
                 self.ask("live-report", "report", self.logs)
-            open(self.path("stop"), "w").close()
+            self.stop()
             self.wait_for("end", self.has_ended)
-            if scene.kind != "died" and self.job.returncode:
+            if scene.kind != "died" and "stop" not in scene.job and self.job.returncode:
                 raise Failed("status %d: %s" % (self.job.returncode, self.read_output()[-800:]))
         self.spoil()
         self.ask("end", "hang", self.logs)
