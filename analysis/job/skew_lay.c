@@ -9,6 +9,8 @@
 #include "core/base/util.h"
 #include "analysis/job/skew_parts.h"
 
+#define APART_NS 1e8 /* GPU times that differ by less are not looked at closer */
+
 double skew_quantile(double *v, size_t n, double q)
 {
         return n ? capo_nth(v, n, (size_t)(q * (double)(n - 1) + 0.5)) : 0;
@@ -61,40 +63,6 @@ static double mean_of(const double *t, uint32_t n)
         return sum;
 }
 
-/*
- * How far the host's starts are from what the GPU says, over the calls that have both. Returns
- * whether they tell the same: they differ by less than half of what there is to tell. @error: what
- * they hardly ever differ by.
- */
-static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                        const struct skew_laid *l, double *error)
-{
-        double *gpu = l->start,
-               *host = l->start + l->n; /* not filled yet; there are SKEW_FEW rows at least */
-        double differ = 0, told = 0;
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
-                double worst = 0, mg, mh;
-
-                if (!skew_row_starts(s, comm, i, from, gpu) ||
-                    !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
-                        continue;
-                mg = mean_of(gpu, l->n);
-                mh = mean_of(host, l->n);
-                for (uint32_t k = 0; k < l->n; k++) {
-                        double d = fabs((gpu[k] - mg) - (host[k] - mh));
-
-                        worst = fmax(worst, d);
-                        differ += d;
-                        told += fabs(gpu[k] - mg);
-                }
-                l->column[n++] = worst;
-        }
-        *error = skew_quantile(l->column, n, 0.9);
-        return differ < told / 2;
-}
-
 static uint32_t last_of(const double *t, uint32_t n)
 {
         uint32_t last = 0;
@@ -113,6 +81,64 @@ static double spread_of(const double *t, uint32_t n)
                 last = fmax(last, t[k]);
         }
         return last - first;
+}
+
+/*
+ * "Who is in it shortest came last" holds where a call ends on all ranks together. It does not
+ * where one of them was stopped in it: those that had its data already are through early, and go on
+ * while the others wait. Then they make their next call earlier, by about as much as the times
+ * differ.
+ */
+static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, const double *gpu,
+                       uint32_t n, double *host)
+{
+        const struct capo_meet *m = s->meets[comm];
+        uint32_t last = last_of(gpu, n), first = 0;
+        double spread = spread_of(gpu, n);
+
+        for (uint32_t k = 1; k < n; k++)
+                first = gpu[k] < gpu[first] ? k : first;
+        for (uint32_t next = 0; spread > APART_NS && next < m->n_rows; next++) {
+                if (m->rows[next].seq == m->rows[i].seq + 1)
+                        return skew_row_starts(s, comm, next, CAPO_SKEW_HOST_START, host) &&
+                               host[first] - host[last] > spread / 2;
+        }
+        return false;
+}
+
+/*
+ * How far the host's starts are from what the GPU says, over the calls that have both. Returns
+ * whether they tell the same: they differ by less than half of what there is to tell. @error: what
+ * they hardly ever differ by.
+ */
+static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                        const struct skew_laid *l, double *error)
+{
+        double *gpu = l->start,
+               *host = l->start + l->n; /* not filled yet; there are SKEW_FEW rows at least */
+        double differ = 0, told = 0;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
+                double worst = 0, mg, mh;
+
+                if (!skew_row_starts(s, comm, i, from, gpu) ||
+                    ends_apart(s, comm, i, gpu, l->n, host) ||
+                    !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
+                        continue;
+                mg = mean_of(gpu, l->n);
+                mh = mean_of(host, l->n);
+                for (uint32_t k = 0; k < l->n; k++) {
+                        double d = fabs((gpu[k] - mg) - (host[k] - mh));
+
+                        worst = fmax(worst, d);
+                        differ += d;
+                        told += fabs(gpu[k] - mg);
+                }
+                l->column[n++] = worst;
+        }
+        *error = skew_quantile(l->column, n, 0.9);
+        return differ < told / 2;
 }
 
 /* Ranks cannot be further apart than the job lasted, whatever a damaged log or a bad clock says. */
@@ -217,7 +243,8 @@ int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from
                 struct skew_laid_call *at = &l->call[l->n_rows];
 
                 *at = (struct skew_laid_call){.row = &m->rows[i], .nth = i, .whole = true};
-                if (!skew_row_starts(s, comm, i, from, to)) {
+                if (!skew_row_starts(s, comm, i, from, to) ||
+                    (from != CAPO_SKEW_HOST_START && ends_apart(s, comm, i, to, l->n, to + l->n))) {
                         if (from == CAPO_SKEW_HOST_START ||
                             !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
                                 continue;

@@ -120,6 +120,33 @@ Test(skew, a_long_silence_does_not_widen_what_is_said_of_other_calls)
         cr_assert_lt(k->ranks[2].caused_pm_ns, 200000);
 }
 
+/* Rank 2 had its data, and was through a call in which the two others were held for 0.5 s. */
+Test(skew, who_leaves_a_call_early_did_not_come_late)
+{
+        const uint64_t began[2][RANKS] = {{0, 0, 0}, {500, 500, 2}},
+                       lasted[2][RANKS] = {{500, 500, 1}, {1, 1, 499}};
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 8; i++)
+                call(i, true, 0, 0, 10);
+        for (uint32_t i = 0; i < 2; i++) {
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        struct capo_record r = {.seq = 10 + i,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = (50 + began[i][rank]) * MS,
+                                                .clock = CAPO_CLOCK_EVENT,
+                                                .gpu_ns = (uint32_t)(lasted[i][rank] * MS)};
+
+                        cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+                }
+        }
+        job->comms[0].n_calls = 10;
+        k = solve();
+        cr_expect_lt(k->ranks[2].hole_ns, MS);
+        cr_expect_lt(k->ranks[2].caused_ns, MS);
+}
+
 /* The call in which rank 1 was stopped lasted as long on all GPUs. What shows that the others
  * waited for it is their silence. */
 static void stop_rank_1(struct capo_job_info *stop, uint64_t other_silent_ns)
