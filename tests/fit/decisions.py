@@ -12,7 +12,7 @@ import collections, csv, json, os, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLUMNS = ("NCCL", "plan", "model", "fit 1x", "fit 3x")
-GOALS = {"fit 1x": (4, 0), "fit 3x": (11, 0), "model": (0, 0)}  # right at least, harmful at most
+GOALS = {"fit 1x": (6, 0), "fit 3x": (14, 0), "model": (0, 0)}  # right at least, harmful at most
 
 
 def read_cases():
