@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -19,13 +18,12 @@
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
 #include "cli/fit/fit_page.h"
-#include "core/base/calls.h"
+#include "cli/fit/fit_provenance.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/profile/profile_check.h"
 #include "profiles/fit/fit.h"
 #include "cli/fit/fit_svg.h"
-#include "core/base/nccl_release.h"
 
 struct job {
         struct capo_fit_options options;
@@ -47,71 +45,6 @@ static void show_fit_progress(const char *what, double done, void *user)
 }
 
 /* ---- what is written ---- */
-
-static int who_and_when(struct capo_profile *profile)
-{
-        const char *epoch =
-                getenv("SOURCE_DATE_EPOCH"); /* reproducible files: reproducible-builds.org */
-        time_t now = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
-        char date[16] = "";
-        struct tm tm;
-
-        if (gmtime_r(&now, &tm))
-                strftime(date, sizeof date, "%Y-%m-%d", &tm);
-        return capo_profile_note(profile, CAPO_PROVENANCE, "tool", "capo fit " CAPO_VERSION) |
-               capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
-}
-
-/* A text per collective: how many runs of each were compared. */
-static int note_runs(const struct capo_fit *fit, struct capo_profile *profile)
-{
-        char all[1200] = "", runs[600];
-
-        for (int i = 0; i < fit->n_series; i++) {
-                const struct capo_fit_series *s = &fit->series[i];
-
-                if (s->n_candidates > 1 && strlen(all) + sizeof runs < sizeof all)
-                        capo_append(all, sizeof all, "%s%s on %d ranks: %s", *all ? "; " : "",
-                                    capo_call_name(s->call), s->like.n_ranks,
-                                    fit_page_runs(s, runs, sizeof runs));
-        }
-        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "runs", all) : 0;
-}
-
-static int note_provenance(const struct job *j, const struct capo_fit *fit,
-                           struct capo_profile *profile)
-{
-        const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
-        char nccl[16], sources[256] = "";
-        int e = who_and_when(profile);
-
-        for (size_t i = 0; i < j->set.n_runs; i++) {
-                const char *slash = strrchr(j->set.runs[i].source, '/'),
-                           *name = slash && slash[1] ? slash + 1 : j->set.runs[i].source;
-
-                if (strstr(sources, name) || strlen(sources) + strlen(name) + 8 > sizeof sources)
-                        continue;
-                capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
-        }
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
-                               like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl)
-                                          : "not recorded");
-        e |= capo_profile_note(
-                profile, CAPO_PROVENANCE, "clock",
-                capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
-        e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
-        e |= note_runs(fit, profile);
-        if (like->hosts[0])
-                e |= capo_profile_note(profile, CAPO_PROVENANCE, "hosts", like->hosts);
-        if (like->driver[0])
-                e |= capo_profile_note(profile, CAPO_PROVENANCE, "driver", like->driver);
-        if (like->settings[0])
-                e |= capo_profile_note(profile, CAPO_PROVENANCE, "settings", like->settings);
-        if (like->gpu[0])
-                e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", like->gpu);
-        return e;
-}
 
 /* Return: 0; negative errno, said. */
 static int write_file(const char *path, int (*write)(FILE *, const void *), const void *what)
@@ -223,7 +156,7 @@ static int nothing_certain(struct job *j, const char *why)
         int status = CAPO_EXIT_FAIL;
 
         capo_warn("fit: %s", why);
-        if (!profile || who_and_when(profile) < 0)
+        if (!profile || fit_provenance_when(profile) < 0)
                 capo_error("fit: no memory");
         else if (!j->out || write_file(j->out, write_profile, profile) == 0)
                 status = CAPO_EXIT_OK;
@@ -249,7 +182,7 @@ static int model_alone(struct job *j)
         json_t *list = json_array();
         int status = CAPO_EXIT_FAIL;
 
-        if (!profile || !page || who_and_when(profile) < 0)
+        if (!profile || !page || fit_provenance_when(profile) < 0)
                 capo_error("fit: no memory");
         else if (fit_models_alone(&j->models, &j->options, profile, page, list) == 0)
                 status = CAPO_EXIT_OK;
@@ -376,7 +309,7 @@ static int run_fit(void *options, int n, char **words)
                 goto end;
         profile = capo_profile_new(j->name ? j->name : "");
         if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 ||
-            note_provenance(j, fit, profile) < 0) {
+            fit_provenance(&j->set, fit, profile) < 0) {
                 capo_error("fit: no memory");
                 goto end;
         }

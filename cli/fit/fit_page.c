@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/fit/fit_page.h"
 #include "cli/fit/fit_svg.h"
@@ -21,7 +22,7 @@ static const char *format_percent(double fraction, char *text, size_t room)
 
 /* Over all sizes of a row, each counting the same. The interval is the mean of theirs: their errors
  * may have one cause. */
-static const char *mean_gain(const struct capo_fit_series *s, int first, int last, char text[48])
+const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, char text[48])
 {
         double gain = 0, half = 0;
         char a[16], b[16];
@@ -78,7 +79,7 @@ static void add_range_row(struct cli_section *t, const struct capo_fit_series *s
                 first == last ? "" : capo_size_print(p->bytes, to, sizeof to),
                 c == 0 && *own ? own
                                : capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
-                us, chose, mean_gain(s, first, last, gain), capo_fit_verdict_text(p->verdict));
+                us, chose, fit_page_gain(s, first, last, gain), capo_fit_verdict_text(p->verdict));
 }
 
 static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
@@ -286,15 +287,41 @@ static void add_series(struct cli_page *page, const struct capo_fit_series *s, b
         t->about = s;
 }
 
+const char *fit_page_days(const struct capo_samples *set, char text[32])
+{
+        int64_t first = INT64_MAX, last = 0;
+        time_t at;
+        struct tm tm;
+        char a[12] = "", b[12] = "";
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                int64_t t = set->runs[i].left_out ? 0 : set->runs[i].began.at;
+
+                if (!t)
+                        continue;
+                first = t < first ? t : first;
+                last = t > last ? t : last;
+        }
+        at = (time_t)first;
+        if (last && gmtime_r(&at, &tm))
+                strftime(a, sizeof a, "%F", &tm);
+        at = (time_t)last;
+        if (last && gmtime_r(&at, &tm))
+                strftime(b, sizeof b, "%F", &tm);
+        snprintf(text, 32, strcmp(a, b) ? "%s to %s" : "%s", a, b);
+        return text;
+}
+
 /* What was read, and what of it was not used. */
 static void add_heading(struct cli_page *page, const struct capo_samples *set,
                         const struct capo_fit *fit)
 {
-        char text[400] = "";
+        char text[400] = "", days[32];
 
-        cli_page_title(page, "capo fit   %s   %llu samples",
+        cli_page_title(page, "capo fit   %s   %llu samples%s%s",
                        capo_text_plural(set->n_files, "input", NULL),
-                       (unsigned long long)fit->n_samples);
+                       (unsigned long long)fit->n_samples,
+                       *fit_page_days(set, days) ? "   measured " : "", days);
         if (fit->n_warmup)
                 capo_append(text, sizeof text, ", %.1f %% warm-up dropped",
                             100.0 * (double)fit->n_warmup / (double)fit->n_samples);

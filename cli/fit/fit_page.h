@@ -27,4 +27,11 @@ json_t *fit_json(const struct capo_samples *set, const struct capo_fit *fit,
 /** fit_page_runs() - "NCCL's own choice in 3 runs, Ring Simple in 3": returns @text. */
 char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room);
 
+/** fit_page_gain() - "4.1 % +- 1.0 %" over the points from @first to @last: returns @text. */
+const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, char text[48]);
+
+/** fit_page_days() - "2026-11-20 to 2026-11-22": when the runs that are used began, in UTC where
+ * their file says so; "" where none does. Returns @text. */
+const char *fit_page_days(const struct capo_samples *set, char text[32]);
+
 #endif

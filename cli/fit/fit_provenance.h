@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_FIT_PROVENANCE_H
+#define CAPO_FIT_PROVENANCE_H
+
+#include "profiles/fit/fit.h"
+
+/** fit_provenance_when() - tool and date into @profile. Return: 0; negative errno. */
+int fit_provenance_when(struct capo_profile *profile);
+
+/** fit_provenance() - that, and what of @set the rules were made from. Return: 0; negative errno.
+ */
+int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
+                   struct capo_profile *profile);
+
+#endif
