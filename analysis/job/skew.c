@@ -91,6 +91,18 @@ static double half_interval(double n, double all, double sum, double sq, double 
                                                  : pm;
 }
 
+/* How far what the host's starts say of member @k, in the calls that have no GPU times, may be from
+ * what the GPUs would say: by the calls that have both. */
+static double host_error(const struct skew_laid *l, uint32_t k)
+{
+        double n = l->n_both, by_host = l->n_by_host, sum = l->differ[2 * k];
+
+        if (n < 2)
+                return 0;
+        return fabs(sum / n) * by_host +
+               2 * sqrt(variance_of(n, sum, l->differ[2 * k + 1]) * by_host);
+}
+
 /* Is it the largest communicator of that member's process? Who waits for a process that does not
  * run is not known, so the waiting is charged once. */
 static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
@@ -202,6 +214,7 @@ static void charge_ranks(const struct capo_job *job, const struct capo_job_comm 
                         rank->caused_pm_ns = half_interval(
                                 n, all, sum[k], sq[k], longest[k],
                                 l->n_untimed >= 0.9 * (all - n) ? l->untimed[k] : NAN);
+                rank->caused_pm_ns += host_error(l, k);
                 charged += rank->caused_ns;
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
@@ -398,6 +411,7 @@ static void laid_finish(struct skew_laid *l)
         free(l->column);
         free(l->untimed);
         free(l->charges);
+        free(l->differ);
 }
 
 static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_t comm)
@@ -419,10 +433,12 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         l.column = malloc(m->n_rows * sizeof *l.column);
         l.untimed = calloc(c->n_members, sizeof *l.untimed);
         l.charges = calloc(4 * (size_t)c->n_members, sizeof *l.charges);
+        l.differ = calloc(2 * (size_t)c->n_members, sizeof *l.differ);
         skew = calloc(1, sizeof *skew);
         if (skew)
                 skew->ranks = calloc(c->n_members, sizeof *skew->ranks);
-        if (!l.start || !l.call || !l.column || !l.untimed || !l.charges || !skew || !skew->ranks) {
+        if (!l.start || !l.call || !l.column || !l.untimed || !l.charges || !l.differ || !skew ||
+            !skew->ranks) {
                 capo_skew_free(skew);
                 return -ENOMEM;
         }

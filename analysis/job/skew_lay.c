@@ -106,13 +106,29 @@ static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, c
         return false;
 }
 
+/* One call by both clocks: what each says of the waiting, @mg and @mh the mean starts. */
+static void add_difference(struct skew_laid *l, const double *gpu, double mg, const double *host,
+                           double mh)
+{
+        uint32_t by_gpu = last_of(gpu, l->n), by_host = last_of(host, l->n);
+
+        l->n_both++;
+        for (uint32_t k = 0; k < l->n; k++) {
+                double d = (k == by_gpu ? l->n * (gpu[k] - mg) : 0) -
+                           (k == by_host ? l->n * (host[k] - mh) : 0);
+
+                l->differ[2 * k] += d;
+                l->differ[2 * k + 1] += d * d;
+        }
+}
+
 /*
  * How far the host's starts are from what the GPU says, over the calls that have both. Returns
  * whether they tell the same: they differ by less than half of what there is to tell. @error: what
  * they hardly ever differ by.
  */
 static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                        const struct skew_laid *l, double *error)
+                        struct skew_laid *l, double *error)
 {
         double *gpu = l->start,
                *host = l->start + l->n; /* not filled yet; there are SKEW_FEW rows at least */
@@ -128,6 +144,7 @@ static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_sk
                         continue;
                 mg = mean_of(gpu, l->n);
                 mh = mean_of(host, l->n);
+                add_difference(l, gpu, mg, host, mh);
                 for (uint32_t k = 0; k < l->n; k++) {
                         double d = fabs((gpu[k] - mg) - (host[k] - mh));
 
@@ -252,6 +269,7 @@ int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from
                                          spread_of(to, l->n) > 10 * error))
                                 continue;
                         at->by_host = true;
+                        l->n_by_host++;
                 }
                 bound_starts(to, l->n, (double)capo_job_duration_ns(s->job));
                 at->last = last_of(to, l->n);

@@ -29,7 +29,10 @@ struct skew_laid {
                                the host's starts */
         uint32_t n_untimed; /* calls */
         double *charges;    /* four values per member, 0; then scratch */
-        double *column;     /* scratch: one value per row */
+        double *differ;     /* two per member: the waiting that it caused by the GPUs less that by
+                               the host's starts, over the n_both calls that have both: sum, squares */
+        uint32_t n_both, n_by_host;
+        double *column; /* scratch: one value per row */
 };
 
 /** skew_quantile() - reorders @v. 0 of nothing. */

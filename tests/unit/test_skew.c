@@ -120,6 +120,33 @@ Test(skew, a_long_silence_does_not_widen_what_is_said_of_other_calls)
         cr_assert_lt(k->ranks[2].caused_pm_ns, 200000);
 }
 
+/* Ten calls by the host, six of them by the GPUs too, where rank 2 was 300 ns later. */
+Test(skew, by_two_clocks_that_differ_nothing_is_exact)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 10;
+        for (uint32_t i = 1; i <= 10; i++) {
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        struct capo_record r = {.seq = i,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 5ull * MS * i + (rank == 2 ? 1000 : 0),
+                                                .clock =
+                                                        i <= 6 ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST,
+                                                .gpu_ns = i > 6       ? 0
+                                                          : rank == 2 ? MS - 1300
+                                                                      : MS};
+
+                        cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+                }
+        }
+        k = solve();
+        cr_assert(k->n_calls == 10 && k->n_host == 4);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 6 * 2600 + 4 * 2000, 1);
+        cr_assert_float_eq(k->ranks[2].caused_pm_ns, 4 * 600, 1);
+}
+
 /* Rank 2 had its data, and was through a call in which the two others were held for 0.5 s. */
 Test(skew, who_leaves_a_call_early_did_not_come_late)
 {
