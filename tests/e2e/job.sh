@@ -24,4 +24,4 @@ else
         layout="-n $ranks"
 fi
 export LD_LIBRARY_PATH
-launch="$jobs/launch $layout --timeout 120 --"
+launch="$jobs/launch $layout --timeout 600 --"

@@ -69,7 +69,7 @@ page report "$capo" report "$logs/training"
 quiet python3 "$here/check_counts.py" "$work/report.json" "$work/capo"
 
 step "gradient buckets of BERT-large, at 1/16 of their size, on 1+3"
-"$capo" run --quiet --dir "$logs/bert" -- "$jobs/launch" --layout 1+3 --timeout 120 -- \
+"$capo" run --quiet --dir "$logs/bert" -- "$jobs/launch" --layout 1+3 --timeout 600 -- \
         "$jobs/ddp_train" --replay bert-large --scale 0.0625 --steps 2 >"$work/bert" 2>"$work/err" || { cat "$work/err"; exit 1; }
 page bert "$capo" report "$logs/bert"
 "$capo" report --json "$logs/bert" >"$work/bert.json"
