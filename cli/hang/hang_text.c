@@ -474,6 +474,11 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out, "  not known: %s\n", text);
         print_bugs(p, out);
         if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)
-                fprintf(out, "NEXT  %s\n", capo_hang_why_next(v->culprits[0].why));
+                fprintf(out, "NEXT  %s\n",
+                        p->hang.over && v->culprits[0].why == CAPO_HANG_WHY_HOST
+                                ? "what its host code did then: data loading, a lock, a file "
+                                  "system, a barrier of another library. Or it took another branch "
+                                  "and never made this call"
+                                : capo_hang_why_next(v->culprits[0].why));
         return fflush(out) || ferror(out) ? -EIO : 0;
 }
