@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "analysis/hang/hang_judge.h"
 
@@ -26,6 +27,22 @@ void hang_acquit(struct capo_hang_verdict *v)
                 v->accused[v->culprits[i].process] = false;
         v->n_culprits = 0;
         free(steal(&v->culprits));
+}
+
+static int by_rank(const void *a, const void *b, void *job)
+{
+        const struct capo_hang_process *of = ((const struct capo_hang_job *)job)->processes;
+        const struct capo_hang_culprit *x = a, *y = b;
+
+        return CAPO_ORDER(x->elsewhere, y->elsewhere) ?: CAPO_ORDER(of[x->process].rank, of[y->process].rank) ?:
+               CAPO_ORDER(x->process, y->process);
+}
+
+void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        if (v->n_culprits > 1)
+                qsort_r(v->culprits, v->n_culprits, sizeof *v->culprits, by_rank,
+                        (void *)(uintptr_t)job);
 }
 
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p)

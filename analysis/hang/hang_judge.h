@@ -23,6 +23,9 @@ int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_wh
 /** hang_acquit() - nobody is a culprit any more. */
 void hang_acquit(struct capo_hang_verdict *v);
 
+/** hang_sort_culprits() - by rank; those that others wait for elsewhere come last. */
+void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
 /** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in, or may be
  * in. NULL none. */
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p);

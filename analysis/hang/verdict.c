@@ -483,6 +483,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 r = hang_judge_tuned(job, v);
         name_stop(v);
         hang_doubt(job, v);
+        hang_sort_culprits(job, v);
         return r;
 }
 

@@ -272,6 +272,18 @@ Test(hang, one_died_and_the_others_go_on)
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
 }
 
+Test(hang, culprits_by_rank)
+{
+        ranks(4);
+        for (uint32_t i = 0; i < 4; i++)
+                job.processes[i].rank = 3 - (int)i; /* as they were found */
+        everybody(0, 900);
+        all_calls_ended();
+        reduce(0, 0, 901);
+        reduce(1, 0, 901);
+        says(CAPO_HANG_MISSING, "3 2", CAPO_HANG_WHY_HOST);
+}
+
 /* One pair works on, so at any moment one of its ranks waits a little; in the other one waits for
  * long. */
 Test(hang, a_short_wait_does_not_hide_a_long_one)
