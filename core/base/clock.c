@@ -126,7 +126,7 @@ void capo_clock_ready(struct capo_timebase *clock)
         for (int i = 0; i < NAPS && clock->ns_per_tick == 0; i++) {
                 struct timespec nap = {0, 300000};
 
-                nanosleep(&nap, NULL);
+                syscall(SYS_nanosleep, &nap, NULL); /* no point to be cancelled at */
                 capo_clock_update(clock);
         }
         if (clock->ns_per_tick ==

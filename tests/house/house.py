@@ -215,18 +215,18 @@ class House:
                 self.find("HACKING.md does not show the table of modules.txt (house.py --table)")
 
     def locked_calls(self):
-        """Nothing that waits is called with a lock held, and no cancellation point with a brief one (core/base/lock.h)."""
-        table = dict(row.split(None, 1) for row in words(self.root, "waits.txt"))
+        """Nothing that waits is called in a job at all, and no cancellation point with a brief lock held (core/base/lock.h)."""
+        table = {kind: set(names.split()) for kind, names in (row.split(None, 1) for row in words(self.root, "waits.txt"))}
         for path, text in self.text.items():
             if not path.startswith(("shim/", "core/", "tuner/")) or path.startswith("core/base/lock."):
                 continue
+            for called in sorted(set(re.findall(r"(?<![\w.>])([a-z_]\w*)\(", re.sub(r"/\*.*?\*/", "", text, flags=re.S))) & table["any"]):
+                self.find("waits", path, f"calls {called}(), at which a thread may be cancelled: make the system call itself")
             bodies = {m.group(1): m.group(2) for m in re.finditer(r"^[^\s/#].*?\b(\w+)\([^;{]*\)\n\{\n(.*?)^\}", text, re.M | re.S)}
-            for held, unlock in (("capo_lock_brief", "capo_unlock_brief"), ("capo_lock", "capo_unlock")):
-                forbidden = set(table["any"].split()) | set(table["brief"].split() if "brief" in held else ())
-                for name, body in bodies.items():
-                    for region in re.findall(r"\b%s\(.*?(?:\b%s\(|\Z)" % (held, unlock), body, re.S):
-                        for called in sorted(self.calls_of(region, bodies) & forbidden):
-                            self.find("waits", path, f"{name}() calls {called}() between {held}() and {unlock}()")
+            for name, body in bodies.items():
+                for region in re.findall(r"\bcapo_lock_brief\(.*?(?:\bcapo_unlock_brief\(|\Z)", body, re.S):
+                    for called in sorted(self.calls_of(region, bodies) & table["brief"]):
+                        self.find("waits", path, f"{name}() calls {called}() between capo_lock_brief() and capo_unlock_brief()")
 
     @staticmethod
     def calls_of(text, bodies):
