@@ -27,6 +27,7 @@ struct capo_drain {
         double fullest;
         uint64_t retry_ns, wait_ns; /* a block could not be written: not before; how long it was */
         bool taken_over;            /* from a dead process */
+        bool goes_on;               /* the log stays open at its end */
         struct capo_output out;
         struct capo_cells cells;
         struct capo_flight flight;
@@ -252,9 +253,17 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         if (clean)
                 write_exit_status(d);
         r = settle_output(d, &mark, write_descriptions(d, clean));
-        if (r == 0 && (r = capo_log_finish(&d->out.log, d->taken_over)) < 0)
+        if (r == 0)
+                r = d->goes_on ? capo_log_flush(&d->out.log)
+                               : capo_log_finish(&d->out.log, d->taken_over);
+        if (r < 0)
                 capo_output_back(&d->out, &mark);
         return r;
+}
+
+void capo_drain_goes_on(struct capo_drain *d)
+{
+        d->goes_on = true;
 }
 
 static void count_host(enum capo_unfinished_where where, const struct capo_record *r, void *n)

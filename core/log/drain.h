@@ -56,6 +56,10 @@ int capo_drain_checkpoint(struct capo_drain *d);
  * it is). */
 int capo_drain_text(struct capo_drain *d);
 
+/** capo_drain_goes_on() - what capo_drain_finish() writes need not be the last: it leaves the log
+ * open. */
+void capo_drain_goes_on(struct capo_drain *d);
+
 /**
  * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 killed); sync
  * when taken over

@@ -49,6 +49,7 @@ static struct {
         int error;               /* why it was not made */
         uint64_t next_ns, wait_ns;
 } log_file;
+static bool goes_on; /* the log has its end, and others may call NCCL until the process has gone */
 static _Atomic uint32_t wake;         /* futex: 1 when the drain should not sleep */
 static _Atomic uint32_t wanted, done; /* enum capo_wish; done is a futex */
 static _Atomic uint64_t stood =
@@ -212,9 +213,8 @@ static int finish_log(void)
         }
 }
 
-/* Does no other thread call NCCL any more? One that is between two calls looks as if it had ended,
- * so where others have rings the answer must hold for some milliseconds. */
-static bool is_quiet(void)
+/* Do threads that have called NCCL live beside the one that ends the process? */
+static bool have_others(void)
 {
         const struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_RINGS];
         unsigned live = 0;
@@ -224,7 +224,14 @@ static bool is_quiet(void)
 
                 live += atomic_load(&ring->state) == CAPO_RING_LIVE;
         }
-        for (int looks = live > 1 ? 5 : 1; looks; looks--) {
+        return live > 1;
+}
+
+/* Does no other thread call NCCL any more? One that is between two calls looks as if it had ended,
+ * so the answer must hold for some milliseconds. */
+static bool is_quiet(bool others)
+{
+        for (int looks = others ? 5 : 1; looks; looks--) {
                 if (!capo_drain_quiet(drain))
                         return false;
                 if (looks > 1)
@@ -237,8 +244,11 @@ static bool is_quiet(void)
 static void last_words(void)
 {
         struct capo_segment_header *h = capo_seg.header;
+        bool others = have_others();
         int r;
 
+        if (others)
+                capo_drain_goes_on(drain);
         capo_clock_update(&h->clock);
         capo_clock_ready(&h->clock);
         if (h->cost_ns == 0) /* a short process: it had not come to that */
@@ -259,10 +269,30 @@ static void last_words(void)
         else if (r < 0 && !is_lasting(r) && !log_file.never)
                 capo_warn("%s: cannot be finished: %s; capo report --recover will do it",
                           h->log_path, strerror(-r));
-        else if (r < 0 || is_quiet())
+        else if (r < 0 || is_quiet(others))
                 capo_segment_remove(&capo_seg);
-        /* else other threads call NCCL while the process ends: `capo report --recover` counts these
-         * calls */
+        /* else other threads call NCCL while the process ends: `capo report --recover` counts what
+         * follow_others() does not come to */
+        goes_on = others && r == 0;
+}
+
+/* Destructors of other libraries may take their time, and other threads may call NCCL meanwhile.
+ * Their calls go behind the log's end. */
+static void follow_others(void)
+{
+        uint64_t interval = NAP_LEAST_NS;
+
+        while (goes_on) {
+                nap_or_wake(interval);
+                capo_lock(&drain_lock);
+                if (capo_drain_round(drain) > 0) {
+                        goes_on = capo_drain_finish(drain, 1) == 0;
+                        interval = NAP_LEAST_NS;
+                } else if (interval < NAP_MOST_NS) {
+                        interval += interval / 2;
+                }
+                capo_unlock(&drain_lock);
+        }
 }
 
 static void mark_wish_done(uint32_t wish)
@@ -326,6 +356,7 @@ static void *drain_main(void *unused)
                 capo_lock(&drain_lock);
                 if (obey_wish()) {
                         capo_unlock(&drain_lock);
+                        follow_others();
                         return NULL;
                 }
                 round_once();
@@ -452,7 +483,7 @@ void capo_rounds_fork(bool lived)
                 capo_drain_forget(drain);
         drain = NULL;
         memset(&log_file, 0, sizeof log_file);
-        no_thread = false;
+        no_thread = goes_on = false;
         atomic_store(&capo_shim_threaded, false);
         atomic_store(&wanted, CAPO_WISH_NONE);
         atomic_store(&done, CAPO_WISH_NONE);

@@ -6,12 +6,16 @@
  */
 #include "mishap.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CAPO_NCCL_CODE                                  FAKE_CODE
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
@@ -297,6 +301,55 @@ static void exit_calls(int n)
         }
 }
 
+static _Atomic bool ends;
+
+static void begin_end(void)
+{
+        ends = true;
+}
+
+/* Is the recorder's memory still there? */
+static bool has_segment(void)
+{
+        const char *folder = getenv("CAPO_SHM");
+        DIR *d = folder ? opendir(folder) : NULL;
+        bool has = false;
+
+        for (struct dirent *e; d && (e = readdir(d));)
+                has |= !strncmp(e->d_name, "capo-", 5);
+        if (d)
+                closedir(d);
+        return has;
+}
+
+static void *calls_late(void *begun)
+{
+        ncclComm_t comm = comm_new();
+
+        all_reduce(comm, 1);
+        *(_Atomic int *)begun = 1;
+        while (!ends || has_segment())
+                usleep(10000);
+        for (int i = 0; i < 100; i++)
+                all_reduce(comm, 1);
+        usleep(500000); /* a look of the recorder's thread */
+        close(open(getenv("FAKE_ENDS_WITH"), O_CREAT | O_WRONLY, 0600));
+        return NULL;
+}
+
+/* A thread that is quiet while exit() ends the recording, and calls afterwards. */
+static void exit_late(int n)
+{
+        static _Atomic int begun;
+        pthread_t t;
+
+        MUST(pthread_create(&t, NULL, calls_late, (void *)&begun) == 0);
+        while (!begun)
+                usleep(100);
+        all_reduce(comm_new(), 1);
+        atexit(begin_end);
+}
+
 int main(int argc, char **argv)
 {
         static const struct {
@@ -313,6 +366,7 @@ int main(int argc, char **argv)
                 {"stack", small_stack},
                 {"thread-exit", exits},
                 {"exit-calls", exit_calls},
+                {"exit-late", exit_late},
                 {"many-threads", many_threads},
         };
         static const struct nccl nccl = {ncclGetUniqueId, ncclCommInitRank, ncclAllReduce,
