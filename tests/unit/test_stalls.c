@@ -90,6 +90,11 @@ Test(stalls, silence_up_to_the_end)
         cr_assert_eq(page.n_problems, 1);
         cr_assert(strstr(page.problems[0].text, "no rank made a call for 58.0 s"), "%s",
                   page.problems[0].text);
+        forget_problems();
+        job.n_ranks = 4;
+        capo_judge_stalls(&page);
+        cr_assert(strstr(page.problems[0].text, "no rank that left a log made a call for 58.0 s"));
+        job.n_ranks = 0;
         process[1].info = NULL;
         process[1].n_info = 0;
 }
