@@ -123,8 +123,9 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
         struct capo_log *log;
         int r = capo_live_log_open(s, &log);
 
-        if (r < 0) { /* gone meanwhile, or damaged: its log has to do */
-                capo_warn("pid %d cannot be looked at: %s", s->pid, strerror(-r));
+        if (r < 0) { /* its log has to do; that a process ended meanwhile is no news */
+                if (r != -ENOENT)
+                        capo_warn("pid %d cannot be looked at: %s", s->pid, strerror(-r));
                 return 0;
         }
         if (s->alive)
