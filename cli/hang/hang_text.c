@@ -174,8 +174,8 @@ static void print_kind(const struct hang_page *p, FILE *out)
         case CAPO_HANG_ENDED: print_first_end(p, out); break;
         case CAPO_HANG_SLOW:
                 print_named_ranks(p, out);
-                fprintf(out, " %s LATE, not hung (less than %g s)", n_named(v) > 1 ? "ARE" : "IS",
-                        p->after_s);
+                fprintf(out, " %s LATE, not hung (no progress for less than %g s)",
+                        n_named(v) > 1 ? "ARE" : "IS", p->after_s);
                 if (v->call) {
                         fputs(": waited for in ", out);
                         print_verdict_call(p, out);
