@@ -41,7 +41,7 @@
 #define GAIN_ALPHA    0.1 /* two-sided: a gain is above 0 with 95 %, over all candidates compared */
 #define HARM_ALPHA    0.005 /* for each candidate and size: a loss of CAPO_FIT_HARM is excluded */
 #define WINDOW        2.0   /* doublings */
-enum { PASSES = 3 };        /* of leaving out the cells whose runs contradict each other */
+enum { PASSES = 2 };        /* of leaving out the cells whose runs contradict each other */
 #define STALLED                                                                                  \
         0.26 /* ln: halves of a run of NCCL's own choice that differ by more: the slower one was \
                 held up, and the other counts */
@@ -206,8 +206,9 @@ static int window_edge(const struct capo_fit_series *s, int p, int from, bool en
         return from;
 }
 
-/* A first variance between runs at each point that a few slow runs do not move: the median of what
- * the cells in its window say, over the median of chi squared (Wilson and Hilferty 1931). @v: room
+/* A first variance between runs at each point that a few slow runs do not move: the (lower) median
+ * of what the cells in its window say, over the median of chi squared (Wilson and Hilferty 1931).
+ * Without a limit where a cell has three runs: the median of those is not moved, either. @v: room
  * for all cells. */
 static void first_variance(const struct capo_fit_series *s, const struct scatter *all, double *v,
                            double *variance)
@@ -216,6 +217,7 @@ static void first_variance(const struct capo_fit_series *s, const struct scatter
 
         for (int p = 0; p < s->n_points; p++) {
                 size_t n = 0;
+                bool three = false;
 
                 lo = window_edge(s, p, lo, false);
                 hi = window_edge(s, p, hi, true);
@@ -223,10 +225,13 @@ static void first_variance(const struct capo_fit_series *s, const struct scatter
                         const struct scatter *x = &all[i];
                         double k = x->freedom ? 1 - 2.0 / (9 * x->freedom) : 0;
 
+                        three |= x->freedom > 1;
                         if (x->freedom)
                                 v[n++] = fmax(0, x->squares / (x->freedom * k * k * k) - x->within);
                 }
-                variance[p] = n ? fmax(PRIOR * PRIOR, capo_median(v, n)) : 0;
+                if (n)
+                        qsort(v, n, sizeof *v, capo_order_double);
+                variance[p] = three ? INFINITY : n ? fmax(PRIOR * PRIOR, v[(n - 1) / 2]) : 0;
         }
 }
 

@@ -285,6 +285,22 @@ Test(fit, one_slow_run_and_a_stalled_half_of_the_other_make_no_rule)
         cr_expect_lt(s->noise, 0.02, "%g", s->noise);
 }
 
+/* Two runs of NCCL's own choice that differ by half at all sizes, beside one candidate. */
+Test(fit, runs_of_nccls_own_choice_that_disagree_are_named)
+{
+        const struct capo_fit_series *s;
+
+        run(0, 0, 15, own, 1);
+        run(0, 0, 15, own, 1.5);
+        run(tree, 0, 15, own, 0.8);
+        run(tree, 0, 15, own, 0.802);
+        s = make();
+        cr_expect_eq(s->n_rows, 1);
+        cr_expect_eq(s->points[8].verdict, CAPO_FIT_DISAGREE, "%s",
+                     capo_fit_verdict_text(s->points[8].verdict));
+        cr_expect_eq(s->next[0].what, CAPO_FIT_NEXT_DEFAULT_AGAIN);
+}
+
 static double gains_low(int i)
 {
         return i <= 7 ? 0.8 : i < 10 ? 1 + 0.4 * (i - 7) : 2.5;
