@@ -46,7 +46,6 @@ NOT_RUN = {
     ("docs/install.md", "./dev build"): "builds capo",
     ("docs/install.md", "meson install"): "installs capo",
     ("docs/internals/aarch64.md", "./dev deep"): "cross-builds capo, minutes",
-    ("docs/internals/aarch64.md", "meson setup"): "cross-builds capo, minutes",
     ("docs/internals/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; ./dev deep has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
     ("docs/internals/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
