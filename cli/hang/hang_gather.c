@@ -165,7 +165,24 @@ static uint32_t find_named_job(const struct hang_logs *logs, const struct segmen
         return CAPO_LOG_NO_JOB;
 }
 
-/* Of several jobs the one that is named, else the newest, and a word on the others. */
+/* The newest job of which a process lives; CAPO_LOG_NO_JOB: none does. */
+static uint32_t find_living_job(const struct hang_logs *logs, const uint32_t *job)
+{
+        uint32_t newest = CAPO_LOG_NO_JOB;
+
+        for (size_t i = 0; i < logs->paths.n; i++) {
+                bool lives = logs->v[i].known == CAPO_HANG_IS_ALIVE ||
+                             logs->v[i].known == CAPO_HANG_IS_STOPPED;
+
+                if (lives && job[i] != CAPO_LOG_NO_JOB &&
+                    (newest == CAPO_LOG_NO_JOB || job[i] > newest))
+                        newest = job[i];
+        }
+        return newest;
+}
+
+/* Of several jobs the one that is named, else the newest that runs, else the newest, and a word on
+ * the others. */
 static int one_job(struct hang_logs *logs, const struct segments *all, int n_words, char **words)
 {
         struct capo_log_paths *paths = &logs->paths;
@@ -182,10 +199,14 @@ static int one_job(struct hang_logs *logs, const struct segments *all, int n_wor
                 return n_jobs < 0 ? n_jobs : 0;
         wanted = find_named_job(logs, all, job, n_words, words);
         if (wanted == CAPO_LOG_NO_JOB) {
-                wanted = (uint32_t)n_jobs - 1;
+                uint32_t living = find_living_job(logs, job);
+                bool runs = living != CAPO_LOG_NO_JOB;
+
+                wanted = runs ? living : (uint32_t)n_jobs - 1;
                 capo_info(
-                        "there are %d jobs; this is the newest (%u process%s); name a folder or a pid for another",
-                        n_jobs, jobs[wanted].n_logs, jobs[wanted].n_logs == 1 ? "" : "es");
+                        "there are %d jobs; this is the newest%s (%u process%s); name a folder or a pid for another",
+                        n_jobs, runs ? " that runs" : "", jobs[wanted].n_logs,
+                        jobs[wanted].n_logs == 1 ? "" : "es");
         }
         for (size_t i = 0; i < paths->n; i++) {
                 if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB) {
