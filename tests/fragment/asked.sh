@@ -43,7 +43,7 @@ NCCL_GRAPH_FILE=$file "$capo" plan --topo dgx1v.xml --gpus 4,5 --sizes 1M >"$tmp
 nccl=$("$capo" plan --topo dgx1v.xml --gpus 0,1 --sizes 1M --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["libnccl"])')
 "$capo" plan --topo dgx1v.xml --alloc 3+5 --sizes 1M,64M --nccl "$nccl" --nccl "$nccl" >"$tmp/two" 2>&1 || fail "two releases: $(cat "$tmp/two")"
 grep -q '0 of 2 choices differ' "$tmp/two" || fail "two releases: $(cat "$tmp/two")"
-grep -q 'NCCL 2[0-9.]* .*with NCCL 2' "$tmp/two" || fail "two releases are not named: $(cat "$tmp/two")"
+grep -q ' NCCL 2[0-9.]* .* NCCL 2' "$tmp/two" || fail "two releases are not named: $(cat "$tmp/two")"
 "$capo" plan --topo dgx1v.xml --alloc 3+5 --sizes 1M --nccl "$nccl" --nccl "$nccl" --json | python3 -c '
 import json, sys
 page = json.load(sys.stdin)

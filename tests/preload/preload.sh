@@ -856,8 +856,13 @@ devices) # one thread drives all ranks: what each group is of is one call, of ea
         for c in 1 2; do want 1 "^cell AllReduce comm=$c bytes=4096 count=64 result=0 flags=0 host=64 gpu=64\$"; done
         gone
         rm -r "$CAPO_DIR"
-        NCCL_PROFILER_PLUGIN=$lib CAPO_PROFILER=on NCCL_TUNER_PLUGIN=$lib \
-                CAPO_SWEEP='algos=ring+tree protos=ll+simple channels=0 calls=1000 slower=0' both "$bin/app_gpu" devices
+        export NCCL_PROFILER_PLUGIN=$lib CAPO_PROFILER=on NCCL_TUNER_PLUGIN=$lib
+        export CAPO_SWEEP='algos=ring+tree protos=ll+simple channels=0 calls=1000 slower=0'
+        # a rank whose calls the recorder does not see would choose otherwise than the others, which hangs
+        "$bin/app_gpu" devices >"$tmp/bare.out" 2>"$tmp/bare.err" && fail "a sweep without the recorder was not refused"
+        grep -q 'CAPO_SWEEP wants candidates tried call by call' "$tmp/bare.err" || fail "refused for another reason: $(cat "$tmp/bare.err")"
+        LD_PRELOAD=$lib "$bin/app_gpu" devices >"$tmp/out" 2>"$tmp/err" || fail "exit status $?: $(cat "$tmp/out")"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
         for c in 1 2; do # each number of a call is the same candidate on both
                 sed -n "s/^call AllReduce comm=$c .* \(seq=[0-9]*\) .* \(rule=[0-9]*\).*/\1 \2/p" "$tmp/log" | sort >"$tmp/tried.$c"
         done

@@ -125,6 +125,7 @@ Test(nccl, facts_begin_and_end_where_the_releases_do)
                 {CAPO_NCCL_KERNELS_BY_TABLE, 0, 22199},
                 {CAPO_NCCL_KERNELS_OF_2_19, 0, 21999},
                 {CAPO_NCCL_NVLS_GRAPH_UNWRITABLE, 0, 22099},
+                {CAPO_NCCL_PATHS_TWICE, 22900, 23199},
                 {CAPO_NCCL_MODEL_KNOWN, 22400, CAPO_NCCL_LAST},
         };
         bool seen[CAPO_NCCL_FACTS] = {false};
