@@ -42,6 +42,9 @@
 #define HARM_ALPHA    0.005 /* for each candidate and size: a loss of CAPO_FIT_HARM is excluded */
 #define WINDOW        2.0   /* doublings */
 enum { PASSES = 2 };        /* of leaving out the cells whose runs contradict each other */
+enum {
+        KEPT = 64
+}; /* a median holds for the next points until one in so many of its cells changed */
 #define STALLED                                                                                  \
         0.26 /* ln: halves of a run of NCCL's own choice that differ by more: the slower one was \
                 held up, and the other counts */
@@ -213,7 +216,7 @@ static int window_edge(const struct capo_fit_series *s, int p, int from, bool en
 static void first_variance(const struct capo_fit_series *s, const struct scatter *all, double *v,
                            double *variance)
 {
-        int lo = 0, hi = 0;
+        int lo = 0, hi = 0, last_lo = 0, last_hi = 0;
 
         for (int p = 0; p < s->n_points; p++) {
                 size_t n = 0;
@@ -221,6 +224,12 @@ static void first_variance(const struct capo_fit_series *s, const struct scatter
 
                 lo = window_edge(s, p, lo, false);
                 hi = window_edge(s, p, hi, true);
+                if (p > 0 && (lo - last_lo + hi - last_hi) * KEPT < hi - lo) {
+                        variance[p] = variance[p - 1];
+                        continue;
+                }
+                last_lo = lo;
+                last_hi = hi;
                 for (int i = lo * s->n_candidates; i < hi * s->n_candidates; i++) {
                         const struct scatter *x = &all[i];
                         double k = x->freedom ? 1 - 2.0 / (9 * x->freedom) : 0;
