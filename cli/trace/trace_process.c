@@ -188,7 +188,10 @@ static int put_host_call(struct writer *w, const struct capo_record *r, unsigned
         return 0;
 }
 
-/* Part of a GPU's call in which it waited for the last rank, and the arrow from there. */
+/* Part of a GPU's call in which it waited for the last rank, and the arrow from there. All ranks
+ * begin to move data when the last one comes, and end together. A viewer drops an arrow whose end
+ * is earlier than its begin, be it by a nanosecond: it begins there, goes through the first quarter
+ * of the others' moving and ends at the end of one. */
 static void put_waiting(struct writer *w, const struct capo_record *r, const struct look *l,
                         uint64_t begin, uint64_t ns)
 {
@@ -196,7 +199,7 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
         const struct capo_last_call *m = comm && r->seq && capo_is_joint(r)
                                                  ? capo_last_call(&w->t->last, comm - 1, r->seq)
                                                  : NULL;
-        uint64_t waited = capo_waited_ns(m, r);
+        uint64_t waited = capo_waited_ns(m, r), point;
         uint32_t end;
         char from[32], for_ns[32], at[32];
         int rank;
@@ -205,9 +208,12 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
                 return;
         waited = waited < ns ? waited : ns;
         end = m->high[0] != m->last ? m->high[0] : m->high[1];
+        point = w->process == m->last ? waited
+                : w->process == end   ? ns - (ns > waited)
+                                      : waited + (ns - waited) / 4;
         *trace_put_us(from, begin) = 0;
         *trace_put_us(for_ns, waited) = 0;
-        *trace_put_us(at, begin + waited) = 0;
+        *trace_put_us(at, begin + point) = 0;
         rank = w->t->job->processes[m->last].rank;
         if (waited) {
                 trace_event(w->t);
