@@ -155,9 +155,10 @@ release() {
 }
 
 # Suites under ASan and UBSan. At -O1, because gcc takes twice as long for these checks at -O2. Warnings are not errors
-# here: at -O1 gcc knows less and warns of what is not so; tsan's build is the strict one. Only what these suites need is built.
+# here: at -O1 gcc knows less and warns of what is not so; tsan's build is the strict one. Only what these suites need is built, with lines
+# for the stacks of reports and no more (-g1).
 configure_asan() {
-        configure gcc build-asan -Dwerror=false -Dtests=enabled -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
+        configure gcc build-asan -Dwerror=false -Dtests=enabled -Doptimization=1 -Dc_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false
 }
 
 asan() { # suites...
