@@ -67,9 +67,9 @@ static struct capo_choice try_choice(const struct capo_tuner *t, struct capo_cho
         return c;
 }
 
-/* Which call the sweep is asked about. Where NCCL names the communicator (2.28), the number of its
- * question, as for trials: a rank that does not block is asked on a thread of NCCL's, where the
- * recorder knows no call. Before, the recorder's count of collectives. */
+/* Which call the sweep is asked about. From 2.28 on NCCL names the communicator, and its questions
+ * are counted, as for trials. The recorder would not do: a rank that does not block is asked on a
+ * thread of NCCL's, where no call is known. Before 2.28, the recorder's count of collectives. */
 static bool number_call(const struct capo_tuner *t, struct capo_seam_call *call)
 {
         if (!t->comm_id)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sweeping: each call of the job measures one candidate. Which one must be the same on every rank
- * of the communicator, without a word between them, so it is computed from what all of them share:
- * the plan (CAPO_SWEEP), the communicator's hash, the number of NCCL's question about it, and the
- * cost table (tuner/trial.h says why all ranks are asked alike). Before 2.28 NCCL does not say
- * which communicator asks: there the recorder's uid and its count of collectives stand in.
+ * Sweeping: each call of the job measures one candidate. All ranks of the communicator must try the
+ * same one, and they cannot agree by messages. So the choice is computed from what they share: the
+ * plan (CAPO_SWEEP), the communicator's hash, the number of NCCL's question about it, and the cost
+ * table. tuner/trial.h says why all ranks are asked alike. Before 2.28 NCCL does not say which
+ * communicator asks: there the recorder's uid and its count of collectives stand in.
  *
  * A cell that NCCL does not offer is never tried. The first calls of a communicator are left alone;
  * they set up connections. Killing the job at any moment loses nothing but the rest.

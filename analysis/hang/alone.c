@@ -33,9 +33,10 @@ static int by_rank(const void *a, const void *b, void *job)
 {
         const struct capo_hang_process *of = ((const struct capo_hang_job *)job)->processes;
         const struct capo_hang_culprit *x = a, *y = b;
+        int order = CAPO_ORDER(x->elsewhere, y->elsewhere);
 
-        return CAPO_ORDER(x->elsewhere, y->elsewhere) ?: CAPO_ORDER(of[x->process].rank, of[y->process].rank) ?:
-               CAPO_ORDER(x->process, y->process);
+        order = order ?: CAPO_ORDER(of[x->process].rank, of[y->process].rank);
+        return order ?: CAPO_ORDER(x->process, y->process);
 }
 
 void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdict *v)

@@ -440,11 +440,11 @@ static int judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
 static int judge_long_waits(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct capo_hang_verdict longer;
-        int r = job->now_ns > job->after_ns ? judge_waits(job, job->now_ns - job->after_ns, &longer)
-                                            : 0;
+        int r;
 
         if (job->now_ns <= job->after_ns)
                 return 0;
+        r = judge_waits(job, job->now_ns - job->after_ns, &longer);
         if (r == 0 && longer.n_culprits && longer.still_ns >= needed_still_ns(job, &longer)) {
                 struct capo_hang_verdict all = *v;
 

@@ -42,7 +42,7 @@ bool capo_stops_covers(const struct capo_job_process *p, double from, double to)
 }
 
 /* The silence of @p that is as long as @s, and that it ended soon after; 0: there is none. */
-static double waited(const struct capo_job_process *p, const struct capo_stop *s)
+static double find_wait(const struct capo_job_process *p, const struct capo_stop *s)
 {
         for (uint32_t i = 0; i < p->still.n; i++) {
                 double from = (double)p->header.t0_real_ns + (double)p->still.from[i];
@@ -63,7 +63,7 @@ double capo_stop_waiting(const struct capo_job *job, const struct capo_job_comm 
 
         for (uint32_t i = 0; i < c->n_members; i++) {
                 const struct capo_job_process *p = &job->processes[c->members[i].process];
-                double ns = waited(p, s);
+                double ns = find_wait(p, s);
 
                 if (c->members[i].process == c->members[k].process)
                         continue;
