@@ -147,12 +147,11 @@ static void charge_stops(const struct capo_job *job, const struct capo_job_comm 
                          struct capo_skew *skew, const struct skew_laid *l,
                          const struct capo_meet *m, double *own)
 {
-        enum { STOPS = 64 };
-        struct capo_stop stop[STOPS];
+        struct capo_stop stop[CAPO_STOPS_MOST];
 
         for (uint32_t k = 0; k < l->n; k++) {
                 uint32_t process = c->members[k].process,
-                         n = capo_stops_of(&job->processes[process], stop, STOPS);
+                         n = capo_stops_of(&job->processes[process], stop, CAPO_STOPS_MOST);
 
                 for (uint32_t i = 0; i < n && is_widest(job, c, process); i++) {
                         double waited = capo_stop_waiting(job, c, k, &stop[i]);

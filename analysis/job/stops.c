@@ -6,7 +6,6 @@
 #include "analysis/job/stops.h"
 #include "core/log/info.h"
 
-enum { STOPS = 64 };
 #define MOST_OF 0.8
 #define SOON_NS 0.5e9
 
@@ -32,8 +31,8 @@ static double common_ns(double from, double to, double other_from, double other_
 
 bool capo_stops_covers(const struct capo_job_process *p, double from, double to)
 {
-        struct capo_stop stop[STOPS];
-        uint32_t n = capo_stops_of(p, stop, STOPS);
+        struct capo_stop stop[CAPO_STOPS_MOST];
+        uint32_t n = capo_stops_of(p, stop, CAPO_STOPS_MOST);
         double both = 0;
 
         for (uint32_t i = 0; i < n; i++)

@@ -9,6 +9,8 @@
 
 #include "analysis/job/job.h"
 
+enum { CAPO_STOPS_MOST = 64 }; /* of a process: the recorder notes no more */
+
 struct capo_stop {
         double from, to; /* ns since 1970 */
 };
