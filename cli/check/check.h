@@ -23,6 +23,7 @@ struct check_options {
         const char *merge;
         int nodes, index; /* of the job; -1: as the launcher says */
         double wait_s;
+        double limit_s;              /* for the look at this node; 0: as it has GPUs or not */
         int gpus;                    /* how many are expected; -1: any number */
         const char *topo, *platform; /* what is expected; NULL: nothing */
         const char *size;            /* also time an all-reduce of so much; NULL: none */
@@ -31,6 +32,19 @@ struct check_options {
 
 /** check_node() - look at this machine. @reach: its NCCL. Return: the node; NULL without memory. */
 json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach);
+
+/**
+ * check_guarded() - what is found on this node within a limit of time
+ * @rows:  findings are appended; the last says so where the look was given up
+ * @facts: what nodes are compared by; unchanged where the look did not come to them
+ *
+ * Return: is it complete?
+ */
+bool check_guarded(const struct check_options *o, struct capo_reach *reach, json_t *rows,
+                   json_t **facts);
+
+/** check_finding_rows() - findings from number @from on, as a node has them. */
+json_t *check_finding_rows(const struct capo_findings *f, size_t from);
 
 /** check_reduce_node() - an all-reduce over the GPUs of this node. */
 void check_reduce_node(struct capo_findings *f, const struct check_options *o, const char *libnccl);

@@ -36,7 +36,8 @@ static json_t *collect_names(const json_t *nodes)
         return names;
 }
 
-/* {value: [node, ...]} of one fact; a node that has none counts as "-". */
+/* {value: [node, ...]} of one fact; a node that has none counts as "-". A node without any fact was
+ * not looked at in full, and is not compared. */
 static json_t *group_nodes(const json_t *nodes, const char *name)
 {
         json_t *groups = json_object(), *node;
@@ -47,6 +48,8 @@ static json_t *group_nodes(const json_t *nodes, const char *name)
                 const char *value = text_of(json_object_get(node, "facts"), name);
                 json_t *group;
 
+                if (!json_object_size(json_object_get(node, "facts")))
+                        continue;
                 value = *value ? value : "-";
                 group = json_object_get(groups, value);
                 if (!group) {

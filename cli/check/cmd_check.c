@@ -18,29 +18,21 @@
 
 json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach)
 {
-        struct capo_findings f = {0};
-        json_t *rows = json_array(), *node;
+        json_t *rows = json_array(), *facts = NULL;
         const char *name = getenv("SLURMD_NODENAME"); /* what a user of Slurm knows it by */
         char host[256] = "";
 
         gethostname(host, sizeof host - 1);
         capo_nvml_limit(o->wait_s);
-        capo_doctor_command(&f, NULL, reach);
-        capo_doctor_node(&f, reach);
-        check_libraries(&f, reach);
-        check_machine(&f, o);
-        check_clock(&f);
-        if (o->size)
+        if (check_guarded(o, reach, rows, &facts) && o->size) {
+                struct capo_findings f = {0};
+
                 check_reduce_node(&f, o, reach->library);
-        for (size_t i = 0; i < f.n; i++)
-                json_array_append_new(rows, json_pack("{s:s, s:s, s:o}", "level",
-                                                      capo_finding_word(f.rows[i].level), "topic",
-                                                      f.rows[i].topic, "text",
-                                                      cli_json_text(f.rows[i].text)));
-        node = json_pack("{s:o, s:i, s:o, s:o}", "node", cli_json_text(name && *name ? name : host),
-                         "index", index, "findings", rows, "facts", check_facts(reach));
-        capo_findings_finish(&f);
-        return node;
+                json_array_extend(rows, check_finding_rows(&f, 0));
+                capo_findings_finish(&f);
+        }
+        return json_pack("{s:o, s:i, s:o, s:o}", "node", cli_json_text(name && *name ? name : host),
+                         "index", index, "findings", rows, "facts", facts ? facts : json_object());
 }
 
 /* Return: 1 on node 0, which has the page; 0 elsewhere; -errno. */
@@ -158,7 +150,12 @@ static const struct cli_option options[] = {
         {"node", CLI_COUNT(struct check_options, index, "I", 0, 100000),
          "with --dir: which of them this is, from 0", .rare = true},
         {"wait", CLI_SECONDS(struct check_options, wait_s, "S", 0.1, 3600),
-         "how long to wait for other nodes, for an all-reduce, and for the NVIDIA driver (60; the driver: 30)",
+         "how long to wait for other nodes, for an all-reduce, and for the NVIDIA driver (60; the driver: 5, or 30 where "
+         "nvidia-persistenced does not keep it started)",
+         .rare = true},
+        {"limit", CLI_SECONDS(struct check_options, limit_s, "S", 0.1, 3600),
+         "how long the look at one node may take; 10, or 40 where GPUs are whose driver nvidia-persistenced does not keep "
+         "started; longer where more processes want to run than there are processors",
          .rare = true},
         {"strict", CLI_FLAG(struct check_options, strict),
          "warnings and differences between nodes fail too"},

@@ -16,6 +16,8 @@ bad = []
 
 
 def check(*words, **settings):
+    # The machine may be busy: only who asks for a limit is to meet one.
+    words = words if "--limit" in words or "--merge" in words else ("--limit", "250", *words)
     return subprocess.run([capo, "check", *words], capture_output=True, text=True, timeout=300,
                           env={**clean, "HOME": folder, **settings})
 
@@ -74,6 +76,27 @@ with tempfile.TemporaryDirectory() as folder:
         print("hang", file=out)
     stuck = check("--wait", "0.5", **{**made, "CAPO_TEST_NVML": f"{folder}/stuck"})
     expect(1, "FAIL  gpu        the NVIDIA driver: NVML does not answer within 0.5 s", stuck)
+    begin = time.monotonic()
+    stuck = check("--limit", "100", **{**made, "CAPO_TEST_NVML": f"{folder}/stuck"})
+    took = time.monotonic() - begin
+    expect(1, "FAIL  gpu        the NVIDIA driver: NVML does not answer within 5 s", stuck)
+    expect(1, "a preload works", stuck)
+    if not 5 <= took < 60:
+        bad.append(f"a driver that never answers cost {took:.1f} s, expected 5 and what else is looked at")
+    # What no limit of its own ends: the whole look is given up, what was found stays, and the node is not compared.
+    os.mkfifo(f"{folder}/pipe")
+    begin = time.monotonic()
+    given_up = check("--limit", "3", NCCL_TOPO_FILE=f"{folder}/pipe", **made)
+    took = time.monotonic() - begin
+    expect(1, "FAIL  host       no end within 3 s while looking at ", given_up)
+    if not 3 <= took < 30:
+        bad.append(f"a look that never ends took {took:.1f} s, expected 3")
+    with open(f"{folder}/halves", "w") as out:
+        for text in (one.stdout, check("--limit", "3", "--json", NCCL_TOPO_FILE=f"{folder}/pipe", **made).stdout):
+            half = json.loads(text)
+            half["nodes"][0]["node"] = f"node{text is one.stdout:d}"
+            print(json.dumps(half, separators=(",", ":")), file=out)
+    expect(1, "NOT READY: 2 nodes, 1 failure, 1 warning, 0 differences", check("--merge", f"{folder}/halves"))
     # GPUs on the bus, and a driver that has an error: they are not counted as fit.
     for path, text in (("vendor", "0x10de"), ("class", "0x030200")):
         os.makedirs(f"{sysfs}/bus/pci/devices/0000:01:00.0", exist_ok=True)

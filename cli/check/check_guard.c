@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A child looks at this node, because a driver or a file system may never return. What the child
+ * has found until then is kept. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli_json.h"
+#include "cli/check/check.h"
+#include "cli/doctor/sysfs.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+#include "profiles/machine/nvml.h"
+
+enum {
+        QUICK_SECONDS = 10, /* for all, of which the driver may take DRIVER_SECONDS */
+        DRIVER_SECONDS = 5,
+        COLD_SECONDS = 40, /* where the driver may take the 30 of nvml.c */
+        BOARD_ROOM = 4 << 20
+};
+
+/* What the child hands over, in memory that both have. */
+struct board {
+        _Atomic(const char *) part; /* what it is looking at; it has our addresses */
+        _Atomic size_t used; /* of text: whole lines, each a JSON object of findings or facts */
+        struct capo_reach reach;
+        char text[BOARD_ROOM];
+};
+
+/* In the child: hands over what is new. Takes @value. */
+static void hand_over(struct board *b, const char *key, json_t *value)
+{
+        json_t *line = json_pack("{s:o}", key, value);
+        const size_t used = atomic_load(&b->used);
+        size_t n = line ? json_dumpb(line, b->text + used, BOARD_ROOM - used, JSON_COMPACT) : 0;
+
+        json_decref(line);
+        if (!n || n >= BOARD_ROOM - used)
+                return;
+        b->text[used + n] = '\n';
+        atomic_store(&b->used, used + n + 1);
+}
+
+json_t *check_finding_rows(const struct capo_findings *f, size_t from)
+{
+        json_t *rows = json_array();
+
+        for (size_t i = from; i < f->n; i++)
+                json_array_append_new(rows, json_pack("{s:s, s:s, s:o}", "level",
+                                                      capo_finding_word(f->rows[i].level), "topic",
+                                                      f->rows[i].topic, "text",
+                                                      cli_json_text(f->rows[i].text)));
+        return rows;
+}
+
+enum part { NCCL, MACHINE, LIBRARIES, GPUS, CLOCK, FACTS, PARTS };
+
+static void look_at_part(enum part part, const struct check_options *o, struct capo_findings *f,
+                         struct board *b)
+{
+        switch (part) {
+        case NCCL: capo_doctor_command(f, NULL, &b->reach); break;
+        case MACHINE: capo_doctor_node(f, &b->reach); break;
+        case LIBRARIES: check_libraries(f, &b->reach); break;
+        case GPUS: check_machine(f, o); break;
+        case CLOCK: check_clock(f); break;
+        case FACTS: hand_over(b, "facts", check_facts(&b->reach)); break;
+        case PARTS: break;
+        }
+}
+
+static void look_at_node(const struct check_options *o, struct board *b)
+{
+        static const char *const names[PARTS] = {
+                [NCCL] = "the NCCL here",      [MACHINE] = "settings, GPUs and network",
+                [LIBRARIES] = "libraries",     [GPUS] = "GPUs against what is expected",
+                [CLOCK] = "the clock's state", [FACTS] = "facts to compare nodes by"};
+        struct capo_findings f = {0};
+
+        for (enum part part = 0; part < PARTS; part++) {
+                const size_t before = f.n;
+
+                atomic_store(&b->part, names[part]);
+                look_at_part(part, o, &f, b);
+                hand_over(b, "findings", check_finding_rows(&f, before));
+        }
+        atomic_store(&b->part, NULL);
+        capo_findings_finish(&f);
+}
+
+/* The child keeps neither our output nor our terminal: whoever reads them waits for all who may
+ * write. What it says on stderr goes to @said. */
+static pid_t start_child(const struct check_options *o, struct board *b, int said, int ends[2])
+{
+        pid_t child = fork();
+        int nothing;
+
+        if (child)
+                return child;
+        nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+        setpgid(0, 0); /* to be ended with its own children */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(ends[0]);
+        if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0)
+                _exit(1);
+        dup2(said, STDERR_FILENO);
+        look_at_node(o, b);
+        fflush(stderr);
+        _exit(write(ends[1], "", 1) != 1); /* a word: children of its own may keep the pipe open */
+}
+
+/* Return: did it end, or say that it has, within @seconds? */
+static bool await_child(int end, double seconds)
+{
+        struct pollfd p = {.fd = end, .events = POLLIN};
+        const uint64_t until = capo_clock_mono() + (uint64_t)(seconds * 1e9);
+        int r;
+
+        do {
+                const uint64_t now = capo_clock_mono();
+
+                r = poll(&p, 1, now < until ? (int)((until - now) / 1000000) + 1 : 0);
+        } while (r < 0 && errno == EINTR);
+        return r > 0;
+}
+
+/* Nothing keeps the driver of these GPUs started: to start it may take seconds for each of them. */
+static bool is_driver_cold(void)
+{
+        return capo_doctor_pci_gpus() && access("/run/nvidia-persistenced/socket", F_OK) != 0;
+}
+
+/* The limit is for a machine whose processors are free; where more processes want to run than it
+ * has processors, it grows with them. */
+static double choose_limit(const struct check_options *o)
+{
+        const bool cold = is_driver_cold();
+        double seconds = cold ? COLD_SECONDS : QUICK_SECONDS, more = 1;
+        const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        _cleanup_fclose_ FILE *in = fopen("/proc/loadavg", "re");
+        unsigned running = 0;
+
+        if (!cold)
+                capo_nvml_limit(DRIVER_SECONDS);
+        if (o->limit_s > 0)
+                return o->limit_s;
+        if (in && cpus > 0 && fscanf(in, "%*f %*f %*f %u/", &running) == 1)
+                more = (double)running / (double)cpus;
+        return seconds * (more > 1 ? more : 1);
+}
+
+static void print_said(int said)
+{
+        char text[4096];
+        ssize_t n;
+
+        lseek(said, 0, SEEK_SET);
+        while ((n = read(said, text, sizeof text)) > 0)
+                fwrite(text, 1, (size_t)n, stderr);
+}
+
+/* The child's lines, put together. */
+static void take_board(struct board *b, json_t *rows, json_t **facts)
+{
+        const size_t used = atomic_load(&b->used);
+
+        for (size_t at = 0; at < used;) {
+                const size_t n = strcspn(b->text + at, "\n");
+                json_t *line = json_loadb(b->text + at, n, 0, NULL), *found;
+
+                json_array_extend(rows, json_object_get(line, "findings"));
+                found = json_object_get(line, "facts");
+                if (found)
+                        *facts = json_incref(found);
+                json_decref(line);
+                at += n + 1;
+        }
+}
+
+static void add_given_up(json_t *rows, const char *part, bool ended, double seconds)
+{
+        struct capo_findings f = {0};
+
+        if (ended)
+                capo_finding_add(
+                        &f, CAPO_FINDING_FAIL, "host",
+                        "the process that looked at %s crashed; what follows it is missing here",
+                        part);
+        else
+                capo_finding_add(
+                        &f, CAPO_FINDING_FAIL, "host",
+                        "no end within %.3g s while looking at %s: a driver, a file system or a library does "
+                        "not answer; what follows it is missing here",
+                        seconds, part);
+        json_array_extend(rows, check_finding_rows(&f, 0));
+        capo_findings_finish(&f);
+}
+
+bool check_guarded(const struct check_options *o, struct capo_reach *reach, json_t *rows,
+                   json_t **facts)
+{
+        struct board *b =
+                mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        const double seconds = choose_limit(o);
+        const int said = memfd_create("capo check", MFD_CLOEXEC);
+        const char *part = "this node";
+        bool ended = false;
+        int ends[2];
+        pid_t child;
+
+        if (b == MAP_FAILED || said < 0 || pipe(ends)) {
+                add_given_up(rows, part, true, 0);
+                return false;
+        }
+        atomic_store(&b->part, part);
+        child = start_child(o, b, said, ends);
+        close(ends[1]);
+        if (child > 0) {
+                ended = await_child(ends[0], seconds);
+                if (!ended)
+                        kill(-child, SIGKILL);
+                waitpid(child, NULL, ended ? 0 : WNOHANG); /* one in the kernel does not end */
+        }
+        close(ends[0]);
+        print_said(said);
+        close(said);
+        take_board(b, rows, facts);
+        part = atomic_load(&b->part);
+        if (part)
+                add_given_up(rows, part, ended || child <= 0, seconds);
+        *reach = b->reach;
+        munmap(b, sizeof *b);
+        return !part;
+}
