@@ -284,6 +284,27 @@ def profile_by_layout():
     assert uneven["rows"][0]["profile"]["algo"] == "Tree" and uneven["rows"][0]["profile"]["proto"] == "Simple", uneven["rows"]
 
 
+def profile_by_trays():
+    """a rule for the trays 1+2+3 of one NVLink domain decides there, in any order of the trays, and nowhere else"""
+    if minor < 23 or sanitized:  # before, NCCL counts each tray as a node
+        raise Skip
+    rows = [{"upto": "64K", "algo": "tree", "proto": "ll", "channels": 2}, {"upto": "max", "algo": "tree", "proto": "simple"}]
+    path = profile([{"when": {"nodes": 1, "trays": "1+2+3"}, "allreduce": rows}])
+    where = ("--platform", "gb200-nvl72", "--sizes", "64K,1G", "--profile", path)
+    answer = plan(*where, "--alloc", "1+3+2")
+    got = [(r["profile"]["algo"], r["profile"]["proto"], r["ranks_agree"]) for r in answer["rows"]]
+    assert answer["nccl_nodes"] == 1 and got == [("Tree", "LL", True), ("Tree", "Simple", True)], answer
+    assert answer["rows"][0]["profile"]["channels"] <= 2 and not any(r["same"] for r in answer["rows"]), answer["rows"]
+    for elsewhere in (("--alloc", "2+2+2"), ("--alloc", "1+2+3", "--domain", "1")):
+        other = plan(*where, *elsewhere)
+        assert all(r["same"] for r in other["rows"]) and "no_rule_holds" in other, (elsewhere, other)
+    # Three trays, two of them in one domain: NCCL's layout is 2+4, the trays are even.
+    path = profile([{"when": {"nodes": 2, "layout": "2+4", "trays": "even"}, "allreduce": rows}])
+    two = plan("--platform", "gb300", "--domain", "2", "--alloc", "3x2", "--sizes", "64K", "--profile", path)
+    assert two["nccl_nodes"] == 2 and two["rows"][0]["profile"]["proto"] == "LL" and two["rows"][0]["ranks_agree"], two
+    assert two["rows"][0]["profile"]["algo"] == "Tree" and not two["rows"][0]["same"], two
+
+
 def profile_with_a_mistake():
     """a mistake in the profile stops with its place"""
     if sanitized:
@@ -566,7 +587,7 @@ GROUPS = {
                splits_by_symmetry],
     "platforms": [every_platform, links_left_to_the_driver, captured_machine],
     "profiles": [profile_is_obeyed, profile_of_another_machine, profile_of_another_class, modelled_rule_by_request,
-                 constants_by_request, profile_by_layout, profile_with_a_mistake],
+                 constants_by_request, profile_by_layout, profile_by_trays, profile_with_a_mistake],
     "tuners": [foreign_tuner, chunk_of_a_row, tuner_that_is_not_there, channels_only, ranks_that_disagree, tuner_that_hangs, tuner_that_crashes],
 }
 checks = [v for k, v in list(globals().items()) if callable(v) and getattr(v, "__doc__", None) and v.__module__ == "__main__"
