@@ -84,7 +84,7 @@ int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n)
         if (*n > CAPO_PLAN_WHOLE_MAX)
                 return -E2BIG;
         job->n_asked = *n;
-        job->n_heard = whole ? *n : job->units[heard].n;
+        job->n_heard = whole || job->one_domain ? *n : job->units[heard].n;
         *n = 0;
         if (whole) {
                 while (*n < job->n_ranks) {
@@ -127,8 +127,10 @@ double plan_alike_bytes(const struct plan_job *job, bool twice)
         double bytes = 0;
 
         for (uint32_t u = 0; u < job->n_units; u++) {
+                uint32_t n = job->units[u].n;
+
                 if (job->units[u].real)
-                        bytes += job->units[u].n * domain_rank_bytes(job->units[u].n, twice);
+                        bytes += n * domain_rank_bytes(job->one_domain ? job->n_ranks : n, twice);
         }
         return bytes;
 }

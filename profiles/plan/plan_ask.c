@@ -120,18 +120,21 @@ static int prepare_ranks(struct run *run)
 static int prepare_asked(struct run *run, bool whole)
 {
         const struct capo_plan_question *q = run->q;
+        struct plan_job *job = run->job;
         uint32_t n;
 
-        for (uint32_t i = 0; i < run->job->n_nodes; i++) {
-                run->job->node_unit[i] = (uint16_t)(q->domain_nodes ? i / q->domain_nodes : i);
-                run->job->n_units = run->job->node_unit[i] + 1u;
+        job->one_domain = q->domain_nodes >= job->n_nodes && job->n_nodes > 1 && !whole;
+        for (uint32_t i = 0; i < job->n_nodes; i++) {
+                job->node_unit[i] =
+                        (uint16_t)(q->domain_nodes && !job->one_domain ? i / q->domain_nodes : i);
+                job->n_units = job->node_unit[i] + 1u;
         }
-        if (plan_alike_find(run->job, whole, &n) < 0)
+        if (plan_alike_find(job, whole, &n) < 0)
                 return say(run, -EINVAL, "%u ranks on nodes that differ%s: at most %d are asked", n,
                            whole ? ", or that are to be asked each" : "", CAPO_PLAN_WHOLE_MAX);
         for (int twice = 0; twice < 2 && q->domain_nodes; twice++)
-                run->job->domain_bytes[twice] = plan_alike_bytes(run->job, twice);
-        run->job->available_bytes = plan_alike_available();
+                job->domain_bytes[twice] = plan_alike_bytes(job, twice);
+        job->available_bytes = plan_alike_available();
         return 0;
 }
 

@@ -73,7 +73,8 @@ enum plan_failed {
 };
 
 /*
- * Nodes that NCCL counts as one, or a node by itself. Units are alike when their ranks have the
+ * Nodes that NCCL counts as one, or a node by itself. Where all nodes are in one NVLink domain each
+ * is a unit of its own (one_domain). Units are alike when their ranks have the
  * same GPUs of the same machines in the same order. Of units that are alike the first two are asked
  * for real; what the others would say follows from these (virtual/virtual_standin.c).
  */
@@ -89,12 +90,14 @@ struct plan_job {
         uint32_t n_ranks, n_nodes, n_machines, n_rows;
         uint32_t n_units;
         uint32_t n_asked; /* ranks that are there for real */
-        uint32_t n_heard; /* the first of these, which make the calls: the unit of rank 0, or all */
+        uint32_t n_heard; /* the first of these, which make the calls: the unit of rank 0, or all of
+                             them where they are asked whole or share an NVLink domain */
         uint32_t asked[CAPO_PLAN_WHOLE_MAX];
         struct plan_unit units[PLAN_MAX_NODES];
         uint16_t node_unit[PLAN_MAX_NODES];
         uint16_t by_unit[CAPO_PLAN_RANKS_MAX]; /* ranks, unit by unit, rising */
         uint32_t domain_nodes; /* nodes of an NVLink domain; 0: NVLink ends at the node */
+        bool one_domain;       /* all nodes are in one, and units are nodes */
         double domain_bytes[2], available_bytes; /* memory: plan_alike_bytes(), once and twice */
         uint32_t windows;                        /* buffers are registered as such */
         char libnccl[PLAN_PATH];

@@ -392,10 +392,21 @@ def nvlink_domains():
     assert (apart["nccl_nodes"], apart["domain_nodes"]) == (2, 1), apart
 
 
+def whole_rack():
+    """72 GPUs of a rack: two trays of each kind are asked, and that in little memory"""
+    if minor < 25:  # 2.23.4 writes past its own memory with more than 32 GPUs in a domain
+        raise Skip
+    for trays, asked in (("18x4", 8), ("17x4+3", 11)):
+        answer = plan("--platform", "gb200-nvl72", "--alloc", trays, "--sizes", "1M,1G")
+        assert (answer["nodes"], answer["nccl_nodes"], answer["asked_ranks"]) == (18, 1, asked), answer
+        assert all(r["ranks_agree"] for r in answer["rows"]), answer["rows"]
+
+
 def alike_as_whole():
     """nodes that are stood in for: every choice, time, cost cell and graph is that of asking all ranks"""
     for place in (("hgxh100", "5x8"), ("hgxh100", "8x8"), ("hgxh100", "16x8"), ("dgx1v", "3+5+3+5+3+5+3+5+8"), ("p4d", "12x3"),
-                  ("gb200", "9x4"), ("gb200", "6x4", "--domain", "2")):
+                  ("gb200", "9x4"), ("gb200", "6x4", "--domain", "2"), ("gb200-nvl72", "7x4"), ("gb200-nvl36", "3+4+3+4+2+2+1+4+4"),
+                  ("gb200-nvl72", "6x4", "--domain", "1"), ("hgxh100", "3x8", "--domain", "3")):
         if len(place) > 2 and minor < 23:
             continue
         where = ("--platform", place[0], "--alloc", *place[1:], "--coll", "all", "--sizes", "1K..1G*4", "--spy", "--graph")
@@ -585,7 +596,7 @@ GROUPS = {
     "classes": [five_gpu_classes],
     "uneven": [eight_ranks_twice, two_nodes_twice, disconnected_is_two_nodes, uneven_nodes, uneven_cost_table,
                splits_by_symmetry],
-    "platforms": [every_platform, links_left_to_the_driver, captured_machine],
+    "platforms": [every_platform, links_left_to_the_driver, captured_machine, whole_rack],
     "profiles": [profile_is_obeyed, profile_of_another_machine, profile_of_another_class, modelled_rule_by_request,
                  constants_by_request, profile_by_layout, profile_by_trays, profile_with_a_mistake],
     "tuners": [foreign_tuner, chunk_of_a_row, tuner_that_is_not_there, channels_only, ranks_that_disagree, tuner_that_hangs, tuner_that_crashes],

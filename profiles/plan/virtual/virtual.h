@@ -80,12 +80,13 @@ int plan_memory_range(void *address, void **base, size_t *bytes);
  * what two of their kind say. Nothing is connected.
  *
  * plan_standin_symbol() - for capo_elf_symbols(): notes or redirects a function of NCCL
- * plan_standin_patch()  - after all symbols, with room for two jumps in NCCL's code; -ENOEXEC after
+ * plan_standin_patch()  - after all symbols, with room for jumps in NCCL's code; -ENOEXEC after
  * plan_fail() where something is missing plan_standin_begin()  - the calling thread plays the rank
  * job->asked[@asked]
  */
+enum { PLAN_SPARE = 3 };
 int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *base);
-int plan_standin_patch(char *base, void *const spare[2]);
+int plan_standin_patch(char *base, void *const spare[PLAN_SPARE]);
 int plan_standin_begin(uint32_t asked);
 
 /*
@@ -121,6 +122,16 @@ static inline uint64_t plan_mix(uint64_t a, uint64_t b)
 void plan_pieces_begin(void);
 int plan_asked_at(int rank);
 void plan_pieces_make_up(char *all, size_t size);
+
+/*
+ * plan_preset_found()   - where NCCL's ncclTopoPreset() is
+ * plan_preset_patch()   - @n bytes of @code call it through here. Return: calls, negative errno; 0:
+ * it was not found plan_preset_make_up() - rings in what all ranks told, of those stood in for;
+ * @rank: the word of this thread's communicator. Return: NCCL's code.
+ */
+void plan_preset_found(void *at);
+int plan_preset_patch(char *code, size_t n, void *spare);
+int plan_preset_make_up(char *all, size_t size, int *rank);
 
 /*
  * plan_host_symbol()         - for capo_elf_symbols(): notes NCCL's name of this host

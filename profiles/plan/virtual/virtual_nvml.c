@@ -140,7 +140,7 @@ NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info 
                 return NOT_SUPPORTED;
         memset(info->cluster, 0, sizeof info->cluster);
         snprintf((char *)info->cluster, sizeof info->cluster, "dom %u",
-                 plan_job->node_unit[plan_node]);
+                 plan_node / plan_job->domain_nodes);
         info->status = 0;
         info->clique = 1;
         info->state = COMPLETED;

@@ -6,7 +6,14 @@
  * Where both name the rank at the same place of their own unit, the third names its own. Everything
  * else that differs is a hash, a process or an address: it becomes another number, the same for
  * equal words of one unit.
+ *
+ * Large pieces are topologies (struct ncclXml), whose attributes are text. There the same holds for
+ * whole strings: a decimal number is a rank, and "0x..." a hash.
  */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "profiles/plan/virtual/virtual.h"
@@ -49,10 +56,62 @@ static uint32_t make_word(uint32_t a, uint32_t b, uint32_t unit)
         return a ^ (uint32_t)plan_mix(unit, 0);
 }
 
+enum { PAGE = 4096, TEXT_BYTES = 1 << 16, TEXT_MOST = 255 /* NCCL's MAX_STR_LEN */ };
+
+/* The string around @at of @a and of @b, which differ there, as @unit has it. Return: behind it. */
+static size_t make_text(char *to, const char *a, const char *b, size_t size, size_t at,
+                        uint32_t unit)
+{
+        size_t start = at, end;
+        char made[24] = "";
+
+        while (start && at - start < TEXT_MOST && a[start - 1])
+                start--;
+        end = start + strnlen(a + start, size - start < TEXT_MOST ? size - start : TEXT_MOST);
+        end = end > at ? end : at + 1;
+        if (!strncmp(a + start, "0x", 2)) {
+                uint64_t own = (uint32_t)plan_mix(unit, 0);
+
+                snprintf(made, sizeof made, "0x%llx",
+                         strtoull(a + start, NULL, 16) ^ (own << 32 | own));
+        } else if (isdigit((unsigned char)a[start]) && isdigit((unsigned char)b[start])) {
+                snprintf(made, sizeof made, "%" PRIu32,
+                         make_word((uint32_t)strtoul(a + start, NULL, 10),
+                                   (uint32_t)strtoul(b + start, NULL, 10), unit));
+        }
+        if (*made && start + sizeof made < size) {
+                memset(to + start, 0, end - start);
+                memcpy(to + start, made, strlen(made));
+        }
+        return end;
+}
+
+static void make_topology(char *to, const char *a, const char *b, size_t size, uint32_t unit)
+{
+        static const char zeros[PAGE];
+
+        for (size_t at = 0, n; at < size; at += n) { /* most pages are not touched: leave them so */
+                n = size - at < PAGE ? size - at : PAGE;
+                if (memcmp(a + at, zeros, n) != 0)
+                        memcpy(to + at, a + at, n);
+        }
+        for (size_t at = 0, n; at < size; at += n) {
+                n = size - at < PAGE ? size - at : PAGE;
+                if (memcmp(a + at, b + at, n) == 0)
+                        continue;
+                for (size_t i = at; i < at + n;)
+                        i = a[i] == b[i] ? i + 1 : make_text(to, a, b, size, i, unit);
+        }
+}
+
 static void make_piece(char *to, const char *a, const char *b, size_t size, uint32_t unit)
 {
         size_t done = 0;
 
+        if (size >= TEXT_BYTES) {
+                make_topology(to, a, b, size, unit);
+                return;
+        }
         for (; done + 4 <= size; done += 4) {
                 uint32_t x, y;
 

@@ -11,8 +11,11 @@
  *   connecting          is left out: no peer of another unit need be there. Choices are made from
  *                       what was gathered, not from connections
  *
- * Ranks that are played only to be copied stop after they said what they are, which is their second
- * gathering, until the others gather more.
+ * Where all nodes share one NVLink domain, NCCL takes them for one node: the trays are the units,
+ * and what the ranks of this node gather is made up in the same way.
+ *
+ * Otherwise ranks that are played only to be copied stop after they said what they are, which is
+ * their second gathering, until the others gather more.
  *
  * Facts of NCCL 2.19 to 2.32: the functions below; `int rank; int nRanks; int cudaDev;` in a row in
  * struct ncclComm; and union ncclSocketAddress of 28 bytes (bootstrap.h, proxy.h, comm.h,
@@ -32,8 +35,9 @@ enum { SUCCESS = 0, INTERNAL_ERROR = 3, ADDRESS = 28, KEYS = 256 };
 struct speaker { /* a rank that is there */
         uint32_t asked;
         int rank;
-        bool meeting; /* in bootstrapInit */
-        int *words;   /* rank and nRanks of its communicator */
+        bool meeting;  /* in bootstrapInit */
+        bool together; /* NCCL takes all ranks for one node */
+        int *words;    /* rank and nRanks of its communicator */
         void *state;
         struct {
                 uint64_t group;
@@ -169,7 +173,7 @@ static int all_gather(void *state, char *all, int size)
         if (s->asked >= plan_job->n_heard && n >= 1)
                 r = wait_until_needed(n + 1);
         plan_pieces_make_up(all, (size_t)size);
-        return r;
+        return s->together ? plan_preset_make_up(all, (size_t)size, s->words) : r;
 }
 
 static int unit_gather(void *state, const int *ranks, int me, int n, char *all, int size)
@@ -177,22 +181,35 @@ static int unit_gather(void *state, const int *ranks, int me, int n, char *all, 
         struct speaker *s = speaker_of(state);
         uint32_t from[CAPO_PLAN_WHOLE_MAX], places[CAPO_PLAN_WHOLE_MAX];
         struct pieces p = {all, (size_t)size, places};
+        bool everybody = n == (int)plan_job->n_ranks && ranks[me] == me;
         uint64_t group = plan_mix(UNIT, (uint64_t)n);
+        size_t here = 0, my_place = 0;
         unsigned times;
+        int r;
 
         if (!s || n <= 1)
                 return SUCCESS;
         for (int i = 0; i < n; i++) {
-                if (i == CAPO_PLAN_WHOLE_MAX || plan_asked_at(ranks[i]) < 0) {
+                int asked = plan_asked_at(ranks[i]);
+
+                everybody &= ranks[i] == i;
+                group = plan_mix(group, (uint64_t)ranks[i]);
+                if (asked < 0 && plan_job->one_domain && everybody)
+                        continue;
+                if (asked < 0 || here == CAPO_PLAN_WHOLE_MAX) {
                         plan_fail("rank %d exchanges data with rank %d, which is stood in for",
                                   s->rank, ranks[i]);
                         return INTERNAL_ERROR;
                 }
-                from[i] = (uint32_t)plan_asked_at(ranks[i]);
-                places[i] = (uint32_t)i;
-                group = plan_mix(group, (uint64_t)ranks[i]);
+                my_place = i == me ? here : my_place;
+                from[here] = (uint32_t)asked;
+                places[here++] = (uint32_t)i;
         }
-        return gather_pieces(s, next_key(s, group, &times), from, (size_t)n, (size_t)me, &p);
+        s->together |= plan_job->one_domain && everybody;
+        r = gather_pieces(s, next_key(s, group, &times), from, here, my_place, &p);
+        if (!r && here < (size_t)n && size)
+                plan_pieces_make_up(all, p.size);
+        return r;
 }
 
 static int unit_barrier(void *state, const int *ranks, int me, int n, int tag)
@@ -213,6 +230,10 @@ static int unit_broadcast(void *state, const int *ranks, int me, int n, int root
                 return SUCCESS;
         for (int i = 0; i < n; i++)
                 group = plan_mix(group, (uint64_t)ranks[i]);
+        if (plan_asked_at(ranks[root]) < 0) {
+                plan_fail("rank %d waits for rank %d, which is stood in for", s->rank, ranks[root]);
+                return INTERNAL_ERROR;
+        }
         from = (uint32_t)plan_asked_at(ranks[root]);
         group = next_key(s, group, &times);
         if (me == root)
@@ -417,6 +438,8 @@ int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *b
                 found[i] = true;
                 return capo_patch_jump(at, redirected[i].by);
         }
+        if (!strcmp(name, "_Z14ncclTopoPresetP8ncclCommPP13ncclTopoGraphP13ncclTopoRanks"))
+                plan_preset_found(at);
         for (size_t i = 0; i < N_ELEMENTS(inits); i++) {
                 if (strcmp(name, inits[i].name) != 0)
                         continue;
@@ -432,7 +455,7 @@ int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *b
         return 0;
 }
 
-int plan_standin_patch(char *base, void *const spare[2])
+int plan_standin_patch(char *base, void *const spare[PLAN_SPARE])
 {
         const char *missing = !real_init         ? "bootstrapInit"
                               : !real_proxy_init ? "ncclProxyInit"
@@ -444,8 +467,8 @@ int plan_standin_patch(char *base, void *const spare[2])
                 if (!found[i] && !redirected[i].optional)
                         missing = redirected[i].name;
         }
-        if (!spare[1])
-                missing = "room for two jumps";
+        if (!spare[PLAN_SPARE - 1])
+                missing = "room for jumps";
         plan_pieces_begin();
         if (!missing &&
             capo_patch_calls(code, n, (void *)real_init, (void *)meet_ranks, spare[0]) < 1)
@@ -455,6 +478,8 @@ int plan_standin_patch(char *base, void *const spare[2])
                              proxies_have_names ? (void *)init_proxy : (void *)init_proxy_unnamed,
                              spare[1]) < 1)
                 missing = "a call of ncclProxyInit";
+        if (!missing && plan_job->one_domain && plan_preset_patch(code, n, spare[2]) < 1)
+                missing = "a call of ncclTopoPreset";
         if (!missing)
                 return 0;
         plan_fail("nodes cannot be stood in for in this NCCL: %s is not found in it", missing);

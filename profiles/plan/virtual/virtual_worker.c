@@ -120,7 +120,7 @@ struct patching {
         unsigned char *stub; /* next free place for a thunk */
         unsigned char *stub_end;
         unsigned patched, n_spare;
-        void *spare[2]; /* room for a jump in code that nothing runs any more */
+        void *spare[PLAN_SPARE]; /* room for a jump in code that nothing runs any more */
 };
 
 /* What says the name of a function that is not there. */
