@@ -26,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 capo, source = (os.path.realpath(p) for p in sys.argv[1:3])
 build = os.path.dirname(os.path.dirname(capo))
@@ -83,9 +84,10 @@ def fail(where, what):
 
 def bash(script, folder):
     """A block; a command that hangs ends the test with what it has said so far."""
-    with open(os.path.join(work, "out"), "w") as out:
+    with tempfile.NamedTemporaryFile("w+", dir=work, errors="replace") as out:
         status = subprocess.run(["timeout", "600", "bash", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
-    return status, open(os.path.join(work, "out"), errors="replace").read()
+        out.seek(0)
+        return status, out.read()
 
 
 def blocks(page):
@@ -135,6 +137,8 @@ def heads(lines):
     return found
 
 
+AT_ONCE = 2  # pages; each has a folder of its own
+LONGEST = ("docs/compare.md", "README.md")
 HEADS = ("comm", "rank", "name (ranks)", "size", "import", "bucket cap", "algo", "class", "sets")
 
 
@@ -204,21 +208,24 @@ def run_block(page, folder, block, pages):
         fail(page, f"ended before its time: {todo[len(parts) // 3][1]}\n{parts[-1]}")
 
 
-def main():
-    status, said = bash(f"set -e; . {here}/site.sh; programs; cd {work}; reference", work)
+def run_page(page, pages):
+    folder = os.path.join(work, page.replace("/", "-"))
+    os.mkdir(folder)
+    name = re.sub(r"\W", "_", os.path.basename(page).removesuffix(".md"))
+    status, said = bash(f"set -e; . {here}/site.sh; common; if type page_{name} >/dev/null 2>&1; then page_{name}; fi", folder)
     if status:
-        sys.exit(f"commands.py: site.sh: {said}")
-    pages = said
-    for page in sys.argv[3:] or ["README.md"] + sorted(os.path.relpath(p, source) for p in glob.glob(f"{source}/docs/**/*.md", recursive=True)):
-        found = blocks(page)
-        folder = os.path.join(work, os.path.basename(page))
-        os.mkdir(folder)
-        name = re.sub(r"\W", "_", os.path.basename(page).removesuffix(".md"))
-        status, said = bash(f"set -e; . {here}/site.sh; common; if type page_{name} >/dev/null 2>&1; then page_{name}; fi", folder)
-        if status:
-            fail(page, f"site.sh: {said}")
-        for block in found:
-            run_block(page, folder, block, pages)
+        fail(page, f"site.sh: {said}")
+    for block in blocks(page):
+        run_block(page, folder, block, pages)
+
+
+def main():
+    status, pages = bash(f"set -e; . {here}/site.sh; programs; cd {work}; reference", work)
+    if status:
+        sys.exit(f"commands.py: site.sh: {pages}")
+    todo = sys.argv[3:] or ["README.md"] + sorted(os.path.relpath(p, source) for p in glob.glob(f"{source}/docs/**/*.md", recursive=True))
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # the longest pages of all first
+        list(pool.map(lambda page: run_page(page, pages), sorted(todo, key=lambda page: page not in LONGEST)))
     for page, command in unused if len(sys.argv) == 3 else []:
         fail("NOT_RUN", f"{page} has no {command}")
     print(f"{ran} commands run, {len(NOT_RUN)} not run" + (f", {len(skipped)} not here: {', '.join(skipped)}" if skipped else ""))
