@@ -181,6 +181,7 @@ Test(hang_ras, a_million_ranks_that_have_not_come)
         _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new();
         struct capo_hang_job job = {0};
         struct capo_hang_verdict v = {0};
+        uint32_t wrong = 0; /* an assertion each would take most of this test's time */
 
         judge_text(
                 HEAD
@@ -193,7 +194,8 @@ Test(hang_ras, a_million_ranks_that_have_not_come)
         cr_assert_eq(v.n_waiting, 1);
         cr_assert_eq(v.n_culprits, 999999);
         for (uint32_t i = 0; i < v.n_culprits; i++) /* each of them once */
-                cr_assert_eq(v.culprits[i].process, i + (i >= 7));
+                wrong += v.culprits[i].process != i + (i >= 7);
+        cr_assert_eq(wrong, 0);
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&job);
 }
@@ -231,6 +233,7 @@ Test(hang_ras, a_hundred_thousand_processes)
         _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new();
         struct capo_hang_job job = {0};
         struct ras_comm *comm = ras_comm_new(&look, "all", 1, RANKS);
+        uint32_t wrong = 0;
 
         for (uint32_t i = 0; i < RANKS; i++)
                 add_rank(comm, i, i);
@@ -247,10 +250,11 @@ Test(hang_ras, a_hundred_thousand_processes)
         cr_assert_eq(names->n_nodes, MACHINES);
         cr_assert_eq(names->n_comms, MACHINES + 1);
         for (uint32_t i = 0; i < RANKS; i++) {
-                cr_assert_eq(job.comms[0].members[i].process, i);
-                cr_assert_eq(job.comms[1 + i / 8].members[i % 8].process, i);
-                cr_assert_eq(names->processes[i].node, i / 8);
+                wrong += job.comms[0].members[i].process != i;
+                wrong += job.comms[1 + i / 8].members[i % 8].process != i;
+                wrong += names->processes[i].node != i / 8;
         }
+        cr_assert_eq(wrong, 0);
         capo_hang_job_finish(&job);
 }
 
