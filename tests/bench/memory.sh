@@ -65,10 +65,14 @@ def measure(threads, record):
 
 print("%-8s %9s %9s   %s" % ("threads", "/dev/shm", "resident", "KB, medians of %d; resident: added to the same program without capo" % TURNS))
 for n in counts:
-    def middle(record):
-        runs = [measure(n, record) for _ in range(TURNS)]
+    def middle(runs):
         return {k: sorted(r.get(k, 0) for r in runs)[TURNS // 2] for k in {k for r in runs for k in r}}
-    bare, with_capo = middle(False), middle(True)
+
+    def whole(run):
+        return sum(v for k, v in run.items() if k != "/dev/shm")
+    pairs = [(measure(n, False), measure(n, True)) for _ in range(TURNS)]
+    bare, with_capo = middle([p[0] for p in pairs]), middle([p[1] for p in pairs])
     added = {k: with_capo.get(k, 0) - bare.get(k, 0) for k in with_capo if k != "/dev/shm"}
-    print("%-8d %9d %+9d   %s" % (n, with_capo["/dev/shm"], sum(added.values()), ", ".join("%s %+d" % kv for kv in sorted(added.items()))))
+    each = sorted(whole(p[1]) - whole(bare) for p in pairs)
+    print("%-8d %9d %+9d   %s; %+d to %+d" % (n, with_capo["/dev/shm"], sum(added.values()), ", ".join("%s %+d" % kv for kv in sorted(added.items())), each[0], each[-1]))
 PYTHON
