@@ -26,10 +26,10 @@ struct look {
         uint32_t n;
 };
 
-static bool same_stand(const struct capo_stand *a, const struct capo_stand *b)
+static bool same_call(const struct capo_stand *a, const struct capo_stand *b)
 {
         return a->begin == b->begin && a->seq == b->seq && a->comm == b->comm &&
-               a->thread == b->thread && a->where == b->where && a->call == b->call;
+               a->thread == b->thread && a->call == b->call;
 }
 
 static void add_stand(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
@@ -49,10 +49,14 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
             where == CAPO_UNFINISHED_IDLE || l->n == CAPO_WATCH_STANDS)
                 return;
         for (uint32_t i = 0; i < l->before->n; i++) {
-                if (same_stand(&l->before->stands[i], &s)) {
-                        s.since = l->before->stands[i].since;
-                        s.told = l->before->stands[i].told;
-                        s.framed = l->before->stands[i].framed;
+                const struct capo_stand *before = &l->before->stands[i];
+
+                if (!same_call(before, &s))
+                        continue;
+                s.told = before->told; /* one line for a call, wherever it stands */
+                if (before->where == s.where) {
+                        s.since = before->since;
+                        s.framed = before->framed;
                 }
         }
         l->stands[l->n++] = s;

@@ -45,8 +45,9 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
  * @now_ns: CLOCK_MONOTONIC
  *
  * A hang has begun when a call that was under way limit_ns of watched time ago still is. It is told
- * once: all that stands at that moment is of it, and what begins to stand while one of these does.
- * When none does any more there was progress, and the next hang is another one.
+ * once: all that stands at that moment is of it, and what begins to stand while one of these does;
+ * a call that was told stays so when it goes on from the caller to the GPU and stands there. When
+ * none does any more there was progress, and the next hang is another one.
  *
  * Return: the call that stands longest, once per hang; valid until the next look. NULL otherwise.
  */

@@ -113,6 +113,19 @@ Test(watch, more_that_stand)
         cr_assert_eq(looks(300), -1);
 }
 
+/* It stood in the caller, then on the GPU: one call, one line. */
+Test(watch, a_call_that_goes_on_to_stand_elsewhere)
+{
+        struct capo_record *r = enter();
+        struct capo_slot *s;
+
+        in_time(looks(150));
+        leave();
+        s = on_gpu(1, CAPO_SLOT_ARMED, 5, 3);
+        s->record = *r;
+        cr_assert_eq(looks(300), -1);
+}
+
 /* A call after the other, each nearly as long as the limit. */
 Test(watch, slow_is_no_hang)
 {
