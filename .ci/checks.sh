@@ -136,7 +136,7 @@ run_tests() { # folder options...
         shift
         multiplier=$((4 + $(cut -d. -f1 /proc/loadavg) / $(nproc)))
         rm -f "$dir/meson-logs/testlog.json" "$dir/meson-logs/again.json"
-        MESON_TESTTHREADS=${MESON_TESTTHREADS:-$((2 * $(nproc)))} meson test -C "$dir" --print-errorlogs \
+        MESON_TESTTHREADS=${MESON_TESTTHREADS:-$((3 * $(nproc)))} meson test -C "$dir" --print-errorlogs \
                 --timeout-multiplier "$multiplier" "$@" || python3 tests/again.py "$dir" "$multiplier"
 }
 
