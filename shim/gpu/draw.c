@@ -94,8 +94,9 @@ static bool is_large(uint64_t bytes)
 struct capo_draw capo_draw_call(struct capo_comm *comm, unsigned id, uint64_t bytes)
 {
         bool drawn = is_drawn(comm), new = is_new(comm, id, bytes);
-        struct capo_draw draw = {.chosen = one_in > 1 && (new || is_early(comm))};
+        struct capo_draw draw = {.chosen =
+                                         one_in > 1 && (new || is_early(comm) || is_large(bytes))};
 
-        draw.timed = drawn || draw.chosen || is_large(bytes);
+        draw.timed = drawn || draw.chosen;
         return draw;
 }
