@@ -147,9 +147,10 @@ struct capo_job_comm {
         int32_t color;
         struct capo_job_member *members; /* by rank */
         uint32_t n_members;
-        uint32_t n_nodes; /* of the members seen */
-        char *layout;     /* as core/base/layout.h: "3+5", "8", "4x8" */
-        uint64_t n_calls; /* collectives issued on it (count, see capo_job_row) */
+        uint32_t n_nodes;    /* of the members seen */
+        char *layout;        /* as core/base/layout.h: "3+5", "8", "4x8" */
+        uint64_t n_calls;    /* collectives issued on it (count, see capo_job_row) */
+        uint64_t n_captured; /* of them, into a graph: they move nothing, so nobody waits in them */
         struct capo_skew
                 *skew; /* NULL when the logs hold no matching calls: then `no_skew` says why */
         enum capo_skew_missing no_skew;

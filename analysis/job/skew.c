@@ -7,8 +7,6 @@
 #include "core/base/util.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/skew_parts.h"
-#include "analysis/job/spread.h"
-#include "analysis/job/stops.h"
 
 static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         double *scratch)
@@ -59,171 +57,6 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
         return skew_quantile(column, n_last, 0.5);
 }
 
-enum { SAMPLE_FEW = 30 };
-
-/* Of @n values: their sum, the sum of their squares. */
-static double variance_of(double n, double sum, double sq)
-{
-        return fmax(0, sq - sum * sum / n) / (n - 1);
-}
-
-/*
- * Half of the interval of what one rank caused in @all calls, of which @n were drawn: @sum of it
- * and
- * @sq, its square. The few late calls of a small draw say little of those that it missed. There the
- * variance is no less than with two more, one as late as the @longest that can have been missed
- * and one on time, and the interval reaches what the host's starts say of the other calls:
- * @untimed, NAN where that is not known.
- */
-static double half_interval(double n, double all, double sum, double sq, double longest,
-                            double untimed)
-{
-        double variance, pm;
-
-        if (n < 1 || all <= n)
-                return 0;
-        variance = n < 2 ? 0 : variance_of(n, sum, sq);
-        if (n >= 2 && n < SAMPLE_FEW && longest > 0)
-                variance =
-                        fmax(variance, variance_of(n + 2, sum + longest, sq + longest * longest));
-        pm = n < 2 ? 0 : capo_quantile_t(0.05, n - 1) * all * sqrt(variance / n * (1 - n / all));
-        return n < SAMPLE_FEW && !isnan(untimed) ? fmax(pm, fabs(sum / n * (all - n) - untimed))
-                                                 : pm;
-}
-
-/* How far what the host's starts say of member @k, in the calls that have no GPU times, may be from
- * what the GPUs would say: by the calls that have both. */
-static double host_error(const struct skew_laid *l, uint32_t k)
-{
-        double n = l->n_both, by_host = l->n_by_host, sum = l->differ[2 * k];
-
-        if (n < 2)
-                return 0;
-        return fabs(sum / n) * by_host +
-               2 * sqrt(variance_of(n, sum, l->differ[2 * k + 1]) * by_host);
-}
-
-/* Is it the largest communicator of that member's process? Who waits for a process that does not
- * run is not known, so the waiting is charged once. */
-static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
-{
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                const struct capo_job_comm *other = &job->comms[i];
-
-                for (uint32_t k = 0; k < other->n_members; k++) {
-                        if (other->members[k].process == process &&
-                            (other->n_members > c->n_members ||
-                             (other->n_members == c->n_members && other < c)))
-                                return false;
-                }
-        }
-        return true;
-}
-
-/* What the rows tell of the waiting for member @k in that time. */
-static double told_of_stop(const struct capo_job *job, const struct capo_job_comm *c, uint32_t k,
-                           const struct skew_laid *l, const struct capo_meet *m,
-                           const struct capo_stop *s)
-{
-        const struct capo_job_member *member = &c->members[k];
-        double told = 0;
-
-        for (uint32_t i = 0; i < l->n_rows; i++) {
-                const struct capo_meet_arrival *at =
-                        &m->arrivals[(size_t)(l->call[i].row - m->rows) * m->n_ranks +
-                                     (size_t)member->rank];
-                double begin = (double)job->processes[member->process].header.t0_real_ns +
-                               (double)at->begin;
-
-                if (l->call[i].last == k && begin > s->from - 1e9 && begin < s->to + 1e9)
-                        told += l->call[i].waited;
-        }
-        return told;
-}
-
-/* The others' waiting for a process that did not run, as far as no call that is laid out tells it.
- */
-static void charge_stops(const struct capo_job *job, const struct capo_job_comm *c,
-                         struct capo_skew *skew, const struct skew_laid *l,
-                         const struct capo_meet *m, double *own)
-{
-        struct capo_stop stop[CAPO_STOPS_MOST];
-
-        for (uint32_t k = 0; k < l->n; k++) {
-                uint32_t process = c->members[k].process,
-                         n = capo_stops_of(&job->processes[process], stop, CAPO_STOPS_MOST);
-
-                for (uint32_t i = 0; i < n && is_widest(job, c, process); i++) {
-                        double waited = capo_stop_waiting(job, c, k, &stop[i]);
-                        double rest = waited - told_of_stop(job, c, k, l, m, &stop[i]);
-
-                        if (waited > 0)
-                                skew->ranks[k].stopped_ns += stop[i].to - stop[i].from;
-                        if (waited > 0 && rest > 0) {
-                                own[k] += rest;
-                                skew->long_ns += rest;
-                        }
-                }
-        }
-}
-
-/*
- * The waiting that each rank caused, for the whole job. Calls behind a long silence and those timed
- * for what they are (the first of a kind is like no other) stand for themselves; the others are an
- * even sample of all others, so their mean stands for those, with the interval of a mean of a
- * finite population.
- */
-static void charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
-                         struct capo_skew *skew, const struct skew_laid *l,
-                         const struct capo_meet *m)
-{
-        double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0;
-        double most_missed = (double)m->most_missed_ns * (l->n - 1);
-        double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, *longest = own + l->n, n = 0,
-               all;
-        bool any_whole = false;
-
-        for (uint32_t i = 0; i < l->n_rows; i++)
-                any_whole |= l->call[i].whole;
-        for (uint32_t i = 0; i < l->n_rows; i++) {
-                uint32_t last = l->call[i].last;
-                bool behind_gap = capo_meet_is_long(m, l->call[i].row->seq);
-
-                longest[last] =
-                        fmax(longest[last],
-                             behind_gap ? fmin(l->call[i].waited, most_missed) : l->call[i].waited);
-                if ((skew->from != CAPO_SKEW_HOST_START && l->call[i].row->chosen) || behind_gap) {
-                        own[last] += l->call[i].waited;
-                        skew->long_ns += behind_gap ? l->call[i].waited : 0;
-                        skew->n_own++;
-                } else if (l->call[i].whole || !any_whole) {
-                        n++;
-                        sum[last] += l->call[i].waited;
-                        sq[last] += l->call[i].waited * l->call[i].waited;
-                }
-        }
-        charge_stops(job, c, skew, l, m, own);
-        all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_own)
-                                     : (double)(l->n_rows - skew->n_own);
-        for (uint32_t k = 0; k < l->n; k++) {
-                struct capo_skew_rank *rank = &skew->ranks[k];
-
-                rank->caused_ns = own[k] + (n > 0 ? sum[k] * (all / n) : 0);
-                if (all > n)
-                        rank->caused_pm_ns = half_interval(
-                                n, all, sum[k], sq[k], longest[k],
-                                l->n_untimed >= 0.9 * (all - n) ? l->untimed[k] : NAN);
-                rank->caused_pm_ns += host_error(l, k);
-                charged += rank->caused_ns;
-                if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
-                        skew->worst = k;
-        }
-        for (uint32_t k = 0; k < l->n && charged > most; k++) {
-                skew->ranks[k].caused_ns *= most / charged;
-                skew->ranks[k].caused_pm_ns *= most / charged;
-        }
-}
-
 /* The median start of all members but @except; of an even number the earlier one. */
 static double middle_of(const double *t, uint32_t n, uint32_t except, double *scratch)
 {
@@ -246,7 +79,7 @@ static void find_holes(struct capo_skew *skew, const struct skew_laid *l)
 
                 if (l->call[i].row->seq < 2)
                         continue;
-                middle = middle_of(t, l->n, l->n, l->charges);
+                middle = middle_of(t, l->n, l->n, l->middle);
                 for (uint32_t k = 0; k < l->n; k++) {
                         struct capo_skew_rank *rank = &skew->ranks[k];
 
@@ -329,7 +162,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
         }
         skew->p50_ns = skew_quantile(column, n_even, 0.5);
         skew->p95_ns = skew_quantile(column, n_even, 0.95);
-        charge_ranks(s->job, c, skew, l, m);
+        skew_charge_ranks(s->job, c, skew, l, m);
         find_holes(skew, l);
         find_turn(s->job, c, skew, l, m);
         for (uint32_t i = 0; i < l->n_rows; i++) {
@@ -372,8 +205,8 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
                     !skew_row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
                         continue;
                 all += l->call[i].waited;
-                if (host[k] - middle_of(host, l->n, k, l->charges) >=
-                    (gpu[k] - middle_of(gpu, l->n, k, l->charges)) / 2)
+                if (host[k] - middle_of(host, l->n, k, l->middle) >=
+                    (gpu[k] - middle_of(gpu, l->n, k, l->middle)) / 2)
                         hosts += l->call[i].waited;
         }
         return hosts >= all / 2;
@@ -409,7 +242,8 @@ static void laid_finish(struct skew_laid *l)
         free(l->call);
         free(l->column);
         free(l->untimed);
-        free(l->charges);
+        free(l->charge);
+        free(l->middle);
         free(l->differ);
 }
 
@@ -431,13 +265,14 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         l.call = malloc(m->n_rows * sizeof *l.call);
         l.column = malloc(m->n_rows * sizeof *l.column);
         l.untimed = calloc(c->n_members, sizeof *l.untimed);
-        l.charges = calloc(4 * (size_t)c->n_members, sizeof *l.charges);
-        l.differ = calloc(2 * (size_t)c->n_members, sizeof *l.differ);
+        l.charge = calloc(c->n_members, sizeof *l.charge);
+        l.middle = malloc(c->n_members * sizeof *l.middle);
+        l.differ = calloc(c->n_members, sizeof *l.differ);
         skew = calloc(1, sizeof *skew);
         if (skew)
                 skew->ranks = calloc(c->n_members, sizeof *skew->ranks);
-        if (!l.start || !l.call || !l.column || !l.untimed || !l.charges || !l.differ || !skew ||
-            !skew->ranks) {
+        if (!l.start || !l.call || !l.column || !l.untimed || !l.charge || !l.middle || !l.differ ||
+            !skew || !skew->ranks) {
                 capo_skew_free(skew);
                 return -ENOMEM;
         }

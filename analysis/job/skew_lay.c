@@ -106,29 +106,12 @@ static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, c
         return false;
 }
 
-/* One call by both clocks: what each says of the waiting, @mg and @mh the mean starts. */
-static void add_difference(struct skew_laid *l, const double *gpu, double mg, const double *host,
-                           double mh)
-{
-        uint32_t by_gpu = last_of(gpu, l->n), by_host = last_of(host, l->n);
-
-        l->n_both++;
-        for (uint32_t k = 0; k < l->n; k++) {
-                double d = (k == by_gpu ? l->n * (gpu[k] - mg) : 0) -
-                           (k == by_host ? l->n * (host[k] - mh) : 0);
-
-                l->differ[2 * k] += d;
-                l->differ[2 * k + 1] += d * d;
-        }
-}
-
 /*
  * How far the host's starts are from what the GPU says, over the calls that have both. Returns
- * whether they tell the same: they differ by less than half of what there is to tell. @error: what
- * they hardly ever differ by.
+ * whether they tell the same: they differ by less than half of what there is to tell.
  */
 static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                        struct skew_laid *l, double *error)
+                        struct skew_laid *l)
 {
         double *gpu = l->start,
                *host = l->start + l->n; /* not filled yet; there are SKEW_FEW rows at least */
@@ -144,7 +127,6 @@ static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_sk
                         continue;
                 mg = mean_of(gpu, l->n);
                 mh = mean_of(host, l->n);
-                add_difference(l, gpu, mg, host, mh);
                 for (uint32_t k = 0; k < l->n; k++) {
                         double d = fabs((gpu[k] - mg) - (host[k] - mh));
 
@@ -154,7 +136,7 @@ static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_sk
                 }
                 l->column[n++] = worst;
         }
-        *error = skew_quantile(l->column, n, 0.9);
+        l->error = skew_quantile(l->column, n, 0.9);
         return differ < told / 2;
 }
 
@@ -195,6 +177,30 @@ static double waiting_of(const double *t, const double *before, uint32_t n)
         return sum;
 }
 
+/* One call by both clocks: the host's says that the others waited for @last for so long. */
+static void add_difference(struct skew_laid *l, const struct skew_laid_call *call, uint32_t last,
+                           double by_host)
+{
+        bool drawn = !call->row->chosen;
+
+        l->n_both++;
+        l->n_both_drawn += drawn;
+        l->both_waited += call->waited;
+        l->differ[call->last].waited += call->waited;
+        for (uint32_t k = 0; k < l->n; k++) {
+                struct skew_differ *of = &l->differ[k];
+                double d = (k == call->last ? call->waited : 0) - (k == last ? by_host : 0);
+
+                of->sum += d;
+                of->sq += d * d;
+                of->drawn_sum += drawn ? d : 0;
+                of->drawn_sq += drawn ? d * d : 0;
+                of->most = fmax(of->most, fabs(d));
+                l->both_differ += fabs(d);
+                l->most_differ = fmax(l->most_differ, fabs(d));
+        }
+}
+
 /*
  * By the host's start a rank that enqueues without waiting is ahead by the same second in every
  * call of a tight loop. It waits for that second once. So where a rank made a call before the last
@@ -229,6 +235,10 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
                         bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
                         call->waited = waiting_of(t, seq ? before : NULL, l->n);
                         call->whole = order[i].seq == seq + 1;
+                } else if (call && order[i].seq == seq + 1) {
+                        bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
+                        add_difference(l, call, last_of(t, l->n),
+                                       waiting_of(t, seq ? before : NULL, l->n));
                 } else if (!call) {
                         l->n_untimed++;
                         bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
@@ -243,6 +253,23 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
 }
 
 /*
+ * Does the row stand for itself? Those that were timed for what they are do, and those behind a
+ * long silence: where the host's starts tell nothing of calls that were not timed, such as are
+ * further apart than a host's start has been seen to err. That is asked of timed calls, too: else
+ * they would be missing among those that stand for the others behind a silence.
+ */
+static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                         const struct skew_laid *l, const struct skew_laid_call *call, double *host)
+{
+        if (from != CAPO_SKEW_HOST_START && !call->by_host && call->row->chosen)
+                return true;
+        return capo_meet_is_long(s->meets[comm], call->row->seq) &&
+               (l->agrees || from == CAPO_SKEW_HOST_START ||
+                (skew_row_starts(s, comm, call->nth, CAPO_SKEW_HOST_START, host) &&
+                 spread_of(host, l->n) > 10 * l->error));
+}
+
+/*
  * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were
  * not timed are taken by the host's start where that tells the same; where it does not (work is
  * enqueued ahead), only those behind a long silence and further apart than a host's start has been
@@ -252,9 +279,8 @@ int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from
                  struct skew_laid *l)
 {
         const struct capo_meet *m = s->meets[comm];
-        double error = 0;
-        bool agrees = from != CAPO_SKEW_HOST_START && host_agrees(s, comm, from, l, &error);
 
+        l->agrees = from != CAPO_SKEW_HOST_START && host_agrees(s, comm, from, l);
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 double *to = l->start + (size_t)l->n_rows * l->n;
                 struct skew_laid_call *at = &l->call[l->n_rows];
@@ -265,12 +291,11 @@ int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from
                         if (from == CAPO_SKEW_HOST_START ||
                             !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
                                 continue;
-                        if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) &&
-                                         spread_of(to, l->n) > 10 * error))
-                                continue;
                         at->by_host = true;
-                        l->n_by_host++;
                 }
+                at->alone = stands_alone(s, comm, from, l, at, to + l->n);
+                if (at->by_host && !l->agrees && !at->alone)
+                        continue;
                 bound_starts(to, l->n, (double)capo_job_duration_ns(s->job));
                 at->last = last_of(to, l->n);
                 at->waited = l->n * (to[at->last] - mean_of(to, l->n));

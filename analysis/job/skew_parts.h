@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What skew.c (who waits for whom) and skew_lay.c (calls side by side) share. */
+/* What skew.c (who waits for whom), skew_lay.c (calls side by side) and skew_charge.c (how much
+ * each rank caused) share. */
 #ifndef CAPO_SKEW_PARTS_H
 #define CAPO_SKEW_PARTS_H
 
@@ -15,8 +16,28 @@ struct skew_laid_call {
         bool by_host;  /* where others have GPU times */
         uint32_t last; /* who started last */
         bool whole;    /* `waited` is of this call alone: see lay_waiting() */
+        bool alone;    /* it stands for itself, the others are a sample of all that are left */
         double waited; /* how long the others waited for that one, summed over them */
         double spread; /* from the first start to the last */
+};
+
+/* The waiting that a member caused by the GPUs less that by the hosts' starts, in calls of which
+ * both tell; in those of them that were drawn. */
+struct skew_differ {
+        double sum, sq, drawn_sum, drawn_sq;
+        double most;   /* the largest, without its sign */
+        double waited; /* by the GPUs */
+};
+
+/* What is known of one rank's calls. */
+struct skew_charge {
+        double own;       /* of calls that stand for themselves */
+        double sum, sq;   /* of the sample */
+        double longest;   /* of all, as far as calls that are not laid out can be so long */
+        double by_host;   /* part of `sum` by the host's starts, where others have GPU times */
+        double alone;     /* and of `own` */
+        double n_alone;   /* in so many calls */
+        double host_most; /* the longest by the host's starts */
 };
 
 /* Calls laid side by side: start[i * n + k] of member k in call[i]. */
@@ -28,11 +49,17 @@ struct skew_laid {
         double *untimed;    /* per member: the waiting that it caused in calls that are not laid, by
                                the host's starts */
         uint32_t n_untimed; /* calls */
-        double *charges;    /* four values per member, 0; then scratch */
-        double *differ;     /* two per member: the waiting that it caused by the GPUs less that by
-                               the host's starts, over the n_both calls that have both: sum, squares */
-        uint32_t n_both, n_by_host;
-        double *column; /* scratch: one value per row */
+        struct skew_charge *charge;      /* per member, of zeros; for skew_charge_ranks() */
+        struct skew_differ *differ;      /* per member */
+        uint32_t n_both, n_both_drawn;   /* calls of which both clocks tell; of them, such as were
+                                            drawn */
+        bool agrees;                     /* the hosts' starts tell the same as the GPUs */
+        double both_waited, both_differ; /* the waiting in them by the GPUs; what the hosts' differs
+                                            by */
+        double most_differ;              /* by most */
+        double error;                    /* what a host's start hardly ever differs by */
+        double *column;                  /* scratch: one value per row */
+        double *middle;                  /* scratch: one value per member */
 };
 
 /** skew_quantile() - reorders @v. 0 of nothing. */
@@ -51,5 +78,11 @@ bool skew_row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
  * Return: 0, -ENOMEM. */
 int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                  struct skew_laid *l);
+
+/** skew_charge_ranks() - the waiting that each rank caused in the whole job, with its interval: all
+ * skew->ranks[].caused_ns, skew->worst */
+void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
+                       struct capo_skew *skew, const struct skew_laid *l,
+                       const struct capo_meet *m);
 
 #endif

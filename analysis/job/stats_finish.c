@@ -475,8 +475,11 @@ int capo_job_finish(struct capo_job *job)
                 if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
                         row->count = row->calls;
                 else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP &&
-                         row->comm != CAPO_NO_COMM)
+                         row->comm != CAPO_NO_COMM) {
                         job->comms[row->comm].n_calls += row->count;
+                        if (row->flags & CAPO_RECORD_CAPTURED)
+                                job->comms[row->comm].n_captured += row->count;
+                }
         }
         if (r < 0)
                 return r;

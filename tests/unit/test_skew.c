@@ -143,8 +143,8 @@ Test(skew, by_two_clocks_that_differ_nothing_is_exact)
         }
         k = solve();
         cr_assert(k->n_calls == 10 && k->n_host == 4);
-        cr_assert_float_eq(k->ranks[2].caused_ns, 6 * 2600 + 4 * 2000, 1);
-        cr_assert_float_eq(k->ranks[2].caused_pm_ns, 4 * 600, 1);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 10 * 2600, 1, "as the GPUs would say");
+        cr_assert(k->ranks[2].caused_pm_ns > 600 && k->ranks[2].caused_pm_ns < 4 * 600);
 }
 
 /* Rank 2 had its data, and was through a call in which the two others were held for 0.5 s. */
@@ -547,7 +547,7 @@ Test(skew, calls_behind_silences_are_no_sample)
         cr_assert_eq(k->worst_p50_ns, 70000);
 }
 
-Test(skew, one_call_of_many_tells_no_interval_and_of_two_last_ranks_the_first_counts)
+Test(skew, of_two_last_ranks_the_first_counts)
 {
         const struct capo_skew *k;
 
@@ -555,8 +555,9 @@ Test(skew, one_call_of_many_tells_no_interval_and_of_two_last_ranks_the_first_co
         call(1, false, 0, 90000, 90000);
         k = solve();
         cr_expect(k->ranks[1].last == 1 && k->ranks[2].last == 0);
-        cr_expect_eq(k->ranks[1].caused_pm_ns, 0);
         cr_expect_eq(k->ranks[1].caused_ns, 10 * 90000);
+        cr_expect_geq(k->ranks[1].caused_pm_ns, 9 * 90000, "nine others: none, or twice that");
+        cr_expect_geq(k->ranks[2].caused_pm_ns, 9 * 90000);
 }
 
 Test(skew, two_calls_of_many_tell_an_interval)
@@ -568,7 +569,68 @@ Test(skew, two_calls_of_many_tell_an_interval)
         call(2, false, 0, 10000, 0);
         k = solve();
         cr_expect_gt(k->ranks[1].caused_pm_ns, 0);
-        cr_expect_eq(k->ranks[2].caused_pm_ns, 0);
+        cr_expect_gt(k->ranks[2].caused_pm_ns, 0);
+}
+
+/* 33 of 40 calls are timed: the first 32 for what they are. Eight stand for nothing that is known.
+ */
+Test(skew, where_no_call_was_drawn_the_rest_has_the_width_of_the_longest)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 40;
+        for (uint32_t seq = 1; seq <= 32; seq++)
+                call(seq, true, 0, 0, seq == 7 ? 5000 : 1000);
+        for (uint32_t i = 0; i < meet->n_rows; i++)
+                meet->rows[i].chosen = true;
+        k = solve();
+        cr_expect_float_eq(k->ranks[2].caused_ns, 2 * (31 * 1000 + 5000), 1);
+        cr_expect_float_eq(k->ranks[2].caused_pm_ns, 8 * 2 * 5000, 1);
+        cr_expect_gt(k->ranks[1].caused_pm_ns, 0);
+}
+
+/* Late only in calls that were not timed, by the hosts' starts alone; these were off by a fifth
+ * where both clocks tell. */
+Test(skew, late_by_the_host_alone_is_not_exact)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 60;
+        for (uint32_t seq = 1; seq <= 60; seq++) {
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        uint64_t late = rank == 1 && seq > 40 ? 20 * MS : rank == 0 ? 100000 : 0;
+                        bool timed = seq <= 40 && seq % 2;
+                        struct capo_record r = {.seq = seq,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 50ull * MS * seq + late,
+                                                .clock = timed ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST,
+                                                .gpu_ns = timed ? MS - (uint32_t)late * 5 / 4 : 0};
+
+                        cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+                }
+        }
+        k = solve();
+        cr_assert(k->n_calls == 60 && k->n_host == 40 && k->worst == 1);
+        cr_expect_geq(k->ranks[1].caused_pm_ns, 0.19 * 20 * 40 * MS);
+        cr_expect_leq(k->ranks[1].caused_pm_ns, 0.5 * 20 * 40 * MS);
+}
+
+/* Of 20 calls behind long silences those that were drawn stand for the others, too. */
+Test(skew, a_drawn_call_behind_a_silence_is_one_of_the_sample)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 80;
+        for (uint32_t i = 1; i <= 80; i++) {
+                both(i, i % 4 == 0, false, i > 60 ? 4 * MS : 1000);
+                if (i > 60)
+                        capo_meet_gap(meet, i, 9 * MS);
+        }
+        k = solve();
+        cr_assert_eq(k->n_own, 0);
+        cr_expect_float_eq(k->ranks[2].caused_ns, 2 * (20 * 4.0 * MS + 60 * 1000), 1);
+        cr_expect_gt(k->ranks[2].caused_pm_ns, 2 * 4 * MS);
 }
 
 Test(skew, from_when_on_a_rank_is_the_late_one)

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The waiting that each rank caused, of calls side by side, and how far that can be from the truth.
+ */
+#include <math.h>
+
+#include "core/base/util.h"
+#include "analysis/job/skew_parts.h"
+#include "analysis/job/spread.h"
+#include "analysis/job/stops.h"
+
+enum {
+        SAMPLE_FEW = 30,
+        DRAWN_FEW = 8 /* of both clocks: fewer, and the calls timed first are asked, too */
+};
+
+/* Of @n values: their sum, the sum of their squares. */
+static double variance_of(double n, double sum, double sq)
+{
+        return fmax(0, sq - sum * sum / n) / (n - 1);
+}
+
+/*
+ * Half of the interval of a sum over @rest values, from @n others drawn like them. What @n have not
+ * shown may still be there: the variance is no less than with two more, one as large as the
+ * @largest that there can be and one of nothing.
+ */
+static double half_of_rest(double n, double rest, double sum, double sq, double largest)
+{
+        double variance;
+
+        if (rest <= 0)
+                return 0;
+        if (n < 1)
+                return rest * largest;
+        variance = variance_of(n + 2, sum + largest, sq + largest * largest);
+        if (n >= 2)
+                variance = fmax(variance, variance_of(n, sum, sq));
+        return capo_quantile_t(0.05, n < 2 ? 2 : n - 1) * rest *
+               sqrt(variance * (1 / n + 1 / rest));
+}
+
+/* The whole sample. */
+struct sample {
+        double n;       /* calls */
+        double all;     /* calls that it stands for, with itself */
+        double by_host; /* calls by the hosts' starts where others have GPU times: of the sample */
+        double alone;   /* and such as stand for themselves */
+        double longest; /* of any rank */
+};
+
+/* Is it the largest communicator of that member's process? Who waits for a process that does not
+ * run is not known, so the waiting is charged once. */
+static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
+{
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *other = &job->comms[i];
+
+                for (uint32_t k = 0; k < other->n_members; k++) {
+                        if (other->members[k].process == process &&
+                            (other->n_members > c->n_members ||
+                             (other->n_members == c->n_members && other < c)))
+                                return false;
+                }
+        }
+        return true;
+}
+
+/* What the rows tell of the waiting for member @k in that time. */
+static double told_of_stop(const struct capo_job *job, const struct capo_job_comm *c, uint32_t k,
+                           const struct skew_laid *l, const struct capo_meet *m,
+                           const struct capo_stop *s)
+{
+        const struct capo_job_member *member = &c->members[k];
+        double told = 0;
+
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const struct capo_meet_arrival *at =
+                        &m->arrivals[(size_t)(l->call[i].row - m->rows) * m->n_ranks +
+                                     (size_t)member->rank];
+                double begin = (double)job->processes[member->process].header.t0_real_ns +
+                               (double)at->begin;
+
+                if (l->call[i].last == k && begin > s->from - 1e9 && begin < s->to + 1e9)
+                        told += l->call[i].waited;
+        }
+        return told;
+}
+
+/* The others' waiting for a process that did not run, as far as no call that is laid out tells it.
+ */
+static void charge_stops(const struct capo_job *job, const struct capo_job_comm *c,
+                         struct capo_skew *skew, const struct skew_laid *l,
+                         const struct capo_meet *m, struct skew_charge *charge)
+{
+        struct capo_stop stop[CAPO_STOPS_MOST];
+
+        for (uint32_t k = 0; k < l->n; k++) {
+                uint32_t process = c->members[k].process,
+                         n = capo_stops_of(&job->processes[process], stop, CAPO_STOPS_MOST);
+
+                for (uint32_t i = 0; i < n && is_widest(job, c, process); i++) {
+                        double waited = capo_stop_waiting(job, c, k, &stop[i]);
+                        double rest = waited - told_of_stop(job, c, k, l, m, &stop[i]);
+
+                        if (waited > 0)
+                                skew->ranks[k].stopped_ns += stop[i].to - stop[i].from;
+                        if (waited > 0 && rest > 0) {
+                                charge[k].own += rest;
+                                skew->long_ns += rest;
+                        }
+                }
+        }
+}
+
+/*
+ * What the GPUs would say of the calls by the host's starts, less what these say: by the calls of
+ * which both tell. Few of these, or none, may be such as the rank was late in. The fewer, the more
+ * it counts by how much the two clocks differ in all of them.
+ */
+static double host_error(const struct skew_laid *l, uint32_t k, const struct skew_charge *c,
+                         const struct sample *s, double *pm)
+{
+        const struct skew_differ *d = &l->differ[k];
+        bool few = l->n_both_drawn < DRAWN_FEW;
+        double n = few ? l->n_both : l->n_both_drawn, sum = few ? d->sum : d->drawn_sum;
+        double part = l->both_waited > 0 ? fmin(1, l->both_differ / l->both_waited) : 1;
+        double scale = s->n > 0 ? s->all / s->n : 0, rest = s->by_host * scale + s->alone;
+        double said = c->by_host * scale + c->alone, like = 1;
+
+        *pm = 0;
+        if (!l->agrees || n < 1) {
+                *pm = c->n_alone * l->n * l->error;
+                return 0;
+        }
+        if (c->host_most > 0)
+                like = fmax(1, d->waited / c->host_most);
+        *pm = half_of_rest(n, rest, sum, few ? d->sq : d->drawn_sq,
+                           d->most > 0 ? d->most : l->most_differ);
+        *pm = fmax(*pm, part * said / sqrt(like));
+        if (like >= 3 && d->waited > d->sum)
+                return d->sum / (d->waited - d->sum) * said;
+        return fmax(sum / n * rest, -said);
+}
+
+/* What the rest of the calls, which no clock tells of, can be away from the mean of the sample. */
+static double sampling_error(const struct skew_laid *l, uint32_t k, const struct skew_charge *c,
+                             const struct sample *s)
+{
+        double rest = s->all - s->n, mean = s->n > 0 ? c->sum / s->n : 0, pm;
+
+        pm = half_of_rest(s->n, rest, c->sum, c->sq, c->longest > 0 ? c->longest : s->longest);
+        if (s->n < SAMPLE_FEW && l->n_untimed >= 0.9 * rest)
+                pm = fmax(pm, fabs(mean * rest - l->untimed[k]));
+        return pm;
+}
+
+static void add_rows(struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m,
+                     struct skew_charge *charge, struct sample *s)
+{
+        double most_missed = (double)m->most_missed_ns * (l->n - 1);
+        bool any_whole = false;
+
+        for (uint32_t i = 0; i < l->n_rows; i++)
+                any_whole |= l->call[i].whole;
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const struct skew_laid_call *call = &l->call[i];
+                struct skew_charge *c = &charge[call->last];
+                bool behind_gap = call->alone && capo_meet_is_long(m, call->row->seq);
+                double can_be = behind_gap ? fmin(call->waited, most_missed) : call->waited;
+
+                c->longest = fmax(c->longest, can_be);
+                s->longest = fmax(s->longest, can_be);
+                if (call->alone) {
+                        c->own += call->waited;
+                        s->alone += call->by_host;
+                        c->alone += call->by_host ? call->waited : 0;
+                        c->n_alone += call->by_host;
+                        skew->long_ns += behind_gap ? call->waited : 0;
+                        skew->n_own++;
+                } else if (call->whole || !any_whole) {
+                        s->n++;
+                        c->sum += call->waited;
+                        c->sq += call->waited * call->waited;
+                        s->by_host += call->by_host;
+                        c->by_host += call->by_host ? call->waited : 0;
+                }
+                if (call->by_host)
+                        c->host_most = fmax(c->host_most, call->waited);
+        }
+}
+
+/*
+ * The waiting that each rank caused, for the whole job. Calls that stand for themselves count once.
+ * The others are an even sample of all others, so their mean stands for those, with the interval of
+ * a mean of a finite population.
+ */
+void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
+                       struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
+{
+        double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0;
+        struct skew_charge *charge = l->charge;
+        struct sample s = {0};
+
+        add_rows(skew, l, m, charge, &s);
+        charge_stops(job, c, skew, l, m, charge);
+        s.all = fmax((double)c->n_calls - (double)c->n_captured, l->n_rows) - skew->n_own;
+        for (uint32_t k = 0; k < l->n; k++) {
+                struct capo_skew_rank *rank = &skew->ranks[k];
+                double by_host, scale = s.n > 0 ? s.all / s.n : 0;
+
+                rank->caused_ns = charge[k].own + charge[k].sum * scale +
+                                  host_error(l, k, &charge[k], &s, &by_host);
+                rank->caused_pm_ns = sampling_error(l, k, &charge[k], &s) + by_host;
+                charged += rank->caused_ns;
+                if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
+                        skew->worst = k;
+        }
+        for (uint32_t k = 0; k < l->n && charged > most; k++) {
+                skew->ranks[k].caused_ns *= most / charged;
+                skew->ranks[k].caused_pm_ns *= most / charged;
+        }
+}
