@@ -58,21 +58,22 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
-        char who[900], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[CAPO_TEXT_INTERVAL],
+        char who[900], a[32], b[32], d[32], e[32], n[32], pm[CAPO_TEXT_INTERVAL],
                 of[64] = "", from[80] = "", cause[512], *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from];
         int r;
 
-        capo_text_count(k->n_calls, n);
         if (w->wide) {
-                const char *advice = k->n_calls >= c->n_calls          ? "long times without a call"
+                uint64_t n_calls = c->n_calls - c->n_captured;
+                const char *advice = k->n_calls >= n_calls             ? "long times without a call"
                                      : k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
                                                                        : "--sample 1 times all";
 
-                r = asprintf(&text, "%s: not known (%s of %s calls compared; %s)", c->name, n,
-                             capo_text_count(c->n_calls, a), advice);
+                r = asprintf(&text, "%s: not known (%s of %s compared; %s)", c->name,
+                             capo_text_count(k->n_calls, n),
+                             capo_text_plural(n_calls, "call", NULL), advice);
                 return r < 0 ? NULL : text;
         }
         if (!w->stands_out) {
@@ -81,9 +82,9 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                                  capo_text_time(w->unseen_ns, d));
                 r = asprintf(
                         &text,
-                        "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s%s%s",
-                        c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by,
-                        from);
+                        "%s: no rank stands out in %s compared; last after first p50 %s, p95 %s%s%s",
+                        c->name, capo_text_plural(k->n_calls, "call", NULL),
+                        capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by, from);
                 return r < 0 ? NULL : text;
         }
         capo_text_interval(rank->caused_ns, w->caused, capo_text_time, pm);
@@ -94,13 +95,13 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 snprintf(from, sizeof from, ", most from call #%s on",
                          capo_text_count(k->worst_from_seq, d));
         r = asprintf(&text,
-                     "%s: %s %s %s%s in all%s: last in %s of %s calls compared%s, p50 %s, max %s "
+                     "%s: %s %s %s%s in all%s: last in %s of %s compared%s, p50 %s, max %s "
                      "after the first%s%s%s",
                      c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                      k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
                                                      : "made the others wait",
-                     capo_text_time(rank->caused_ns, d), pm, of,
-                     capo_text_count(rank->last, n_last), n, from,
+                     capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n),
+                     capo_text_plural(k->n_calls, "call", NULL), from,
                      capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
                      *cause ? "; " : "", cause);
         if (r >= 0 && rank->stopped_ns > 0) {
