@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "analysis/job/figures.h"
@@ -125,30 +127,72 @@ static void all_process_problems(struct capo_page *r)
                 PROBLEM(r, MORE_LOGS, hidden);
 }
 
-enum life { DEAD, AWAY, ALIVE }; /* of a process whose end nobody has seen */
+/* Of a process whose end nobody has seen. UNREAD: it runs, and its log is as old as it was written
+ * last. */
+enum life { DEAD, AWAY, ALIVE, UNREAD };
 
 static enum life life_of(const struct capo_job_process *p)
 {
-        return capo_process_alive(p) ? ALIVE : capo_process_away(p) ? AWAY : DEAD;
+        const char *trace = capo_job_info(p, CAPO_INFO_TRACE);
+
+        if (!capo_process_alive(p))
+                return capo_process_away(p) ? AWAY : DEAD;
+        return !p->log || capo_log_in_memory(p->log) || (trace && !strcmp(trace, "all")) ? ALIVE
+                                                                                         : UNREAD;
 }
 
-static void say_log(struct capo_page *r, enum life life, const char *name)
+/* When its log was written last: ns since 1970; 0 not known. */
+static uint64_t written_ns(const struct capo_job_process *p)
 {
+        struct stat st;
+
+        return stat(p->path, &st) == 0
+                       ? (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec
+                       : 0;
+}
+
+#define DAY_NS 86400000000000u
+
+struct since {
+        char when[32], ago[32];
+};
+
+static struct since since_of(uint64_t real_ns)
+{
+        uint64_t now = capo_clock_of(CLOCK_REALTIME);
+        struct since s;
+
+        capo_text_when(real_ns, now - real_ns < DAY_NS ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", s.when);
+        capo_text_time(now > real_ns ? (double)(now - real_ns) : 0, s.ago);
+        return s;
+}
+
+static void say_log(struct capo_page *r, enum life life, const char *name, uint64_t written)
+{
+        struct since since = since_of(written);
+
         switch (life) {
         case DEAD: PROBLEM_OF(r, KILLED_LOG, name, name); break;
         case AWAY: PROBLEM_OF(r, NOT_ENDED_LOG, name, name); break;
         case ALIVE: PROBLEM_OF(r, RUNNING_LOG, name, name); break;
+        case UNREAD: PROBLEM_OF(r, MEMORY_LOG, name, name, since.when, since.ago); break;
         }
 }
 
-static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const char *ranks)
+static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const char *ranks,
+                      uint64_t written)
 {
+        struct since since = since_of(written);
         const char *s = n > 1 ? "s" : "";
 
         switch (life) {
         case DEAD: PROBLEM(r, KILLED, s, ranks); break;
         case AWAY: PROBLEM(r, NOT_ENDED, s, ranks); break;
         case ALIVE: PROBLEM(r, RUNNING, s, ranks, n < 2 ? "s" : ""); break;
+        case UNREAD:
+                PROBLEM(r, MEMORY, s, ranks, n < 2 ? "s" : "", n < 2 ? "it" : "them", since.when,
+                        since.ago);
+                break;
         }
 }
 
@@ -159,7 +203,8 @@ static void report_unfinished(struct capo_page *r, enum life life)
         const struct capo_job *job = r->job;
         uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0,
                  n = 0;
-        _cleanup_free_ bool *ended = NULL; /* most have */
+        uint64_t first = UINT64_MAX, written; /* of those that were written last, the first */
+        _cleanup_free_ bool *ended = NULL;    /* most have */
         _cleanup_free_ char *text = NULL;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
@@ -167,8 +212,9 @@ static void report_unfinished(struct capo_page *r, enum life life)
 
                 if (capo_process_ended(job, p) || life_of(p) != life)
                         continue;
+                written = life == UNREAD ? written_ns(p) : 0;
                 if (p->rank < 0 || (uint32_t)p->rank >= n_ranks) {
-                        say_log(r, life, capo_base_name(p->path));
+                        say_log(r, life, capo_base_name(p->path), written);
                         continue;
                 }
                 if (!ended && !(ended = malloc(n_ranks)))
@@ -176,11 +222,12 @@ static void report_unfinished(struct capo_page *r, enum life life)
                 if (!n++)
                         memset(ended, true, n_ranks);
                 ended[p->rank] = false;
+                first = written < first ? written : first;
         }
         text = ended ? capo_ranks_text(ended, n_ranks) : NULL;
         if (!text)
                 return;
-        say_ranks(r, life, n, text);
+        say_ranks(r, life, n, text, first);
         capo_problem_ranks(r, ended, n_ranks);
 }
 
@@ -190,6 +237,7 @@ void capo_judge_logs(struct capo_page *r)
         report_unfinished(r, AWAY);
         capo_judge_endings(r);
         report_unfinished(r, ALIVE);
+        report_unfinished(r, UNREAD);
         if (r->fabric) {
                 char text[256];
                 const char *warning = capo_fabric_job_warning(r->fabric, r->job, text, sizeof text);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong with a recording: each kind once, at its border, with the ranks and the log that it
  * is about. */
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "capo/call_ids.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "analysis/report/job_judge.h"
+#include "tests/golden/gen_log.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
 
@@ -396,6 +400,35 @@ Test(problems, a_process_that_still_runs)
         p->header.t0_mono_ns = capo_clock_mono();
         only(CAPO_PROBLEM_RUNNING,
              "rank 3 still runs: this page is live, and of what has been done so far");
+}
+
+/* /dev/shm is gone: the page is of what the log had when it was written last. */
+Test(problems, a_process_that_still_runs_and_whose_memory_is_not_read)
+{
+        struct capo_job_process *p = unfinished_here(3);
+        struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000}};
+        struct gen_log g;
+        char why[256], path[64], when[32], text[256];
+
+        snprintf(path, sizeof path, "/tmp/capo-test-problems-%d", (int)getpid());
+        gen_log_open(&g, path, (uint32_t)getpid());
+        gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
+        gen_log_close(&g);
+        cr_assert_eq(capo_log_open(path, &p->log, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+        free(p->path);
+        p->path = strdup(path);
+        p->header.pid = (uint32_t)getpid();
+        p->header.t0_mono_ns = capo_clock_mono();
+        snprintf(text, sizeof text,
+                 "rank 3 still runs, but capo's memory of it in /dev/shm is gone or not readable: "
+                 "nothing is known since %s (",
+                 capo_text_when(1700000000000000000, "%Y-%m-%d %H:%M:%S", when));
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_expect(page.n_problems == 1 && page.problems[0].kind == CAPO_PROBLEM_MEMORY);
+        cr_expect_eq(strncmp(page.problems[0].text, text, strlen(text)), 0, "%s",
+                     page.problems[0].text);
+        unlink(path);
 }
 
 /* The log began before the process of that number, or before the machine began anew, or with no
