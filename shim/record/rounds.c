@@ -135,20 +135,6 @@ static void note_stop(uint64_t ns)
         capo_shim_info(key, "%llu %llu", (unsigned long long)(now_ns - ns), (unsigned long long)ns);
 }
 
-/* Errors that time does not mend. Others may be gone soon: no descriptor is left, a server of a
- * network folder restarts. */
-static bool is_lasting(int error)
-{
-        static const int lasting[] = {EACCES,  EPERM,        EROFS, ENOENT,
-                                      ENOTDIR, ENAMETOOLONG, ELOOP, EEXIST};
-
-        for (size_t i = 0; i < N_ELEMENTS(lasting); i++) {
-                if (error == -lasting[i])
-                        return true;
-        }
-        return false;
-}
-
 /* The log, as soon as the clock has a rate; @now: whenever the last try was. Caller holds
  * drain_lock. */
 static void make_log(bool now)
@@ -158,9 +144,11 @@ static void make_log(bool now)
         log_file.never = !capo_seg.header->log_path[0]; /* said why at start */
         if (log_file.never)
                 return;
-        log_file.error = capo_drain_create_log(drain);
+        log_file.error = capo_folder_make();
+        if (!log_file.error)
+                log_file.error = capo_drain_create_log(drain);
         log_file.made = log_file.error == 0;
-        log_file.never = is_lasting(log_file.error);
+        log_file.never = capo_is_lasting(log_file.error);
         if (!log_file.made && (log_file.never || !log_file.tried))
                 capo_warn("%s: cannot be made, %s: %s", capo_seg.header->log_path,
                           log_file.never ? "calls are counted but not kept"
@@ -207,7 +195,7 @@ static int finish_log(void)
         for (int tries = 0;; tries++) {
                 make_log(true);
                 r = log_file.error ? log_file.error : capo_drain_finish(drain, 1);
-                if (r == 0 || log_file.never || is_lasting(r) || is_full(r) || tries == 2)
+                if (r == 0 || log_file.never || capo_is_lasting(r) || is_full(r) || tries == 2)
                         return r;
                 nap_or_wake(capo_drain_wait(&wait_ns));
         }
@@ -264,11 +252,10 @@ static void last_words(void)
         capo_drain_round(drain);
         r = finish_log();
         if (is_full(r))
-                capo_warn("%s: no room for the rest; capo report --recover will finish it",
-                          h->log_path);
-        else if (r < 0 && !is_lasting(r) && !log_file.never)
-                capo_warn("%s: cannot be finished: %s; capo report --recover will do it",
-                          h->log_path, strerror(-r));
+                capo_warn("%s: no room for the rest; %s", h->log_path, capo_rest_goes());
+        else if (r < 0 && !capo_is_lasting(r) && !log_file.never)
+                capo_warn("%s: cannot be finished: %s; %s", h->log_path, strerror(-r),
+                          capo_rest_goes());
         else if (r < 0 || is_quiet(others))
                 capo_segment_remove(&capo_seg);
         /* else other threads call NCCL while the process ends: `capo report --recover` counts what

@@ -79,25 +79,29 @@ bool capo_shim_alone(void)
 
 /* ---- birth ---- */
 
-/* mkdir -p. 0 or -errno. */
-static int make_folder(const char *dir)
-{
-        static char path[PATH_MAX]; /* not on the stack: the job's may be as small as it likes.
-                                       Under start_lock */
-        struct stat st;
+/* Where logs go, from the root on; and room for a path while it is looked for. Not on the stack:
+ * the job's may be as small as it likes. Under start_lock; afterwards the drain thread's. */
+static char folder[PATH_MAX], scratch[PATH_MAX];
+static bool folder_waits; /* the folder could not be made or looked at yet */
 
-        if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
-                return -ENAMETOOLONG;
-        for (char *p = path + 1; *p; p++) {
+/* mkdir -p of @folder. 0 or -errno. */
+static int make_folder(void)
+{
+        struct stat st;
+        int above = 0;
+
+        strcpy(scratch, folder);
+        for (char *p = scratch + 1; *p; p++) {
                 if (*p == '/') {
                         *p = 0;
-                        mkdir(path, 0700);
+                        if (mkdir(scratch, 0700) && errno != EEXIST)
+                                above = -errno;
                         *p = '/';
                 }
         }
-        if (mkdir(path, 0700) && errno != EEXIST)
-                return -errno;
-        return stat(path, &st) ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+        if (mkdir(scratch, 0700) && errno != EEXIST)
+                return errno == ENOENT && above ? above : -errno;
+        return stat(scratch, &st) ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
 /* realpath() of a folder that is there, into @out: without its 8 KB of stack. 0 or -errno. */
@@ -125,18 +129,77 @@ __attribute__((constructor)) static void begin_settings(void)
         capo_env_begin();
 }
 
-static void choose_log(struct capo_segment_header *h)
+/* @dir as it is written, from the root on: the job may go to another folder meanwhile. */
+static int set_folder(const char *dir)
 {
-        static char folder[PATH_MAX];
-        int r = make_folder(env.dir);
+        size_t n = 0;
+
+        if (*dir != '/') {
+                if (!getcwd(folder, sizeof folder))
+                        return -errno;
+                if (*folder != '/')
+                        return -ENOENT; /* "(unreachable)" */
+                n = strlen(folder);
+        }
+        return snprintf(folder + n, sizeof folder - n, "%s%s", n > 1 ? "/" : "", dir) >=
+                               (int)(sizeof folder - n)
+                       ? -ENAMETOOLONG
+                       : 0;
+}
+
+static int name_log(const char *in)
+{
+        struct capo_segment_header *h = capo_seg.header;
+
+        return snprintf(h->log_path, sizeof h->log_path, "%s/%s.%d.capo", in, h->host, h->pid) >=
+                               (int)sizeof h->log_path - 8
+                       ? -ENAMETOOLONG
+                       : 0;
+}
+
+int capo_folder_make(void)
+{
+        int r;
+
+        if (!folder_waits)
+                return 0;
+        r = make_folder();
+        if (r == 0)
+                r = whole_path(folder, scratch, sizeof scratch);
+        if (r == 0)
+                r = name_log(scratch);
+        folder_waits = r < 0;
+        return r;
+}
+
+/* Errors that time does not mend. Others may be gone soon: no descriptor is left, a server of a
+ * network folder restarts. */
+bool capo_is_lasting(int error)
+{
+        static const int lasting[] = {EACCES,  EPERM,        EROFS, ENOENT,
+                                      ENOTDIR, ENAMETOOLONG, ELOOP, EEXIST};
+
+        for (size_t i = 0; i < N_ELEMENTS(lasting); i++) {
+                if (error == -lasting[i])
+                        return true;
+        }
+        return false;
+}
+
+/* The log has a name from the start, so that a killed process's calls have a place to go to, also
+ * where the folder is to be made later. */
+static void choose_log(void)
+{
+        int r = set_folder(env.dir);
 
         if (r == 0)
-                r = whole_path(env.dir, folder, sizeof folder);
-        if (r == 0 && snprintf(h->log_path, sizeof h->log_path, "%s/%s.%d.capo", folder, h->host,
-                               h->pid) >= (int)sizeof h->log_path - 8)
-                r = -ENAMETOOLONG;
-        if (r < 0) {
-                h->log_path[0] = 0;
+                r = name_log(folder);
+        if (r == 0) {
+                folder_waits = true;
+                r = capo_folder_make();
+        }
+        if (r < 0 && (!folder_waits || capo_is_lasting(r))) {
+                capo_seg.header->log_path[0] = 0;
                 capo_warn("%s: no logs there, calls are counted but not kept: %s", env.dir,
                           strerror(-r));
         }
@@ -163,7 +226,7 @@ static void at_fork_child_of(int was)
         capo_loader_child();
         capo_rounds_fork(lived);
         capo_info_fork();
-        looks_hang = false;
+        looks_hang = folder_waits = false;
         pthread_mutex_init(&start_lock, NULL);
         capo_segment_forget(&capo_seg);
         pthread_mutex_init(&capo_seg.lock, NULL);
@@ -252,7 +315,7 @@ static bool start_recording(void)
         }
         capo_clock_init(&capo_seg.header->clock);
         capo_gpu_switch(atomic_load(&capo_gpu_on)); /* the short way depends on the clock too */
-        choose_log(capo_seg.header);
+        choose_log();
         atomic_store_explicit(&capo_seg.header->born, 1, memory_order_release);
         r = capo_rounds_begin();
         if (r < 0) {
@@ -285,6 +348,13 @@ bool capo_shim_start_slow(void)
 
 /* ---- death ---- */
 
+const char *capo_rest_goes(void)
+{
+        return !capo_seg.path[0]               ? "those calls are lost"
+               : capo_seg.header->went_private ? "capo report --recover will save most of it"
+                                               : "capo report --recover will do it";
+}
+
 __attribute__((destructor)) static void end_recording(void)
 {
         CAPO_FPU_OURS;
@@ -298,8 +368,8 @@ __attribute__((destructor)) static void end_recording(void)
                 return;
         /* it hangs in a write, most likely: do not hang the job's exit too; the segment stays for
          * `capo report --recover` */
-        capo_warn("%s: the log cannot be finished now; capo report --recover will do it",
-                  capo_seg.header->log_path);
+        capo_warn("%s: the log cannot be finished now; %s", capo_seg.header->log_path,
+                  capo_rest_goes());
         atomic_store(&capo_seg.header->ended, 1);
         atomic_store(&capo_life.state, CAPO_SHIM_OVER);
 }

@@ -25,6 +25,21 @@ void capo_rounds_fork(bool lived);
 void capo_rounds_forked(void);
 
 /**
+ * capo_folder_make() - the folder of logs, and the log's name in it
+ *
+ * On the job's thread at the start; where that failed and may not always fail, again on the drain
+ * thread before it makes the log. Return: 0; -errno.
+ */
+int capo_folder_make(void);
+
+/** capo_is_lasting() - @error (negative) is one that time does not mend. */
+bool capo_is_lasting(int error);
+
+/** capo_rest_goes() - where what is not in the log at the end of the process can be found, or that
+ * it cannot. */
+const char *capo_rest_goes(void);
+
+/**
  * capo_rounds_ask() - the process ends: have this done, by the drain thread, and wait for it
  * @wish: a last look at the GPU, and no more of it; then also all that is left to say
  * @here: the drain thread is known not to come: by this one

@@ -352,6 +352,23 @@ static void burst(int n)
         MUST((int)fake_count("ncclAllReduce") == n);
 }
 
+/* All descriptors are in use when the recorder begins, and until long after it wanted its log. */
+static void no_descriptor(int arg)
+{
+        ncclComm_t comm;
+        int fd[64], n = 0;
+
+        while (n < 64 && (fd[n] = open("/dev/null", O_RDONLY)) >= 0)
+                n++;
+        MUST(n < 64 && errno == EMFILE);
+        comm = comm_new(2, 0);
+        all_reduce(comm, 1000);
+        usleep(300000);
+        while (n > 0)
+                close(fd[--n]);
+        all_reduce(comm, 1000);
+}
+
 static void full_disk(int n)
 {
         struct rlimit limit = {4096, 4096};
@@ -841,6 +858,7 @@ void body(const char *what, int arg)
                 {"kill", killed},
                 {"unclean", unclean},
                 {"burst", burst},
+                {"no-descriptor", no_descriptor},
                 {"full", full_disk},
                 {"vanish", vanish},
                 {"close", close_all},

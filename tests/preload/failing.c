@@ -5,7 +5,7 @@
  *
  *      FAIL_ERROR=N    errno of what fails
  *      FAIL_WRITES=A-B the writes to logs from the Ath to the Bth, counted from 1; FAIL_OPENS:
- * opens
+ * opens; FAIL_FOLDERS: folders that are made or opened
  */
 #undef _FILE_OFFSET_BITS /* with 64 pwrite() is another name of pwrite64() */
 #undef _FORTIFY_SOURCE
@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -55,10 +56,20 @@ static bool fails(const char *which, atomic_uint *n)
                 va_end(args);                                                               \
                 if (end && !strcmp(end, ".capo") && fails("FAIL_OPENS", &opens))            \
                         return -1;                                                          \
+                if (flags & O_DIRECTORY && fails("FAIL_FOLDERS", &folders))                 \
+                        return -1;                                                          \
                 return real(path, flags, mode);                                             \
         }
-static atomic_uint writes, opens;
+static atomic_uint writes, opens, folders;
 WRITE(pwrite)
 WRITE(pwrite64)
 OPEN(open)
 OPEN(open64)
+
+int mkdir(const char *path, mode_t mode) __attribute__((visibility("default")));
+int mkdir(const char *path, mode_t mode)
+{
+        __typeof__(mkdir) *real = (__typeof__(real))(size_t)dlsym(RTLD_NEXT, "mkdir");
+
+        return fails("FAIL_FOLDERS", &folders) ? -1 : real(path, mode);
+}

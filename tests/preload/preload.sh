@@ -668,6 +668,28 @@ write-errors) # a server that is away for a while, or for good; no descriptor is
                 want 1 '^end calls=1001 dropped=0 .* lost=0 clean=1'
                 gone
         done
+        # the folder, too: its server is away when the job begins; no descriptor is left, neither for recording memory
+        cd "$tmp" || exit
+        for error in 5 116 24; do
+                for until in 1 3 8 1000000; do
+                        rm -rf "$CAPO_DIR" "$tmp/logs-of-all"
+                        CAPO_DIR=logs-of-all/of-one LD_PRELOAD="$lib $bin/libfailing.so" FAIL_ERROR=$error FAIL_FOLDERS=1-$until "$bin/app" burst 1000 >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+                        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
+                        [ $until != 1000000 ] || { # recover makes no folder: there may be a reason why it is gone
+                                mkdir -p "$tmp/logs-of-all/of-one"
+                                "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
+                        }
+                        "$bin/log_text" "$tmp"/logs-of-all/of-one/*.capo >"$tmp/log"
+                        had=$bad
+                        want 1 '^cell AllReduce .* count=1000 .* host=1000'
+                        want 1 '^end calls=1001 dropped=0 .* lost=0 clean=1'
+                        gone
+                        [ $had = $bad ] || echo "folder: error $error until $until: $(cat "$tmp/err" "$tmp/recovered")"
+                done
+        done
+        (ulimit -n 64 && LD_PRELOAD=$lib exec "$bin/app" no-descriptor) >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/err")"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^end calls=2001 dropped=0 .* lost=0 clean=1'
         ;;
 locked-exit) # a handler's exit() while its thread holds a lock of ours
         echo '1 world' >"$tmp/names"
