@@ -207,8 +207,8 @@ static void dlsym_front(struct capo_page *r)
         }
 }
 
-/* A profile was given, and NCCL was not told of capo's tuner, or does not take a plugin as it was
- * named. */
+/* A profile or a sweep was given, and NCCL was not told of capo's tuner, or does not take a plugin
+ * as it was named. */
 static void not_tuned(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_processes; i++) {
@@ -217,8 +217,11 @@ static void not_tuned(struct capo_page *r)
                            *profile = capo_job_info(p, CAPO_INFO_PROFILE),
                            *version = capo_job_info(p, CAPO_INFO_NCCL_VERSION);
 
-                if (plugin && profile && *profile) {
-                        PROBLEM(r, NOT_TUNED, profile, version ? version : "", plugin);
+                if (plugin) {
+                        bool any = profile && *profile;
+
+                        PROBLEM(r, NOT_TUNED, any ? "profile " : "a sweep", any ? profile : "",
+                                version ? version : "", plugin);
                         return;
                 }
         }

@@ -63,6 +63,8 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
                    *fabric = capo_page_info(r, CAPO_INFO_FABRIC_VERSION),
                    *tuner = capo_page_info(r, CAPO_INFO_NCCL_TUNER),
                    *rules = r->job->processes[0].rules;
+        /* another's tuner may have been loaded where capo's was not */
+        bool unloaded = tuner && !strcmp(tuner, "capo") && capo_page_info(r, CAPO_INFO_UNTUNED);
         char value[256], text[1024] = "NCCL not seen";
 
         if (nccl)
@@ -77,7 +79,8 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
                  capo_rules_value(rules, CAPO_RULES_FILE, value, sizeof value))
                 capo_append(text, sizeof text, ", tuner capo, profile %s", value);
         else
-                capo_append(text, sizeof text, ", tuner %s, profile none", tuner ? tuner : "none");
+                capo_append(text, sizeof text, ", tuner %s%s, profile none", tuner ? tuner : "none",
+                            unloaded ? " (not loaded)" : "");
         cli_page_under(page, "%s", text);
 }
 

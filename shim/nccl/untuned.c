@@ -79,7 +79,7 @@ void capo_untuned_look(uint32_t n_ranks, int version)
                          capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH) ? capo_base_name(own.path)
                                                                           : own.path);
         capo_warn_once(
-                "NCCL %s has not loaded capo's tuner (NCCL_TUNER_PLUGIN=%s), so %s is not used and NCCL chooses by itself%s",
+                "NCCL %s has not loaded capo's tuner (NCCL_TUNER_PLUGIN=%s), so %s is not used%s",
                 capo_nccl_text((uint32_t)version, release, sizeof release), plugin,
                 *env->profile ? "the profile" : "the sweep", use);
 }

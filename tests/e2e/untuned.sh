@@ -50,8 +50,15 @@ for how in "2.20.5 capo" "2.28.9 nowhere" "2.28.9 "; do
                 fail "$how: the line is not there twice, once a rank"
         "$capo" report --wide by-name >said 2>&1
         grep -q "! .*NCCL $version never loaded capo's tuner" said || fail "$how: the page"
+        grep -q "tuner capo, profile" said && fail "$how: the page calls the tuner loaded"
         rm -r by-name
 done
+# A sweep by hand, and no tuner.
+# shellcheck disable=SC2086
+LD_PRELOAD=$library CAPO_SWEEP='colls=allreduce algos=ring+tree calls=4' CAPO_DIR=$work/swept $perf >said 2>&1 || fail "sweep: the job"
+grep -q "has not loaded capo's tuner (NCCL_TUNER_PLUGIN=), so the sweep is not used" said || fail "sweep: the line"
+"$capo" report --wide swept >said 2>&1
+grep -q "! a sweep was given, and NCCL .* never loaded capo's tuner" said || fail "sweep: the page"
 # CAPO_TUNER=off asks for no tuner.
 # shellcheck disable=SC2086
 CAPO_TUNER=off LD_PRELOAD=$library CAPO_PROFILE=$work/p.json CAPO_DIR=$work/off $perf >said 2>&1 || fail "off: the job"

@@ -173,13 +173,15 @@ Test(problems, a_tuner_that_nobody_asked)
         } rows[] = {
                 {"/p.json", "/lib/libcapo.so",
                  "profile /p.json was given, and NCCL 2.18.5 never loaded capo's tuner "
-                 "(NCCL_TUNER_PLUGIN=/lib/libcapo.so): it ran what it chooses itself"},
+                 "(NCCL_TUNER_PLUGIN=/lib/libcapo.so): it ran without"},
                 {"/p.json", "-",
                  "profile /p.json was given, and NCCL 2.18.5 never loaded capo's tuner "
-                 "(NCCL_TUNER_PLUGIN=-): it ran what it chooses itself"},
+                 "(NCCL_TUNER_PLUGIN=-): it ran without"},
                 {"/p.json", NULL, NULL},
-                {"", "capo", NULL},
-                {NULL, "capo", NULL},
+                {"", "capo",
+                 "a sweep was given, and NCCL 2.18.5 never loaded capo's tuner "
+                 "(NCCL_TUNER_PLUGIN=capo): it ran without"},
+                {NULL, NULL, NULL},
         };
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
