@@ -156,6 +156,37 @@ static int still_same(struct capo_store *s, int rc, char *why, size_t room)
                         file_of(s));
 }
 
+/* A store of an older version is brought up to date in a copy, which goes with this process: its
+ * reader may not be allowed to write it. */
+static int open_copy(struct capo_store *s, const char *path, char *why, size_t room)
+{
+        sqlite3 *copy = NULL;
+        sqlite3_backup *backup = NULL;
+        int rc = sqlite3_open_v2("", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL), e;
+
+        if (rc == SQLITE_OK)
+                backup = sqlite3_backup_init(copy, "main", s->db, "main");
+        if (backup) {
+                sqlite3_backup_step(backup, -1);
+                rc = sqlite3_backup_finish(backup);
+        } else if (rc == SQLITE_OK) {
+                rc = sqlite3_errcode(copy);
+        }
+        if (rc == SQLITE_OK)
+                rc = capo_schema_migrate(copy);
+        e = sqlite_error(copy, rc, path, why, room);
+        if (e == 0)
+                e = still_same(s, SQLITE_OK, why, room);
+        if (e < 0) {
+                sqlite3_close(copy);
+                return e;
+        }
+        sqlite3_close(s->db);
+        s->db = copy;
+        s->still = (struct stat){0};
+        return 0;
+}
+
 int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room)
 {
         struct capo_store *s = calloc(1, sizeof *s);
@@ -216,10 +247,7 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                                      NULL); /* what is left after an error, told of above */
                 }
         } else if (e == 0 && old) {
-                e = capo_why(
-                        -EPROTO, why, room,
-                        "%s: the store is of an older version; capo store add brings it up to date",
-                        path);
+                e = open_copy(s, path, why, room);
         }
         if (e == 0 && !write)
                 sqlite3_exec(s->db, "PRAGMA query_only = ON", NULL, NULL, NULL);

@@ -5,7 +5,7 @@
  *
  * Writers may be many processes at once: the file is in write-ahead mode, a writer waits up to 30 s
  * for another. A file of an older version is brought up to date when it is opened for writing, in
- * one transaction; one of a newer version is refused.
+ * one transaction; a reader does so in a copy. One of a newer version is refused.
  */
 #ifndef CAPO_STORE_H
 #define CAPO_STORE_H

@@ -110,7 +110,7 @@ PY
         done
         refuses "wrong" 'no such table: import' "$capo" store add "$tmp/wrong.db" "$data"/algo_sweep.txt
         refuses "somebody else's" "not a store of capo's" "$capo" store add "$tmp/other.db" "$data"/algo_sweep.txt
-        # a store of version 1, as the first release wrote it, is brought up to date by the next add
+        # a store of version 1, as the first release wrote it: readers leave it as it is, the next add brings it up to date
         python3 - "$tmp" "$2/profiles/store/store_schema.c" <<'PY'
 import re, sqlite3, sys
 d, source = sys.argv[1:]
@@ -124,7 +124,10 @@ c.execute("pragma application_id = 1667330159"); c.execute("pragma user_version 
 PY
         : >"$tmp/empty.db"
         refuses "empty, reading" 'is empty, not a store' "$capo" store list "$tmp/empty.db"
-        refuses "older, reading" 'older version' "$capo" store list "$tmp/old.db"
+        cp "$tmp/old.db" "$tmp/kept.db"
+        "$capo" store list "$tmp/old.db" | grep -q ' old ' || fail "list of an older store"
+        [ "$("$capo" store query "$tmp/old.db" --sql "select cluster, collective, us from samples" | tail -1)" = old,AllReduce,5.5 ] || fail "query of an older store"
+        cmp "$tmp/old.db" "$tmp/kept.db" || fail "a reader changed an older store"
         "$capo" store add "$tmp/old.db" "$data"/algo_sweep.txt > /dev/null || fail "migration"
         [ "$("$capo" store query "$tmp/old.db" --sql "select cluster, collective, us from samples where import = 1" | tail -1)" = old,AllReduce,5.5 ] || fail "migrated sample"
         # locked: another process holds the writer's place until it is told to let go

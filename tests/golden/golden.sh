@@ -100,4 +100,37 @@ for sample in "$here"/sample-*; do
         expect "$(basename "$sample").txt" "$capo" report --no-recover "$(basename "$sample")"
         expect "$(basename "$sample").json" "$capo" report --no-recover --json "$(basename "$sample")"
 done
+# So do profiles of every format: the same digest, the same rules in capo's own words, the same choices.
+match() { # FILE LAYOUT NCCL COLLECTIVE BYTES OPTION...
+        file=$1 layout=$2 nccl=$3 coll=$4 bytes=$5
+        shift 5
+        "$capo" profile match "$file" --layout "$layout" --nccl "$nccl" --coll "$coll" --bytes "$bytes" --allow-modelled "$@" | sed -n '/^[a-z]* of /,$p'
+}
+choices() {
+        match "$1" 3+5 2.29.2 allreduce 8K
+        match "$1" 3+5 2.29.2 allreduce 1M
+        match "$1" 5+3 2.30.3 allreduce 1G
+        match "$1" 4+4 2.29.2 allgather 64K
+        match "$1" 4+4 2.29.2 allreduce 64K
+        match "$1" 4+4 2.28.9 allgather 64K --class 8-nvswitch
+        match "$1" 8 2.31.0 allreduce 64K
+        match "$1" 8 2.31.0 broadcast 64K
+        match "$1" 1+5 2.27.3 reducescatter 64M --link nvlink --ring-gbs 40 --tree-gbs 90 --reg-buff 0
+}
+for kept in "$here"/profile-v*.json; do
+        file=$(basename "$kept" .json)
+        cp "$kept" .
+        expect "$file-digest.txt" "$capo" profile digest "$file.json"
+        expect "$file-export.txt" "$capo" profile export "$file.json"
+        expect "$file-choices.txt" choices "$file.json"
+done
+
+# And stores of every version, which a reader leaves as they are: all of them have the same three runs.
+for kept in "$here"/store-v*.db; do
+        file=$(basename "$kept")
+        cp "$kept" .
+        expect store.csv "$capo" store query "$file"
+        expect store-export.csv "$capo" export "store:$file"
+        cmp "$kept" "$file" || { echo "FAIL a reader changed $file"; failed=1; }
+done
 exit $failed
