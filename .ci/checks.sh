@@ -121,7 +121,9 @@ kubernetes_schemas() {
 }
 
 launchers() {
-        need openmpi-bin mpich environment-modules || return 1
+        need openmpi-bin mpich || return 1
+        # the packages of the two module systems exclude each other
+        [ -e /usr/share/lmod/lmod/init/bash ] || need environment-modules || return 1
         tests/slurm/launchers.sh build/cli/capo .
 }
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The launchers of docs/clusters.md besides Slurm: Open MPI, MPICH, an environment module, one job each on the stand-in NCCL.
+# The launchers of docs/clusters.md besides Slurm: Open MPI, MPICH, one job each on the stand-in NCCL; the module file in
+# Environment Modules or Lmod, whose packages exclude each other.
 # usage: launchers.sh CAPO SOURCE
 set -u
 capo=$(realpath "$1")
@@ -44,15 +45,15 @@ for mpirun in mpirun.openmpi mpirun.mpich; do
         ./mpirun -n 2 "$capo" check --dir "$work/check" >out 2>&1 || fail "$mpirun capo check: $(cat out)"
         grep -q 'READY: . node' out || fail "$mpirun capo check: $(cat out)"
 done
-modules=$(ls /usr/share/modules/init/bash /etc/profile.d/lmod.sh 2>/dev/null | head -n 1)
-if [ -n "$modules" ]; then
-        tried="$tried module"
-        mkdir -p "$work/modules/capo" "$work/prefix/bin"
-        ln -s "$capo" "$work/prefix/bin/capo"
-        sed "s|^set prefix .*|set prefix $work/prefix|" "$source/deploy/modules/capo" >"$work/modules/capo/test"
-        PATH=/usr/bin:/bin bash -c ". $modules; module use $work/modules; module load capo; command -v capo; module unload capo; command -v capo" >out 2>&1
-        [ "$(cat out)" = "$work/prefix/bin/capo" ] || fail "module load capo: $(cat out)"
-fi
+mkdir -p "$work/modules/capo" "$work/prefix/bin"
+ln -s "$capo" "$work/prefix/bin/capo"
+sed "s|^set prefix .*|set prefix $work/prefix|" "$source/deploy/modules/capo" >"$work/modules/capo/test"
+for modules in /usr/share/modules/init/bash /usr/share/lmod/lmod/init/bash; do
+        [ -e $modules ] || continue
+        tried="$tried $(echo $modules | cut -d/ -f4)"
+        env -i PATH=/usr/bin:/bin bash -c ". $modules; module use $work/modules; module load capo; command -v capo; module unload capo; command -v capo" >out 2>&1
+        [ "$(cat out)" = "$work/prefix/bin/capo" ] || fail "module load capo, $modules: $(cat out)"
+done
 [ -n "$tried" ] || { echo "neither Open MPI (openmpi-bin), MPICH (mpich) nor environment modules here"; exit 77; }
 [ $bad = 0 ] && echo "tried:$tried"
 exit $bad
