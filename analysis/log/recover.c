@@ -355,6 +355,12 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
         return find_segments(shm_dir, log_dir, true, found, cookie);
 }
 
+/* Of the END frame of a dead process: 1 it had come to its exit, 2 it had not. */
+static unsigned end_of_dead(const struct capo_segment *seg)
+{
+        return seg->header->ended == 1 ? 1 : 2;
+}
+
 /* All that @seg knows goes to header.log_path or, where it is not negative, to @fd. @clean: of the
  * END frame. */
 static int drain_all(struct capo_segment *seg, unsigned clean, int fd)
@@ -384,7 +390,7 @@ int capo_segment_peek(const struct capo_segment_info *info, int *out)
         if (r < 0)
                 return r;
         memory = memfd_create("capo-log", MFD_CLOEXEC);
-        r = memory < 0 ? -errno : drain_all(&seg, info->alive ? 0 : 2, memory);
+        r = memory < 0 ? -errno : drain_all(&seg, info->alive ? 0 : end_of_dead(&seg), memory);
         capo_segment_unmap(&seg);
         if (r == 0) {
                 *out = memory;
@@ -427,7 +433,7 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
                 r = -EPERM;
                 goto out;
         }
-        r = seg.header->log_path[0] ? drain_all(&seg, seg.header->ended == 1 ? 1 : 2, -1) : -ENOENT;
+        r = seg.header->log_path[0] ? drain_all(&seg, end_of_dead(&seg), -1) : -ENOENT;
         if (r == 0 && unlink(path))
                 r = -errno;
         if (r == 0 && out)

@@ -638,6 +638,24 @@ Test(recover, a_look_changes_nothing)
         cr_assert_eq(capo_segment_peek(&info, &fd), -ENOENT);
 }
 
+static void come_to_exit(struct capo_segment *seg)
+{
+        seg->header->ended = 1;
+}
+
+/* One that was killed in its exit: its memory says what its log will. */
+Test(recover, a_look_says_what_the_log_will)
+{
+        struct capo_segment_info info = {.pid = 0};
+        struct capo_log_end end = {0};
+
+        cr_assert_eq(unlink(segment), 0);
+        leave(false, come_to_exit);
+        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert_eq(calls_seen(&info, &end), CALLS);
+        cr_assert_eq(end.clean, 1);
+}
+
 static void stay(struct capo_segment *seg)
 {
         if (write(3, seg->path, sizeof seg->path) < 0)
