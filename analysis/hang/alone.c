@@ -234,7 +234,7 @@ int hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *
 {
         int r;
 
-        if (job->over || v->kind != CAPO_HANG_HEALTHY || v->still_ns < job->after_ns)
+        if (job->over || (v->kind != CAPO_HANG_HEALTHY && !v->quiet) || v->still_ns < job->after_ns)
                 return 0;
         r = accuse_stopped(job, v);
         if (v->n_culprits)

@@ -35,7 +35,8 @@ static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first
 }
 
 /* The only one that was killed, where all others ended behind its last sign of life by exit() with
- * an error: who ends a job kills more than one, and these failed by what it left. */
+ * an error, or came to their exit and were killed in it: who ends a job kills more than one, and
+ * these failed by what it left. */
 static uint32_t find_only_kill(const struct capo_hang_job *job)
 {
         uint32_t found = CAPO_HANG_NONE, killed = 0, exits = 0;
@@ -49,7 +50,7 @@ static uint32_t find_only_kill(const struct capo_hang_job *job)
         for (uint32_t i = 0; i < job->n_processes && killed == 1; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
 
-                exits += p->ending == CAPO_HANG_BY_EXIT && p->exit_status > 0 &&
+                exits += p->ending == CAPO_HANG_BY_EXIT && p->exit_status != 0 &&
                          p->end_ns > job->processes[found].end_ns;
         }
         return killed == 1 && exits >= 2 && exits + 1 == job->n_processes ? found : CAPO_HANG_NONE;
@@ -170,11 +171,12 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
 
         for (uint32_t i = 0; i < job->n_processes; i++)
                 n_bad += ended_badly(&job->processes[i]);
-        if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && v->still_ns >= job->after_ns &&
-            !ended_by_failure(job, v))
+        if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && !v->works_on &&
+            v->still_ns >= job->after_ns && !ended_by_failure(job, v))
                 return 0;
         v->n_steps = 0;
         if (!n_bad) {
+                v->works_on = false;
                 hang_acquit(v);
                 if (job->over)
                         v->kind = CAPO_HANG_HEALTHY;
@@ -183,6 +185,11 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
         v->quiet_ns = find_quiet(job);
         v->unseen = hang_count_unseen(job);
         first = find_first(job, v, &sure);
+        if (first == CAPO_HANG_NONE && v->works_on && !v->unseen) {
+                v->together = 0;
+                return 0; /* somebody ended a job in which ranks had waited for long */
+        }
+        v->works_on = false;
         if (first == CAPO_HANG_NONE || v->unseen) {
                 hang_acquit(v);
                 v->together = v->unseen ? 0 : v->together;

@@ -26,6 +26,20 @@ void hang_acquit(struct capo_hang_verdict *v);
 /** hang_sort_culprits() - by rank; those that others wait for elsewhere come last. */
 void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
+/** hang_uses() - does that thread of @p make calls on communicator @comm, as far as known? */
+bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread);
+
+/** hang_knows_threads() - is a call of @p on communicator @comm known, and so a thread that makes
+ * such calls? */
+bool hang_knows_threads(const struct capo_hang_process *p, uint32_t comm);
+
+/** hang_set_still() - since when what the accused ranks owe, or the job, has not moved. */
+void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
+/** hang_waits_on_worker() - ranks have waited for job->after_ns for one that makes other calls
+ * meanwhile: then @v is UNDECIDED. Return: it is. */
+bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
 /** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in, or may be
  * in. NULL none. */
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p);

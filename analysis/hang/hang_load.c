@@ -18,6 +18,7 @@
 #include "core/log/unfinished.h"
 #include "analysis/hang/hang_life.h"
 #include "analysis/hang/hang_load.h"
+#include "analysis/hang/last_calls.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
@@ -44,9 +45,8 @@ struct reader {
         struct capo_hang_job *out;
         struct known_comm *comms; /* by process and id */
         uint32_t n_comms;
-        uint64_t t0;              /* of the log being read, ns since 1970 */
-        struct capo_record *last; /* the last ones, around */
-        uint64_t n_last;
+        uint64_t t0; /* of the log being read, ns since 1970 */
+        struct hang_last_calls last;
         struct cell *cells;            /* by their number */
         struct capo_log_calls *shapes; /* one for all logs: each says its own before it uses them */
         struct hang_moment *frames;    /* by process */
@@ -73,9 +73,7 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct reader *rd = arg;
 
-        rd->last[rd->n_last % CAPO_HANG_CALLS] = *r;
-        rd->last[rd->n_last++ % CAPO_HANG_CALLS].thread = (uint16_t)thread;
-        return 0;
+        return hang_last_take(&rd->last, r, thread);
 }
 
 /* The newest edition of each stands. */
@@ -255,13 +253,11 @@ static int by_begin(const void *a, const void *b)
 static int take_calls(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
-        uint64_t first = rd->n_last > CAPO_HANG_CALLS ? rd->n_last - CAPO_HANG_CALLS : 0;
-        uint32_t n = 0;
+        const struct capo_record *c;
+        uint64_t at = 0;
         int r;
 
-        for (uint64_t i = first; i < rd->n_last; i++) {
-                const struct capo_record *c = &rd->last[i % CAPO_HANG_CALLS];
-
+        while ((c = hang_last_next(&rd->last, &at))) {
                 p->gpu_timed |= c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL;
                 if (c->call == CAPO_CALL_GROUP)
                         continue;
@@ -269,16 +265,16 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
                         return -ENOMEM;
                 p->calls[p->n_calls++] = call_of(rd, process, c);
         }
-        for (uint64_t i = first; i < rd->n_last; i++) { /* of groups the time, for their members */
-                const struct capo_record *g = &rd->last[i % CAPO_HANG_CALLS];
-
-                for (n = 0;
-                     g->call == CAPO_CALL_GROUP && g->clock == CAPO_CLOCK_EVENT && n < p->n_calls;
+        /* of groups the time, for their members */
+        for (at = 0; (c = hang_last_next(&rd->last, &at));) {
+                for (uint32_t n = 0;
+                     c->call == CAPO_CALL_GROUP && c->clock == CAPO_CLOCK_EVENT && n < p->n_calls;
                      n++) {
-                        if (p->calls[n].group == g->seq)
+                        if (p->calls[n].group == c->seq)
                                 p->calls[n].gpu = CAPO_HANG_GPU_ENDED;
                 }
         }
+        p->known_ns = rd->last.n ? rd->t0 + rd->last.first_ns : 0;
         r = take_unfinished(rd, process, hang);
         if (p->n_calls)
                 qsort(p->calls, p->n_calls, sizeof *p->calls, by_begin);
@@ -296,7 +292,7 @@ static int read_log(struct reader *rd, uint32_t process)
         int r = 0;
 
         rd->t0 = jp->header.t0_real_ns;
-        rd->n_last = 0;
+        hang_last_clear(&rd->last);
         rd->n_cells = 0;
         free(steal(&rd->cells));
         while (r == 0 && capo_log_next(log, &f) > 0)
@@ -306,7 +302,7 @@ static int read_log(struct reader *rd, uint32_t process)
                 r = capo_log_frame_at(log, framed->offset, &f);
         if (r < 0)
                 return r;
-        for (bool traced = rd->n_last; framed->at_ns && capo_hang_text_next(&f, &at, &u);) {
+        for (bool traced = rd->last.n; framed->at_ns && capo_hang_text_next(&f, &at, &u);) {
                 const struct capo_record *c = &u.record;
 
                 if (u.where == CAPO_UNFINISHED_GPU && c->t_end)
@@ -314,7 +310,7 @@ static int read_log(struct reader *rd, uint32_t process)
                 else if (u.where != CAPO_UNFINISHED_WHERES ||
                          traced) /* then the log has it as any other */
                         continue;
-                take_call(c, c->thread, rd);
+                r = take_call(c, c->thread, rd);
         }
         for (uint32_t i = 0; i < rd->n_cells; i++)
                 count_cell(rd, process, rd->cells[i]);
@@ -419,12 +415,12 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         int r;
 
         out->processes = calloc(job->n_processes + 1, sizeof *out->processes);
-        rd.last = calloc(CAPO_HANG_CALLS, sizeof *rd.last);
+        rd.last.v = calloc(CAPO_HANG_CALLS, sizeof *rd.last.v);
         rd.shapes = capo_log_calls_new();
         rd.frames = calloc(job->n_processes + 1, sizeof *rd.frames);
-        if (!out->processes || !rd.last || !rd.shapes || !rd.frames) {
+        if (!out->processes || !rd.last.v || !rd.shapes || !rd.frames) {
                 capo_log_calls_free(rd.shapes);
-                free(rd.last);
+                hang_last_finish(&rd.last);
                 free(rd.frames);
                 return -ENOMEM;
         }
@@ -450,7 +446,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                 tell_members(&rd);
         capo_log_calls_free(rd.shapes);
         free(rd.cells);
-        free(rd.last);
+        hang_last_finish(&rd.last);
         free(rd.comms);
         free(rd.frames);
         return r;

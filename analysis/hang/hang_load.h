@@ -8,9 +8,6 @@
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
 
-/* How many last calls of a process are looked at. */
-#define CAPO_HANG_CALLS 256u
-
 /**
  * capo_hang_read() - processes and communicators of @job in its order
  * @known:  enum capo_hang_known by process

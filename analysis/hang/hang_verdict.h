@@ -20,6 +20,9 @@
 
 #define CAPO_HANG_NONE UINT32_MAX
 
+/* How many last calls of a process are looked at. */
+#define CAPO_HANG_CALLS 256u
+
 enum capo_hang_where {
         CAPO_HANG_RETURNED, /* the host's call has; what the GPU makes of it is another matter */
         CAPO_HANG_HOST,     /* the host is in it */
@@ -78,7 +81,9 @@ struct capo_hang_process {
         uint64_t end_ns; /* last sign of life; of the living the moment they were looked at */
         struct capo_hang_call *calls; /* the last ones, by begin */
         uint32_t n_calls;
-        char *tuned;     /* digest of its rules, "none"; NULL not known. Owned */
+        uint64_t known_ns; /* begin of its oldest call that was read, of which not all are kept in
+                              `calls`; 0 none */
+        char *tuned;       /* digest of its rules, "none"; NULL not known. Owned */
         char *settings;  /* those by which NCCL chooses, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "" none,
                             NULL not known. Owned */
         bool gpu_timed;  /* some of its calls were timed on the GPU */
@@ -214,6 +219,7 @@ struct capo_hang_culprit {
                 *call;       /* the one it is in, or its different one; else its last; NULL none */
         const char *differs; /* of a mismatch or TUNED: in what; NULL: of the others' side */
         bool skipped;        /* of a mismatch: its call is the one that the others made next */
+        bool works_on;       /* other threads of it have made calls since */
         bool elsewhere;      /* it is waited for in another call than the verdict's, which is ... */
         uint32_t comm, seq;  /* ... that one; comm: CAPO_HANG_NONE where it has no number */
         uint8_t missing;     /* enum capo_call_id; 0 not known */
@@ -244,6 +250,7 @@ struct capo_hang_verdict {
         uint32_t most;     /* of TUNED: a process of the others' side */
         uint64_t since_ns; /* of 1970: nothing moved since */
         uint64_t still_ns;
+        uint64_t waits_ns; /* of 1970: when the last rank began to wait in the call; 0 not known */
         uint64_t quiet_ns; /* of a job in which a process ended badly: nobody had made a call for so
                               long */
         uint32_t unseen;   /* ranks of the communicator without a log */
@@ -255,6 +262,9 @@ struct capo_hang_verdict {
         bool gpu_unknown;    /* nothing says whether the GPUs have ended what was given to them */
         uint32_t failed;     /* the process whose call failed first; CAPO_HANG_NONE: none */
         const struct capo_hang_call *failure;
+        bool works_on;     /* of UNDECIDED: a rank that is waited for makes other calls */
+        bool quiet;        /* of UNDECIDED: nobody waits in a call, and nobody has made one for
+                              job->after_ns */
         bool busy;         /* of RUNNING: it may be other work on the stream that does not end */
         uint32_t together; /* of a job that has ended: so many ended so close together that the
                               first is not known; 0: it is known */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * "Nothing hangs" is a claim about every rank of every communicator. It is made where each of them
- * is known, and where the last call of each is known to have ended, or calls go on, or all ranks
- * ended by exit(0). Elsewhere the verdict is undecided, and says what is missing.
+ * is known and calls go on, or all ranks ended by exit(0). Elsewhere the verdict is undecided, and
+ * says what is missing. Where all calls have ended and none is made for long, ranks may wait for
+ * each other outside of NCCL, or compute: nobody can tell from calls.
  */
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
@@ -103,7 +104,9 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
         v->unseen = hang_count_unseen(job);
         unknown = !job->over && v->still_ns >= job->after_ns &&
                   (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial);
-        if (v->unseen || stale || !job->n_processes || unknown)
+        v->quiet = !job->over && !v->unseen && !stale && !unknown && job->n_processes &&
+                   v->since_ns && v->still_ns >= job->after_ns;
+        if (v->unseen || stale || !job->n_processes || unknown || v->quiet)
                 v->kind = CAPO_HANG_UNDECIDED;
         return unknown;
 }
@@ -146,8 +149,12 @@ static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_h
 
 void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
+        bool others = false;
+
         find_first_failure(job, v);
-        if ((job->counted || job->dropped ||
+        for (uint32_t i = 0; i < v->n_culprits; i++)
+                others |= v->culprits[i].works_on;
+        if ((job->counted || job->dropped || others ||
              (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) || may_be_in_graph(job, v)) &&
             v->sure == CAPO_HANG_CERTAIN)
                 v->sure = CAPO_HANG_LIKELY;

@@ -27,12 +27,30 @@ static const struct capo_hang_call *find_refused_call(const struct capo_hang_pro
         return NULL;
 }
 
+/* The call that its host is in, of a thread that makes calls on @comm; where none is known, of any.
+ */
+static const struct capo_hang_call *find_call_inside(const struct capo_hang_process *p,
+                                                     uint32_t comm)
+{
+        const struct capo_hang_call *in = capo_hang_inside(p);
+
+        if (!in || !hang_knows_threads(p, comm))
+                return in;
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                in = &p->calls[i];
+                if ((in->where == CAPO_HANG_HOST || in->where == CAPO_HANG_ENDING) &&
+                    hang_uses(p, comm, in->thread))
+                        return in;
+        }
+        return NULL;
+}
+
 static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job,
                          const struct hang_node *n, uint32_t place)
 {
         uint32_t process = n->on[place].process;
         const struct capo_hang_process *p = &job->processes[process];
-        const struct capo_hang_call *last = hang_last(p), *in = capo_hang_inside(p),
+        const struct capo_hang_call *last = hang_last(p), *in = find_call_inside(p, n->comm),
                                     *error = find_refused_call(p, n->comm);
 
         if (p->life == CAPO_HANG_EXITED)
@@ -398,23 +416,6 @@ static void name_stop(struct capo_hang_verdict *v)
                 v->sure = CAPO_HANG_LIKELY;
 }
 
-/* When the job, or what the accused ranks are in, last moved. */
-static void set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v)
-{
-        uint64_t active = 0;
-
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                uint64_t t = capo_hang_active_ns(&job->processes[i]);
-
-                active = t > active ? t : active;
-                if (v->accused[i] && t > v->since_ns)
-                        v->since_ns = t;
-        }
-        if (!v->since_ns)
-                v->since_ns = active;
-        v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
-}
-
 /* The verdict on all waits that began before @until_ns. */
 static int judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
                        struct capo_hang_verdict *v)
@@ -431,7 +432,7 @@ static int judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
         }
         r = r ?: hang_judge_stopped(job, v);
         if (r == 0)
-                set_still(job, v);
+                hang_set_still(job, v);
         return r;
 }
 
@@ -445,7 +446,9 @@ static int judge_long_waits(const struct capo_hang_job *job, struct capo_hang_ve
         if (job->now_ns <= job->after_ns)
                 return 0;
         r = judge_waits(job, job->now_ns - job->after_ns, &longer);
-        if (r == 0 && longer.n_culprits && longer.still_ns >= needed_still_ns(job, &longer)) {
+        if (r == 0 && longer.n_culprits &&
+            (longer.still_ns >= needed_still_ns(job, &longer) ||
+             hang_waits_on_worker(job, &longer))) {
                 struct capo_hang_verdict all = *v;
 
                 *v = longer;
@@ -464,7 +467,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 r = judge_long_waits(job, v);
         if (r < 0)
                 return r;
-        if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
+        if (v->kind != CAPO_HANG_HEALTHY && !v->works_on && v->still_ns < needed_still_ns(job, v))
                 v->kind = v->still_ns >= HANG_MOMENT_NS || job->over || job->counted
                                   ? CAPO_HANG_SLOW
                                   : CAPO_HANG_HEALTHY;

@@ -50,11 +50,15 @@ static struct hang_node *node_new(struct hang_graph *g)
         return &g->nodes[g->n_nodes++];
 }
 
-/* A process with several ranks of a communicator is there once. */
-static int node_in(struct hang_node *n, uint32_t process, const struct capo_hang_call *call)
+/* A process with several ranks of a communicator is there once. A call that is not among those that
+ * are known is older than they are. */
+static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t process,
+                   const struct capo_hang_call *call)
 {
-        if (call && call->begin_ns > n->last_ns)
-                n->last_ns = call->begin_ns;
+        uint64_t at_ns = call ? call->begin_ns : g->job->processes[process].known_ns;
+
+        if (at_ns > n->last_ns)
+                n->last_ns = at_ns;
         if (!n->call)
                 n->call = call;
         if (n->n_in && n->in[n->n_in - 1] == process)
@@ -94,7 +98,7 @@ static int add_front(struct hang_graph *g, uint32_t comm)
                 uint32_t process = c->members[i].process;
 
                 if (f->stand[i] == CAPO_STAND_IN && !capo_hang_gone(g->job, process))
-                        r = node_in(n, process, f->call[i]);
+                        r = node_in(g, n, process, f->call[i]);
                 else if (f->stand[i] < CAPO_STAND_IN)
                         r = node_on(n, process, f->stand[i], c->members[i].dead);
         }
@@ -124,7 +128,7 @@ static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
         n->comm = pair->call->comm;
         n->seq = pair->call->seq;
         n->unseen = pair->peer == CAPO_HANG_NONE;
-        r = node_in(n, pair->process, pair->call);
+        r = node_in(g, n, pair->process, pair->call);
         if (r < 0 || pair->peer == CAPO_HANG_NONE)
                 return r;
         return node_on(n, pair->peer, pair->stand, has_left(&g->job->comms[n->comm], pair->peer));
@@ -257,7 +261,7 @@ static int add_births(struct hang_graph *g)
                         n->comm = c->comm;
                 }
                 if (c)
-                        r = node_in(n, i, c);
+                        r = node_in(g, n, i, c);
         }
         for (uint32_t k = first; k < g->n_nodes && r == 0; k++)
                 r = birth_on(g, &g->nodes[k], g->nodes[k].call);

@@ -216,6 +216,13 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                          "whether calls have ended: RAS counts those that were launched");
         else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
                 snprintf(text, 400, "whether the GPUs have ended the last calls of all ranks");
+        else if (v->quiet && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "what the ranks' host code does: it may compute, or ranks may wait for each other outside of NCCL (Gloo, MPI, a file, a lock)");
+        else if (v->works_on && !page->hang.over && i-- == 0)
+                snprintf(text, 400, "whether %s to this call later: only the program knows",
+                         v->n_culprits > 1 ? "these ranks come" : "this rank comes");
         else if (v->together && i-- == 0)
                 snprintf(text, 400,
                          "which rank ended first: look for the first error in the job's output");

@@ -116,6 +116,9 @@ int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out);
 /** hang_heading() - the first line of the page: which job. */
 void hang_heading(const struct hang_page *page, FILE *out);
 
+/** hang_headline() - the second: the verdict. */
+void hang_headline(const struct hang_page *page, FILE *out);
+
 /** hang_ending() - "exit status 1". */
 const char *hang_ending(const struct hang_page *page, uint32_t process, char text[96]);
 

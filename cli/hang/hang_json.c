@@ -227,15 +227,15 @@ static json_t *pack_culprits(const struct hang_page *p)
                 json_array_append_new(
                         list,
                         json_pack(
-                                "{s:o, s:o, s:i, s:s, s:o, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                                "{s:o, s:o, s:i, s:s, s:b, s:o, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                                 "rank", rank_or_null(p, c->process), "host",
                                 cli_json_text(jp->host), "pid", (int)jp->header.pid, "why",
-                                capo_hang_why_name(c->why), "exit_status",
-                                exit_status_or_null(p, c->process), "differs", c->differs,
-                                "skipped", c->skipped, "call", call_or_null(p, c->call), "threads",
-                                stacks, "no_threads", none, "python", frames, "python_at", at,
-                                "streams", pack_streams(p, c->process), "network", nics,
-                                "network_at", seen, "native", of_c, "native_at", native_at,
+                                capo_hang_why_name(c->why), "other_threads_work", c->works_on,
+                                "exit_status", exit_status_or_null(p, c->process), "differs",
+                                c->differs, "skipped", c->skipped, "call", call_or_null(p, c->call),
+                                "threads", stacks, "no_threads", none, "python", frames,
+                                "python_at", at, "streams", pack_streams(p, c->process), "network",
+                                nics, "network_at", seen, "native", of_c, "native_at", native_at,
                                 "no_python", no_python, "missing_from", missing_from(p, c)));
         }
         return list;

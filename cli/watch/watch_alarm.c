@@ -299,9 +299,10 @@ static void say_goes_on(const struct watch_job *job)
         mark_record(job, now);
 }
 
+/* A job that makes no call may just compute: nobody is called for that. */
 static bool is_hang(const struct capo_hang_verdict *v)
 {
-        return capo_hang_kind_exit(v->kind) != 0 && v->kind != CAPO_HANG_ENDED;
+        return capo_hang_kind_exit(v->kind) != 0 && v->kind != CAPO_HANG_ENDED && !v->quiet;
 }
 
 /* Judge all ranks that can be seen, and say what is new. Return: the job hangs. */

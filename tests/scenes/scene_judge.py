@@ -248,7 +248,7 @@ def describe_report(page):
 
 def judge_watch(scene, answer):
     fired = answer.page["fired"]
-    if scene.job.get("calls") == "none" or any("noinit" in line for line in scene.script):
+    if scene.job.get("calls") in ("none", "end") or any("noinit" in line for line in scene.script):
         return RIGHT, ""
     return (RIGHT, "") if fired else (WRONG, "no line on standard error")
 

@@ -17,7 +17,7 @@ Keys of job:
   first       a scene whose job is run before it, into the same folder of logs
   beside      a scene whose job is run before it, into another folder; both are given to a report
   restarts    of torchrun
-  calls       none: no call of NCCL is made
+  calls       none: no call of NCCL is made; end: all have ended, so that the watch may be silent
   stop        how a job that goes on is ended: term, int, kill (a signal to all ranks); or
               pause:RANK:SECONDS, stopped for so long before it ends by its file
 Truth: hang, died (one rank ended first, the launcher ended the others), slow, pause (a rank is late

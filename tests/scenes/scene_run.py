@@ -17,7 +17,7 @@ from scene_read import HERE
 
 STANDS_S = 11  # `capo hang` takes host code for a hang after 10 s (--after)
 WATCH_S = 25  # CAPO_HANG=4, and a machine that is busy
-LIMIT_S = 240
+LIMIT_S = int(os.environ.get("CAPO_SCENE_LIMIT", 240))  # a job's way to its place
 
 
 class Answer:
@@ -34,9 +34,10 @@ class Failed(Exception):
 def run_command(words):
     """A crash or a command that does not end is an answer, too."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=120)
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace",
+                              timeout=LIMIT_S / 2)
     except subprocess.TimeoutExpired:
-        return 124, "", "no answer within 120 s"
+        return 124, "", "no answer within %d s" % (LIMIT_S / 2)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -49,6 +50,22 @@ def ask_both(capo, verb, operands):
         page = None
     _, text, more = run_command(capo + [verb, "--wide"] + operands)
     return Answer(status, page, text + err + more)
+
+
+def descendants(pid):
+    """The processes that @pid has started, and what these have."""
+    children = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path) as f:
+                text = f.read()
+        except OSError:
+            continue
+        children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(text.split()[0]))
+    found = list(children.get(pid, []))
+    for child in found:
+        found += children.get(child, [])
+    return found
 
 
 class Room:
@@ -182,7 +199,8 @@ class Played:
         self.kill_rest()
 
     def kill_rest(self):
-        for pid in list(self.pids().values()) + [self.job.pid]:
+        """Workers of torchrun are groups of their own, and do not end with it."""
+        for pid in list(self.pids().values()) + list(descendants(self.job.pid)) + [self.job.pid]:
             for kill, number in ((os.kill, pid), (os.killpg, pid)):
                 try:
                     kill(number, signal.SIGKILL)

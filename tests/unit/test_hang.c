@@ -126,6 +126,13 @@ static void says(enum capo_hang_kind kind, const char *who, enum capo_hang_why w
                 cr_assert_eq(v.culprits[0].why, why, "%s", capo_hang_why_name(v.culprits[0].why));
 }
 
+/* Nobody waits for another in a call, and for long nobody has made one. */
+static void is_quiet(void)
+{
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.quiet);
+}
+
 Test(hang, nothing_to_say)
 {
         ranks(4);
@@ -138,7 +145,10 @@ Test(hang, nothing_to_say)
         for (uint32_t i = 0; i < 4; i++)
                 job.processes[i].gpu_timed = true; /* others were timed, not these */
         says(CAPO_HANG_UNDECIDED, "", 0);
-        all_calls_ended();
+        all_calls_ended(); /* nor what the ranks do since, outside of NCCL */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.quiet && !v.gpu_unknown);
+        job.now_ns = 1000ull * S;
         says(CAPO_HANG_HEALTHY, "", 0);
 }
 
@@ -226,6 +236,11 @@ Test(hang, one_was_killed_and_all_others_failed_by_it)
                 ended(i, 1000, 1);
         says(CAPO_HANG_ENDED, "3", CAPO_HANG_WHY_GONE);
         cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].exit_status = -1; /* killed in their exit, before they said it */
+        says(CAPO_HANG_ENDED, "3", CAPO_HANG_WHY_GONE);
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].exit_status = 1;
         ended(3, 1000, -1); /* behind an exit: whoever ended the job may have killed it */
         ended(1, 999.9, 1);
         says(CAPO_HANG_UNDECIDED, "", 0);
@@ -336,7 +351,7 @@ Test(hang, a_rank_that_never_came)
         cr_assert_eq(capo_hang_kind_exit(v.kind), 0);
 }
 
-/* The last waiter and what the late one does elsewhere count, too: something moves. */
+/* What the late one does elsewhere counts, too: it may still come, or never. */
 Test(hang, a_late_rank_that_moves)
 {
         uint32_t own;
@@ -347,7 +362,57 @@ Test(hang, a_late_rank_that_moves)
                 reduce(i, 0, 950);
         says(CAPO_HANG_MISSING, "3", CAPO_HANG_WHY_HOST);
         reduce(3, own, 995);
+        says(CAPO_HANG_UNDECIDED, "3", CAPO_HANG_WHY_ELSEWHERE);
+        cr_assert(v.works_on && v.comm == 0 && v.n_waiting == 3 && v.still_ns == 50ull * S);
+        job.now_ns = 997ull * S;
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].calls[0].begin_ns = 990ull * S; /* not for long */
         says(CAPO_HANG_SLOW, "3", CAPO_HANG_WHY_HOST);
+        job.now_ns = 1000ull * S;
+        job.over = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+/* The thread that makes the calls of a communicator stands; another one works on. */
+Test(hang, a_thread_that_stands)
+{
+        uint32_t own;
+
+        ranks(3);
+        own = comm_of("own", 0, 3);
+        everybody(own, 900);
+        for (uint32_t i = 0; i < 3; i++)
+                reduce(i, 0, 920)->thread = 2;
+        all_calls_ended();
+        reduce(0, own, 950);
+        reduce(1, own, 950);
+        for (uint32_t i = 0; i < 3; i++)
+                reduce(i, 0, 999)->thread = 2;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_HOST);
+        cr_assert(v.comm == own && v.sure == CAPO_HANG_LIKELY && v.culprits[0].works_on);
+        cr_assert_eq(v.still_ns, 50ull * S);
+        job.processes[2].calls[2].where = CAPO_HANG_HOST; /* the other thread, at the moment */
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_HOST);
+        job.processes[2].calls[0].thread = 2; /* of one thread: it may still come */
+        says(CAPO_HANG_UNDECIDED, "2", CAPO_HANG_WHY_ELSEWHERE);
+}
+
+/* The call in which the others wait is older than those that are known. */
+Test(hang, a_call_that_is_forgotten)
+{
+        uint32_t own;
+
+        ranks(2);
+        own = comm_of("own", 0, 2);
+        everybody(own, 900);
+        job.comms[own].members[0].issued++;
+        for (uint32_t i = 0; i < 2; i++)
+                reduce(i, 0, 999)->thread = 2;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        job.processes[1].calls[0].thread = 2;
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.processes[0].known_ns = 980ull * S;
+        says(CAPO_HANG_UNDECIDED, "1", CAPO_HANG_WHY_ELSEWHERE);
 }
 
 Test(hang, the_one_behind_those_that_do_not_come)
@@ -516,7 +581,7 @@ Test(hang, what_differed_and_ended_all_the_same)
         says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_DIFFERS);
         job.processes[1].calls[0].gpu = CAPO_HANG_GPU_ENDED;
         job.processes[0].gpu_timed = job.processes[1].gpu_timed = true;
-        says(CAPO_HANG_HEALTHY, "", 0);
+        is_quiet();
         cr_assert_eq(v.differed, 1);
 }
 
@@ -686,7 +751,7 @@ Test(hang, a_split_that_a_death_ended)
         comm_of("shrunk", 0, 3);
         for (uint32_t i = 0; i < 3; i++)
                 reduce(i, 1, 972); /* they go on without it */
-        says(CAPO_HANG_HEALTHY, "", 0);
+        is_quiet();
 }
 
 Test(hang, a_communicator_of_all_without_one)
@@ -748,7 +813,7 @@ Test(hang, older_than_the_last_calls)
         job.comms[0].members[2].issued = job.processes[2].calls[0].seq = 5001;
         job.processes[0].calls[0].seq = 4990; /* the newer ones are not among the last calls */
         all_calls_ended();
-        says(CAPO_HANG_HEALTHY, "", 0);
+        is_quiet();
 }
 
 Test(hang, nobody_is_through_with_a_call_whose_forerunner_waits)
@@ -807,7 +872,7 @@ Test(hang, the_dead_do_not_wait)
         job.processes[0].end_ns = 955ull * S;
         job.processes[1].gpu_timed = job.processes[2].gpu_timed = true;
         job.processes[1].calls[0].gpu = job.processes[2].calls[0].gpu = CAPO_HANG_GPU_ENDED;
-        says(CAPO_HANG_HEALTHY, "", 0);
+        is_quiet();
         job.processes[0].end_ns = 990ull * S; /* killed because it had waited for so long */
         says(CAPO_HANG_MISSING, "1 2", CAPO_HANG_WHY_HOST);
 }
@@ -946,7 +1011,7 @@ Test(hang, streams_that_were_asked)
         job.processes[0].calls[0].gpu = job.processes[1].calls[0].gpu = CAPO_HANG_GPU_UNKNOWN;
         says(CAPO_HANG_UNDECIDED, "", 0);
         job.comms[0].members[0].idle = job.comms[0].members[1].idle = true;
-        says(CAPO_HANG_HEALTHY, "", 0);
+        is_quiet();
 }
 
 /* What is in graphs nobody sees. */

@@ -154,7 +154,8 @@ Test(hang_flight, sizes_that_may_differ)
 {
         dump(0, DUMP(ENTRY("all_to_all", "false", "1", "0", "completed", "[[4,3]]")), 2000);
         dump(1, DUMP(ENTRY("all_to_all", "false", "1", "0", "completed", "[[4]]")), 2000);
-        says(CAPO_HANG_HEALTHY, -1);
+        says(CAPO_HANG_UNDECIDED, -1);
+        cr_assert(v.quiet); /* all have ended, and what the ranks do since is not known */
 }
 
 Test(hang_flight, entered_by_all_and_not_ended)
@@ -189,7 +190,8 @@ Test(hang_flight, a_group_is_ended_by_what_closes_it)
 {
         dump(0, DUMP(PAIR("0", "1", "completed")), 2000);
         dump(1, DUMP(PAIR("1", "0", "completed")), 2000);
-        says(CAPO_HANG_HEALTHY, -1);
+        says(CAPO_HANG_UNDECIDED, -1);
+        cr_assert(v.quiet); /* all have ended, and what the ranks do since is not known */
         cr_assert_eq(job.processes[0].calls[0].gpu, CAPO_HANG_GPU_ENDED);
         cr_assert_eq(job.processes[0].calls[1].group, job.processes[0].calls[0].group);
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For how long nothing has moved. A process may have several threads, each with communicators of
+ * its own: what one thread does says nothing of a call that another one owes. So of a rank that is
+ * waited for on a communicator only those of its threads count that have made calls there.
+ */
+#include "analysis/hang/hang_judge.h"
+
+bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (p->calls[i].comm == comm && p->calls[i].thread == thread)
+                        return true;
+        }
+        return false;
+}
+
+bool hang_knows_threads(const struct capo_hang_process *p, uint32_t comm)
+{
+        for (uint32_t i = 0; i < p->n_calls && comm != CAPO_HANG_NONE; i++) {
+                if (p->calls[i].comm == comm)
+                        return true;
+        }
+        return false;
+}
+
+/* When the threads of @p that make calls on @comm last began or ended any call. Where none of them
+ * is known, all threads count. */
+static uint64_t moved_ns(const struct capo_hang_process *p, uint32_t comm)
+{
+        uint16_t seen[8];
+        uint32_t n_seen = 0;
+        uint64_t t = 0;
+
+        if (!hang_knows_threads(p, comm))
+                return capo_hang_active_ns(p);
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                const struct capo_hang_call *c = &p->calls[i];
+                uint64_t at = c->end_ns > c->begin_ns ? c->end_ns : c->begin_ns;
+                bool known = false;
+
+                if (at <= t)
+                        continue;
+                for (uint32_t k = 0; k < n_seen && !known; k++)
+                        known = seen[k] == c->thread; /* one of another communicator */
+                if (known)
+                        continue;
+                if (hang_uses(p, comm, c->thread))
+                        t = at;
+                else if (n_seen < sizeof seen / sizeof *seen)
+                        seen[n_seen++] = c->thread;
+        }
+        return t;
+}
+
+/* The communicator that the others wait for culprit @i in, or that it stands in itself. */
+static uint32_t comm_of_culprit(const struct capo_hang_verdict *v, uint32_t i)
+{
+        const struct capo_hang_culprit *c = &v->culprits[i];
+
+        for (uint32_t k = 0; k < v->n_steps; k++) {
+                if (v->steps[k].process == c->process)
+                        return v->steps[k].comm;
+        }
+        if (c->elsewhere)
+                return c->comm;
+        if ((v->kind == CAPO_HANG_INSIDE || v->kind == CAPO_HANG_RUNNING) && c->call)
+                return c->call->comm;
+        return v->comm;
+}
+
+void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        uint64_t active = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                uint64_t t = capo_hang_active_ns(&job->processes[i]);
+
+                active = t > active ? t : active;
+        }
+        v->waits_ns = v->since_ns;
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                const struct capo_hang_process *p = &job->processes[v->culprits[i].process];
+                uint64_t t = moved_ns(p, comm_of_culprit(v, i));
+
+                v->culprits[i].works_on = capo_hang_active_ns(p) >= t + HANG_MOMENT_NS;
+                v->since_ns = t > v->since_ns ? t : v->since_ns;
+        }
+        if (!v->since_ns)
+                v->since_ns = active;
+        v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
+}
+
+/* Nobody can say whether a rank comes that makes other calls meanwhile. */
+bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        bool found = false;
+
+        if (job->cut || job->counted || !v->waits_ns || v->waits_ns + job->after_ns > job->now_ns)
+                return false;
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                struct capo_hang_culprit *c = &v->culprits[i];
+
+                if (c->why != CAPO_HANG_WHY_HOST && c->why != CAPO_HANG_WHY_CALL &&
+                    c->why != CAPO_HANG_WHY_GPU)
+                        continue;
+                if (moved_ns(&job->processes[c->process], comm_of_culprit(v, i)) + job->after_ns >
+                    job->now_ns) {
+                        c->why = CAPO_HANG_WHY_ELSEWHERE;
+                        found = true;
+                }
+        }
+        if (!found)
+                return false;
+        v->kind = CAPO_HANG_UNDECIDED;
+        v->sure = CAPO_HANG_UNSURE;
+        v->works_on = true;
+        v->since_ns = v->waits_ns;
+        v->still_ns = job->now_ns - v->since_ns;
+        return true;
+}
