@@ -133,6 +133,8 @@ struct capo_skew {
         double wait_share; /* mean over ranks of the time spent waiting for the last, over the job's
                             duration, scaled from the sample to all calls; < 0: not known (host
                             times) */
+        double wait_pm;    /* half of its 95 % interval */
+        double waited_pm_ns;          /* the same of the sum of all ranks' caused_ns */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };
 

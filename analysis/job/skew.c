@@ -182,8 +182,11 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
         skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);
         skew->others_p50_ns = when_last(c, skew, starts, column, OTHERS);
         skew->wait_share = -1;
-        if (skew->from != CAPO_SKEW_HOST_START && capo_job_duration_ns(s->job))
+        if (skew->from != CAPO_SKEW_HOST_START && capo_job_duration_ns(s->job)) {
                 skew->wait_share = waited / (double)capo_job_duration_ns(s->job);
+                skew->wait_pm =
+                        fmin(1, skew->waited_pm_ns / n / (double)capo_job_duration_ns(s->job));
+        }
 }
 
 /*
@@ -264,10 +267,10 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         l.start = malloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
         l.call = malloc(m->n_rows * sizeof *l.call);
         l.column = malloc(m->n_rows * sizeof *l.column);
-        l.untimed = calloc(c->n_members, sizeof *l.untimed);
-        l.charge = calloc(c->n_members, sizeof *l.charge);
+        l.untimed = calloc(c->n_members + 1, sizeof *l.untimed);
+        l.charge = calloc(c->n_members + 1, sizeof *l.charge);
         l.middle = malloc(c->n_members * sizeof *l.middle);
-        l.differ = calloc(c->n_members, sizeof *l.differ);
+        l.differ = calloc(c->n_members + 1, sizeof *l.differ);
         skew = calloc(1, sizeof *skew);
         if (skew)
                 skew->ranks = calloc(c->n_members, sizeof *skew->ranks);

@@ -48,8 +48,9 @@ struct sample {
         double longest; /* of any rank */
 };
 
-/* Is it the largest communicator of that member's process? Who waits for a process that does not
- * run is not known, so the waiting is charged once. */
+/* Is it the largest communicator of that member's process? In which of them the others waited is
+ * not known, only that all of them made no call in any: so the waiting is charged once, where most
+ * ranks are. */
 static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
 {
         for (uint32_t i = 0; i < job->n_comms; i++) {
@@ -154,6 +155,25 @@ static double sampling_error(const struct skew_laid *l, uint32_t k, const struct
         return pm;
 }
 
+/* A call of which @c is charged. */
+static void add_call(struct skew_charge *c, const struct skew_laid_call *call, bool sampled,
+                     double can_be)
+{
+        double by_host = call->by_host ? call->waited : 0;
+
+        c->longest = fmax(c->longest, can_be);
+        c->host_most = fmax(c->host_most, by_host);
+        if (call->alone) {
+                c->own += call->waited;
+                c->alone += by_host;
+                c->n_alone += call->by_host;
+        } else if (sampled) {
+                c->sum += call->waited;
+                c->sq += call->waited * call->waited;
+                c->by_host += by_host;
+        }
+}
+
 static void add_rows(struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m,
                      struct skew_charge *charge, struct sample *s)
 {
@@ -164,29 +184,30 @@ static void add_rows(struct capo_skew *skew, const struct skew_laid *l, const st
                 any_whole |= l->call[i].whole;
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 const struct skew_laid_call *call = &l->call[i];
-                struct skew_charge *c = &charge[call->last];
                 bool behind_gap = call->alone && capo_meet_is_long(m, call->row->seq);
+                bool sampled = !call->alone && (call->whole || !any_whole);
                 double can_be = behind_gap ? fmin(call->waited, most_missed) : call->waited;
 
-                c->longest = fmax(c->longest, can_be);
-                s->longest = fmax(s->longest, can_be);
-                if (call->alone) {
-                        c->own += call->waited;
-                        s->alone += call->by_host;
-                        c->alone += call->by_host ? call->waited : 0;
-                        c->n_alone += call->by_host;
-                        skew->long_ns += behind_gap ? call->waited : 0;
-                        skew->n_own++;
-                } else if (call->whole || !any_whole) {
-                        s->n++;
-                        c->sum += call->waited;
-                        c->sq += call->waited * call->waited;
-                        s->by_host += call->by_host;
-                        c->by_host += call->by_host ? call->waited : 0;
-                }
-                if (call->by_host)
-                        c->host_most = fmax(c->host_most, call->waited);
+                add_call(&charge[call->last], call, sampled, can_be);
+                add_call(&charge[l->n], call, sampled, can_be);
+                skew->long_ns += behind_gap ? call->waited : 0;
+                skew->n_own += call->alone;
+                s->alone += call->alone && call->by_host;
+                s->by_host += sampled && call->by_host;
+                s->n += sampled;
         }
+        s->longest = charge[l->n].longest;
+}
+
+/* The waiting for member @k, or for all together; @pm: half of its interval. */
+static double charge_of(const struct skew_laid *l, uint32_t k, const struct sample *s, double *pm)
+{
+        const struct skew_charge *c = &l->charge[k];
+        double by_host, scale = s->n > 0 ? s->all / s->n : 0,
+                        caused = c->own + c->sum * scale + host_error(l, k, c, s, &by_host);
+
+        *pm = sampling_error(l, k, c, s) + by_host;
+        return caused;
 }
 
 /*
@@ -198,23 +219,20 @@ void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c
                        struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
 {
         double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0;
-        struct skew_charge *charge = l->charge;
         struct sample s = {0};
 
-        add_rows(skew, l, m, charge, &s);
-        charge_stops(job, c, skew, l, m, charge);
+        add_rows(skew, l, m, l->charge, &s);
+        charge_stops(job, c, skew, l, m, l->charge);
         s.all = fmax((double)c->n_calls - (double)c->n_captured, l->n_rows) - skew->n_own;
         for (uint32_t k = 0; k < l->n; k++) {
                 struct capo_skew_rank *rank = &skew->ranks[k];
-                double by_host, scale = s.n > 0 ? s.all / s.n : 0;
 
-                rank->caused_ns = charge[k].own + charge[k].sum * scale +
-                                  host_error(l, k, &charge[k], &s, &by_host);
-                rank->caused_pm_ns = sampling_error(l, k, &charge[k], &s) + by_host;
+                rank->caused_ns = charge_of(l, k, &s, &rank->caused_pm_ns);
                 charged += rank->caused_ns;
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
         }
+        charge_of(l, l->n, &s, &skew->waited_pm_ns);
         for (uint32_t k = 0; k < l->n && charged > most; k++) {
                 skew->ranks[k].caused_ns *= most / charged;
                 skew->ranks[k].caused_pm_ns *= most / charged;

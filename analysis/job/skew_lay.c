@@ -187,16 +187,18 @@ static void add_difference(struct skew_laid *l, const struct skew_laid_call *cal
         l->n_both_drawn += drawn;
         l->both_waited += call->waited;
         l->differ[call->last].waited += call->waited;
-        for (uint32_t k = 0; k < l->n; k++) {
+        l->differ[l->n].waited += call->waited;
+        for (uint32_t k = 0; k <= l->n; k++) {
                 struct skew_differ *of = &l->differ[k];
-                double d = (k == call->last ? call->waited : 0) - (k == last ? by_host : 0);
+                double d = (k == call->last || k == l->n ? call->waited : 0) -
+                           (k == last || k == l->n ? by_host : 0);
 
                 of->sum += d;
                 of->sq += d * d;
                 of->drawn_sum += drawn ? d : 0;
                 of->drawn_sq += drawn ? d * d : 0;
                 of->most = fmax(of->most, fabs(d));
-                l->both_differ += fabs(d);
+                l->both_differ += k < l->n ? fabs(d) : 0;
                 l->most_differ = fmax(l->most_differ, fabs(d));
         }
 }
@@ -215,7 +217,7 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
         const struct capo_meet *m = s->meets[comm];
         _cleanup_free_ struct numbered *order = malloc((m->n_rows + 1) * sizeof *order);
         _cleanup_free_ uint32_t *laid = calloc(m->n_rows + 1, sizeof *laid);
-        double *t = l->start + (size_t)l->n_rows * l->n, *before = t + l->n, *swap;
+        double *t = l->start + (size_t)l->n_rows * l->n, *before = t + l->n, *swap, waited;
         uint32_t seq = 0; /* of @before; 0: none */
 
         if (!order || !laid)
@@ -242,7 +244,9 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
                 } else if (!call) {
                         l->n_untimed++;
                         bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
-                        l->untimed[last_of(t, l->n)] += waiting_of(t, seq ? before : NULL, l->n);
+                        waited = waiting_of(t, seq ? before : NULL, l->n);
+                        l->untimed[last_of(t, l->n)] += waited;
+                        l->untimed[l->n] += waited;
                 }
                 seq = order[i].seq;
                 swap = before;

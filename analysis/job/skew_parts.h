@@ -46,8 +46,8 @@ struct skew_laid {
         uint32_t n_rows;
         double *start;
         struct skew_laid_call *call;
-        double *untimed;    /* per member: the waiting that it caused in calls that are not laid, by
-                               the host's starts */
+        double *untimed;    /* per member, and of all together: the waiting that it caused in calls
+                               that are not laid, by the host's starts */
         uint32_t n_untimed; /* calls */
         struct skew_charge *charge;      /* per member, of zeros; for skew_charge_ranks() */
         struct skew_differ *differ;      /* per member */

@@ -10,7 +10,7 @@ static int judge_steps(struct capo_page *page)
         /* so few calls were timed that the job's share is not known: nor is that of its steps */
         if (!capo_page_is_filtered(page) && page->gpu_sum >= 0 && page->gpu_share < 0)
                 page->steps.nccl_share = -1;
-        if (capo_page_unseen(page) >= 0.01) /* nor is the waiting in them */
+        if (capo_page_unseen(page) >= 0.01 || page->wait_share < 0) /* nor is the waiting in them */
                 page->steps.wait_share = -1;
         return r;
 }

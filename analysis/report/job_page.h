@@ -272,6 +272,10 @@ struct capo_page {
         uint32_t *class_size;         /* of that one: how many are shown as it; 1 alone */
         struct capo_page_wait *waits; /* most costly first */
         uint32_t n_waits;
+        double wait_share; /* of the job's rank-time, waiting for late ranks; < 0: not known, or not
+                              well enough (wait_range) */
+        struct capo_interval wait_range; /* its 95 % interval; {0, 0}: nothing was compared by GPU
+                                            times */
         double unseen_ns; /* what ranks can have waited beside all that, mean over them */
         struct capo_page_unknown
                 *unknown; /* who waits is not known on these, those with most calls first */

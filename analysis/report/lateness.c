@@ -16,9 +16,12 @@
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
 
-#define UNSEEN_PART 100 /* of the job: less than one of so many is not told */
+#define LEAST_LATE_NS 1000.0 /* what an event or the start of a call is off by */
+#define UNSEEN_PART   100    /* of the job: less than one of so many is not told */
 
-/* Clearly more than its part of the waiting, whatever the interval. */
+/* Clearly more than its part of the waiting, whatever the interval; and later than what clocks
+ * tell.
+ */
 static bool stands_out(const struct capo_job_comm *c)
 {
         const struct capo_skew *k = c->skew;
@@ -26,7 +29,7 @@ static bool stands_out(const struct capo_job_comm *c)
 
         for (uint32_t i = 0; i < c->n_members; i++)
                 sum += k->ranks[i].caused_ns;
-        return most > (chance + (1 - chance) / 4) * sum &&
+        return k->worst_p50_ns >= LEAST_LATE_NS && most > (chance + (1 - chance) / 4) * sum &&
                most - k->ranks[k->worst].caused_pm_ns > chance * sum;
 }
 
@@ -108,8 +111,10 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 char *more = NULL;
 
                 r = asprintf(&more,
-                             "%s; its process did not run for %s (stopped, or without a processor)",
-                             text, capo_text_time(rank->stopped_ns, d));
+                             "%s; its process did not run for %s (stopped, or without a "
+                             "processor), and the others made no call meanwhile%s",
+                             text, capo_text_time(rank->stopped_ns, d),
+                             job->n_comms > 1 ? ", in any communicator" : "");
                 free(text);
                 text = more;
         }
@@ -180,6 +185,29 @@ static int judge_unknown(struct capo_page *r)
         return 0;
 }
 
+/* Waiting in all communicators; in one that overlaps another it might count twice. */
+static void judge_share(struct capo_page *r)
+{
+        double sum = 0, pm = 0, most = 1 - 1.0 / r->job->n_processes;
+
+        r->wait_share = -1;
+        for (uint32_t i = 0; i < r->n_waits; i++) {
+                const struct capo_skew *k = r->job->comms[r->waits[i].comm].skew;
+
+                if (k->wait_share < 0)
+                        return;
+                sum += k->wait_share;
+                pm += k->wait_pm;
+        }
+        if (!r->n_waits)
+                return;
+        sum = fmin(1, sum);
+        r->wait_range = capo_interval_within(sum, pm, 1);
+        r->wait_range.high = fmin(1, r->wait_range.high + capo_page_unseen(r));
+        if (!capo_interval_is_wide(r->wait_range, most))
+                r->wait_share = sum;
+}
+
 int capo_judge_waits(struct capo_page *r)
 {
         if (judge_unknown(r) < 0)
@@ -221,5 +249,6 @@ int capo_judge_waits(struct capo_page *r)
                         return -ENOMEM;
         }
         qsort_r(r->waits, r->n_waits, sizeof *r->waits, by_cost, r->job);
+        judge_share(r);
         return 0;
 }

@@ -259,8 +259,10 @@ static void print_fitted(const struct capo_table *t, const struct layout *l, FIL
                         used = cli_screen_width(rest[c]);
                         if (t->column[c].right && used < l->width[c])
                                 pad = l->width[c] - used;
+                        else if (!first && *rest[c] && t->column[c].fold)
+                                pad = (unsigned)strspn(cells[c], " "); /* as its first line */
                         if (*rest[c])
-                                rest[c] = print_part(out, rest[c], width,
+                                rest[c] = print_part(out, rest[c], pad < width ? width - pad : 1,
                                                      start + pad >= at ? start + pad - at : 1,
                                                      spans || t->column[c].fold, &at);
                         more |= *rest[c] != 0;

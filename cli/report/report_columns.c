@@ -369,7 +369,7 @@ const struct report_column report_columns[] = {
         {"comm", "l", NULL, "comm", show_comm, value_comm_name},
         {NULL, NULL, "comm", NULL, NULL, value_comm},
         {NULL, NULL, NULL, "ranks", NULL, value_ranks},
-        {"call", "l", "call", "call", show_call, value_call},
+        {"call", "l~", "call", "call", show_call, value_call},
         {"size", "r", "bytes", "size_B", show_size, value_size},
         {"calls", "r", "count", "count", show_count, value_count},
         {"time", "r", "share", "share", show_share, value_share},

@@ -45,6 +45,8 @@ static json_t *skew_json(const struct capo_page *r, const struct capo_job_comm *
                             k->n_calls ? json_integer(c->members[often].rank) : json_null());
         json_object_set_new(j, "wait_share",
                             number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_share));
+        json_object_set_new(j, "wait_share_pm",
+                            number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_pm));
         json_object_set_new(j, "mismatched", json_integer(k->mismatched));
         for (uint32_t i = 0; i < c->n_members && k->n_calls; i++)
                 json_array_append_new(
@@ -202,6 +204,11 @@ int report_json(const struct report_view *view, FILE *out)
                             number_or_null(r->gpu_share >= 0, r->gpu_range.low));
         json_object_set_new(j, "gpu_share_high",
                             number_or_null(r->gpu_share >= 0, r->gpu_range.high));
+        json_object_set_new(j, "wait_share", number_or_null(r->wait_share >= 0, r->wait_share));
+        json_object_set_new(j, "wait_share_low",
+                            number_or_null(r->wait_share >= 0, r->wait_range.low));
+        json_object_set_new(j, "wait_share_high",
+                            number_or_null(r->wait_share >= 0, r->wait_range.high));
         json_object_set_new(j, "creation", creation_json(r));
         json_object_set_new(j, "steps", report_json_steps(r));
         json_object_set_new(j, "comms", comms);

@@ -84,10 +84,15 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
         cli_page_under(page, "%s", text);
 }
 
-/* One end of an interval, in percent: it is less sure than its digits. */
-static char *bound_text(double share, char text[32])
+/* The ends of an interval, in percent: they are less sure than their digits. Rounded outwards, and
+ * never finer than the value between them. */
+static char *range_text(struct capo_interval i, char text[80])
 {
-        snprintf(text, 32, share < 0.01 ? "%.2g" : share < 0.1 ? "%.1f" : "%.0f", 100 * share);
+        double unit = i.high < 0.01 ? pow(10, floor(log10(100 * i.high))) : i.high < 0.1 ? 0.1 : 1;
+        int digits = unit >= 1 ? 0 : (int)-floor(log10(unit) + 1e-9);
+
+        snprintf(text, 80, " (%.*f-%.*f)", digits, floor(100 * i.low / unit + 1e-9) * unit, digits,
+                 ceil(100 * i.high / unit - 1e-9) * unit);
         return text;
 }
 
@@ -106,7 +111,7 @@ static void set_filter(const struct capo_page *r, struct cli_page *page)
 static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 {
         const char *label = capo_page_is_filtered(r) ? "these calls on GPU" : "NCCL busy on GPU";
-        char text[32], range[80] = "", all[32], a[32], b[32];
+        char text[32], range[80] = "", all[32];
 
         if (r->gpu_share < 0 && r->gpu_sum >= 0)
                 cli_page_fact(page, label, "not known (%s of %s calls timed; --sample 1 times all)",
@@ -115,39 +120,40 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
         if (r->gpu_share < 0)
                 return;
         if (r->gpu_range.high > r->gpu_range.low)
-                snprintf(range, sizeof range, " (%s-%s)", bound_text(r->gpu_range.low, a),
-                         bound_text(r->gpu_range.high, b));
+                range_text(r->gpu_range, range);
         cli_page_fact(page, label, "%s of the job%s%s", capo_text_percent(r->gpu_share, text),
                       range, r->overlapping ? ", overlapping calls once" : "");
 }
 
-#define UNSEEN_TOLD 0.01 /* of the job: less than that is not told */
+#define WIDTH_TOLD 0.01 /* of the job: less than that is not told */
 
-/* Of all communicators; of one that overlaps another the waiting might count twice. */
 static void add_waiting(const struct capo_page *r, struct cli_page *page)
 {
-        double sum = 0, unseen = capo_page_unseen(r), most = 1 - 1.0 / r->job->n_processes;
-        char text[32], range[80] = "", a[32], b[32];
+        char text[32], range[80] = "", all[32];
+        uint64_t compared = 0, calls = 0;
 
-        for (uint32_t i = 0; i < r->n_waits; i++) {
-                double share = r->job->comms[r->waits[i].comm].skew->wait_share;
-
-                if (share < 0)
-                        return;
-                sum += share;
-        }
-        if (!r->n_waits || r->overlapping)
+        if (!r->wait_range.high || r->overlapping)
                 return;
-        if (unseen > most / 2) {
+        for (uint32_t i = 0; i < r->n_waits; i++) {
+                const struct capo_job_comm *c = &r->job->comms[r->waits[i].comm];
+
+                compared += c->skew->n_calls;
+                calls += c->n_calls - c->n_captured;
+        }
+        if (r->wait_share < 0 && compared < calls)
+                cli_page_fact(page, "waiting for late ranks",
+                              "not known (%s of %s compared; --sample 1 times all)",
+                              capo_text_count(compared, all),
+                              capo_text_plural(calls, "call", NULL));
+        else if (r->wait_share < 0)
                 cli_page_fact(page, "waiting for late ranks",
                               "not known (who waited in long silences is not told by any call)");
+        if (r->wait_share < 0)
                 return;
-        }
-        if (unseen >= UNSEEN_TOLD)
-                snprintf(range, sizeof range, " (%s-%s)", bound_text(fmin(1, sum), a),
-                         bound_text(fmin(1, sum + unseen), b));
+        if (r->wait_range.high - r->wait_range.low >= WIDTH_TOLD)
+                range_text(r->wait_range, range);
         cli_page_fact(page, "waiting for late ranks", "%s%s%s%s", r->n_unknown ? "at least " : "",
-                      capo_text_percent(fmin(1, sum), text), range,
+                      capo_text_percent(r->wait_share, text), range,
                       capo_page_is_filtered(r) ? " in all calls" : "");
 }
 

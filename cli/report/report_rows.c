@@ -77,6 +77,18 @@ static bool is_column_shown(const struct report_column *c, const struct capo_pag
                (strcmp(c->head, "waited") || waited);
 }
 
+/* Did all logs end as they should? */
+static bool is_whole(const struct capo_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                if (!p->has_end || p->health.cut_bytes || p->health.n_damages || p->read_error)
+                        return false;
+        }
+        return true;
+}
+
 struct cli_section *report_rows(const struct report_view *view, struct cli_page *page)
 {
         static struct cli_column columns[CLI_COLUMNS_MAX];
@@ -104,7 +116,9 @@ struct cli_section *report_rows(const struct report_view *view, struct cli_page 
                 "busbw in GB/s, as nccl-tests has them. Percentiles come from histograms, exact to "
                 "1/16.";
         if (!r->rows.n)
-                cli_section_line(s, "no collective was called");
+                cli_section_line(s, "%s",
+                                 is_whole(r->job) ? "no collective was called"
+                                                  : "no collective is in what is left of the logs");
         else if (strcmp(from[0]->head, "comm"))
                 cli_section_of(s, "%s, bandwidth in GB/s",
                                capo_page_comm_label(r, r->rows.row[0].row.comm, text, sizeof text));

@@ -150,7 +150,7 @@ struct cli_section *report_waits(const struct report_view *view, struct cli_page
         for (uint32_t i = 0; i < shown; i++) {
                 double cost = r->job->comms[r->waits[i].comm].skew->wait_share;
 
-                if (cost >= 0 && r->n_waits > 1)
+                if (cost >= 0 && r->n_waits > 1 && r->wait_share >= 0)
                         cli_section_cell(s, "%s; all waiting here: %s of the job", r->waits[i].text,
                                          capo_text_percent(cost, text));
                 else

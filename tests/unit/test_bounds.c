@@ -106,6 +106,11 @@ static void expect_waits(const struct capo_page *page, uint64_t nth)
                 cr_assert_leq(k->ranks[i].hole_ns, lasted, "job %lu", nth);
         }
         cr_assert_leq(sum, most, "job %lu: %g s of waiting, of %g", nth, sum, most);
+        if (page->wait_share >= 0)
+                expect_interval(page->wait_share, page->wait_range, 1, "waiting for late ranks",
+                                nth);
+        if (page->wait_share >= 0)
+                cr_assert_leq(page->wait_range.high - page->wait_range.low, 0.5, "job %lu", nth);
         cr_assert(k->max_ns <= lasted && k->worst_max_ns <= lasted, "job %lu", nth);
         for (uint32_t i = 0; i < page->n_waits; i++) {
                 expect_share(page->waits[i].caused_share, "the share of a rank", nth);

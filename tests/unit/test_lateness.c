@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is named as coming last, and in what words. */
+#include <math.h>
+
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
@@ -47,6 +49,31 @@ Test(lateness, more_than_chance_is)
                 "dp: rank 3 (n0, GPU 6) made the others wait 43.8 ms in all, 1.1 % of the job: last in 4,376 of "
                 "10,000 calls compared, p50 50 us, max 70 us after the first (by GPU durations)");
         cr_assert_eq(page.waits[0].last, 3);
+}
+
+Test(lateness, less_than_clocks_tell_is_nobodys_fault)
+{
+        made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+        page.job->comms[0].skew->worst_p50_ns = 999;
+        cr_assert_not(wait()->stands_out);
+}
+
+Test(lateness, the_sum_over_ranks_has_an_interval)
+{
+        made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+        page.job->comms[0].skew->wait_share = 0.2;
+        page.job->comms[0].skew->wait_pm = 0.1;
+        wait();
+        cr_expect(page.wait_share == 0.2 && fabs(page.wait_range.high - 0.3) < 1e-9);
+}
+
+Test(lateness, waiting_in_more_than_half_of_the_possible_is_not_known)
+{
+        made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+        page.job->comms[0].skew->wait_share = 0.2;
+        page.job->comms[0].skew->wait_pm = 0.3;
+        wait();
+        cr_expect(page.wait_share < 0 && page.wait_range.high > 0);
 }
 
 /* In a communicator of some ranks its own number stands in brackets; it is the only one there is
