@@ -116,7 +116,8 @@ struct capo_page_wait {
         struct capo_interval caused; /* 95 % interval of its caused_ns; no more than ranks x time */
         double unseen_ns;            /* of it at the upper end: what a rank can have waited in long
                                         silences, mean over ranks */
-        bool wide; /* that is more than half of what is possible: nobody is named */
+        bool wide;      /* that is more than half of what is possible: nobody is named */
+        bool by_clocks; /* what the hosts' times tell may be by their clocks: nobody is named */
         struct capo_late_cause cause; /* where it stands out */
         char *text;                   /* all that in a sentence */
 };

@@ -33,6 +33,32 @@ static bool stands_out(const struct capo_job_comm *c)
                most - k->ranks[k->worst].caused_pm_ns > chance * sum;
 }
 
+/*
+ * By how much the clocks of the members can be apart: the call that makes a communicator returns on
+ * all of them at about the same time. INFINITY: that is not known.
+ */
+static double clocks_apart(const struct capo_job_comm *c)
+{
+        double first = INFINITY, last = 0;
+
+        for (uint32_t k = 0; k < c->n_members; k++) {
+                const struct capo_job_member *m = &c->members[k];
+
+                if (!m->t_birth_ns || m->flags & CAPO_COMM_NONBLOCKING)
+                        return INFINITY;
+                first = fmin(first, (double)m->t_birth_ns);
+                last = fmax(last, (double)m->t_birth_ns);
+        }
+        return last - first;
+}
+
+/* Is it by the clocks of several hosts, and no more than these may be apart? */
+static bool is_by_clocks(const struct capo_job_comm *c)
+{
+        return c->skew->from == CAPO_SKEW_HOST_START && !c->skew->aligned &&
+               c->skew->worst_p50_ns < 2 * clocks_apart(c);
+}
+
 /* The communicator's number in brackets, where it is another one. */
 static char *describe_member(const struct capo_job *job, const struct capo_job_comm *c,
                              const struct capo_job_member *m, char *text, size_t room)
@@ -68,6 +94,13 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                                                                       : how[k->from];
         int r;
 
+        if (w->by_clocks) {
+                r = asprintf(&text,
+                             "%s: not known: only the hosts' times of its calls are, and the "
+                             "clocks of the hosts may be as far apart",
+                             c->name);
+                return r < 0 ? NULL : text;
+        }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
                 const char *advice = k->n_calls >= n_calls             ? "long times without a call"
@@ -237,7 +270,8 @@ int capo_judge_waits(struct capo_page *r)
                 w->caused.high =
                         fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
                 w->wide |= !w->stands_out && capo_interval_is_wide(w->caused, most);
-                w->stands_out &= !w->wide;
+                w->by_clocks = is_by_clocks(&r->job->comms[i]);
+                w->stands_out &= !w->wide && !w->by_clocks;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 if (w->stands_out)

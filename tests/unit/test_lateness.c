@@ -58,6 +58,36 @@ Test(lateness, less_than_clocks_tell_is_nobodys_fault)
         cr_assert_not(wait()->stands_out);
 }
 
+/* The communicator was made at once on all of them, so its clocks are no further apart. */
+Test(lateness, by_the_clocks_of_several_hosts)
+{
+        struct capo_job_comm *c = &page.job->comms[0];
+
+        made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+        c->skew->from = CAPO_SKEW_HOST_START;
+        c->skew->wait_share = -1;
+        c->skew->aligned = false;
+        for (uint32_t k = 0; k < 4; k++)
+                c->members[k].t_birth_ns = 1000000000 + (k == 3 ? 20000 : 0);
+        cr_assert(wait()->stands_out, "late by 50 us, the clocks are off by 20 at most");
+}
+
+Test(lateness, by_clocks_that_may_be_as_far_apart)
+{
+        struct capo_job_comm *c = &page.job->comms[0];
+
+        made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+        c->skew->from = CAPO_SKEW_HOST_START;
+        c->skew->wait_share = -1;
+        c->skew->aligned = false;
+        for (uint32_t k = 0; k < 4; k++)
+                c->members[k].t_birth_ns = 1000000000 + (k == 3 ? 40000 : 0);
+        cr_assert_not(wait()->stands_out);
+        cr_assert_str_eq(page.waits[0].text,
+                         "dp: not known: only the hosts' times of its calls are, and the clocks of "
+                         "the hosts may be as far apart");
+}
+
 Test(lateness, the_sum_over_ranks_has_an_interval)
 {
         made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
@@ -145,6 +175,7 @@ Test(lateness, host_times_cost_nothing_known)
 
         k->wait_share = -1;
         k->from = CAPO_SKEW_HOST_START;
+        k->aligned = true;
         cr_assert_eq(wait()->caused_share, -1);
         cr_assert(strstr(page.waits[0].text, "starts behind the others by 6.2 us in all: last"),
                   "%s", page.waits[0].text);
