@@ -209,9 +209,7 @@ static int cuMemUnmap(void *p, size_t bytes)
         }
         pthread_mutex_unlock(&lock);
         handle_put(h);
-        plan_memory_unmap(p);
-        mmap(p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        return 0;
+        return plan_memory_unmap_at(p, bytes) < 0 ? OUT_OF_MEMORY : 0;
 }
 
 static int cuMemRetainAllocationHandle(struct handle **h, void *p)

@@ -46,6 +46,12 @@ static struct range *find_range(const char *address)
         return i && address < ranges[i - 1].base + ranges[i - 1].bytes ? &ranges[i - 1] : NULL;
 }
 
+static void remove_range(struct range *r)
+{
+        n_ranges--;
+        memmove(r, r + 1, (size_t)(ranges + n_ranges - r) * sizeof *r);
+}
+
 /* Map @bytes (whole pages) at @at, or anywhere when it is NULL, and note the range. */
 static char *map_range(char *at, size_t bytes)
 {
@@ -91,10 +97,27 @@ void plan_memory_unmap(void *address)
 
         if (r && r->base == address) {
                 munmap(r->base, r->bytes);
-                n_ranges--;
-                memmove(r, r + 1, (size_t)(ranges + n_ranges - r) * sizeof *r);
+                remove_range(r);
         }
         pthread_mutex_unlock(&lock);
+}
+
+/* One call puts back the reservation: where it was a hole for a moment, another thread could get
+ * memory in it, which would be taken away. */
+int plan_memory_unmap_at(void *address, size_t bytes)
+{
+        void *reserved;
+
+        pthread_mutex_lock(&lock);
+
+        struct range *r = find_range(address);
+
+        if (r && r->base == address)
+                remove_range(r);
+        reserved = mmap(address, bytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        pthread_mutex_unlock(&lock);
+        return reserved == MAP_FAILED ? -errno : 0;
 }
 
 bool plan_memory_zero(void *address, size_t bytes)

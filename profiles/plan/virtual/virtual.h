@@ -70,6 +70,8 @@ void *plan_cuda_driver_find(const char *name);
 void *plan_memory_map(size_t bytes);
 int plan_memory_map_at(void *address, size_t bytes); /* in a reservation; 0 or -ENOMEM */
 void plan_memory_unmap(void *address);
+int plan_memory_unmap_at(void *address,
+                         size_t bytes); /* it is reserved again; 0 or negative errno */
 bool plan_memory_zero(void *address,
                       size_t bytes); /* by dropping pages; false: not device memory, or too small */
 int plan_memory_range(void *address, void **base, size_t *bytes);
