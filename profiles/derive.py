@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: derive.py CAPO PLATFORM OUT.json [--nodes N] [--only N] [--most GPUS] [--work DIR]    predicted rules for every split of a platform.
+"""usage: derive.py CAPO PLATFORM OUT.json [--table CSV] [--nodes N] [--only N] [--most GPUS] [--work DIR]    predicted rules for every split of a platform.
 
 Asks `capo fit --model` for each way to take 2 to GPUS (32) GPUs of one or two nodes, and of three to N (4) nodes for those in
 which all nodes but the last have alike many, largest share first. Writes the rules that both accounts of the links
 expect to gain 15 % as one profile, marked modelled. A split that was asked before is not
-asked again: DIR keeps an answer each. The profile says how many splits were asked, and with which NCCL. --only N: splits over N nodes alone."""
-import argparse, itertools, json, os, re, subprocess, sys, tempfile
+asked again: DIR keeps an answer each. The profile says how many splits were asked, and with which NCCL. --only N: splits over N nodes alone.
+
+--table writes a row per split asked: rows written, cells where the two accounts disagree about another choice than NCCL's, the
+most that it would gain there by the links in per cent, and why nothing was asked. Rows of other platforms in the file stay."""
+import argparse, csv, itertools, json, os, subprocess, sys, tempfile
 
 SIZES = "1K..8G*4"
+COLUMNS = ("platform", "split", "nccl", "rows_written", "cells_to_measure", "most_gain_percent", "why_not")
 
 
 def splits(largest, nodes, only, most):
@@ -19,50 +23,78 @@ def splits(largest, nodes, only, most):
 
 
 def ask(capo, platform, split, work):
-    """The profile of one split; None: NCCL has no answer, and why."""
+    """The answer to one split: the pages that fit prints, the rules it writes; None: NCCL has no answer, and why."""
     path = os.path.join(work, f"{platform}-{'+'.join(map(str, split))}.json")
     if not os.path.exists(path):
         with tempfile.TemporaryDirectory(dir=work) as tmp:
             out = os.path.join(tmp, "p.json")
             run = subprocess.run([capo, "fit", "--model", "+".join(map(str, split)), "--platform", platform, "--sizes", SIZES,
-                                  "-o", out], capture_output=True, text=True, timeout=300)
+                                  "--json", "-o", out], capture_output=True, text=True, timeout=300)
             if run.returncode:
-                return None, run.stderr.strip().splitlines()[-1:]
-            if not os.path.exists(out):
-                nccl = re.search(r"NCCL (\d+\.\d+\.\d+)", run.stdout)
-                with open(out, "w") as f:
-                    json.dump({"provenance": {"nccl": nccl and nccl.group(1)}, "rules": []}, f)
-            os.rename(out, path)
+                return None, (run.stderr.strip().splitlines() or ["no answer"])[-1]
+            rules = []
+            if os.path.exists(out):
+                with open(out) as f:
+                    rules = json.load(f)["rules"]
+            with open(os.path.join(tmp, "answer.json"), "w") as f:
+                json.dump({"rules": rules, "models": json.loads(run.stdout)}, f)
+            os.rename(f.name, path)
     with open(path) as f:
-        return json.load(f), None
+        return json.load(f), ""
+
+
+def table_row(platform, split, nccl, answer, why):
+    models = answer["models"] if answer else []
+    open_cells = [r["settle_gain"] for m in models for r in m["rows"] if r["settle"]]
+    return {"platform": platform, "split": "+".join(map(str, split)), "nccl": nccl, "rows_written": sum(m["rows_written"] for m in models),
+            "cells_to_measure": len(open_cells), "most_gain_percent": round(100 * max(open_cells, default=0)),
+            "why_not": why or " ".join(dict.fromkeys(m["why_not"] for m in models if m["why_not"]))}
+
+
+def write_table(path, platform, rows):
+    others = []
+    if os.path.exists(path):
+        with open(path, newline="") as f:
+            others = [r for r in csv.DictReader(f) if r["platform"] != platform]
+    with open(path, "w", newline="") as f:
+        out = csv.DictWriter(f, COLUMNS, lineterminator="\n")
+        out.writeheader()
+        out.writerows(sorted(others + rows, key=lambda r: r["platform"]))
 
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     p.add_argument("capo"), p.add_argument("platform"), p.add_argument("out")
+    p.add_argument("--table")
     p.add_argument("--nodes", type=int, default=4)
     p.add_argument("--only", type=int)
     p.add_argument("--most", type=int, default=32)
     p.add_argument("--work", default=".")
     o = p.parse_args()
     capo = os.path.realpath(o.capo)
-    machines = json.loads(subprocess.run([capo, "topo", "--platform", o.platform, "--json"], capture_output=True, text=True, check=True).stdout)
-    gpus = machines["gpus"] if isinstance(machines.get("gpus"), int) else len(machines["gpus"])
-    rules, asked, releases = [], 0, set()
+
+    def page(*command):
+        return json.loads(subprocess.run([capo, *command, "--platform", o.platform, "--json"], capture_output=True, text=True, check=True).stdout)
+
+    machine = page("topo")
+    gpus = machine["gpus"] if isinstance(machine.get("gpus"), int) else len(machine["gpus"])
+    release = page("plan", "--alloc", "2", "--sizes", "1M")["nccl"]
+    rules, table = [], []
     for split in splits(gpus, o.nodes, o.only, o.most):
         answer, why = ask(capo, o.platform, split, o.work)
         if answer is None:
             print(f"{o.platform} {'+'.join(map(str, split))}: {why}", file=sys.stderr)
-            continue
-        asked += 1
-        releases.add(answer["provenance"]["nccl"])
-        rules += answer["rules"]
+        table.append(table_row(o.platform, split, release, answer, why))
+        rules += answer["rules"] if answer else []
+    if o.table:
+        write_table(o.table, o.platform, table)
+    asked = len(table)
     if not rules:
         print(f"{o.platform}: nothing to predict in {asked} splits")
         return
     nodes = o.only or f"1 to {o.nodes}"
     profile = {"capo_profile": 1, "name": f"predicted-{o.platform}",
-               "provenance": {"tool": "profiles/derive.py", "clock": "none: predicted", "nccl": ", ".join(sorted(filter(None, releases))),
+               "provenance": {"tool": "profiles/derive.py", "clock": "none: predicted", "nccl": release,
                               "source": "NCCL's cost model on virtual GPUs, corrected by links and hops",
                               "asked": f"{asked} splits of 2 to {o.most} GPUs over {nodes} nodes, 1K to 8G"},
                "platform": {"machine": o.platform, "gpus_per_node": gpus}, "rules": rules}

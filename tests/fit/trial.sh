@@ -25,7 +25,7 @@ END
 job() { # what is slow, folder, options of capo run
         slow=$1 dir=$2
         shift 2
-        CAPO_STANDIN_SLOW=$slow "$capo" run --dir "$dir" "$@" -- "$build/tests/jobs/launch" -n 2 --timeout 120 -- \
+        CAPO_STANDIN_SLOW=$slow "$capo" run --dir "$dir" "$@" -- "$build/tests/jobs/launch" -n 2 --timeout 900 -- \
                 "$build/tests/jobs/coll_perf" allreduce -b 256K -e 256K -n "${calls:-120}" -c 1 > "$dir.out" 2>&1 ||
                 fail "the job fails: $(cat "$dir.out")"
         grep -q '^# Out of bounds values : 0 OK' "$dir.out" || fail "results: $(cat "$dir.out")"
