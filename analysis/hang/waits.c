@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capo/call_ids.h"
 #include "core/base/array.h"
@@ -181,6 +182,26 @@ static uint32_t number_of(const struct play *p, uint32_t process, const struct c
         return p->offset[process] + (uint32_t)(c - p->job->processes[process].calls);
 }
 
+/* Is call @i not done, with nothing before it on its stream? */
+static bool is_at_head(const struct play *p, uint32_t i)
+{
+        for (uint32_t k = 0; k < p->n_queues; k++) {
+                const struct play_queue *q = &p->queues[k];
+                uint32_t group;
+
+                if (q->process != p->process[i] || q->at == q->n)
+                        continue;
+                group = p->call[q->call[q->at]]->group;
+                for (uint32_t n = q->at; n < q->n; n++) {
+                        if (n != q->at && (!group || p->call[q->call[n]]->group != group))
+                                break;
+                        if (q->call[n] == i)
+                                return (p->state[i] & STATE) != DONE;
+                }
+        }
+        return false;
+}
+
 static enum capo_hang_stand stand_of(const struct play *p, uint32_t comm, uint32_t i, uint32_t seq)
 {
         const struct capo_hang_member *jm = &p->job->comms[comm].members[i];
@@ -191,17 +212,58 @@ static enum capo_hang_stand stand_of(const struct play *p, uint32_t comm, uint32
                 return m->opened && m->opened <= seq ? CAPO_STAND_OPENED : CAPO_STAND_MISSING;
         if (jm->dead || m->reached > seq)
                 return CAPO_STAND_THROUGH;
-        if (!is_at(m, seq))
+        if (!is_at(m, seq) && !(c && is_at_head(p, number_of(p, jm->process, c))))
                 return CAPO_STAND_BEHIND;
         return c && (p->state[number_of(p, jm->process, c)] & STATE) == DONE ? CAPO_STAND_THROUGH
                                                                              : CAPO_STAND_IN;
+}
+
+/* Ranks may be through with a call that another one has not entered: a root whose data is under
+ * way, a rank that has sent its part. Then they wait in a later one, which that rank does not come
+ * to either. Return: the number of that; 0: nobody does. */
+static uint32_t find_later_wait(const struct play *p, uint32_t comm, uint32_t seq)
+{
+        uint32_t found = 0;
+
+        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
+                const struct play_member *m = &p->comms[comm].members[i];
+
+                if (stand_of(p, comm, i, seq) != CAPO_STAND_THROUGH)
+                        continue;
+                for (uint32_t k = place_of(m, seq + 1); k < m->n; k++) {
+                        if ((p->state[m->of[k].at] & STATE) == DONE)
+                                continue;
+                        if (is_at_head(p, m->of[k].at) && (!found || m->of[k].seq < found))
+                                found = m->of[k].seq;
+                        break;
+                }
+        }
+        return found;
+}
+
+static void fill_front(const struct play *p, uint32_t comm, struct capo_hang_front *f)
+{
+        const struct capo_hang_comm *jc = &p->job->comms[comm];
+        bool ended;
+
+        f->mismatch = capo_play_mismatch(p, comm, f->seq, &ended);
+        f->first_ns = UINT64_MAX;
+        memset(f->n, 0, sizeof f->n);
+        for (uint32_t i = 0; i < jc->n_members; i++) {
+                f->stand[i] = (uint8_t)stand_of(p, comm, i, f->seq);
+                f->call[i] = call_at(&p->comms[comm].members[i], f->seq);
+                f->n[f->stand[i]]++;
+                if (f->stand[i] == CAPO_STAND_IN && f->call[i] &&
+                    f->call[i]->begin_ns < f->first_ns)
+                        f->first_ns = f->call[i]->begin_ns;
+        }
 }
 
 static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front *f)
 {
         const struct capo_hang_comm *jc = &p->job->comms[comm];
         const struct play_comm *c = &p->comms[comm];
-        bool ended;
+        uint32_t later;
 
         f->differed = c->differed;
         if (c->retired >= c->newest)
@@ -211,18 +273,14 @@ static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front 
         if (!f->stand || !f->call)
                 return -ENOMEM;
         f->seq = c->retired + 1;
-        f->mismatch = capo_play_mismatch(p, comm, f->seq, &ended);
         f->unseen = jc->n_ranks > 0 && (uint32_t)jc->n_ranks > jc->n_members
                             ? (uint32_t)jc->n_ranks - jc->n_members
                             : 0;
-        f->first_ns = UINT64_MAX;
-        for (uint32_t i = 0; i < jc->n_members; i++) {
-                f->stand[i] = (uint8_t)stand_of(p, comm, i, f->seq);
-                f->call[i] = call_at(&c->members[i], f->seq);
-                f->n[f->stand[i]]++;
-                if (f->stand[i] == CAPO_STAND_IN && f->call[i] &&
-                    f->call[i]->begin_ns < f->first_ns)
-                        f->first_ns = f->call[i]->begin_ns;
+        fill_front(p, comm, f);
+        if (!f->n[CAPO_STAND_IN] && f->n[CAPO_STAND_MISSING] + f->n[CAPO_STAND_OPENED] &&
+            (later = find_later_wait(p, comm, f->seq))) {
+                f->seq = later;
+                fill_front(p, comm, f);
         }
         return 0;
 }

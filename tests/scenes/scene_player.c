@@ -14,6 +14,10 @@
  *      delay STREAM MS | block STREAM            the GPU is slow; it stalls
  *      sleep MS | pause | spin      host code: for some time, asleep for ever, busy for ever
  *      exit N | leave N (_exit) | raise N | deaf (to SIGTERM)
+ *      handle N                     a handler of signal N that never returns
+ *      lastly                       a handler at exit that never returns
+ *      forsake                      the main thread ends, the others go on
+ *      spawn | fork                 another program, and its end; a child that only sleeps
  *      mark                         place.RANK appears beside the script; it holds the pid
  *      early                        as a first word: that mark before the communicator is made
  *      noinit                       the same, and the rank never makes its communicator
@@ -26,6 +30,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "job.h"
@@ -97,7 +103,9 @@ static void call_collective(const char *kind, ncclComm_t c, size_t n, CUstream s
 {
         void *in = (void *)from, *out = (void *)to;
 
-        if (!strcmp(kind, "allreduce"))
+        if (!strcmp(kind, "allreduce16"))
+                ncclAllReduce(in, out, n, ncclFloat16, ncclSum, c, s);
+        else if (!strcmp(kind, "allreduce"))
                 ncclAllReduce(in, out, n, ncclFloat, ncclSum, c, s);
         else if (!strcmp(kind, "broadcast"))
                 ncclBroadcast(in, out, n, ncclFloat, root, c, s);
@@ -157,6 +165,50 @@ static void sleep_for_ever(void *nothing)
 {
         for (;;)
                 pause();
+}
+
+static void handle_for_ever(int sig)
+{
+        sleep_for_ever(NULL);
+}
+
+static void exit_for_ever(void)
+{
+        sleep_for_ever(NULL);
+}
+
+static void spawn_program(void)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                execlp("true", "true", (char *)NULL);
+                _exit(127);
+        }
+        waitpid(pid, NULL, 0);
+}
+
+/* It ends with its parent. */
+static void fork_child(void)
+{
+        if (fork() == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                sleep_for_ever(NULL);
+        }
+}
+
+static void use_process(const struct step *s)
+{
+        if (!strcmp(s->word, "handle"))
+                signal((int)s->arg[0], handle_for_ever);
+        else if (!strcmp(s->word, "lastly"))
+                atexit(exit_for_ever);
+        else if (!strcmp(s->word, "forsake"))
+                pthread_exit(NULL);
+        else if (!strcmp(s->word, "spawn"))
+                spawn_program();
+        else
+                fork_child();
 }
 
 static void use_graph(const char *word, CUstream s)
@@ -258,6 +310,8 @@ static void play_step(const struct step *s)
                 CU_CHECK(cuLaunchHostFunc(streams[s->arg[0]], sleep_for_ever, NULL));
         else if (strstr("capture instantiate launch", s->word))
                 use_graph(s->word, streams[s->arg[0]]);
+        else if (strstr("handle lastly forsake spawn fork", s->word))
+                use_process(s);
         else if (strstr("exit leave raise", s->word))
                 end_process(s);
         else if (strstr("sleep pause spin deaf mark", s->word))

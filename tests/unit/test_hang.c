@@ -551,6 +551,25 @@ Test(hang, calls_that_differ)
         says(CAPO_HANG_MISMATCH, "0 1 2 3", CAPO_HANG_WHY_DIFFERS); /* two against two */
 }
 
+/* Reduces whose parts are sent, and whose root never came; the others wait in the call behind. */
+Test(hang, parts_that_were_sent_ahead)
+{
+        ranks(3);
+        everybody(0, 900);
+        for (uint32_t i = 1; i < 3; i++) {
+                made(i, 0, CAPO_CALL_REDUCE, 950)->peer = 0;
+                job.processes[i].calls[1].gpu = CAPO_HANG_GPU_ENDED;
+                reduce(i, 0, 951)->gpu = CAPO_HANG_GPU_RUNNING;
+        }
+        says(CAPO_HANG_MISSING, "0", CAPO_HANG_WHY_HOST);
+        cr_assert(v.seq == 3 && v.n_waiting == 2 && v.call->call == CAPO_CALL_ALLREDUCE);
+        reduce(0, 0, 952); /* where the others reduced */
+        job.processes[0].calls[1].call = CAPO_CALL_REDUCE;
+        job.processes[0].calls[1].peer = 0;
+        says(CAPO_HANG_MISSING, "0", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.seq, 3);
+}
+
 Test(hang, a_root_that_differs)
 {
         ranks(3);
