@@ -406,7 +406,7 @@ def alike_as_whole():
     """nodes that are stood in for: every choice, time, cost cell and graph is that of asking all ranks"""
     for place in (("hgxh100", "5x8"), ("hgxh100", "8x8"), ("hgxh100", "16x8"), ("dgx1v", "3+5+3+5+3+5+3+5+8"), ("p4d", "12x3"),
                   ("gb200", "9x4"), ("gb200", "6x4", "--domain", "2"), ("gb200-nvl72", "7x4"), ("gb200-nvl36", "3+4+3+4+2+2+1+4+4"),
-                  ("gb200-nvl72", "6x4", "--domain", "1"), ("hgxh100", "3x8", "--domain", "3")):
+                  ("hgxh100", "3x8", "--domain", "3")):
         if len(place) > 2 and minor < 23:
             continue
         where = ("--platform", place[0], "--alloc", *place[1:], "--coll", "all", "--sizes", "1K..1G*4", "--spy", "--graph")
