@@ -40,16 +40,27 @@ static bool same_cell(const struct capo_log_cell *a, const struct capo_log_cell 
 /* Find the cell of @key, or its place in the index. */
 static uint32_t *cell_place(struct capo_cells *c, const struct capo_log_cell *key)
 {
-        uint32_t i = (uint32_t)XXH3_64bits(key, sizeof *key) % CAPO_INDEX_SIZE;
+        const struct capo_number_index *x = &c->index;
+        uint32_t i = capo_index_first(x, XXH3_64bits(key, sizeof *key));
 
-        for (; c->index[i]; i = (i + 1) % CAPO_INDEX_SIZE) {
+        for (; x->at[i]; i = capo_index_next(x, i)) {
                 const struct capo_seg_cell *cell =
-                        capo_area_at(c->seg, CAPO_AREA_CELLS, c->index[i] - 1);
+                        capo_area_at(c->seg, CAPO_AREA_CELLS, x->at[i] - 1);
 
                 if (same_cell(&cell->key, key))
                         break;
         }
-        return &c->index[i];
+        return &x->at[i];
+}
+
+/* Where it has none, there are free places for some more all the same. */
+static bool has_index_room(struct capo_cells *c, uint32_t n)
+{
+        int r = capo_index_grow(&c->index, n);
+
+        if (r > 0)
+                capo_cells_know(c);
+        return r >= 0;
 }
 
 /* One more item of an area only the drain uses; its index, or -1. */
@@ -76,6 +87,7 @@ static struct capo_seg_cell *cell_find(struct capo_cells *c, const struct capo_r
         struct capo_log_cell key = cell_key(r);
         struct capo_seg_cell *cell;
         uint32_t *place;
+        bool full;
         int64_t i;
 
         if (c->last) {
@@ -83,8 +95,9 @@ static struct capo_seg_cell *cell_find(struct capo_cells *c, const struct capo_r
                 if (same_cell(&cell->key, &key))
                         return cell;
         }
+        full = a->used + CELLS_KEPT >= a->capacity || !has_index_room(c, a->used + 1);
         place = cell_place(c, &key);
-        if (!*place && a->used + CELLS_KEPT >= a->capacity) { /* full: one catch-all per call */
+        if (!*place && full) { /* full: one catch-all per call */
                 key = (struct capo_log_cell){
                         .call = r->call, .clock = key.clock, .flags = key.flags};
                 place = cell_place(c, &key);
@@ -183,7 +196,11 @@ uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r)
 
 void capo_cells_know(struct capo_cells *c)
 {
-        for (uint32_t i = 0; i < c->seg->header->areas[CAPO_AREA_CELLS].used; i++) {
+        uint32_t used = c->seg->header->areas[CAPO_AREA_CELLS].used;
+
+        if (capo_index_grow(&c->index, used) < 0)
+                used = c->index.size / 2; /* the others are counted in new ones */
+        for (uint32_t i = 0; i < used; i++) {
                 const struct capo_seg_cell *cell = capo_area_at(c->seg, CAPO_AREA_CELLS, i);
 
                 *cell_place(c, &cell->key) = i + 1;

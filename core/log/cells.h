@@ -7,19 +7,17 @@
 #ifndef CAPO_CELLS_H
 #define CAPO_CELLS_H
 
+#include "core/log/number_index.h"
 #include "core/log/segment.h"
-
-#define CAPO_INDEX_SIZE (1u << 17) /* twice the 16-bit numbers it holds */
-#define CAPO_NO_NUMBER  65535u
 
 struct capo_cells {
         struct capo_segment *seg;
-        uint32_t last;                   /* 1 + index; calls come in runs */
-        uint32_t index[CAPO_INDEX_SIZE]; /* 1 + index; open addressing */
+        uint32_t last; /* 1 + index; calls come in runs */
+        struct capo_number_index index;
 };
 
-/** capo_cells_know() - index the cells that another process left in the segment. @c is zero
- * except for seg. */
+/** capo_cells_know() - index the cells that another process left in the segment. @c has none yet.
+ */
 void capo_cells_know(struct capo_cells *c);
 
 /** capo_cells_count() - @r, as it was in the ring, in its cell and its call site. */

@@ -43,6 +43,10 @@ int capo_drain_new(struct capo_segment *seg, struct capo_drain **out)
 
         if (d == MAP_FAILED)
                 return -ENOMEM;
+        if (!capo_index_new(&d->cells.index) || !capo_flight_new(&d->flight)) {
+                capo_drain_free(d);
+                return -ENOMEM;
+        }
         d->seg = d->cells.seg = d->flight.seg = d->describe.seg = seg;
         d->flight.out = d->describe.out = &d->out;
         d->flight.cells = &d->cells;
@@ -54,8 +58,11 @@ int capo_drain_new(struct capo_segment *seg, struct capo_drain **out)
 
 void capo_drain_free(struct capo_drain *d)
 {
-        if (d)
-                munmap(d, sizeof *d);
+        if (!d)
+                return;
+        capo_flight_free(&d->flight);
+        capo_index_free(&d->cells.index);
+        munmap(d, sizeof *d);
 }
 
 void capo_drain_forget(struct capo_drain *d)

@@ -4,6 +4,7 @@
  * at 0, which the format allows: a later frame replaces.
  */
 #include <string.h>
+#include <sys/mman.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -17,9 +18,26 @@
 /* A call that needs a shape and a block for itself alone, or a frame of its own. */
 #define CALL_BYTES_MOST (24 + sizeof(struct capo_log_shape) + BLOCK_BYTES_MOST)
 
+bool capo_flight_new(struct capo_flight *f)
+{
+        if (!capo_index_new(&f->shape_index))
+                return false;
+        f->room = f->shape_index.size / 2;
+        f->shapes = capo_map_own(f->room * sizeof *f->shapes);
+        return f->shapes != NULL;
+}
+
+void capo_flight_free(struct capo_flight *f)
+{
+        if (f->shapes)
+                munmap(f->shapes, f->room * sizeof *f->shapes);
+        f->shapes = NULL;
+        capo_index_free(&f->shape_index);
+}
+
 void capo_flight_restart(struct capo_flight *f)
 {
-        memset(f->shape_index, 0, sizeof f->shape_index);
+        capo_index_clear(&f->shape_index);
         f->n_shapes = f->shapes_written = 0;
 }
 
@@ -56,26 +74,59 @@ static struct capo_log_shape shape_of(const struct capo_record *r)
         return shape;
 }
 
-/* The number of the shape of @r, CAPO_NO_NUMBER when the numbers have run out. */
-static unsigned shape_find(struct capo_flight *f, const struct capo_record *r)
+/* The place in the index of the shape @key, whose number and cell are not looked at. */
+static uint32_t *shape_place(struct capo_flight *f, struct capo_log_shape key)
 {
-        struct capo_log_shape key = shape_of(r);
-        uint32_t i = (uint32_t)XXH3_64bits(&key, sizeof key) % CAPO_INDEX_SIZE;
+        const struct capo_number_index *x = &f->shape_index;
+        uint32_t i;
 
-        for (; f->shape_index[i]; i = (i + 1) % CAPO_INDEX_SIZE) {
-                const struct capo_log_shape *s = &f->shapes[f->shape_index[i] - 1];
+        key.id = key.cell = 0;
+        i = capo_index_first(x, XXH3_64bits(&key, sizeof key));
+        for (; x->at[i]; i = capo_index_next(x, i)) {
+                const struct capo_log_shape *s = &f->shapes[x->at[i] - 1];
 
                 key.id = s->id;
                 key.cell = s->cell;
                 if (!memcmp(s, &key, sizeof key))
-                        return s->id;
+                        break;
         }
-        if (f->n_shapes == CAPO_NO_NUMBER)
+        return &x->at[i];
+}
+
+static bool has_shape_room(struct capo_flight *f)
+{
+        size_t bytes = f->room * sizeof *f->shapes;
+        struct capo_log_shape *larger;
+        int r;
+
+        if (f->n_shapes < f->room)
+                return f->n_shapes < CAPO_NO_NUMBER;
+        r = capo_index_grow(&f->shape_index, 2 * f->room);
+        for (uint32_t i = 0; r > 0 && i < f->n_shapes; i++)
+                *shape_place(f, f->shapes[i]) = i + 1;
+        larger = r < 0 ? MAP_FAILED : mremap(f->shapes, bytes, 2 * bytes, MREMAP_MAYMOVE);
+        if (larger == MAP_FAILED)
+                return false;
+        f->shapes = larger;
+        f->room *= 2;
+        return true;
+}
+
+/* The number of the shape of @r, CAPO_NO_NUMBER when the numbers have run out. */
+static unsigned shape_find(struct capo_flight *f, const struct capo_record *r)
+{
+        struct capo_log_shape key = shape_of(r);
+        uint32_t *place = shape_place(f, key);
+
+        if (*place)
+                return f->shapes[*place - 1].id;
+        if (!has_shape_room(f))
                 return CAPO_NO_NUMBER;
+        place = shape_place(f, key);
         key.id = (uint16_t)f->n_shapes;
         key.cell = (uint16_t)capo_cells_number(f->cells, r);
         f->shapes[f->n_shapes++] = key;
-        f->shape_index[i] = f->n_shapes;
+        *place = f->n_shapes;
         return key.id;
 }
 

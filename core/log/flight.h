@@ -17,8 +17,9 @@ struct capo_flight {
         struct capo_output *out;
         struct capo_cells *cells;
         uint32_t n_shapes, shapes_written;
-        uint32_t shape_index[CAPO_INDEX_SIZE]; /* 1 + index; open addressing */
-        struct capo_log_shape shapes[CAPO_NO_NUMBER];
+        struct capo_number_index shape_index;
+        struct capo_log_shape *shapes;
+        uint32_t room;                                 /* of shapes[] */
         struct capo_record batch[CAPO_BLOCK_MOST + 1]; /* of one thread, times in ns; one more is
                                                           looked at before it is decided */
         uint16_t batch_shape[CAPO_BLOCK_MOST];
@@ -26,6 +27,10 @@ struct capo_flight {
         uint64_t batch_low, batch_high; /* smallest and largest t_begin */
         char columns[CAPO_BLOCK_MOST * 24];
 };
+
+/** capo_flight_new() - the tables of @f, which is zero. Return: false: no memory. */
+bool capo_flight_new(struct capo_flight *f);
+void capo_flight_free(struct capo_flight *f);
 
 /** capo_flight_keep() - put @r behind the others; the oldest makes room. */
 void capo_flight_keep(struct capo_flight *f, const struct capo_record *r);

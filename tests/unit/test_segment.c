@@ -14,6 +14,7 @@
 
 #include "capo/msg.h"
 #include "core/log/alive.h"
+#include "core/log/drain.h"
 #include "core/log/segment.h"
 
 /* A folder that becomes full; a process that a profiler sends signals to, as Linux up to 6.8 has
@@ -535,6 +536,7 @@ static uint64_t address_space(void)
 Test(segment, little_is_mapped_that_is_not_used)
 {
         uint64_t before = address_space(), mapped;
+        struct capo_drain *drain;
         struct capo_segment seg;
 
         cr_assert(mkdtemp(folder));
@@ -545,6 +547,11 @@ Test(segment, little_is_mapped_that_is_not_used)
                 cr_assert_eq(capo_area_commit(&seg, (enum capo_area_id)i, 1), 0);
         mapped = address_space() - before;
         cr_expect_leq(mapped, 2 << 20, "%llu bytes", (unsigned long long)mapped);
+        cr_assert_eq(capo_drain_new(&seg, &drain), 0);
+        mapped = address_space() - before - mapped;
+        cr_expect_leq(mapped, 2 << 20, "the recorder's thread: %llu bytes",
+                      (unsigned long long)mapped);
+        capo_drain_free(drain);
         capo_segment_remove(&seg);
         capo_segment_unmap(&seg);
         cr_expect_leq(address_space(), before);
