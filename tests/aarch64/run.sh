@@ -17,23 +17,23 @@ export QEMU_LD_PREFIX=$PWD/.deps/aarch64/root build=build-aarch64
         { tail -n 20 $build.log; exit 1; }
 ninja -C $build || exit 1
 
-# What qemu-user lacks, and not AArch64: process_vm_readv(), by which a process reads itself where it may not be readable
-# (stacks of other threads, an interpreter that ends), ptrace, the real /proc and file limits of a process; and time: these take minutes.
-not_here='check|hang_ras|problems|live_logs|log_fuzz|recover|take_over|watch|cfi|doctor_own|python_place'
-mapfile -t names < <(meson test -C $build --no-rebuild --list --suite unit --suite tuner 2>/dev/null | sed 's|.* / ||' | grep -vxE "$not_here")
+# The tests of a suite that left_out.txt does not leave out.
+tests_of() {
+        meson test -C $build --no-rebuild --list --suite "$1" 2>/dev/null | sed 's|.* / ||' |
+                grep -vxFf <(awk -F ' *[|] *' -v suite="$1" '$1 == suite { print $2 }' tests/aarch64/left_out.txt)
+}
+run_suite() { # SUITE [OPTION...]
+        local suite=$1 names
+        shift
+        mapfile -t names < <(tests_of "$suite")
+        meson test -C $build --no-rebuild --print-errorlogs --timeout-multiplier 20 --suite "$suite" "$@" "${names[@]}" || bad=1
+}
 bad=0
-meson test -C $build --no-rebuild --print-errorlogs --timeout-multiplier 20 "$@" golden "${names[@]}" || bad=1
+for suite in golden unit tuner preload recorder; do
+        run_suite $suite "$@"
+done
 # The steps up a stack, but for those that begin with the stack of another thread.
 $build/tests/unit/test_cfi --filter 'cfi/@(as_libgcc|wrong_tables|damaged)' 2>&1 | tee /dev/stderr | grep -q 'Passing: 3 | Failing: 0 | Crashing: 0' || bad=1
-
-# The preload suite. What is left out needs memory that a fork empties (qemu says that it does it, and does not: fork* and clone-exit),
-# preloads programs of this machine by a script, knows an x86-64 unwind table (astray), or counts the threads that are left
-# (last-thread): qemu has one of its own. stepped skips itself.
-no_wipe='fork|fork-handler|clone-exit'
-scripts='secure|vanish|astray|python|hung|locked-exit|wrapped|last-thread'
-mapfile -t names < <(meson test -C $build --no-rebuild --list --suite preload 2>/dev/null | sed 's|.* / ||' | grep -vxE "$no_wipe|$scripts")
-meson test -C $build --no-rebuild --print-errorlogs --timeout-multiplier 20 --suite preload "${names[@]}" || bad=1
-meson test -C $build --no-rebuild --print-errorlogs --timeout-multiplier 20 --suite recorder || bad=1
 
 # Real NCCL for AArch64 on virtual GPUs, one node, two, and eight of which six are stood in for: it decides as NCCL for x86-64 does,
 # where this machine has the same release. Predicted times may differ in the last digits, which a fused multiply-add rounds otherwise.
