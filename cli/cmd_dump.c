@@ -8,7 +8,9 @@
 #include <limits.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
 #include "capo/msg.h"
+#include "capo/record.h"
 #include "cli/base/cli.h"
 #include "cli/trace/cmd_trace.h"
 #include "core/base/calls.h"

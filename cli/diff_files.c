@@ -15,6 +15,7 @@
 
 #include "analysis/job/figures.h"
 #include "analysis/job/spread.h"
+#include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"

@@ -2,6 +2,8 @@
 /* Answering the questions that are more than a table look-up. */
 #include <float.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "tuner/chain.h"
@@ -9,6 +11,8 @@
 #include "tuner/chunk.h"
 #include "tuner/process.h"
 #include "tuner/sweep.h"
+
+static_assert(CAPO_ALGO_RING == CAPO_ALGOS_QUICK, "Tree and Ring are the first two");
 
 /* Defined by the recorder in libcapo.so, which makes this one give way. */
 __attribute__((weak)) const struct capo_seam *capo_seam;

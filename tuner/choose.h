@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "capo/call_kinds.h"
 #include "capo/seam.h"
 #include "core/profile/profile_table.h"
 #include "core/base/util.h"
@@ -22,18 +23,19 @@
 
 struct capo_other;
 
-/* Cells that are answered on the spot: Tree and Ring. */
-#define CAPO_CELLS_QUICK (CAPO_ALGO_RING * CAPO_NCCL_PROTOS)
+/* Cells that are answered on the spot: those of NCCL's first two algorithms, Tree and Ring. */
+#define CAPO_ALGOS_QUICK 2
+#define CAPO_CELLS_QUICK (CAPO_ALGOS_QUICK * CAPO_NCCL_PROTOS)
 
 /* One communicator. The first line is all that a plain decision touches. */
 struct capo_tuner {
-        const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion */
-        void (*decided)(uint16_t rule);             /* tell the recorder; NULL without one */
+        const struct capo_table *table[CAPO_NCCL_COLLS]; /* never NULL: `empty` has no opinion */
+        void (*decided)(uint16_t rule);                  /* tell the recorder; NULL without one */
         struct capo_other *chain; /* whom to ask where we have no opinion; NULL nobody */
         bool plain; /* a table look-up is the whole decision, and where it has none nobody else is
                        asked */
-        uint8_t direct[CAPO_COLLS]; /* bit n: cell n, one of the first six, may be answered through
-                                       ABI v1 and v2 */
+        uint8_t direct[CAPO_NCCL_COLLS]; /* bit n: cell n, one of the first six, may be answered
+                                       through ABI v1 and v2 */
 
         const struct capo_tables *tables; /* NULL: no profile */
         uint64_t comm_id;
@@ -118,9 +120,9 @@ static inline capo_nccl_result capo_mark_quick(const struct capo_tuner *t, int f
         const struct capo_table *rows;
         uint32_t word, cell;
 
-        if (unlikely((unsigned)func >= CAPO_COLLS || !t))
+        if (unlikely((unsigned)func >= CAPO_NCCL_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
-        if (unlikely(n_algos < CAPO_ALGO_RING) || unlikely(!t->plain) ||
+        if (unlikely(n_algos < CAPO_ALGOS_QUICK) || unlikely(!t->plain) ||
             unlikely(n_protos != CAPO_NCCL_PROTOS))
                 return capo_mark_considered(t, func, bytes, pipe_ops, table, n_algos, n_protos,
                                             reg_buff, channels);
@@ -156,7 +158,7 @@ static inline capo_nccl_result capo_name_quick(const struct capo_tuner *t, int f
 {
         uint32_t word, cell;
 
-        if (unlikely((unsigned)func >= CAPO_COLLS || !t))
+        if (unlikely((unsigned)func >= CAPO_NCCL_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
         if (unlikely(!t->plain))
                 return capo_name_considered(t, func, bytes, collnet, nvls, pipe_ops, algo, proto,

@@ -16,6 +16,8 @@
  * part, because there they may differ: a rank may have called ncclGroupSimulateEnd() by itself,
  * which asks for cost tables and no chunks.
  */
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "tuner/chunk.h"

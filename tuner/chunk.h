@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "capo/call_kinds.h"
 #include "core/profile/profile_table.h"
 
 /* One communicator: the last question of each collective, and what was answered. */
@@ -17,7 +18,7 @@ struct capo_chunks {
                 uint64_t first;      /* what was asked of its first channel; 0: nothing yet */
                 uint32_t chunk;      /* 0: NCCL's own */
                 uint8_t algo, proto; /* NCCL's numbers */
-        } last[CAPO_COLLS];
+        } last[CAPO_NCCL_COLLS];
 };
 
 /** capo_chunks_note() - a cost table was answered with @choice; algo 0: it was left as it is.

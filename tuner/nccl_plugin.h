@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
 
 /* ncclResult_t, as far as a plugin returns it (nccl.h). */
 enum { CAPO_NCCL_SUCCESS = 0, CAPO_NCCL_SYSTEM_ERROR = 2, CAPO_NCCL_INVALID_USAGE = 5 };
@@ -33,8 +33,6 @@ typedef void (*capo_nccl_log)(int level, unsigned long flags, const char *file, 
 
 /* NCCL's numbers: algorithms TREE 0 .. PAT 6, protocols LL 0, LL128 1, SIMPLE 2 (capo's enums minus
  * one). */
-#define CAPO_NCCL_ALGOS  (CAPO_ALGOS - 1)
-#define CAPO_NCCL_PROTOS (CAPO_PROTOS - 1)
 
 struct capo_nvl_info { /* ncclNvlDomainInfo_v5_t: nodes as NCCL counts them, ranks on the smallest
                           and largest */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "capo/seam.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "core/base/nccl_release.h"
 #include "tuner/other.h"
 #include "tuner/plugin_versions.h"

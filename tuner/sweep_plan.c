@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"

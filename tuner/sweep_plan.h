@@ -15,7 +15,7 @@
 #ifndef CAPO_SWEEP_PLAN_H
 #define CAPO_SWEEP_PLAN_H
 
-#include "capo/profile.h"
+#include "capo/call_kinds.h"
 #include "capo/seam.h"
 #include "core/profile/profile_table.h"
 
@@ -42,7 +42,7 @@ struct capo_sweep_plan {
                 uint32_t chunk;
         } candidate[CAPO_SWEEP_CANDIDATES];
         uint8_t colls; /* bit per enum capo_coll */
-        uint64_t drop[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES / 64];
+        uint64_t drop[CAPO_NCCL_COLLS][64][CAPO_SWEEP_CANDIDATES / 64];
 };
 
 /** capo_sweep_plan_parse() - Return: 0; -EINVAL with the reason in @why. */

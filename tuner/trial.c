@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "tuner/mix_bits.h"

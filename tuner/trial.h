@@ -19,7 +19,6 @@
 #ifndef CAPO_TRIAL_H
 #define CAPO_TRIAL_H
 
-#include "capo/profile.h"
 #include "core/profile/profile_table.h"
 
 enum capo_trial_mode { CAPO_TRIAL_OFF, CAPO_TRIAL_PREDICTED, CAPO_TRIAL_GUARD };

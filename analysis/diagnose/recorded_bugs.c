@@ -5,6 +5,7 @@
 
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"

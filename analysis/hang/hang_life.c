@@ -5,6 +5,7 @@
 #include "analysis/hang/hang_life.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/report/job_judge.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
 

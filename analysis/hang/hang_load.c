@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -9,6 +9,7 @@
 #include "core/base/util.h"
 #include "analysis/log/fabric_read.h"
 #include "analysis/hang/hang_network.h"
+#include "core/log/fabric_kinds.h"
 
 static bool is_domain_object(const struct capo_fabric_object *o, const char *kind,
                              const struct capo_fabric_domain *d)

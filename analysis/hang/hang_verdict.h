@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
 
 #define CAPO_HANG_NONE UINT32_MAX
 

@@ -4,6 +4,7 @@
 #ifndef CAPO_HANG_LAST_CALLS_H
 #define CAPO_HANG_LAST_CALLS_H
 
+#include "capo/record.h"
 #include "analysis/hang/hang_verdict.h"
 
 enum { CAPO_HANG_OLDER = 8 };

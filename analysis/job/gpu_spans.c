@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "capo/record.h"
 #include "core/base/order.h"
 #include "analysis/job/gpu_spans.h"
 

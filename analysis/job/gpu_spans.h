@@ -21,7 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
+
+struct capo_record;
 
 /* What a time on the GPU rests on, from the surest down. */
 enum capo_span_by {

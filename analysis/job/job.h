@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
 #include "analysis/log/log_read.h"
 #include "analysis/job/sampled.h"
 
@@ -18,6 +18,14 @@
 struct capo_job_info {
         char *key, *value;
         size_t size_; /* of a value that lines were added to; else 0 */
+};
+
+/* What is kept of one call (capo/record.h). */
+struct capo_job_call {
+        uint64_t t_begin, t_end; /* ns since the log's epoch */
+        uint32_t seq;
+        uint16_t comm;
+        uint8_t call, clock, flags;
 };
 
 /* One log. */
@@ -40,8 +48,8 @@ struct capo_job_process {
         uint64_t n_records; /* single calls in the log */
         uint32_t stream;    /* of the first call that had one described */
         bool has_stream;
-        bool many_streams;            /* its calls went to several */
-        struct capo_record last_call; /* the latest of them; t_begin 0: none */
+        bool many_streams;              /* its calls went to several */
+        struct capo_job_call last_call; /* the latest of them; t_begin 0: none */
         struct capo_silences
                 silent; /* of the thread with most calls; not those below 1/1024 of the job */
         struct capo_silences still; /* of the same, also those in which all calls were timed */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/log_calls.h"
 

@@ -5,6 +5,8 @@
 
 #include "analysis/log/log_read.h"
 
+struct capo_record;
+
 struct capo_log_calls; /* what a log has said so far of the shapes of its calls */
 
 /** capo_log_calls_new() - for one log. NULL: no memory. */

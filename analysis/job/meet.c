@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/record.h"
 #include "core/base/calls.h"
 #include "analysis/job/meet.h"
 

@@ -16,7 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
+
+struct capo_record;
 
 #define CAPO_MEET_ABSENT UINT64_MAX
 #define CAPO_MEET_LONG   32 /* so many calls behind the longest silences */

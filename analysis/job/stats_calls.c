@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "analysis/job/reading.h"
@@ -225,6 +227,17 @@ static uint32_t find_latest(const struct capo_log_columns *c)
         return i;
 }
 
+static struct capo_job_call last_call_of(const struct capo_record *r)
+{
+        return (struct capo_job_call){.t_begin = r->t_begin,
+                                      .t_end = r->t_end,
+                                      .seq = r->seq,
+                                      .comm = r->comm,
+                                      .call = r->call,
+                                      .clock = r->clock,
+                                      .flags = r->flags};
+}
+
 void job_read_block(struct reading *rd, const struct capo_log_frame *f)
 {
         struct capo_job_process *p = &rd->job->processes[rd->process];
@@ -252,8 +265,10 @@ void job_read_block(struct reading *rd, const struct capo_log_frame *f)
         }
         last = find_latest(&c);
         job_seen_until(rd, c.base + c.t_begin[last] + c.host_ns[last]);
-        if (c.base + c.t_begin[last] >= p->last_call.t_begin)
-                capo_log_record(&c, last, &rd->shapes[c.shape[last]], &p->last_call);
+        if (c.base + c.t_begin[last] >= p->last_call.t_begin) {
+                capo_log_record(&c, last, &rd->shapes[c.shape[last]], &r);
+                p->last_call = last_call_of(&r);
+        }
 }
 
 void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
@@ -271,7 +286,7 @@ void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
                         meet_call(rd, &r);
                 job_seen_until(rd, r.t_end);
                 if (r.t_begin >= p->last_call.t_begin)
-                        p->last_call = r;
+                        p->last_call = last_call_of(&r);
         }
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
 #include "core/base/array.h"
 #include "core/base/plain_text.h"
 #include "analysis/job/stats_private.h"

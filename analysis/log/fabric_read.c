@@ -14,12 +14,12 @@
 #include "core/base/util.h"
 #include "core/log/fabric_keys.h"
 
-const char *const capo_fabric_kind_names[CAPO_FI_KINDS] = {
+const char *const capo_fabric_kind_names[CAPO_FI_KIND_ROOM] = {
 #define FABRIC_KIND(id, key, transmits) key,
 #include "core/log/fabric_frame.def"
 };
 
-const bool capo_fabric_kind_sends[CAPO_FI_KINDS] = {
+const bool capo_fabric_kind_sends[CAPO_FI_KIND_ROOM] = {
 #define FABRIC_KIND(id, key, transmits) transmits,
 #include "core/log/fabric_frame.def"
 };

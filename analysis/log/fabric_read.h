@@ -22,9 +22,9 @@ struct capo_fabric {
         unsigned bad_lines; /* of the snapshot used: not understood, wholly or in part */
 };
 
-extern const char *const capo_fabric_kind_names[CAPO_FI_KINDS];
-extern const bool
-        capo_fabric_kind_sends[CAPO_FI_KINDS]; /* the bytes leave, or are fetched by, this side */
+extern const char *const capo_fabric_kind_names[CAPO_FI_KIND_ROOM];
+extern const bool capo_fabric_kind_sends[CAPO_FI_KIND_ROOM]; /* the bytes leave, or are fetched by,
+                                                                this side */
 
 /**
  * capo_fabric_parse() - the joined text of a log's FABRIC frames

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/log/log_read.h"
+#include "capo/record.h"
 
 /* The struct that a payload begins with. */
 static int head_of(const struct capo_log_frame *f, void *out, size_t size)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

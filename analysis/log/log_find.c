@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/order.h"

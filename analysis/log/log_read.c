@@ -17,6 +17,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/log_window.h"

@@ -13,7 +13,9 @@
 
 #include <stdbool.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
+
+struct capo_record;
 
 struct capo_log; /* an open log */
 struct capo_pack_entry;

@@ -20,6 +20,7 @@
 #include "analysis/log/log_read.h"
 #include "analysis/log/pack.h"
 #include "analysis/log/recover.h"
+#include "capo/frame_types.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/util.h"

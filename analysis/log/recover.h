@@ -6,7 +6,8 @@
 #ifndef CAPO_RECOVER_H
 #define CAPO_RECOVER_H
 
-#include "core/log/segment.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* What a process has, or left. */
 struct capo_segment_info {

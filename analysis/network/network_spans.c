@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "capo/record.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -3,6 +3,7 @@
 
 #include "core/base/util.h"
 #include "analysis/network/network_sums.h"
+#include "core/log/fabric_kinds.h"
 
 double capo_fabric_percentile(const struct capo_fabric_hist *h, double p)
 {

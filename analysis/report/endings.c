@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -108,7 +109,7 @@ static const char *format_time(const struct capo_page *r, const struct ending *e
         return text;
 }
 
-static bool on_gpu(const struct capo_record *c)
+static bool on_gpu(const struct capo_job_call *c)
 {
         return capo_call_kind(c->call) != CAPO_KIND_OTHER;
 }
@@ -116,7 +117,7 @@ static bool on_gpu(const struct capo_record *c)
 /* What is known of the GPU's part of the last call. */
 static const char *gpu_part(const struct capo_page *r, const struct ending *e, char text[320])
 {
-        const struct capo_record *c = &e->p->last_call;
+        const struct capo_job_call *c = &e->p->last_call;
         char call[256];
 
         if (!on_gpu(c))
@@ -158,7 +159,7 @@ static void set_problem_call(struct capo_page *r, const struct ending *e, unsign
 
 static void report_ending(struct capo_page *r, const struct ending *e)
 {
-        const struct capo_record *c = &e->p->last_call;
+        const struct capo_job_call *c = &e->p->last_call;
         const char *name = capo_base_name(e->p->path);
         char who[300], at[96], call[256], gpu[320], text[1024], since[32], more[64] = "";
         unsigned comm = c->comm, seq = c->flags & CAPO_RECORD_GROUP ? 0 : c->seq, id = c->call;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "analysis/job/gpu_spans.h"

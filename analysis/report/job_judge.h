@@ -33,23 +33,6 @@ void capo_judge_logs(struct capo_page *page);
 /** capo_judge_next() - next (next_steps.c). */
 int capo_judge_next(struct capo_page *page);
 
-/* The words of each kind, as formats that the compiler checks where they are used. */
-#define CAPO_PROBLEM(id, name, severity, words) \
-        static const char capo_problem_words_##id[] __attribute__((unused)) = words;
-#include "analysis/report/problem_kinds.def"
-
-/**
- * capo_problem_add() - one more
- * @comm, @ranks, @log: as in struct capo_problem; @ranks is taken over, freed when there is no
- * memory
- */
-void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const char *log,
-                      const char *words, ...) __attribute__((format(printf, 4, 5)));
-#define PROBLEM(page, id, ...) \
-        capo_problem_add(page, CAPO_PROBLEM_##id, NULL, capo_problem_words_##id, __VA_ARGS__)
-#define PROBLEM_OF(page, id, log, ...) \
-        capo_problem_add(page, CAPO_PROBLEM_##id, log, capo_problem_words_##id, __VA_ARGS__)
-
 /** capo_process_ended() - by itself, as far as is known: an exit that was seen, or all of its
  * communicators destroyed before capo took over what it had not written. */
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p);

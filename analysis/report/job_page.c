@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/report/page_kinds.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -9,6 +11,8 @@
 #include "core/base/util.h"
 #include "analysis/report/job_page.h"
 #include "core/log/info.h"
+
+static_assert(CAPO_NOTES < CAPO_NOTE_ROOM, "no room for every note");
 
 static void finish_rows(struct capo_page_rows *rows)
 {
@@ -62,12 +66,12 @@ static const struct {
 #include "analysis/report/problem_kinds.def"
 };
 
-const char *capo_problem_name(enum capo_problem_kind kind)
+const char *capo_problem_name(unsigned kind)
 {
         return problems[kind].name;
 }
 
-enum capo_severity capo_problem_severity(enum capo_problem_kind kind)
+enum capo_severity capo_problem_severity(unsigned kind)
 {
         return problems[kind].severity;
 }
@@ -79,7 +83,7 @@ const char *capo_severity_name(enum capo_severity severity)
         return names[severity];
 }
 
-const char *capo_next_name(enum capo_next_kind kind)
+const char *capo_next_name(unsigned kind)
 {
         static const char *const names[CAPO_NEXTS] = {
 #define CAPO_NEXT(id, words) [CAPO_NEXT_##id] = #id,
@@ -89,7 +93,7 @@ const char *capo_next_name(enum capo_next_kind kind)
         return names[kind];
 }
 
-const char *capo_page_note_name(enum capo_page_note_kind kind)
+const char *capo_page_note_name(unsigned kind)
 {
         static const char *const names[CAPO_NOTES] = {
 #define CAPO_NOTE(id, words) [CAPO_NOTE_##id] = #id,

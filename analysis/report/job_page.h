@@ -141,14 +141,8 @@ enum capo_severity {
         CAPO_SEVERITY_NOTE,    /* not wrong, but it explains something */
 };
 
-enum capo_problem_kind {
-#define CAPO_PROBLEM(id, name, severity, words) CAPO_PROBLEM_##id,
-#include "analysis/report/problem_kinds.def"
-        CAPO_PROBLEMS,
-};
-
 struct capo_problem {
-        enum capo_problem_kind kind;
+        unsigned kind; /* enum capo_problem_kind */
         char *text;
         uint32_t comm; /* CAPO_NO_COMM: it is of none */
         struct capo_rank_run {
@@ -164,14 +158,8 @@ struct capo_problem {
         int8_t in_call;     /* 1: the call had not returned then, 0: it had, -1: not known */
 };
 
-enum capo_next_kind {
-#define CAPO_NEXT(id, words) CAPO_NEXT_##id,
-#include "analysis/report/next_kinds.def"
-        CAPO_NEXTS,
-};
-
 struct capo_next {
-        enum capo_next_kind kind;
+        unsigned kind; /* enum capo_next_kind */
         char *text;
         uint32_t comm;                   /* CAPO_NO_COMM: of none */
         int32_t rank;                    /* in comm; -1 of none */
@@ -196,20 +184,16 @@ struct capo_page_rule {
         char text[768];
 };
 
-enum capo_page_note_kind {
-#define CAPO_NOTE(id, words) CAPO_NOTE_##id,
-#include "analysis/report/note_kinds.def"
-        CAPO_NOTES,
-};
+#define CAPO_NOTE_ROOM 16 /* of one row; page_kinds.h */
 
 /* What a person should look at in a row of the network; the most telling things first. */
 struct capo_page_note {
-        enum capo_page_note_kind kind;
+        unsigned kind; /* enum capo_page_note_kind */
         char text[128];
 };
 
 struct capo_page_link {
-        struct capo_page_note note[CAPO_NOTES + 1];
+        struct capo_page_note note[CAPO_NOTE_ROOM];
         unsigned n_notes;
 };
 
@@ -301,11 +285,11 @@ void capo_page_finish(struct capo_page *page);
 
 /** capo_problem_name(), capo_next_name(), capo_page_note_name(), capo_severity_name() - for
  * programs: "killed", "late_rank", "idle", "error". */
-const char *capo_problem_name(enum capo_problem_kind kind);
-enum capo_severity capo_problem_severity(enum capo_problem_kind kind);
+const char *capo_problem_name(unsigned kind);
+enum capo_severity capo_problem_severity(unsigned kind);
 const char *capo_severity_name(enum capo_severity severity);
-const char *capo_next_name(enum capo_next_kind kind);
-const char *capo_page_note_name(enum capo_page_note_kind kind);
+const char *capo_next_name(unsigned kind);
+const char *capo_page_note_name(unsigned kind);
 
 /** capo_page_info() - the value of @key (core/log/info.h) in the first process that has one; NULL
  * when none has. */

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analysis/report/page_kinds.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

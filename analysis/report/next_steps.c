@@ -14,6 +14,7 @@
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/training_steps.h"
+#include "analysis/report/page_kinds.h"
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
 

@@ -7,6 +7,7 @@
 
 #include "core/base/util.h"
 #include "analysis/job/figures.h"
+#include "analysis/report/page_kinds.h"
 #include "analysis/report/job_judge.h"
 
 #define CAPO_NOTE(id, words) static const char words_##id[] = words;

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/report/page_kinds.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"

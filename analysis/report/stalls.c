@@ -14,6 +14,7 @@
 #include "analysis/job/figures.h"
 #include "analysis/job/stops.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/page_kinds.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/info.h"

@@ -16,6 +16,7 @@
 #include "analysis/job/log_calls.h"
 #include "analysis/steps/job_steps.h"
 #include "analysis/steps/steps_job_parts.h"
+#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

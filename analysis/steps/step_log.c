@@ -7,6 +7,7 @@
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/steps/steps_job_parts.h"
+#include "capo/record.h"
 #include "core/base/order.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"

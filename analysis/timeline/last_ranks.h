@@ -9,6 +9,7 @@
 
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
+#include "capo/record.h"
 
 enum { CAPO_IDS = 65536 }; /* communicators and sites that a process can have */
 

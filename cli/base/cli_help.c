@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "capo/env.h"
 #include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_options.h"

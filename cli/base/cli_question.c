@@ -10,12 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
+#include "capo/profile.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/install_paths.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/cli_question.h"
+#include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "core/profile/profile_find.h"

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
+#include <stdio.h>
 
 #include "cli/doctor/doctor.h"
 

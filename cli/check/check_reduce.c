@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "cli/check/check.h"
 #include "cli/check/reduce.h"

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
 #include "capo/msg.h"
 #include "cli/diagnose/cmd_diagnose.h"
 #include "analysis/log/pack.h"

@@ -18,6 +18,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "capo/env.h"
+#include "capo/profile.h"
 #include "core/base/layout.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "core/base/text.h"

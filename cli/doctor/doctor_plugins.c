@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"

@@ -10,7 +10,10 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"

@@ -7,7 +7,7 @@
 
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_find.h"
-#include "capo/log.h"
+#include "capo/log_layout.h"
 #include "capo/msg.h"
 #include "cli/base/cli_job.h"
 #include "cli/expect/cmd_expect.h"

@@ -11,6 +11,7 @@
 #include "cli/explain/cmd_explain.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"

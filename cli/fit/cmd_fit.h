@@ -9,6 +9,8 @@
 #include "cli/base/cli_page.h"
 #include "profiles/fit/fit_model.h"
 
+struct capo_profile;
+
 struct fit_models {
         const char *alloc[8];
         size_t n;

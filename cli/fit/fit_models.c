@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "cli/fit/cmd_fit.h"
 #include "cli/base/plan_tools.h"

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "cli/base/cli_json.h"
 #include "cli/fit/cmd_fit.h"
 #include "core/base/calls.h"

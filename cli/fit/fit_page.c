@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "capo/collectives.h"
 #include "cli/fit/fit_page.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"

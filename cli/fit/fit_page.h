@@ -9,6 +9,8 @@
 #include "cli/base/cli_page.h"
 #include "profiles/fit/fit.h"
 
+struct capo_profile;
+
 /** fit_page() - @all: every size, not groups of sizes with one answer. It points into @fit.
  * Return: NULL: no memory. */
 struct cli_page *fit_page(const struct capo_samples *set, const struct capo_fit *fit, bool all);

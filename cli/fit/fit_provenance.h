@@ -4,6 +4,8 @@
 
 #include "profiles/fit/fit.h"
 
+struct capo_profile;
+
 /** fit_provenance_when() - tool and date into @profile. Return: 0; negative errno. */
 int fit_provenance_when(struct capo_profile *profile);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_page.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"

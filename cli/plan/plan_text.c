@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "cli/plan/cmd_plan.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/size.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"

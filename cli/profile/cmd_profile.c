@@ -16,6 +16,7 @@
 #include "cli/base/cli_table.h"
 #include "cli/profile/profile_show.h"
 #include "cli/base/install_paths.h"
+#include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/nccl_release.h"
 #include "core/profile/profile_check.h"

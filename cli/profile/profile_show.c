@@ -2,12 +2,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "cli/profile/profile_show.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/util.h"

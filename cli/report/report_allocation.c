@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "analysis/job/figures.h"
+#include "capo/collectives.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"

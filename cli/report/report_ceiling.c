@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "capo/call_ids.h"
+#include "capo/collectives.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/report/cmd_report.h"
+#include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"

@@ -6,6 +6,7 @@
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/log/fabric_kinds.h"
 #include "core/log/info.h"
 
 static json_t *count_json(uint64_t v)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "capo/collectives.h"
 #include "cli/base/cli_machine.h"
 #include "cli/report/cmd_report.h"
 #include "core/base/array.h"

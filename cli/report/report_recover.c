@@ -13,6 +13,7 @@
 #include "analysis/log/recover.h"
 #include "analysis/job/figures.h"
 #include "core/base/util.h"
+#include "core/log/segment.h"
 
 struct recovering {
         unsigned processes;

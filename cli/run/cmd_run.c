@@ -22,6 +22,7 @@
 #include "capo/profile.h"
 #include "cli/base/install_paths.h"
 #include "core/base/layout.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "core/profile/profile_find.h"

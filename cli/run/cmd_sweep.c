@@ -13,7 +13,9 @@
 
 #include <dirent.h>
 
+#include "capo/collectives.h"
 #include "capo/env.h"
+#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_inputs.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "capo/profile.h"
 #include "core/profile/profile_find.h"
 #include "core/base/util.h"
 #include "cli/run/profile_auto.h"

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "capo/profile.h"
+struct capo_fault;
 
 /**
  * capo_profile_auto() - the stored profile for this machine, for `--profile auto`

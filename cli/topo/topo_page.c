@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
 #include "core/base/nccl_release.h"

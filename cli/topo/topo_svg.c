@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/svg_draw.h"
 #include "cli/topo/cmd_topo.h"

@@ -11,6 +11,7 @@
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/report/job_page.h"
+#include "capo/frame_types.h"
 #include "cli/trace/trace.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"

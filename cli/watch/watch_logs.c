@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
 #include "cli/watch/watch_logs.h"
 #include "core/base/array.h"
 #include "core/base/util.h"

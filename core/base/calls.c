@@ -5,7 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -178,7 +180,7 @@ const char *capo_ran_proto(unsigned algo_proto)
         return capo_ran_beside(algo_proto) ? "-" : capo_proto_name(algo_proto & 15);
 }
 
-enum capo_kernel capo_symk_find(const char *name)
+unsigned capo_symk_find(const char *name)
 {
         static const char *const before[] = {"AllReduce_", "AllGather_", "ReduceScatter_"};
 
@@ -193,7 +195,7 @@ enum capo_kernel capo_symk_find(const char *name)
         return CAPO_KERNEL_SYMK;
 }
 
-enum capo_algo capo_algo_find(const char *name)
+unsigned capo_algo_find(const char *name)
 {
         for (unsigned i = 1; i < CAPO_ALGOS; i++) {
                 if (same_word(algos[i].name, name))
@@ -202,7 +204,7 @@ enum capo_algo capo_algo_find(const char *name)
         return CAPO_ALGO_UNKNOWN;
 }
 
-enum capo_proto capo_proto_find(const char *name)
+unsigned capo_proto_find(const char *name)
 {
         for (unsigned i = 1; i < CAPO_PROTOS; i++) {
                 if (same_word(protos[i].name, name))
@@ -211,7 +213,7 @@ enum capo_proto capo_proto_find(const char *name)
         return CAPO_PROTO_UNKNOWN;
 }
 
-bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto)
+bool capo_pair_offered(unsigned coll, unsigned algo, unsigned proto)
 {
         return algo < CAPO_ALGOS && proto < CAPO_PROTOS && algos[algo].colls >> coll & 1 &&
                algos[algo].protos >> proto & 1;
@@ -251,7 +253,7 @@ char *capo_coll_words(const char *last, char *text, size_t room)
         return join_words(coll_word_at, 0, CAPO_COLLS, last, text, room);
 }
 
-const char *capo_coll_word(enum capo_coll coll)
+const char *capo_coll_word(unsigned coll)
 {
         return colls[coll].word;
 }
@@ -272,17 +274,17 @@ int capo_coll_of_call(unsigned call)
         return -1;
 }
 
-unsigned capo_coll_call(enum capo_coll coll)
+unsigned capo_coll_call(unsigned coll)
 {
         return colls[coll].call;
 }
 
-enum capo_call_kind capo_coll_kind(enum capo_coll coll)
+enum capo_call_kind capo_coll_kind(unsigned coll)
 {
         return colls[coll].kind;
 }
 
-enum capo_coll capo_coll_at(unsigned place)
+unsigned capo_coll_at(unsigned place)
 {
         return coll_at[place];
 }

@@ -3,8 +3,13 @@
 #ifndef CAPO_CALLS_H
 #define CAPO_CALLS_H
 
-#include "capo/profile.h"
-#include "capo/record.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "capo/call_kinds.h"
+
+/* Algorithms, protocols, kernels and collectives are numbers here: their names are in
+ * capo/algorithms.h and capo/collectives.h, for files that name one. */
 
 /** capo_call_name() - "AllReduce", ...; "?" for an id this version does not know. */
 const char *capo_call_name(unsigned call);
@@ -48,7 +53,7 @@ static inline bool capo_ran_beside(unsigned algo_proto)
 
 /** capo_symk_find() - a symmetric kernel by NCCL's name, with the collective before it or without;
  * CAPO_KERNEL_SYMK for one that is not known, and for NULL. */
-enum capo_kernel capo_symk_find(const char *name);
+unsigned capo_symk_find(const char *name);
 
 /** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it (collnet_direct, ll);
  * "" for unknown. */
@@ -57,8 +62,8 @@ const char *capo_proto_word(unsigned proto);
 
 /** capo_algo_find(), capo_proto_find() - any spelling: case, '_' and '-' ignored; the UNKNOWN value
  * when there is none. */
-enum capo_algo capo_algo_find(const char *name);
-enum capo_proto capo_proto_find(const char *name);
+unsigned capo_algo_find(const char *name);
+unsigned capo_proto_find(const char *name);
 
 /* All words of a list, for "expected one of ...", with ", " between them and @last before the last:
  * ", ", " or ". @text: at least 80 bytes. Return: @text. */
@@ -68,13 +73,22 @@ char *capo_coll_words(const char *last, char *text, size_t room);
 
 /** capo_pair_offered() - has any NCCL this algorithm with this protocol for this collective?
  * Unknown algorithms are. */
-bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto);
+bool capo_pair_offered(unsigned coll, unsigned algo, unsigned proto);
 
+/** capo_coll_word() - the key of the collective in a profile: "allreduce", ... @coll < CAPO_COLLS.
+ */
+const char *capo_coll_word(unsigned coll);
+/** capo_coll_find() - by any of its words or its call's name, case and '_' ignored; -1 when there
+ * is none. */
+int capo_coll_find(const char *word);
+/** capo_coll_of_call() - CAPO_CALL_ALLREDUCE, ... to its collective; -1 for calls no tuner is asked
+ * about. */
+int capo_coll_of_call(unsigned call);
 /** capo_coll_call() - the call it is, enum capo_call_id; capo_coll_kind() - and its kind. */
-unsigned capo_coll_call(enum capo_coll coll);
-enum capo_call_kind capo_coll_kind(enum capo_coll coll);
+unsigned capo_coll_call(unsigned coll);
+enum capo_call_kind capo_coll_kind(unsigned coll);
 /** capo_coll_at() - the one that a profile lists at @place, from 0. */
-enum capo_coll capo_coll_at(unsigned place);
+unsigned capo_coll_at(unsigned place);
 
 /** capo_clock_name() - "none", "host", "event", "kernel". */
 const char *capo_clock_name(unsigned clock);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

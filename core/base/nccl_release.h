@@ -12,19 +12,6 @@
 
 #define CAPO_NCCL_LAST 999999 /* "still" */
 
-/* Facts that hold for some releases only; include/capo/nccl_facts.def says for which. */
-enum capo_nccl_fact {
-#define CAPO_NCCL_FACT(id, first, last) CAPO_NCCL_##id,
-#include "capo/nccl_facts.def"
-        CAPO_NCCL_FACTS,
-};
-
-/** capo_nccl_has() - does it hold of release @version? Never of 0. */
-bool capo_nccl_has(int version, enum capo_nccl_fact fact);
-
-/** capo_nccl_since() - the first release it holds of; 0: all before it stopped to. */
-int capo_nccl_since(enum capo_nccl_fact fact);
-
 /** capo_nccl_code() - the number of what ncclGetVersion or NCCL_VERSION_CODE says: up to 2.8 that
  * was X*1000 + Y*100 + Z. 0 for 0 and what is below. */
 int capo_nccl_code(int said);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/call_kinds.h"
+#include "capo/frame_types.h"
 #include "core/log/describe.h"
 #include "core/log/info.h"
 

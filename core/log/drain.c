@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "capo/frame_types.h"
 #include "core/log/cells.h"
 #include "core/log/describe.h"
 #include "core/log/drain.h"

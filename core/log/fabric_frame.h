@@ -12,14 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
 
-/* Kinds of operations: the words of the log, the report and the JSON. */
-enum capo_fi_kind {
-#define FABRIC_KIND(id, key, transmits) CAPO_FI_##id,
-#include "core/log/fabric_frame.def"
-        CAPO_FI_KINDS,
-};
+/* Tables by kind of operation (core/log/fabric_kinds.h) have so much room. */
+#define CAPO_FI_KIND_ROOM 12
 
 /* Size class of a message: number of bits of its size. Class 0 holds empty messages, class b those
  * of 2^(b-1) .. 2^b - 1 bytes, the last everything larger. */
@@ -43,7 +39,7 @@ struct capo_fabric_counts {
         struct {
                 uint64_t count, bytes; /* posted; of receives the bytes are the buffers' */
                 uint64_t sizes[CAPO_FI_SIZES];
-        } kind[CAPO_FI_KINDS];
+        } kind[CAPO_FI_KIND_ROOM];
         uint64_t blind, blind_bytes; /* of these, receives to queues whose entries have no length:
                                         their buffers */
         uint64_t eagain;             /* posts refused for the moment */
@@ -127,12 +123,6 @@ struct capo_fabric_inside {
         uint64_t ops, bytes;
 };
 
-enum capo_fabric_line {
-#define FABRIC_LINE(id, word, type) CAPO_FABRIC_##id,
-#include "core/log/fabric_frame.def"
-        CAPO_FABRIC_LINES,
-};
-
 #define CAPO_FABRIC_PIECE 32768 /* bytes of text handed over at once, at most */
 
 /* A snapshot under way. */
@@ -153,13 +143,14 @@ void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
 
 /**
  * capo_fabric_put() - one line
+ * @line: enum capo_fabric_line (core/log/fabric_kinds.h)
  * @what: the struct that core/log/fabric_frame.def names for @line; a value of 0, false or "" is
  *        left out unless its row says COUNT
  *
  * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its
  * field's room.
  */
-void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, const void *what);
+void capo_fabric_put(struct capo_fabric_text *t, unsigned line, const void *what);
 
 /** capo_fabric_end() - the snapshot is complete: hand over what is left. */
 void capo_fabric_end(struct capo_fabric_text *t);

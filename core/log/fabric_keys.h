@@ -5,6 +5,7 @@
 #define CAPO_LOG_FABRIC_KEYS_H
 
 #include "core/log/fabric_frame.h"
+#include "core/log/fabric_kinds.h"
 
 /* How a field is written. Left out: 0, "", what is said here. */
 enum capo_fabric_value {

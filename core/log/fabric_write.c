@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
 #include "core/log/fabric_keys.h"
 
 static void put_bytes(struct capo_fabric_text *t, const char *s, size_t n)
@@ -180,7 +181,7 @@ static void put_pair(struct capo_fabric_text *t, const char *key, const uint64_t
         put_number(t, v[1], 0);
 }
 
-void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, const void *what)
+void capo_fabric_put(struct capo_fabric_text *t, unsigned line, const void *what)
 {
         put_string(t, fabric_words[line]);
         for (const struct fabric_key *k = fabric_keys_of(line); k->line == line; k++) {

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/log/flight.h"
 
 /* The frame of a block with what its columns are padded with; twice, because a block may end at a

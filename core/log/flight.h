@@ -7,6 +7,7 @@
 #ifndef CAPO_FLIGHT_H
 #define CAPO_FLIGHT_H
 
+#include "capo/record.h"
 #include "core/log/cells.h"
 #include "core/log/log_output.h"
 

@@ -3,7 +3,7 @@
  * The text of HANG frames: what a process stood in at one moment of its life, said by its own watch
  * (shim/record/watch.h) or because another rank's watch had asked. With it a log that is not final
  * says as much of that moment as a look at the process's memory does. The words:
- * include/capo/log_keys.def.
+ * include/capo/log_hang.def.
  */
 #ifndef CAPO_LOG_HANG_TEXT_H
 #define CAPO_LOG_HANG_TEXT_H
@@ -15,7 +15,7 @@ enum { CAPO_HANG_LINE = 240 }; /* bytes of a line at most */
 /* CAPO_HANG_KEY_AT is "at", and so on. */
 #define HANG_KEY(id, word, meaning) \
         static const char CAPO_HANG_KEY_##id[] __attribute__((unused)) = word;
-#include "capo/log_keys.def"
+#include "capo/log_hang.def"
 
 struct capo_hang_text {
         uint64_t at_ns;    /* since the epoch */

@@ -7,8 +7,8 @@
 #ifndef CAPO_OUTPUT_H
 #define CAPO_OUTPUT_H
 
-#include "core/log/segment.h"
 #include "core/log/log_write.h"
+#include "core/log/segment.h"
 
 struct capo_output {
         struct capo_segment_header *h;

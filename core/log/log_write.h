@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
 
 #define CAPO_LOG_BUFFER (1u << 20)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of RULES frames: what the rule numbers of a recording stand for. A process that was
- * tuned or swept says so once, a line per row. include/capo/log_keys.def lists the words;
+ * tuned or swept says so once, a line per row. include/capo/log_rules.def lists the words;
  * rules_write.c puts lines together (in the job), rules_read.c takes them apart (afterwards).
  */
 #ifndef CAPO_LOG_RULES_H
@@ -15,7 +15,7 @@
 /* CAPO_RULES_DIGEST is "digest", and so on. */
 #define RULES_KEY(id, word, fields) \
         static const char CAPO_RULES_##id[] __attribute__((unused)) = word;
-#include "capo/log_keys.def"
+#include "capo/log_rules.def"
 
 #define CAPO_RULES_WHEN 400 /* bytes of a condition; longer ones are cut */
 

@@ -34,7 +34,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
+#include "capo/record.h"
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 

@@ -5,6 +5,8 @@
 
 #include "core/profile/profile_json.h"
 
+struct capo_profile;
+
 /** capo_parse_word() - one of @words, without regard to case, '_' and '-'; *@out is its index.
  * Return: false with a fault. */
 bool capo_parse_word(struct capo_json *r, const struct capo_slice *words, size_t n, uint8_t *out);
@@ -15,6 +17,6 @@ bool capo_parse_whole(struct capo_json *r, double min, double max, double *out, 
 
 /** capo_parse_rows() - the list of rows of a rule for @coll, into @p. Return: false with a fault.
  */
-bool capo_parse_rows(struct capo_json *r, struct capo_profile *p, enum capo_coll coll);
+bool capo_parse_rows(struct capo_json *r, struct capo_profile *p, unsigned coll);
 
 #endif

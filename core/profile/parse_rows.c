@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"

@@ -19,6 +19,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/profile/profile_json.h"

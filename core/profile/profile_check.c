@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/order.h"
 #include "core/profile/match.h"

@@ -3,7 +3,9 @@
 #ifndef CAPO_PROFILE_CHECK_H
 #define CAPO_PROFILE_CHECK_H
 
-#include "capo/profile.h"
+#include <stdint.h>
+
+struct capo_profile;
 
 enum capo_finding_level {
         CAPO_FINDING_ERROR,   /* does nothing, or not what it says */

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
 #include "core/profile/profile_json.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "capo/profile.h"
+struct capo_fault;
 
 /** The folders, in order: user ($XDG_CONFIG_HOME/capo/profiles or ~/.config/capo/profiles), site
  * (/etc/capo/profiles), shipped (@shipped, or CAPO_DATADIR of the build). capo_profile_folder()

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/profile.h"
 #include "core/base/text.h"
 #include "core/profile/profile_json.h"
 

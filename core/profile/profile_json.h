@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
 #include <string.h>
 
-#include "capo/profile.h"
 #include "core/profile/value.h"
+
+struct capo_fault;
 
 /* Part of the text, or of the reader's scratch when it had escapes; not 0-terminated. */
 struct capo_slice {

@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

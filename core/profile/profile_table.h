@@ -22,7 +22,7 @@ enum { CAPO_CELL_LEAVE = 255, CAPO_CELL_CROWDED = 254 };
 
 static inline uint32_t capo_choice_pack(struct capo_choice c)
 {
-        uint32_t cell = c.algo ? (c.algo - 1u) * (CAPO_PROTOS - 1) + c.proto - 1u : CAPO_CELL_LEAVE;
+        uint32_t cell = c.algo ? (c.algo - 1u) * CAPO_NCCL_PROTOS + c.proto - 1u : CAPO_CELL_LEAVE;
 
         return cell | (uint32_t)c.channels << 8 | (uint32_t)c.rule << 16;
 }
@@ -32,9 +32,8 @@ static inline struct capo_choice capo_choice_unpack(uint32_t word)
         uint32_t cell = word & 255;
         bool none = cell >= CAPO_CELL_CROWDED;
 
-        return (struct capo_choice){.algo = none ? 0 : (uint8_t)(cell / (CAPO_PROTOS - 1) + 1) & 15,
-                                    .proto =
-                                            none ? 0 : (uint8_t)(cell % (CAPO_PROTOS - 1) + 1) & 15,
+        return (struct capo_choice){.algo = none ? 0 : (uint8_t)(cell / CAPO_NCCL_PROTOS + 1) & 15,
+                                    .proto = none ? 0 : (uint8_t)(cell % CAPO_NCCL_PROTOS + 1) & 15,
                                     .channels = (uint8_t)(word >> 8),
                                     .rule = (uint16_t)(word >> 16)};
 }
@@ -82,15 +81,15 @@ struct capo_branch {
 };
 struct capo_tables {
         const struct capo_table
-                *table[CAPO_COLLS]; /* when no question is asked; NULL: no opinion */
+                *table[CAPO_NCCL_COLLS]; /* when no question is asked; NULL: no opinion */
         const struct capo_branch
-                *branch[CAPO_COLLS];       /* NULL: none asked; else ends with when == NULL */
+                *branch[CAPO_NCCL_COLLS];  /* NULL: none asked; else ends with when == NULL */
         bool asks;                         /* any branch at all */
         bool asks_links;                   /* some need link or bandwidths */
         const struct capo_rule *constants; /* rule whose constants apply, NULL none */
-        const struct capo_table *turn[CAPO_COLLS]; /* NULL: no call is turned; the "rule" it finds
-                                                      is a place in turns, plus 1 */
-        const struct capo_turn *turns[CAPO_COLLS];
+        const struct capo_table *turn[CAPO_NCCL_COLLS]; /* NULL: no call is turned; the "rule" it
+                                                      finds is a place in turns, plus 1 */
+        const struct capo_turn *turns[CAPO_NCCL_COLLS];
         const struct capo_row *chunks; /* the profile's rows, where one that is in a table says a
                                           chunk; NULL: none */
         const struct capo_rule
@@ -136,7 +135,7 @@ static inline bool capo_tables_turns(const struct capo_tables *t)
 {
         bool any = false;
 
-        for (int coll = 0; coll < CAPO_COLLS; coll++)
+        for (int coll = 0; coll < CAPO_NCCL_COLLS; coll++)
                 any |= t->turn[coll] != NULL;
         return any;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "capo/collectives.h"
 #include "core/base/text.h"
 #include "core/profile/profile_json.h"
 #include "core/profile/profile_file.h"

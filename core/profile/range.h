@@ -4,6 +4,7 @@
 #ifndef CAPO_RANGE_H
 #define CAPO_RANGE_H
 
+#include "capo/profile.h"
 #include "core/profile/profile_json.h"
 
 enum capo_range_kind {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "capo/profile.h"
+struct capo_when;
 
 /** capo_when_never() - can no communicator be as @w says? @why: set when it cannot, the first
  * contradiction between two conditions. */

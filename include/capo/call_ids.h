@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls by name. Not in record.h, because nearly every file includes that and few name a call:
- * a new row in calls.def rebuilds only the files that include this. Code that needs the kind of a
- * call asks capo_call_kind() (core/base/calls.h) instead.
+ * The calls by name. Not in call_kinds.h, because nearly every file includes that and few name a
+ * call: a new row in calls.def rebuilds only the files that include this. Code that needs the kind
+ * of a call asks capo_call_kind() (core/base/calls.h) instead.
  */
 #ifndef CAPO_CALL_IDS_H
 #define CAPO_CALL_IDS_H
 
-#include "capo/record.h"
+#include <assert.h>
+
+#include "capo/call_kinds.h"
 
 enum capo_call_id {
         CAPO_CALL_NONE = 0,

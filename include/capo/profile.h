@@ -21,26 +21,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
 
 #define CAPO_PROFILE_VERSION 1
-
-/* ncclFunc_t of the five calls a tuner is asked about: same numbers in every release since 2.4. */
-enum capo_coll {
-#define CAPO_COLL(id, ...) CAPO_COLL_##id,
-#include "capo/collectives.def"
-        CAPO_COLLS,
-};
-
-/** capo_coll_word() - the key of the collective in a profile: "allreduce", ... @coll < CAPO_COLLS.
- */
-const char *capo_coll_word(enum capo_coll coll);
-/** capo_coll_find() - by any of its words or its call's name, case and '_' ignored; -1 when there
- * is none. */
-int capo_coll_find(const char *word);
-/** capo_coll_of_call() - CAPO_CALL_ALLREDUCE, ... to its collective; -1 for calls no tuner is asked
- * about. */
-int capo_coll_of_call(unsigned call);
 
 /* Both ends included. CAPO_ANY matches all, also a value that is not known; any other range needs a
  * known value. */
@@ -144,7 +127,7 @@ struct capo_rule {
         uint32_t line;
         /* rows first[c] .. first[c] + count[c] - 1 of the profile's rows are this rule's for
          * collective c */
-        uint32_t first[CAPO_COLLS], count[CAPO_COLLS];
+        uint32_t first[CAPO_NCCL_COLLS], count[CAPO_NCCL_COLLS];
         struct capo_constant *constants;
         uint32_t n_constants;
 };

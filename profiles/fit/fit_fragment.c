@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"

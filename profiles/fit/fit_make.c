@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/array.h"

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"

@@ -61,7 +61,7 @@ struct capo_fit_decision {
  * rule
  * @open_end: the last decision holds for all larger sizes too
  * Return: rows that choose something, 0: nothing is written; what capo_profile_row() returns. */
-int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll,
+int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                            const struct capo_fit_decision *d, int n, bool open_end);
 
 /* An allocation of which nothing at all is measured. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

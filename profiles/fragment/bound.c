@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"
 

@@ -4,13 +4,14 @@
 #ifndef CAPO_FRAGMENT_BOUND_H
 #define CAPO_FRAGMENT_BOUND_H
 
+#include "capo/call_kinds.h"
 #include "profiles/fragment/fragment.h"
 #include "profiles/plan/plan.h"
 
 struct fragment_bound {
         char class[3 * CAPO_CLASS_ROOM];
-        double busbw_gbs[CAPO_COLLS]; /* nothing exceeds it; 0 not known */
-        enum capo_ceiling_of of[CAPO_COLLS];
+        double busbw_gbs[CAPO_NCCL_COLLS]; /* nothing exceeds it; 0 not known */
+        enum capo_ceiling_of of[CAPO_NCCL_COLLS];
         bool hybrid; /* NVLink alone does not join the ranks: PCIe and NICs are in it */
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "profiles/fragment/flow_net.h"
 #include "profiles/machine/platform.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
 #include "core/base/layout.h"
 
 struct capo_public_rate {

@@ -6,6 +6,7 @@
 #ifndef CAPO_FRAGMENT_FORMULA_H
 #define CAPO_FRAGMENT_FORMULA_H
 
+#include "capo/algorithms.h"
 #include "profiles/plan/plan.h"
 
 /* Places in cost tables and constants. */

@@ -20,7 +20,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "capo/profile.h"
 #include "core/base/layout.h"
 #include "profiles/machine/topology.h"
 
@@ -111,7 +110,7 @@ enum capo_ceiling_of {
  * With CAPO_CEILING_HYBRID it counts PCIe and NICs in, without it NVLink alone. Between machines,
  * and where NVLink does not join all, it needs that.
  */
-double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of);
+double capo_ceiling(const struct capo_ceilings *c, unsigned coll, enum capo_ceiling_of *of);
 
 /** capo_ceiling_text() - " with PCIe and NICs" and so on, to stand behind a bandwidth; "" for
  * NVLink alone. Static. */

@@ -42,7 +42,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
+#include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"
 #include "profiles/fragment/formula.h"

@@ -2,6 +2,7 @@
 /* One question per allocation: three collectives at a size so large that latency is nothing. */
 #include <errno.h>
 
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"

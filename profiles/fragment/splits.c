@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"

@@ -11,11 +11,12 @@
 #ifndef CAPO_IMPORT_H
 #define CAPO_IMPORT_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
 
 /* What made a time; samples of different makes are never compared with each other. */
 enum capo_make {

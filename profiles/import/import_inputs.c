@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
 #include "analysis/log/pack.h"
 #include "core/base/array.h"
 #include "core/base/file.h"

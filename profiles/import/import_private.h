@@ -138,8 +138,9 @@ struct capo_nccl_log {
         struct capo_settings settings;
         bool env_said;    /* it says which variables it obeys */
         bool env_several; /* a list or an exclusion: does not say what ran */
-        float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */
-        uint8_t columns[3]; /* algorithms of the table part being read */
+        float bw[CAPO_TABLE_CALLS][CAPO_NCCL_ALGOS + 1]
+                [CAPO_NCCL_PROTOS + 1]; /* of the tuning table, GB/s */
+        uint8_t columns[3];             /* algorithms of the table part being read */
         unsigned table_line;
         bool have_table;
         struct capo_decision *decisions;

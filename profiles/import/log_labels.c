@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "analysis/log/info_read.h"

@@ -17,9 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capo/profile.h"
 #include "profiles/machine/gpus.h"
-#include "capo/record.h"
 
 enum {
         CAPO_PLAN_RANKS_MAX = 16384,
@@ -40,7 +38,7 @@ struct capo_plan_gpu {
 };
 
 struct capo_plan_ask {
-        enum capo_coll coll;
+        unsigned coll;  /* enum capo_coll */
         uint64_t bytes; /* as nccl-tests' size: for all-gather and reduce-scatter the total over
                            ranks */
 };
@@ -79,7 +77,7 @@ struct capo_plan_question {
 /* algo, proto: enum capo_algo, capo_proto; UNKNOWN where this release does not report them to
  * anybody. */
 struct capo_plan_row {
-        enum capo_coll coll;
+        unsigned coll; /* enum capo_coll */
         uint64_t bytes;
         uint64_t
                 told; /* bytes NCCL gave the tuner (whole elements only); 0 when it was not asked */
@@ -179,7 +177,7 @@ const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer
                                                    int id);
 
 /** capo_plan_busbw_factor() - nccl-tests' bus bandwidth over its algorithm bandwidth. */
-double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks);
+double capo_plan_busbw_factor(unsigned coll, unsigned n_ranks);
 
 /**
  * capo_plan_find_libnccl() - a libnccl.so.2 to ask when none was named

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"

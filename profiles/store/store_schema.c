@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"

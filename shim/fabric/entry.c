@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/log/info.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/fabric/fabric_dlsym.h"
 #include "shim/find/object.h"

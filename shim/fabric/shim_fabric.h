@@ -35,9 +35,10 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
 #include "core/base/util.h"
 #include "core/log/fabric_frame.h"
+#include "core/log/fabric_kinds.h"
 #include "shim/fabric/stand_in.h"
 #include "shim/fabric/whose.h"
 

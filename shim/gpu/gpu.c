@@ -28,6 +28,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/write_signals.h"
+#include "core/log/info.h"
 #include "shim/gpu/anchor.h"
 #include "shim/gpu/draw.h"
 #include "shim/gpu/driver.h"

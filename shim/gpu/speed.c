@@ -17,6 +17,7 @@
 #include "capo/env.h"
 #include "core/base/gpu_clocks.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "shim/find/loader.h"
 #include "shim/find/symbol.h"
 #include "shim/record/recorder.h"

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "capo/seam.h"
 #include "core/base/calls.h"

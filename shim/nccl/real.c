@@ -35,6 +35,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "core/base/write_signals.h"
+#include "core/log/info.h"
 #include "shim/find/loader.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"

@@ -3,7 +3,9 @@
  * it. */
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/env.h"
+#include "capo/frame_types.h"
 #include "capo/seam.h"
 #include "core/base/calls.h"
 #include "shim/nccl/real.h"

@@ -12,8 +12,10 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/untuned.h"

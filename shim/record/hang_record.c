@@ -12,6 +12,7 @@
 
 #include "capo/call_ids.h"
 #include "capo/env.h"
+#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"

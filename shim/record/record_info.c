@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "capo/env.h"
+#include "capo/frame_types.h"
 #include "core/base/safe_args.h"
 #include "core/base/secret.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "shim/record/start.h"
 
 #ifndef CAPO_VERSION

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "capo/frame_types.h"
+#include "core/log/info.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 

@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "core/base/clock.h"
-#include "core/log/info.h"
 
 struct capo_env; /* capo/env.h */
 

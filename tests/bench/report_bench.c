@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "analysis/log/log_read.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/seam.h"
 #include "core/profile/profile_table.h"
 #include "shim/nccl/call_override.h"

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "profiles/store/store_csv.h"

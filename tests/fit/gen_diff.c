@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "tests/golden/gen_log.h"
 
 static void recording(const char *root, const char *name, double factor, uint16_t rule)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"

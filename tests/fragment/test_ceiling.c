@@ -8,6 +8,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"
 #include "profiles/fragment/flow_net.h"

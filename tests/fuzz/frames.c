@@ -4,7 +4,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "capo/log.h"
+#include "capo/frame_types.h"
+#include "capo/log_layout.h"
 #include "core/base/util.h"
 #include "analysis/job/job.h"
 #include "analysis/job/scratch.h"

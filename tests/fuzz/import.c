@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
-#include "capo/log.h"
+#include "capo/log_layout.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "profiles/import/import_private.h"

@@ -10,6 +10,7 @@
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/info_read.h"
 #include "analysis/job/log_calls.h"
+#include "capo/frame_types.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 

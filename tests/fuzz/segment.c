@@ -16,7 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_read.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "tests/fuzz/fuzz.h"
 #include "tuner/sweep_plan.h"

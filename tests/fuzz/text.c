@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/demangle.h"
 #include "core/base/markup.h"
 #include "core/base/plain_text.h"

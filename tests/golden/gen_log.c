@@ -11,7 +11,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "capo/log.h"
+#include "capo/log_layout.h"
 
 struct gen_log {
         FILE *file;

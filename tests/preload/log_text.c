@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/calls.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"

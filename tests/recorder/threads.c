@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "capo/record.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The body behind all profiler interfaces: whose events are whose, and the slots that fold kernel
  * time stamps. */
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "core/base/util.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugins inside libcapo.so: what they tell the recorder. The plugin's own sources are linked
  * in, with a recorder that only listens. */
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "capo/seam.h"
 #include "plugin.h"

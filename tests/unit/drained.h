@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/log/drain.h"
 #include "analysis/log/log_read.h"
 

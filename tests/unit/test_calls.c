@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and arithmetic: each list at its first and last row and one beyond. */
 #include <criterion/criterion.h>
+#include <stdint.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 

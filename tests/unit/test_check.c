@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/profile/profile_check.h"
 #include "core/profile/when_never.h"

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "tuner/choose.h"
 #include "tuner/process.h"
 

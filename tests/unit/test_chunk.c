@@ -3,6 +3,7 @@
  * and 2.32.3 asked on 4 virtual H100s. */
 #include <criterion/criterion.h>
 
+#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "tuner/chunk.h"
 

@@ -7,6 +7,7 @@
 #include "capo/call_ids.h"
 #include "analysis/job/skew.h"
 #include "analysis/report/job_judge.h"
+#include "capo/record.h"
 #include "made_job.h"
 
 enum { RANKS = 4, EARLY = 32, CALLS_MOST = 400 };

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
+#include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/profile/profile_check.h"
 

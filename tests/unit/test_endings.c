@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a rank ended and in which call: what is known is said to the number, what is not is said,
  * too. */
+#include "analysis/report/page_kinds.h"
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
@@ -35,12 +36,12 @@ static struct capo_job_process *killed(uint64_t returned_ns)
         p->end.calls = 511;
         p->last_ns = p->end.t_ns = 4200000000;
         if (returned_ns)
-                p->last_call = (struct capo_record){.t_begin = returned_ns - 10,
-                                                    .t_end = returned_ns,
-                                                    .seq = 511,
-                                                    .comm = 3,
-                                                    .call = CAPO_CALL_ALLREDUCE,
-                                                    .clock = CAPO_CLOCK_HOST};
+                p->last_call = (struct capo_job_call){.t_begin = returned_ns - 10,
+                                                      .t_end = returned_ns,
+                                                      .seq = 511,
+                                                      .comm = 3,
+                                                      .call = CAPO_CALL_ALLREDUCE,
+                                                      .clock = CAPO_CLOCK_HOST};
         return p;
 }
 
@@ -137,7 +138,7 @@ Test(endings, with_a_call_that_nobody_had_time_to_look_for)
 
 Test(endings, after_a_call_that_runs_on_no_gpu)
 {
-        struct capo_record *c = &killed(4000000000)->last_call;
+        struct capo_job_call *c = &killed(4000000000)->last_call;
 
         c->call = CAPO_CALL_COMMDESTROY;
         c->seq = 0;

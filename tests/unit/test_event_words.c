@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "tuner/profiler/profiler_adapt.h"

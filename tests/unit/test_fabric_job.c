@@ -8,6 +8,8 @@
 
 #include "capo/call_ids.h"
 #include "analysis/network/network.h"
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -7,6 +7,7 @@
 #include "analysis/log/fabric_read.h"
 #include "analysis/network/network_sums.h"
 #include "core/base/util.h"
+#include "core/log/fabric_kinds.h"
 
 #define LINES(n)                                                                                           \
         "machine\tinfiniband=mlx5_0,mlx5_1\tnet=eth0\n"                                                    \

@@ -6,6 +6,8 @@
 #include <criterion/criterion.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "analysis/network/network_parts.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/record.h"
 #include "profiles/fit/fit_trial.h"

@@ -3,6 +3,7 @@
 
 #include "capo/call_ids.h"
 #include "analysis/job/gpu_spans.h"
+#include "capo/record.h"
 
 /* Timed on the GPU unless @ns is 0. */
 #define CALL(at, ns, on, what, ...)                                                               \

@@ -8,6 +8,7 @@
 #include "capo/call_ids.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/log_read.h"
+#include "capo/frame_types.h"
 
 static struct capo_segment seg = {.fd = -1};
 

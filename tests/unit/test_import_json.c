@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"

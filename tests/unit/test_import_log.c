@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
 #include "tests/golden/gen_log.h"

@@ -8,6 +8,7 @@
 #include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "analysis/steps/job_steps.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/profile/profile_json.h"
 

@@ -11,6 +11,7 @@
 #include <criterion/criterion.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "core/log/segment.h"
 #include "analysis/log/live_logs.h"

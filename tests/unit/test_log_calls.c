@@ -7,6 +7,8 @@
 #include <criterion/criterion.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/log_calls.h"
 #include "tests/golden/gen_log.h"

@@ -12,6 +12,8 @@
 #include <xxhash.h>
 
 #include "analysis/log/log_read.h"
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "tests/golden/gen_log.h"
 
 static char path[] = "/tmp/capo-log-damage-XXXXXX", why[256];

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "analysis/log/log_find.h"

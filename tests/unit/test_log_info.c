@@ -4,6 +4,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"

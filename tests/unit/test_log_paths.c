@@ -11,6 +11,7 @@
 
 #include "analysis/log/log_paths.h"
 #include "analysis/log/log_window.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/log.h"
+#include "capo/frame_types.h"
+#include "capo/log_layout.h"
 #include "core/base/util.h"
 #include "core/log/fabric_keys.h"
 #include "analysis/log/log_read.h"
@@ -73,7 +74,7 @@ Test(log_words, rules_words)
         int n = sprintf(table, "| word | fields |\n|---|---|\n");
 
 #define RULES_KEY(id, word, fields) n += sprintf(table + n, "| `%s` | %s |\n", word, fields);
-#include "capo/log_keys.def"
+#include "capo/log_rules.def"
         shows(table);
 }
 
@@ -83,7 +84,7 @@ Test(log_words, hang_words)
         int n = sprintf(table, "| word | value |\n|---|---|\n");
 
 #define HANG_KEY(id, word, meaning) n += sprintf(table + n, "| `%s` | %s |\n", word, meaning);
-#include "capo/log_keys.def"
+#include "capo/log_hang.def"
         shows(table);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "analysis/log/log_read.h"

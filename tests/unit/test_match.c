@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "core/base/layout.h"
 #include "core/profile/profile_file.h"
 #include "core/profile/profile_table.h"

@@ -5,6 +5,7 @@
 
 #include "capo/call_ids.h"
 #include "analysis/job/meet.h"
+#include "capo/record.h"
 
 static struct capo_record call(uint32_t seq)
 {

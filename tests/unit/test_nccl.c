@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 

@@ -2,6 +2,7 @@
 /* What is advised, at the borders of what asks for it. */
 #include <stdarg.h>
 
+#include "analysis/report/page_kinds.h"
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"

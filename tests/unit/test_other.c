@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "tuner/other.h"
 #include "tuner/plugin_versions.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The words that all faces use; and a page judged as a whole. */
+#include "analysis/report/page_kinds.h"
 #include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"

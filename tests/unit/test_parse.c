@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/profile/parse_parts.h"

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analysis/report/page_kinds.h"
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "analysis/report/job_judge.h"

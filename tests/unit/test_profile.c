@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "core/profile/profile_json.h"
 #include "core/base/util.h"

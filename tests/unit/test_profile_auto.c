@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/profile.h"
 #include "cli/run/profile_auto.h"
 
 static char root[64];

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "capo/profile.h"
 #include "core/profile/profile_find.h"
 
 static char top[] = "/tmp/capo-find-XXXXXX";

@@ -2,6 +2,7 @@
 /* Known bugs that a recorded job meets. */
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/page_kinds.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "analysis/log/log_read.h"

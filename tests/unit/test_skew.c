@@ -7,6 +7,7 @@
 
 #include "capo/call_ids.h"
 #include "analysis/job/skew.h"
+#include "capo/record.h"
 
 enum { RANKS = 3, MS = 1000000 };
 

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 
 #include "capo/call_ids.h"
+#include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/skew_parts.h"
 #include "made_job.h"

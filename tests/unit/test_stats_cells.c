@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"

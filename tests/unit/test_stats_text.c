@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <criterion/criterion.h>
 
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/job/stats_private.h"
 

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "capo/call_ids.h"
+#include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/stats.h"
 #include "analysis/log/log_window.h"

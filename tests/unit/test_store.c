@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/record.h"
 #include "tuner/sweep_plan.h"
 #include "tests/unit/comma.h"

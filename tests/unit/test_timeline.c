@@ -9,6 +9,7 @@
 #include "analysis/job/stats.h"
 #include "analysis/timeline/last_ranks.h"
 #include "analysis/timeline/timeline.h"
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "tuner/trial.h"
 
 static char why[200];

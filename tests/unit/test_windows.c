@@ -4,6 +4,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
+#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/log/fabric_read.h"
 #include "shim/fabric/shim_fabric.h"

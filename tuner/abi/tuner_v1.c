@@ -9,7 +9,6 @@
  */
 #include "core/base/lock.h"
 #include "tuner/choose.h"
-#include "tuner/plugin_versions.h"
 
 static struct open_tuner {
         struct open_tuner *next;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.21: a context, and still no cost table. */
 #include "tuner/abi/tuner_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_tuner_v2(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
                                       void **context)

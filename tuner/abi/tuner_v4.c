@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.24 to 2.27: as v3, and registered buffers. */
 #include "tuner/abi/tuner_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_tuner_v4(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
                                       void **context)

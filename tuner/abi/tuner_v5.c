@@ -2,7 +2,6 @@
 /* NCCL 2.28 and 2.29: init comes before the cost model, tells ranks per node, and may change the
  * model's constants. */
 #include "tuner/abi/tuner_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_tuner_v5(void **context, uint64_t comm_id, size_t n_ranks,
                                       size_t n_nodes, capo_nccl_log log, struct capo_nvl_info *nvl,

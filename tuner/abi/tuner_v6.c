@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.30: as v5, and chunk sizes (tuner/chunk.h). */
 #include "tuner/abi/tuner_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_tuner_v6(void **context, uint64_t comm_id, size_t n_ranks,
                                       size_t n_nodes, capo_nccl_log log, struct capo_nvl_info *nvl,

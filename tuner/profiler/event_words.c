@@ -2,6 +2,7 @@
 /* The words of profiler events as our numbers. */
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "tuner/profiler/profiler_adapt.h"
 

@@ -25,6 +25,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/lock.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "tuner/comm_name.h"
 #include "tuner/plugin_find.h"

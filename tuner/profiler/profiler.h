@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "capo/record.h"
+#include "capo/call_kinds.h"
 #include "capo/seam.h"
 #include "core/base/util.h"
 #include "tuner/nccl_profiler.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.23: numbers for function, algorithm and protocol; the bound of channels. */
 #include "capo/call_ids.h"
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_profiler_v1(void **context, int *mask)
 {

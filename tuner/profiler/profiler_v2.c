@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.24 and 2.25: names instead of numbers; the bound of channels. */
 #include "tuner/profiler/profiler_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_profiler_v2(void **context, int *mask)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.26: as v2, without the traffic. */
 #include "tuner/profiler/profiler_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_profiler_v3(void **context, int *mask)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.27: the communicator is told at init; real channels; kernel time stamps. */
+#include "capo/algorithms.h"
 #include "tuner/profiler/profiler_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_profiler_v4(void **context, int *mask, const char *comm_name,
                                          uint64_t comm_id, int n_nodes, int n_ranks, int rank,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.29 on: the events of v5, and collectives by copy engines. */
 #include "tuner/profiler/profiler_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_profiler_v6(void **context, uint64_t comm_id, int *mask,
                                          const char *comm_name, int n_nodes, int n_ranks, int rank,

@@ -4,9 +4,9 @@
  * kernel's phases; and the tag of the call that an event is of, which goes on to a chained profiler
  * as it came.
  */
+#include "capo/algorithms.h"
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
-#include "tuner/plugin_versions.h"
 
 static capo_nccl_result init_profiler_v7(void **context, uint64_t comm_id, int *mask,
                                          const char *comm_name, int n_nodes, int n_ranks, int rank,

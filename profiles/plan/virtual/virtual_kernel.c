@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "profiles/plan/virtual/virtual.h"
 

@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/collectives.h"
+#include "core/base/nccl_facts.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"
 #include "profiles/plan/virtual/cuda_virtual.h"

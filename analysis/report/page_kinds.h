@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Problems, next steps and notes by name. For the files that find one; a page (job_page.h) has
+ * their numbers and texts. */
+#ifndef CAPO_PAGE_KINDS_H
+#define CAPO_PAGE_KINDS_H
+
+struct capo_page;
+
+enum capo_problem_kind {
+#define CAPO_PROBLEM(id, name, severity, words) CAPO_PROBLEM_##id,
+#include "analysis/report/problem_kinds.def"
+        CAPO_PROBLEMS,
+};
+
+enum capo_next_kind {
+#define CAPO_NEXT(id, words) CAPO_NEXT_##id,
+#include "analysis/report/next_kinds.def"
+        CAPO_NEXTS,
+};
+
+enum capo_page_note_kind {
+#define CAPO_NOTE(id, words) CAPO_NOTE_##id,
+#include "analysis/report/note_kinds.def"
+        CAPO_NOTES,
+};
+/* The words of each kind, as formats that the compiler checks where they are used. */
+#define CAPO_PROBLEM(id, name, severity, words) \
+        static const char capo_problem_words_##id[] __attribute__((unused)) = words;
+#include "analysis/report/problem_kinds.def"
+
+/**
+ * capo_problem_add() - one more
+ * @comm, @ranks, @log: as in struct capo_problem; @ranks is taken over, freed when there is no
+ * memory
+ */
+void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const char *log,
+                      const char *words, ...) __attribute__((format(printf, 4, 5)));
+#define PROBLEM(page, id, ...) \
+        capo_problem_add(page, CAPO_PROBLEM_##id, NULL, capo_problem_words_##id, __VA_ARGS__)
+#define PROBLEM_OF(page, id, log, ...) \
+        capo_problem_add(page, CAPO_PROBLEM_##id, log, capo_problem_words_##id, __VA_ARGS__)
+
+#endif
