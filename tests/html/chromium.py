@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-PROGRAM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
+PROGRAM = next((p for p in map(shutil.which, ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")) if p), None)
 SECONDS = 120  # for an answer, on a slow machine
 
 
