@@ -192,7 +192,7 @@ void cli_help(FILE *out, const struct cli_verb *verb, bool all)
                 fputc('\n', out);
                 wrap_text(out, c->after, 0, 0);
         }
-        if (c->list)
+        if (c->list && all)
                 c->list(out);
         fputs("\nExit status:", out);
         wrap_text(out, c->status, 12, 0);

@@ -112,10 +112,9 @@ struct cli_option {
 /* The options of another table, whose struct is member @m here; under a heading, or NULL. */
 #define CLI_TABLE(S, m, t) NULL, CLI_KIND_TABLE, offsetof(S, m), {.table = (t)}, NULL
 /* The row of every verb that prints tables (cli_screen.h). */
-#define CLI_WIDE                                                                            \
-        {                                                                                   \
-                "wide", CLI_KIND_WIDE, 0, {0}, NULL,                                        \
-                        "whole lines with all columns, also on a terminal that is narrower" \
+#define CLI_WIDE                                                                    \
+        {                                                                           \
+                "wide", CLI_KIND_WIDE, 0, {0}, NULL, "whole lines with all columns" \
         }
 #define CLI_HEADING NULL, CLI_KIND_HEADING, 0, {0}, NULL
 
@@ -124,7 +123,7 @@ struct cli_command {
         const char *about; /* paragraphs, a line each; lines that begin with a blank are printed as
                               they are */
         const char *after; /* behind the options: more paragraphs, and examples; NULL none */
-        void (*list)(FILE *); /* more of them that only the program knows; NULL none */
+        void (*list)(FILE *); /* for --help=all: a list that only the program knows; NULL none */
         const char *status;   /* exit statuses: "0; 1 no log to report, 2 wrong command line" */
         const char *operand; /* what an operand is, for messages and completion: "FILE"; NULL: takes
                                 none */

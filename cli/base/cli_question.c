@@ -230,14 +230,14 @@ static int find_machine(struct cli_question *q, const char *verb)
                 if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
                         return capo_fail(
                                 -ENODEV,
-                                "--platform %s: not one of those that capo plan --help lists",
+                                "--platform %s: not one of those that capo plan --help=all lists",
                                 q->platform);
                 q->topo[q->n_topo++] = q->stored;
         }
         if (!q->n_topo)
-                return capo_fail(-ENODEV,
-                                 "%s: name a machine with --topo or --platform; capo plan --help",
-                                 verb);
+                return capo_fail(
+                        -ENODEV,
+                        "%s: name a machine with --topo or --platform; capo plan --help=all", verb);
         if (take_smi_text(q, verb) < 0)
                 return -EINVAL;
         n = capo_plan_machine_gpus(q->topo[0], q->platform, q->devs, why, sizeof why);

@@ -295,7 +295,7 @@ static const char *take_size(void *bytes, const char *value)
 
 static const struct cli_option options[] = {
         {"platform", CLI_TEXT(struct options, machine.platform, "NAME"),
-         "the machine: dgx1v, dgxa100, p5, hgxh100, ... (capo plan --help has the list)"},
+         "the machine: dgx1v, dgxa100, p5, hgxh100, ... (capo plan --help=all lists them)"},
         {"topo", CLI_FILE(struct options, machine.topo, "FILE"),
          "the machine as in capo topo; --topo this: the one you are on. Default: what capo run "
          "recorded beside the logs"},

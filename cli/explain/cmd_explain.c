@@ -101,7 +101,8 @@ static const char *take_nccl(void *explain, const char *value)
 }
 
 static const struct cli_option options[] = {
-        {CLI_HEADING, "first form:"},
+        {CLI_HEADING,
+         "by the real libnccl on virtual GPUs, as capo plan (its model, nothing measured):"},
         {"topo", CLI_LIST(struct explain, plan.topo, plan.n_topo, "FILE,..."),
          "the machine, as in capo plan"},
         {"platform", CLI_TEXT(struct explain, plan.platform, "NAME"), "the same by its name"},
@@ -112,21 +113,19 @@ static const struct cli_option options[] = {
         {"profile", CLI_FILE(struct explain, profile_name, "P"),
          "by this profile: a file, or a stored profile's name"},
         {"allow-modelled", CLI_FLAG(struct explain, plan.allow_modelled),
-         "also use the profile's modelled rules, as capo run does with that option"},
+         "also use the profile's modelled rules", .rare = true},
         {"layout", CLI_TAKE(struct explain, plan.layout, "3+5", cli_question_take_layout),
-         "what a launcher says of the ranks per node; in the first form the allocation itself unless given, and none for "
-         "a launcher that says nothing",
-         .example = "3+5"},
-        {CLI_HEADING, "second form:"},
+         "what a launcher says of the ranks per node; none: nothing", .example = "3+5"},
+        {CLI_HEADING, "by the profile alone, for a job of this shape:"},
         {"ranks", CLI_COUNT(struct explain, shape.n_ranks, "N", 1, 1 << 24), "the job's ranks"},
         {"nodes", CLI_COUNT(struct explain, shape.n_nodes, "M", 1, 1 << 24), "on so many nodes"},
         {"nccl", CLI_WHOLE("2.28.9", take_nccl), "NCCL's release", .example = "2.28.9"},
         {"nccl-version", CLI_TAKE(struct explain, shape.nccl, "2.28.9", take_release), NULL},
-        {CLI_HEADING, "third form:"},
+        {CLI_HEADING, "from a recording:"},
         {"log", CLI_FILE(struct explain, log, "DIR"), "logs of the job"},
         {"comm", CLI_TEXT(struct explain, comm, "NAME"),
          "only communicators of this name; * and ? as in the shell"},
-        {CLI_HEADING, "all:"},
+        {CLI_HEADING, "output:"},
         CLI_FORM_JSON_OPTION(struct explain, form),
         CLI_FORM_CSV_OPTION(struct explain, form),
         CLI_FORM_MARKDOWN_OPTION(struct explain, form),
@@ -139,18 +138,11 @@ const struct cli_command explain_command = {
                 "CALL SIZE --ranks N --nodes M [--layout 3+5] [--nccl 2.28.9] --profile P\n"
                 "CALL SIZE --log DIR [--comm NAME]",
         .about = "Explains why one call runs as it does: every candidate with NCCL's predicted "
-                 "cost, the rule of the profile that decides (file and line) and why the others "
-                 "do not, what runs, and what blocked the profile's choice.\n"
+                 "cost, and the rule of the profile that decides or was blocked.\n"
                  "\n"
-                 "  first form   asks the real libnccl on virtual GPUs, as capo plan does: costs "
-                 "are NCCL's model, nothing is measured\n"
-                 "  second form  only the profile's rules, for a job of that shape\n"
-                 "  third form   what a recorded job ran at that size, and by which rule\n"
-                 "\n"
-                 "CALL is allreduce, broadcast, reduce, allgather or reducescatter; in the third "
-                 "form any recorded call. SIZE is as in nccl-tests: 64K, 25M; for all-gather and "
-                 "reduce-scatter the total over ranks. The third form also takes a size as the "
-                 "report shows it: \"37.5 KiB\", and \"1-1.9 MiB\" for all sizes in between.",
+                 "CALL is allreduce, broadcast, reduce, allgather or reducescatter; with --log "
+                 "any recorded call. SIZE is as in nccl-tests (64K, 25M), with --log also as "
+                 "the report shows it (\"37.5 KiB\", \"1-1.9 MiB\").",
         .options = options,
         .after =
                 "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"

@@ -349,19 +349,17 @@ static const struct cli_option options[] = {
         {"without-default", CLI_FLAG(struct job, options.without_default),
          "accept sweeps without NCCL's own choice: the next best candidate stands in for it",
          .rare = true},
-        {"name", CLI_TEXT(struct job, name, "NAME"),
-         "name of the profile, which pages print; default none, and they print the file's"},
+        {"name", CLI_TEXT(struct job, name, "NAME"), "name of the profile, for pages",
+         .rare = true},
         {"model", CLI_WORDS(struct job, models.alloc, models.n, "ALLOC"),
-         "also a rule for this allocation that was not measured (may be repeated): 3+5, or exact GPUs ({1,2,3}+{0-4}; "
-         "0,2,3 of one machine). NCCL's own model (capo plan), corrected by measured over modelled; without any INPUT by "
-         "what the links under NCCL's channels carry and the hops of the largest node. Only gains above 15 %, marked "
-         "modelled: capo run --allow-modelled uses them"},
+         "also a rule for an allocation that was not measured: 3+5 or {1,2,3}+{0-4}; by NCCL's model, corrected. Only gains above 15 %, "
+         "used by capo run --allow-modelled"},
         {"every", CLI_FLAG(struct job, models.every),
          "with --model 3+5 and no INPUT: a rule for every class of such allocations", .rare = true},
         {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"),
          "for --model without INPUT; default 1K..8G*2", .rare = true},
         {"topo", CLI_FILE(struct job, models.topo, "FILE"),
-         "the machine: for --model, as capo plan takes it, and what its links carry at most; default the one recorded beside the logs"},
+         "the machine, as in capo plan; default: the recorded one"},
         {"platform", CLI_TEXT(struct job, models.platform, "NAME"), "the same by its name"},
         {"domain", CLI_COUNT(struct job, models.domain, "N", 1, 4096),
          "N machines at a time share an NVLink domain, as in capo plan; default: as the platform has it",
@@ -373,24 +371,24 @@ static const struct cli_option options[] = {
         {"force", CLI_FLAG(struct job, options.force),
          "believe gains that look like a fault of the measurement, and compare runs of other settings, hosts and drivers",
          .rare = true},
-        {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer"},
+        {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer",
+         .rare = true},
         CLI_WIDE,
         {CLI_TABLE(struct job, inputs.label, cli_label_options), CLI_LABELS_HELP},
         {0}};
 
 const struct cli_command fit_command = {
         .usage = "[OPTIONS] [LABELS] INPUT... [-o PROFILE]",
-        .about = "Turns measurements into a profile: per allocation, collective and size the "
-                 "candidate that beats NCCL's own choice by more than the noise. Everything else "
-                 "is left to NCCL. The page shows what was decided, how sure it is, the regret "
-                 "of the decisions on measurements that they were not made from, and what to "
-                 "measure next.\n"
-                 "\n"
-                 "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its "
-                 "JSON (-J), sweep CSV of NVIDIA's example tuner, CSV of rccl-tests, NCCL "
-                 "Inspector JSON, vidur CSV. store:FILE takes a store. NCCL's own choice must be "
-                 "among what was measured. A run counts as that only if its log, its whole "
-                 "command line, capo or --default says so.",
+        .about =
+                "Turns measurements into a profile: per allocation, collective and size the "
+                "candidate that beats NCCL's own choice by more than the noise. Everything else "
+                "is left to NCCL. The page shows how sure each decision is, and what to measure "
+                "next.\n"
+                "\n"
+                "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its "
+                "JSON (-J), sweep CSV of NVIDIA's example tuner, CSV of rccl-tests, NCCL "
+                "Inspector JSON, vidur CSV, store:FILE. NCCL's own choice must be measured too, and "
+                "a file must say what it is (docs/fit.md).",
         .options = options,
         .after =
                 "examples:\n"

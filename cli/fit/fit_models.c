@@ -46,7 +46,7 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                 if (cli_topology_find(m->platform, topo, sizeof topo) < 0)
                         return capo_fail(
                                 -1,
-                                "fit: --platform %s: not one of those that capo plan --help lists",
+                                "fit: --platform %s: not one of those that capo plan --help=all lists",
                                 m->platform);
         }
         for (size_t i = 0; i < m->n; i++) {

@@ -141,51 +141,49 @@ static const char *take_nccl(void *options, const char *value)
 }
 
 static const struct cli_option options[] = {
-        {CLI_HEADING, "The machine"},
         {"topo", CLI_LIST(struct plan_options, q.topo, q.n_topo, "FILE,..."),
-         "NCCL topology XML (NCCL_TOPO_DUMP_FILE of a job, a provider's file, capo topo capture), or the text of nvidia-smi topo -m; with several, one per "
-         "node, the last for all further nodes"},
+         "NCCL topology XML (capo topo capture writes one), or the text of nvidia-smi topo -m; with several, one per node"},
         {"platform", CLI_TEXT(struct plan_options, q.platform, "NAME"),
-         "completes a file that leaves NVLinks to the driver; alone it supplies the machine"},
-        {CLI_HEADING, "The allocation; default: every GPU of one machine"},
+         "a machine by its name: dgx1v, dgxa100, p5, hgxh100, gb200-nvl72, ... (--help=all lists them); with --topo it completes the file"},
         {"alloc", CLI_TEXT(struct plan_options, q.alloc, "3+5"),
-         "the first 3 GPUs of one node and the first 5 of another; 4x8 is four nodes of 8"},
+         "the first 3 GPUs of one node and the first 5 of another, or 4x8; default: every GPU of one machine"},
         {"gpus", CLI_TEXT(struct plan_options, q.gpus, "LIST"),
-         "0:1,2,3;1:0-4: these GPUs of these nodes, also written 1,2,3+0-4 or {1,2,3} + {0-4}; 1,4,6 for one node; bus ids"},
+         "these GPUs of these nodes: 0:1,2,3;1:0-4 or 1,2,3+0-4; 1,4,6 of one node"},
         {"domain", CLI_COUNT(struct plan_options, q.domain, "N", 1, 4096),
          "N nodes at a time share an NVLink domain (MNNVL), as trays of GB200 and GB300; default: as the platform has it "
-         "(gb200-nvl72: 18), 1: NVLink ends at the node"},
-        {CLI_HEADING, "The questions"},
+         "(gb200-nvl72: 18), 1: NVLink ends at the node",
+         .rare = true},
         {"coll", CLI_TEXT(struct plan_options, q.colls, "LIST"),
          "allreduce, broadcast, reduce, allgather, reducescatter, with commas between, or all; default allreduce"},
         {"sizes", CLI_TEXT(struct plan_options, q.sizes, "1K..1G*2"),
          "from..to times step (or +step), or a list; default 1K..1G*4"},
         {"nccl", CLI_WHOLE("FILE", take_nccl), NULL},
         {"libnccl", CLI_WHOLE("FILE", take_nccl),
-         "the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine. Given twice, both are asked and "
-         "compared, such as the releases before and after an upgrade"},
+         "the libnccl.so.2 to ask; default CAPO_NCCL or the one found here; given twice, both are compared"},
         {"windows", CLI_FLAG(struct plan_options, q.windows),
-         "the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister): symmetric kernels may run"},
+         "the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister): symmetric kernels may run",
+         .rare = true},
         {"whole", CLI_FLAG(struct plan_options, q.whole),
          "ask every rank, up to 256, also of nodes that are alike. Without it two nodes of each kind are asked where there are "
-         "more than 32 ranks, and the others stood in for"},
-        {CLI_HEADING, "With a tuner"},
+         "more than 32 ranks, and the others stood in for",
+         .rare = true},
         {"profile", CLI_FILE(struct plan_options, q.profile, "P"),
          "ask again with capo's tuner plugin and this profile, and show where they differ"},
         {"allow-modelled", CLI_FLAG(struct plan_options, q.allow_modelled),
          "with its modelled rules too, which no clock has seen"},
         {"layout", CLI_TAKE(struct plan_options, q.layout, "L", cli_question_take_layout),
          "what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: the truth; none: nothing",
-         .example = "3+5"},
+         .example = "3+5", .rare = true},
         {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"),
-         "ask again with another tuner plugin"},
+         "ask again with another tuner plugin", .rare = true},
         {"spy", CLI_FLAG(struct plan_options, q.spy),
-         "print what NCCL gives a tuner: init arguments, model constants, cost tables"},
-        {CLI_HEADING, "Output"},
+         "print what NCCL gives a tuner: init arguments, model constants, cost tables",
+         .rare = true},
         {"graph", CLI_FLAG(struct plan_options, graph),
          "also the rings and trees, link types and bandwidths that NCCL found"},
         {"log", CLI_FLAG(struct plan_options, q.log),
-         "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them"},
+         "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them",
+         .rare = true},
         CLI_FORM_JSON_OPTION(struct plan_options, form),
         CLI_FORM_CSV_OPTION(struct plan_options, form),
         CLI_FORM_MARKDOWN_OPTION(struct plan_options, form),
@@ -193,27 +191,25 @@ static const struct cli_option options[] = {
          "all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all splits",
          .example = "3+5"},
         {"all", CLI_FLAG(struct plan_options, all),
-         "with --every i+j: ask every split, also those that symmetry makes equal"},
+         "with --every i+j: ask every split, also those that symmetry makes equal", .rare = true},
         {"jobs", CLI_COUNT(struct plan_options, q.jobs, "N", 1, 64),
-         "questions asked at a time with --every; default: one per processor"},
+         "questions asked at a time with --every; default: one per processor", .rare = true},
         {"timeout", CLI_SECONDS(struct plan_options, timeout_s, "S", 0.1, 3600),
-         "kill NCCL after S seconds; default 60, and 1 per rank, more on a busy machine"},
+         "kill NCCL after S seconds; default 60, and 1 per rank, more on a busy machine",
+         .rare = true},
         CLI_WIDE,
         {0}};
 
 const struct cli_command plan_command = {
         .usage = "--topo FILE[,FILE...] [--alloc 3+5 | --gpus 0:1,2,3;1:0-4] [OPTIONS]\n"
                  "--platform NAME ...",
-        .about = "Asks the real, unmodified libnccl what it will do on a machine that is not "
-                 "here. libnccl runs on virtual GPUs: it reads the topology, searches its "
-                 "graphs, computes its costs and decides. No GPU is needed and none is used. "
-                 "Decisions are NCCL's own. Times are NCCL's model; nothing is measured.",
+        .about = "Asks the real, unmodified libnccl, on virtual GPUs, what it will do on a machine "
+                 "that is not here. No GPU is needed. Decisions are NCCL's own. Times are NCCL's "
+                 "model; nothing is measured.",
         .options = options,
         .after =
-                "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "
-                "...).\n"
+                "NCCL_* settings of the environment hold for the NCCL that is asked.\n"
                 "\n"
-                "examples:\n"
                 "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
                 "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
                 "  capo plan --platform dgx1v --every 3",

@@ -286,12 +286,10 @@ static const struct cli_option options[] = {
 #define REPORT_FORMAT(name, where, rows, help) OPTION_##where(name, help)
 #include "cli/report/report_formats.def"
         {"topo", CLI_FILE(struct report_options, topo, "FILE"),
-         "the machine, as in capo topo: then the page names the class of each communicator's GPUs, the share of their "
-         "links' ceiling that its collectives reach, and NICs that a nearer one could replace; --topo this: the machine "
-         "you are on, by hwloc"},
+         "the machine, as in capo topo: adds the share of the links' ceiling that each collective reaches; this: the machine you are on"},
         {"platform", CLI_TEXT(struct report_options, platform, "NAME"), "the same by its name"},
         {"recover", CLI_SET(struct report_options, recover, REPORT_RECOVER_ONLY),
-         "print no page: only bring what dead processes left in memory into their logs (in DIR), and free the memory"},
+         "print no page, only recover what dead processes left in memory", .rare = true},
         {"recover-all", CLI_SET(struct report_options, recover, REPORT_RECOVER_ALL),
          "the same without DIR as root: those of every job", .rare = true},
         {"recover-list", CLI_SET(struct report_options, recover, REPORT_RECOVER_LIST),
@@ -311,9 +309,8 @@ const struct cli_command report_command = {
                  "killed processes on this machine had not yet written are recovered first.",
         .options = options,
         .after = "Times are per call, over all ranks. Calls are counted per rank: an AllReduce "
-                 "of 8 ranks is one. Bandwidths are GB/s as in nccl-tests. Numbers in brackets "
-                 "refer to notes at the end of the page. --notes explains how each number was "
-                 "obtained, docs/report.md all columns, docs/internals/json.md the keys.\n"
+                 "of 8 ranks is one. Bandwidths are GB/s as in nccl-tests. docs/report.md "
+                 "explains the page.\n"
                  "\n"
                  "  capo run -- torchrun --nproc-per-node 8 train.py && capo report capo-logs/\n"
                  "  capo report --json logs/ | jq '.rows[] | select(.call == \"AllReduce\") | "

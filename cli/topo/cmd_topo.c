@@ -115,37 +115,33 @@ static int topo_run(void *options, int n, char **words)
 
 static const struct cli_option options[] = {
         {"topo", CLI_FILE(struct topo_options, machine.topo, "FILE"),
-         "NCCL topology XML (NCCL_TOPO_DUMP_FILE writes one), lstopo XML, or the text of nvidia-smi topo -m; without it "
-         "and --platform: this machine, by hwloc"},
+         "NCCL topology XML, lstopo XML, or the text of nvidia-smi topo -m; without it and --platform: this machine, by hwloc"},
         {"platform", CLI_TEXT(struct topo_options, machine.platform, "NAME"),
-         "a machine capo knows: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ... (capo plan --help has the list), gb200-nvl36, "
-         "gb200-nvl72; with --topo it supplies NVLinks the file lacks"},
+         "a machine by its name: dgx1v, dgxa100, hgxh100, ... (capo plan --help=all lists them); with --topo it supplies NVLinks the file lacks"},
         {"gpus", CLI_TEXT(struct topo_options, gpus, "LIST"),
-         "1,2,3 or 0-4 or bus ids; 1,2,3+0-4, also written {1,2,3} + {0-4} or 0:1,2,3;1:0-4, is two machines; without it all GPUs, on this machine those that the driver "
-         "opens to this process and CUDA_VISIBLE_DEVICES picks: numbers, UUIDs or beginnings of them, MIG slices"},
+         "1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; default: all GPUs, on this machine those that CUDA would show"},
         {"alloc", CLI_TEXT(struct topo_options, alloc, "SIZES"),
-         "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8. All that --gpus takes is taken too, but bare numbers are counts"},
+         "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8"},
         {"predict", CLI_FLAG(struct topo_options, predict),
          "also what real NCCL would do, asked on virtual GPUs (takes seconds; its own model)"},
         {"nccl", CLI_FLAG(struct topo_options, predict), NULL},
-        {"libnccl", CLI_FILE(struct topo_options, libnccl, "FILE"),
-         "the same by this libnccl.so.2"},
+        {"libnccl", CLI_FILE(struct topo_options, libnccl, "FILE"), "the same by this libnccl.so.2",
+         .rare = true},
         CLI_FORM_JSON_OPTION(struct topo_options, form),
         CLI_FORM_CSV_OPTION(struct topo_options, form),
         CLI_FORM_MARKDOWN_OPTION(struct topo_options, form),
         {"svg", CLI_FILE(struct topo_options, svg, "FILE"), "draw the links"},
         {"brick", CLI_NUMBER(struct topo_options, machine.brick_gbs, "GBS", 0.001, 4096),
-         "bandwidth of one NVLink each way instead of NCCL's constant"},
+         "bandwidth of one NVLink each way instead of NCCL's constant", .rare = true},
         {"partial", CLI_FLAG(struct topo_options, machine.partial),
-         "the file was dumped where GPUs were hidden: drop links that lead to them"},
+         "the file was dumped where GPUs were hidden: drop links that lead to them", .rare = true},
         CLI_WIDE,
         {0}};
 
 const struct cli_command topo_command = {
         .usage = "[--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES] [OPTIONS]",
         .about = "Shows how the GPUs of an allocation are joined, and the most that any software "
-                 "could get out of their links, over NVLink alone and over NVLink, PCIe and NICs "
-                 "together:\n"
+                 "could get out of their links:\n"
                  "  broadcast, reduce            smallest cut\n"
                  "  all-gather, reduce-scatter   tightest cut per rank inside\n"
                  "  all-reduce                   packed spanning trees\n"

@@ -201,7 +201,7 @@ def rtx5090_table():
 
 def every_platform():
     """every platform by name is a machine NCCL accepts, with NVLink rings"""
-    done = run("--help", ask=False)
+    done = run("--help=all", ask=False)
     listed = re.findall(r"^  ([\w-]+) +\S", done.stdout.split("platforms:")[1].split("examples:")[0], re.M)
     with open(os.path.join(source, "profiles/machine/platforms.def")) as f:
         rows = re.findall(r'^PLATFORM\("([^"]*)", (?:FILE|RACK),', f.read(), re.M)
