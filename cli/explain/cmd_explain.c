@@ -113,7 +113,7 @@ static const struct cli_option options[] = {
         {"profile", CLI_FILE(struct explain, profile_name, "P"),
          "by this profile: a file, or a stored profile's name"},
         {"allow-modelled", CLI_FLAG(struct explain, plan.allow_modelled),
-         "also use the profile's modelled rules", .rare = true},
+         "also use the profile's modelled rules"},
         {"layout", CLI_TAKE(struct explain, plan.layout, "3+5", cli_question_take_layout),
          "what a launcher says of the ranks per node; none: nothing", .example = "3+5"},
         {CLI_HEADING, "by the profile alone, for a job of this shape:"},

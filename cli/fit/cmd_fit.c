@@ -391,7 +391,6 @@ const struct cli_command fit_command = {
                 "a file must say what it is (docs/fit.md).",
         .options = options,
         .after =
-                "examples:\n"
                 "  capo fit capo-logs/ -o mycluster.json\n"
                 "  capo fit --default own-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
                 "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json",

@@ -170,7 +170,7 @@ static const struct cli_option options[] = {
         {"profile", CLI_FILE(struct plan_options, q.profile, "P"),
          "ask again with capo's tuner plugin and this profile, and show where they differ"},
         {"allow-modelled", CLI_FLAG(struct plan_options, q.allow_modelled),
-         "with its modelled rules too, which no clock has seen"},
+         "with its modelled rules too, which no clock has seen", .rare = true},
         {"layout", CLI_TAKE(struct plan_options, q.layout, "L", cli_question_take_layout),
          "what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: the truth; none: nothing",
          .example = "3+5", .rare = true},
@@ -180,7 +180,7 @@ static const struct cli_option options[] = {
          "print what NCCL gives a tuner: init arguments, model constants, cost tables",
          .rare = true},
         {"graph", CLI_FLAG(struct plan_options, graph),
-         "also the rings and trees, link types and bandwidths that NCCL found"},
+         "also the rings, trees and bandwidths that NCCL found"},
         {"log", CLI_FLAG(struct plan_options, q.log),
          "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them",
          .rare = true},
@@ -207,15 +207,13 @@ const struct cli_command plan_command = {
                  "that is not here. No GPU is needed. Decisions are NCCL's own. Times are NCCL's "
                  "model; nothing is measured.",
         .options = options,
-        .after =
-                "NCCL_* settings of the environment hold for the NCCL that is asked.\n"
-                "\n"
-                "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
-                "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
-                "  capo plan --platform dgx1v --every 3",
+        .after = "NCCL_* settings of the environment hold for the NCCL that is asked.\n"
+                 "\n"
+                 "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --sizes 64K..1G*4\n"
+                 "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
+                 "  capo plan --platform dgx1v --every 3",
         .list = print_platforms,
-        .status =
-                "0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong",
+        .status = "0; 1 it could not be asked, or ranks disagree; 2 wrong command line",
         .size = sizeof(struct plan_options),
         .run = plan_run,
         .finish = finish_question,

@@ -29,10 +29,10 @@ static void write_style(FILE *out)
               ".problem{background:var(--alarm);border-left:4px solid var(--w);border-radius:4px;padding:.5em .9em}\n"
               ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.87em;"
               "font-variant-numeric:tabular-nums;margin:.4em 0}\n"
-              "th,td{text-align:left;padding:.22em .7em;white-space:nowrap}td:last-child{white-space:normal}"
+              "th,td{text-align:left;padding:.22em .5em;white-space:nowrap}td:last-child:not(.r){white-space:normal}"
               "th{color:var(--soft);font-weight:600;cursor:pointer}.r{text-align:right}tr:has(td){border-top:1px solid var(--grid)}\n"
               "svg{width:100%;height:auto}section{break-inside:avoid-page}\n"
-              ".bars td{border:0}.bars td:nth-child(2){width:50%;min-width:6em}.bars td{white-space:normal}"
+              ".bars td{border:0}.bars td:nth-child(2){width:40%;min-width:6em}.bars td{white-space:normal}"
               ".bar{display:block;height:1em;border-radius:2px;print-color-adjust:exact}"
               "#tl canvas{display:block;cursor:crosshair;touch-action:pan-y;max-width:100%}#tl i{display:none}"
               "#tl output{display:block;font-size:.87em;font-variant-numeric:tabular-nums;white-space:pre-wrap;min-height:1.5em}"
@@ -40,7 +40,7 @@ static void write_style(FILE *out)
               ".k.busy{background:var(--busy)}.k.wait{background:var(--wait)}.k.idle{background:var(--idle);outline:1px solid var(--grid)}"
               ".under{white-space:pre-wrap}"
               "@media(max-width:600px){body{padding:.8em}.chart svg{min-width:560px}.bars tr{display:block;padding:.2em 0}.bars td{display:block;width:auto!important;padding:0}}"
-              "@media print{body{max-width:none;padding:0}.scroll{overflow:visible}td{white-space:normal}}\n"
+              "@media print{body{max-width:none;padding:0}.scroll{overflow:visible}td{white-space:normal}td.r{white-space:nowrap}}\n"
               ".bar.g{background:#2b6cb0}.bar.h{background:#a0aec0}.bar.w{background:var(--w)}\n",
               out);
 }

@@ -20,6 +20,9 @@ MACHINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fragment/
 # Elements whose text is cut, or that stick out of the page.
 CUT = """[...document.querySelectorAll('h1,h2,h3,p,td,th,dt,dd,li')].filter(e=>{const r=e.getBoundingClientRect();
 return r.width&&!e.closest('.scroll')&&(e.scrollWidth>e.clientWidth+1&&e.clientWidth>0||r.right>document.documentElement.clientWidth+1)}).map(e=>e.textContent.slice(0,60))"""
+# Numbers whose unit stands on another line.
+SPLIT = """[...document.querySelectorAll('td.r')].filter(e=>{const r=document.createRange();r.selectNodeContents(e);
+return r.getBoundingClientRect().height>1.9*parseFloat(getComputedStyle(e).fontSize)}).map(e=>e.textContent)"""
 BARS = "[...document.querySelectorAll('.bars')].map(t=>[...t.rows].map(r=>r.cells[0].textContent))"
 FILLED = """(()=>{const c=document.querySelector('#tl canvas'),d=c.getContext('2d').getImageData(0,0,c.width,c.height).data,n={};
 for(let i=0;i<d.length;i+=4)n[d[i]+','+d[i+1]+','+d[i+2]]=1;return Object.keys(n).length})()"""
@@ -78,6 +81,8 @@ def check_page(browser, path, pictures, name):
         browser.open(path, width, height, **more)
         cut = browser.run(CUT)
         assert not cut, (kind, cut)
+        split = browser.run(SPLIT)
+        assert not split, (kind, split)
         assert browser.run("document.documentElement.scrollWidth<=document.documentElement.clientWidth"), f"{kind}: wider than the page"
         for labels in browser.run(BARS):
             assert len(set(labels)) == len(labels), f"two bars of one name: {labels}"
