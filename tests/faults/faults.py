@@ -131,12 +131,21 @@ def commands(build, fault):
 
 
 def markdown():
-    rows = ["| what happens | " + " | ".join(PROGRAMS) + " | |", "|" + "---|" * (len(PROGRAMS) + 2)]
+    """Rows of the same result, programs and note are one."""
+    rows = {}
     for name, fault in FAULTS.items():
-        word = DROPPED if fault.get("drops") else SURVIVED
-        cells = [fault.get("cells", {}).get(program, word) for program in PROGRAMS]
-        rows.append(f"| {fault.get('title', name)} | " + " | ".join(cells) + f" | {fault.get('note', '')} |")
-    print("\n".join(rows))
+        without = fault.get("cells", {})
+        programs = [p for p in PROGRAMS if p not in without]
+        if len(programs) > len(PROGRAMS) / 2:
+            lacking = [p for p in PROGRAMS if p in without]
+            programs = "all" + (f" but {', '.join(lacking)}" if lacking else "")
+        else:
+            programs = ", ".join(programs)
+        key = DROPPED if fault.get("drops") else SURVIVED, programs, fault.get("note", "")
+        rows.setdefault(key, []).append(fault.get("title", name))
+    print("| what happens | result | programs | |\n|---|---|---|---|")
+    for key, titles in rows.items():
+        print(f"| {'; '.join(titles)} | {' | '.join(key)} |")
 
 
 def main(args):
