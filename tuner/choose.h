@@ -75,7 +75,7 @@ void capo_tuner_chunk(const struct capo_tuner *tuner, int func, size_t bytes, in
  * enqueue.cc getAlgoInfo, graph/tuning.cc.) */
 bool capo_tuner_safe(const struct capo_tuner *tuner, int func, struct capo_choice choice, int nvls);
 
-/* What does not fit into the few instructions below. capo_mark_considered: any communicator, any
+/* The slow paths of the inline functions below. capo_mark_considered: any communicator, any
  * cost table, with the arguments of its caller in their places. capo_mark_looked_up: a look-up
  * decides, the cost table is [n_algos][3]. */
 capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes,
@@ -93,9 +93,9 @@ static inline uint32_t capo_float_bits(float x)
         return bits;
 }
 
-/* NCCL marks a pair that is not available with -1. The bits of a float from 0 to infinity, read as
- * an unsigned number, are at most those of infinity; negative numbers (-0.0 with them, which no
- * prediction is) and NaN are above. */
+/* NCCL marks a pair that is not available with -1. Read as an unsigned number, the bits of a
+ * float from 0 to infinity are at most those of infinity. Those of negative numbers and of NaN
+ * are larger; so are those of -0.0, which is never a prediction. */
 static inline bool capo_cell_available(float cell)
 {
         return capo_float_bits(cell) <= 0x7f800000;

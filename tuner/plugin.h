@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The versions of NCCL's plugin interfaces, both ways: each file tuner/abi/tuner_vN.c and
- * tuner/profiler/profiler_vN.c has the object that NCCL finds, which turns its arguments into the
- * calls of tuner/choose.h or tuner/profiler/profiler.h, and the functions here, which call somebody
- * else's plugin of that version. include/capo/plugin_abis.def is the list.
+ * The versions of NCCL's plugin interfaces, in both directions. Each file tuner/abi/tuner_vN.c
+ * and tuner/profiler/profiler_vN.c has two parts. The object that NCCL finds turns its arguments
+ * into calls of tuner/choose.h or tuner/profiler/profiler.h. The functions declared here call
+ * another plugin of that version. include/capo/plugin_abis.def is the list.
  */
 #ifndef CAPO_PLUGIN_H
 #define CAPO_PLUGIN_H
@@ -23,7 +23,7 @@ static inline bool capo_plugin_is_ours(const char *name)
         return name && !strcmp(name, capo_plugin_name);
 }
 
-/* What a library that was loaded has. */
+/* What was found in a loaded library. */
 enum capo_plugin_found { CAPO_PLUGIN_NONE, CAPO_PLUGIN_OURSELVES, CAPO_PLUGIN_FOUND };
 
 /* What NCCL tells a tuner at init, over all versions. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is one for all communicators of a process: the profile, the launcher's layout, tables per
- * shape. */
+/* State that all communicators of a process share: the profile, the launcher's layout, and tables
+ * per shape. */
 #ifndef CAPO_PROCESS_H
 #define CAPO_PROCESS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where sweeping takes the decision over (tuner/sweep.c, `capo sweep`). */
+/* The hook by which a sweep takes over the decision (tuner/sweep.c, `capo sweep`). */
 #ifndef CAPO_SWEEP_H
 #define CAPO_SWEEP_H
 

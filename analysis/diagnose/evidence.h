@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people have after a failure, and what it proves.
+ * Reads files that remain after a failure, and finds what they prove.
  *
  *      texts -> evidence.c: what each one is -> watchdog.c, debug_lines.c, error_lines.c: findings
  *            -> evidence.c: the strongest finding is the verdict

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which words a large text cannot have. capo diagnose looks for some 300 words; most of them are in
- * no text, and one pass tells so: a word is there only if each four letters in a row of it are.
+ * Excludes words that a large text cannot contain. capo diagnose searches for some 300 words, and
+ * most texts have few of them. One pass over the text notes all sequences of four letters; a word
+ * can occur only if all of its sequences do.
  */
 #ifndef CAPO_GRAMS_H
 #define CAPO_GRAMS_H

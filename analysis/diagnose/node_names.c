@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which node failed, by Slurm's lines:
+ * Finds the node that failed in lines of Slurm:
  *
  *      srun: error: Node failure on node117
  *      slurmctld: error: Nodes node[117-118] not responding, setting DOWN

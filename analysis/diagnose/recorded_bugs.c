@@ -30,7 +30,7 @@ static bool recorded_has(const char *text, void *arg)
         return false;
 }
 
-/* What the processes were set to; ranks that say the same are one line. */
+/* The settings of the processes; ranks with equal settings share a line. */
 static char *collect_settings(const struct capo_job *job)
 {
         const char *last[2] = {"", ""}, *now[2];

@@ -9,8 +9,9 @@
  * PG GUID 0(default_pg) Rank 2] Received a dump signal due to a collective timeout from rank 6 ...
  * Last enqueued NCCL work: 22, last completed NCCL work: 21.
  *
- * Numbers count the calls of one process group. Who has not enqueued the call that others wait in
- * is missing from it; who has not completed an earlier one than the others is behind. A rank that
+ * Numbers count the calls of one process group. A rank that has not enqueued the call in which
+ * others wait is missing from it. A rank that has not completed an earlier call that the others
+ * have completed is behind. A rank that
  * printed nothing proves nothing: its lines may only be lost.
  */
 #include <errno.h>

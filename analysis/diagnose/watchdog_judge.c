@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is missing, behind or makes another call, by the numbers that a watchdog prints. */
+/* Finds ranks that are missing, behind or in another call, from the numbers that a watchdog
+ * prints. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

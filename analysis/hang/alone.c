@@ -64,8 +64,7 @@ const struct capo_hang_call *hang_running(const struct capo_hang_process *p)
         return busy;
 }
 
-/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was
- * seen to end. */
+/* Was a member of @comm killed, and has no other member's GPU completed a call since? */
 static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
@@ -157,8 +156,8 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
         return r;
 }
 
-/* Does it perhaps wait only? Where no GPU is known to have ended its last call, one in host code
- * may wait for that call. */
+/* May this culprit be waiting itself? If no GPU is known to have ended its last call, a rank in
+ * host code may wait for that call. */
 static bool may_only_wait(const struct capo_hang_job *job, const struct capo_hang_culprit *c)
 {
         const struct capo_hang_call *last = hang_last(&job->processes[c->process]);

@@ -106,8 +106,8 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
         return found != CAPO_HANG_NONE ? found : find_awaited(job, v, first_ns);
 }
 
-/* The others waited for long, but for a rank that was on its way to an exit with an error, which
- * may take its time; then they were killed. That is no hang that somebody ended. */
+/* The others waited long for one rank and were then killed. That rank was exiting with an error,
+ * which can take long, so this was a failure and not a hang. */
 static bool ended_by_failure(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
         uint32_t killed = 0, failed = CAPO_HANG_NONE;
@@ -123,8 +123,8 @@ static bool ended_by_failure(const struct capo_hang_job *job, const struct capo_
         return failed != CAPO_HANG_NONE && v->accused[failed] && killed + 1 == job->n_processes;
 }
 
-/* What the others waited for it in stays, where that is the call of the verdict. Where calls were
- * dropped, nobody knows the last ones, and their numbers are not compared. */
+/* Keeps the call in which the others waited for @process if the verdict names that call. If calls
+ * were dropped, the last ones are unknown, so numbers are not compared. */
 static void keep_call(const struct capo_hang_job *job, struct capo_hang_verdict *v,
                       uint32_t process)
 {

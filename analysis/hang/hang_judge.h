@@ -5,12 +5,14 @@
 
 #include "analysis/hang/wait_graph.h"
 
-/* Of job->after_ns: where something else than time tells a part of it; times as long where all
- * ranks make a communicator together, which takes its time in a large job or on a busy machine. */
+/* Limits relative to job->after_ns. HANG_SHORT: a tenth is enough if more than time shows the
+ * hang. HANG_LONG: four times as long for the creation of a communicator by all ranks, which is
+ * slow in a large job or on a busy machine. */
 #define HANG_SHORT 10
 #define HANG_LONG  4
 
-/* Ranks are looked at one after the other: a wait that is shorter may be of two moments. */
+/* Ranks are read one after the other. A shorter wait may come from reading two of them at
+ * different moments. */
 #define HANG_MOMENT_NS 1000000000
 
 #define HANG_TOGETHER_NS 500000000 /* ends so close together have one cause */
@@ -51,8 +53,8 @@ const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uin
                                           uint32_t seq);
 
 /**
- * hang_judge_tuned() - of a call that all have entered and that stands: did NCCL choose alike on
- * all ranks how to run it?
+ * hang_judge_tuned() - all ranks have entered a call that makes no progress: did NCCL choose the
+ * same way to run it on all of them?
  * @v: RUNNING, or nobody knows what the GPUs do; TUNED afterwards where it did not. Profiles that
  * differ count where a GPU was seen to stand only, and where nothing is known of the choices
  * themselves.
@@ -66,10 +68,11 @@ int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *
 int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /**
- * hang_judge_ended() - who ended first? Of a job that is over, or of one where nobody waits.
- * @v: what stood when it ended. ENDED afterwards, or UNDECIDED where several ended together. What
- * stood for @job->after_ns stays as it is: the job hung, and then somebody ended it. HEALTHY where
- * all ranks ended by exit(0).
+ * hang_judge_ended() - which rank of a job ended first? For a job that is over, or in which no
+ * rank waits.
+ * @v: what stood when it ended. ENDED afterwards, or UNDECIDED where several ended together. A
+ * verdict on a wait of @job->after_ns or more is kept: the job hung before it was ended. HEALTHY
+ * where all ranks ended by exit(0).
  *
  * Return: 0; -ENOMEM.
  */

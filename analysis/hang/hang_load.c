@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second reading of each log, for what the report has no use for: the last calls in their order,
- * and how far each process came on each communicator, which its cells say exactly however long ago
- * that was.
+ * Reads each log a second time for what the report does not need: the last calls in order, and
+ * the number of calls that each process made on each communicator. The cells have that number
+ * exactly, however old the calls are.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -226,7 +226,8 @@ static int take_one(struct reader *rd, uint32_t process, const struct capo_unfin
         return 0;
 }
 
-/* What it was in, as its HANG frame has it or, when it was killed, whoever recovered it. */
+/* The calls that had not returned: from the HANG frame, or, for a killed process, from the lines
+ * that recovery added. */
 static int take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         const char *line =

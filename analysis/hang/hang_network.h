@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the network of a rank that stands was last seen to do: by the FABRIC frames of its log, a
- * NIC at a time. */
+/* The last known network activity of a stuck rank, from the FABRIC frames of its log, per NIC. */
 #ifndef CAPO_HANG_NETWORK_H
 #define CAPO_HANG_NETWORK_H
 

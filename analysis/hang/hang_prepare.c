@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is played: each process's last calls by stream, each member's by number, each send beside
- * its receive. */
+/* Prepares the replay: sorts the last calls of each process by stream and those of each member by
+ * number, and pairs each send with its receive. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "core/base/util.h"
 #include "analysis/hang/hang_play.h"
 
-/* Whoever ends it knows that all have entered it. */
+/* A rank that has completed such a collective proves that all ranks have entered it. */
 static bool binds_all(const struct capo_hang_call *c)
 {
         enum capo_call_kind kind = capo_call_kind(c->call);
@@ -129,7 +129,7 @@ static uint32_t ended_up_to(const struct play *p, uint32_t comm, uint32_t from, 
         return from;
 }
 
-/* Where the play begins: what is older has ended, or nobody could tell. */
+/* The call at which the replay of @comm begins. Older calls have ended, or cannot be checked. */
 static void begin_at(struct play *p, uint32_t comm)
 {
         const struct capo_hang_comm *jc = &p->job->comms[comm];

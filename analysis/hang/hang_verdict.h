@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a job stands still, and whose fault it is: who waits for whom, told from the calls of all
- * ranks and nothing else. Pure: structs in, a verdict out. analysis/hang/hang_load.h fills the
- * structs from logs.
+ * ranks and nothing else. Makes a verdict from structs, without reading or writing anything.
+ * analysis/hang/hang_load.h fills the structs from logs.
  *
  *      calls of all ranks -> waits.c: play them; what cannot go on is a front -> verdict.c: the
  * graph of waiting -> verdict

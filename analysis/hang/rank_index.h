@@ -11,7 +11,7 @@ struct capo_index {
 };
 
 /**
- * capo_index_number() - the number of what @key tells
+ * capo_index_number() - the number that belongs to @key
  * @key:    borrowed for as long as @index is there, where it is new
  * @order:  of two keys, as qsort() asks; 0: they tell the same
  * @number: kept with @key, where it is new

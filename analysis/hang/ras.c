@@ -242,8 +242,8 @@ static struct counted compare_counts(const struct ras_look *before, const struct
         return n;
 }
 
-/* Of what the last call was, as far as counts tell: one that others have made less often; else any
- * that all have made. */
+/* The kind of the last call, as far as counts show it: one that other ranks have made less often,
+ * else any that all have made. */
 static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
 {
         for (int above = 1; above >= 0; above--) {

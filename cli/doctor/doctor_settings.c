@@ -350,7 +350,7 @@ void capo_doctor_settings(struct capo_findings *f, const struct capo_reach *reac
         if (f->n == before)
                 capo_finding_add(
                         f, CAPO_FINDING_OK, "settings",
-                        "%zu NCCL and libfabric settings, none dead, contradictory or dangerous",
+                        "%zu NCCL and libfabric settings: none ignored, contradictory or dangerous",
                         s->n);
         free(s);
 }

@@ -115,8 +115,8 @@ Test(doctor, settings)
 
                 setenv(rows[i].name, rows[i].value, 1);
                 capo_doctor_settings(&f, &(struct capo_reach){.version = rows[i].version});
-                row = find(&f,
-                           rows[i].said ? rows[i].said : "none dead, contradictory or dangerous");
+                row = find(&f, rows[i].said ? rows[i].said
+                                            : "none ignored, contradictory or dangerous");
                 cr_expect(row, "row %zu: %s=%s: %s", i, rows[i].name, rows[i].value,
                           f.n ? f.rows[0].text : "nothing");
                 cr_expect(!row || row->level == rows[i].level, "row %zu: level %d", i,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What several versions of the tuner interface say in the same words. In a header, because each
+/* Code that several versions of the tuner interface share. In a header, because each
  * file of a version stands alone: in the plugin, and in those that tests and capo plan make. */
 #ifndef CAPO_TUNER_ADAPT_H
 #define CAPO_TUNER_ADAPT_H
