@@ -156,6 +156,12 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
         return r;
 }
 
+bool hang_all_are_in(const struct capo_hang_verdict *v)
+{
+        return (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE) && v->n_ranks > 1 &&
+               v->n_culprits >= v->n_ranks;
+}
+
 /* May this culprit be waiting itself? If no GPU is known to have ended its last call, a rank in
  * host code may wait for that call. */
 static bool may_only_wait(const struct capo_hang_job *job, const struct capo_hang_culprit *c)

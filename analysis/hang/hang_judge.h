@@ -93,6 +93,9 @@ void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v);
  * as above. */
 int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
+/** hang_all_are_in() - all ranks are in the call, or their GPUs: none of them is late. */
+bool hang_all_are_in(const struct capo_hang_verdict *v);
+
 /** hang_last_calls_unknown() - is a living process not known to have ended its last call? */
 bool hang_last_calls_unknown(const struct capo_hang_job *job);
 

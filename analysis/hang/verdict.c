@@ -468,7 +468,8 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         if (r < 0)
                 return r;
         if (v->kind != CAPO_HANG_HEALTHY && !v->works_on && v->still_ns < needed_still_ns(job, v))
-                v->kind = v->still_ns >= HANG_MOMENT_NS || job->over || job->counted
+                v->kind = (v->still_ns >= HANG_MOMENT_NS && !hang_all_are_in(v)) || job->over ||
+                                          job->counted
                                   ? CAPO_HANG_SLOW
                                   : CAPO_HANG_HEALTHY;
         if (v->kind == CAPO_HANG_HEALTHY) {

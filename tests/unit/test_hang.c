@@ -470,6 +470,18 @@ Test(hang, a_stopped_process_and_one_that_ran_ahead)
         says(CAPO_HANG_MISSING, "1 3", CAPO_HANG_WHY_HOST);
 }
 
+/* A busy machine: for seconds no GPU ends the call that all are in. Nobody is late. */
+Test(hang, a_call_that_takes_seconds)
+{
+        ranks(3);
+        everybody(0, 995);
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].calls[0].gpu = CAPO_HANG_GPU_RUNNING;
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.processes[0].calls[0].gpu = CAPO_HANG_GPU_ENDED;
+        says(CAPO_HANG_SLOW, "1 2", CAPO_HANG_WHY_GPU);
+}
+
 /* No GPU was seen: nobody can be named but the one that is stopped. */
 Test(hang, a_stopped_process_among_unknown_gpus)
 {
