@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/jobs/job.h"
+#include "tests/jobs/perf_job.h"
 
 enum { SENDS = 20, LAST = 5, COUNT = 1000 };
 

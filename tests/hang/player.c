@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 enum { COMMS = 16, STREAMS = 4, BYTES = 1 << 22 };
 

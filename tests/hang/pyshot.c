@@ -2,7 +2,7 @@
 /*
  * What capo hang reads of the Python of process PID: pyshot PID [FILE]. Its lines on standard
  * output; in FILE all the memory that was looked at for them, which is an input of
- * tests/fuzz/cpython.c.
+ * tests/fuzz/fuzz_cpython.c.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -87,9 +87,11 @@ class House:
             self.find("modules.txt:", folder, "is no directory with sources")
 
     def base_names(self):
-        """x.c and x.h are one unit; two units of one name are what grep stumbles over."""
+        """x.c and x.h are one unit; two units of one name are what grep stumbles over. In tests/, too."""
         units = collections.defaultdict(set)
-        for path in self.text:
+        tests = [os.path.relpath(os.path.join(folder, name), self.root)
+                 for folder, _, names in os.walk(os.path.join(self.root, "tests")) for name in names if name.endswith((".c", ".h"))]
+        for path in [*self.text, *tests]:
             unit = os.path.splitext(path)[0]
             if not unit.startswith("include/"):
                 units[os.path.basename(unit)].add(unit)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 enum call { ALLREDUCE, ALLGATHER, REDUCESCATTER, BROADCAST, REDUCE, ALLTOALL, SENDRECV, N_CALLS };
 static const struct {

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 enum { IN = 64, HIDDEN = 32, OUT = 10, MAX_ROWS = 2000 };
 enum {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 #define COUNT 65536 /* of float: a size where a profile's row for many layouts can differ */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job.h"
+#include "perf_job.h"
 #include "truth.h"
 
 enum { MAX_CALLS = 100000 };

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 enum { COUNT = 2000, TIMES = 100 };
 

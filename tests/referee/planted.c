@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../jobs/job.h"
+#include "../jobs/perf_job.h"
 
 enum { MAX_GPUS = 4 };
 

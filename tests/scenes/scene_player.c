@@ -34,7 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 enum { COMMS = 16, STREAMS = 4, BYTES = 1 << 22, STEPS = 400, THREADS = 4 };
 

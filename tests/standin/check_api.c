@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include <nccl.h>
-#include "check.h"
+#include "standin_check.h"
 
 int n_checks, n_failures;
 

@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "tests/jobs/job.h"
+#include "tests/jobs/perf_job.h"
 
 enum { TREE, RING };
 enum { LL, SIMPLE = 2 };

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <cuda.h>
-#include "check.h"
+#include "standin_check.h"
 
 int n_checks, n_failures;
 

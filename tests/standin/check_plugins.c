@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include <nccl.h>
-#include "check.h"
+#include "standin_check.h"
 
 int n_checks, n_failures;
 

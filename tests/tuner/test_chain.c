@@ -3,7 +3,7 @@
  * every version. */
 #include <pthread.h>
 
-#include "plugin.h"
+#include "test_plugin.h"
 #include "tuner/nccl_profiler.h"
 #include "tuner/plugin_versions.h"
 

@@ -3,7 +3,7 @@
  * process of its own. */
 #include <pthread.h>
 
-#include "plugin.h"
+#include "test_plugin.h"
 #include "tuner/plugin_versions.h"
 
 #define MAIN_RULE                                                                        \

@@ -5,7 +5,7 @@
 #include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "core/base/util.h"
-#include "plugin.h"
+#include "test_plugin.h"
 #include "tuner/comm_name.h"
 #include "tuner/nccl_profiler.h"
 #include "tuner/version.h"

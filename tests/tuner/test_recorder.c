@@ -6,7 +6,7 @@
 #include "capo/collectives.h"
 #include "capo/profile.h"
 #include "capo/seam.h"
-#include "plugin.h"
+#include "test_plugin.h"
 #include "tuner/choose.h"
 #include "tuner/nccl_profiler.h"
 #include "tuner/sweep.h"

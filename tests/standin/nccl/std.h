@@ -296,7 +296,7 @@ ncclResult_t net_inject(struct chan *ch, int to, enum kind kind,
 ncclResult_t net_wait(struct chan *ch, struct req *req);
 void net_progress(struct chan *ch);
 
-/* --- reduce.c --- */
+/* --- standin_reduce.c --- */
 size_t type_bytes(ncclDataType_t type);
 const char *type_text(ncclDataType_t type);
 bool type_is_float(ncclDataType_t type);
@@ -326,7 +326,7 @@ ncclResult_t group_job(struct comm *comm, ncclResult_t (*run)(void *arg),
 ncclResult_t group_fail(ncclResult_t r); /* inside a group the error is also the group's */
 extern __thread int group_depth;
 
-/* --- choose.c --- */
+/* --- standin_choose.c --- */
 extern const char *const algo_names[N_ALGOS], *const proto_names[N_PROTOS],
                                                       *const func_names[N_FUNCS];
 /* how.c: what @config asks for; all zero for NULL. Says why where it is none. */
@@ -342,7 +342,7 @@ unsigned sym_named(const char *word,
 bool sym_choose(struct comm *comm, struct task *tasks, int n);
 ncclResult_t sym_wait(struct chan *ch, const struct task *t); /* for all ranks */
 
-/* --- plugin.c --- */
+/* --- standin_plugin.c --- */
 ncclResult_t tuner_open(struct comm *comm);
 void tuner_close(struct comm *comm);
 bool tuner_ask(struct comm *comm, enum func fn, size_t bytes, int pipe_ops, float *table, int reg,
@@ -351,7 +351,7 @@ size_t tuner_chunk(struct comm *comm, enum func fn, size_t bytes, int algo, int 
                    ncclResult_t *r);
 void *plugin_load(const char *env, const char *prefix, char *found, size_t room);
 
-/* --- profiler.c --- */
+/* --- standin_profiler.c --- */
 ncclResult_t profiler_open(struct comm *comm);
 void profiler_close(struct comm *comm);
 /* Tells of a launch: before it, since a fast stream could finish it while this one still tells. */
@@ -378,7 +378,7 @@ uint64_t init_hash(const struct piece *pieces, int n);
 ncclResult_t init_start(
         struct init in); /* *in.out is the new communicator, or NULL after an error */
 
-/* --- comm.c --- */
+/* --- standin_comm.c --- */
 ncclResult_t comm_new(struct comm **out, int n, int rank, const ncclConfig_t *config,
                       struct comm *parent);
 ncclResult_t comm_check(struct comm *comm,
@@ -388,7 +388,7 @@ void comm_unref(struct comm *comm);
 ncclResult_t comm_async(struct comm *comm, ncclResult_t (*run)(void *arg), void *arg);
 ncclResult_t comm_setup(struct comm *comm);
 
-/* --- driver.c --- libcuda.so.1, loaded as NCCL loads it */
+/* --- standin_driver.c --- libcuda.so.1, loaded as NCCL loads it */
 #define DRIVER_CALLS(X)             \
         X(cuInit)                   \
         X(cuDeviceGetCount)         \

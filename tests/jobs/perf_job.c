@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 static int env_int(const char *const *names, int otherwise)
 {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/fabric/meet.h"
+#include "tests/fabric/fabric_meet.h"
 
 static struct fi_info info;
 static struct fid_domain *domain;

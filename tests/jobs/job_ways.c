@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "job.h"
+#include "perf_job.h"
 
 enum {
         ALONE = 1,
