@@ -338,7 +338,7 @@ void capo_comm_died(struct capo_comm *comm, bool aborted)
 
         entry = capo_comm_change(comm);
         if (entry) {
-                entry->log.t_death = capo_clock_ticks();
+                __atomic_store_n(&entry->log.t_death, capo_clock_ticks(), __ATOMIC_RELAXED);
                 if (aborted)
                         entry->log.flags |= CAPO_COMM_ABORTED;
         }
