@@ -7,7 +7,7 @@
  *   compare     looks whether its own tables are in place, at every call that real providers do
  *               that in, and says so
  *   constant    the table of domains cannot be written
- *   meet        stops inside the call to which it was given a struct meet for a context (meet)
+ *   meet        stops inside the call to which it was given a struct meet for a context
  *               until it is told to go on
  *   enable      FI_ENABLE, setopt and bind put other tables into the endpoint
  *               (shm, cxi)
