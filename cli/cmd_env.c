@@ -45,13 +45,14 @@ static int print_settings(bool all)
                                                     {"from", "l"},
                                                     {"default", "l"},
                                                     {"meaning", "l~"}};
-        static char site[CAPO_SITE_ROOM];
+        static char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
         _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
         struct cli_section *s;
 
         if (!page)
                 return capo_fail(CAPO_EXIT_FAIL, "env: out of memory");
-        capo_site_read(site);
+        capo_site_read(site, fault);
+        capo_site_warn(fault);
         cli_page_title(page, "capo env");
         if (*site)
                 cli_page_under(page, "site defaults: %s", capo_site_path());

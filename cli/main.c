@@ -127,9 +127,10 @@ static int check_stdout(int status)
 /* What a site sets for everybody is this process's too, and that of the command it starts. */
 static void take_site_defaults(void)
 {
-        static char text[CAPO_SITE_ROOM];
+        static char text[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
 
-        capo_site_read(text);
+        capo_site_read(text, fault);
+        capo_site_warn(fault);
         for (const char *at = text; *at; at += strlen(at) + 1) {
                 char name[64];
 

@@ -50,19 +50,21 @@ static bool parse_BOOL(const char *text, capo_env_BOOL *out)
 
 /* The file of site defaults, where capo_env_begin() has read it. Without a lock, which a fork could
  * leave held. */
-static char begun[CAPO_SITE_ROOM];
+static char begun[CAPO_SITE_ROOM], begun_fault[CAPO_SITE_FAULT];
 static bool has_begun;
 
 int capo_env_read(struct capo_env *env)
 {
         int bad = 0;
         const char *text;
+        char fault[CAPO_SITE_FAULT] = "";
 
         *env->site = 0;
         if (has_begun && *begun)
                 memcpy(env->site, begun, sizeof env->site);
         else if (!has_begun)
-                capo_site_read(env->site);
+                capo_site_read(env->site, fault);
+        capo_site_warn(has_begun ? begun_fault : fault);
 #define ENV(field, type, name, def, help)                                                         \
         text = getenv(name);                                                                      \
         text = text ? text : capo_site_value(env->site, name);                                    \
@@ -81,7 +83,7 @@ int capo_env_read(struct capo_env *env)
 void capo_env_begin(void)
 {
         if (!getenv(CAPO_ENV_off) || !getenv(CAPO_ENV_dir)) {
-                capo_site_read(begun);
+                capo_site_read(begun, begun_fault);
                 has_begun = true;
         }
 }
@@ -98,9 +100,9 @@ static bool is_wanted(const char *off, const char *dir, const char *site)
 /* Apart, since few processes need its stack. */
 __attribute__((noinline)) static bool is_wanted_early(const char *off, const char *dir)
 {
-        char site[CAPO_SITE_ROOM];
+        char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
 
-        capo_site_read(site);
+        capo_site_read(site, fault); /* capo_env_read() says what is wrong with it */
         return is_wanted(off, dir, site);
 }
 

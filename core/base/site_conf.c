@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,11 +34,10 @@ static bool is_setting(const char *line, size_t n)
         return false;
 }
 
-unsigned capo_site_parse(char *text, size_t n, const char *path)
+unsigned capo_site_parse(char *text, size_t n, const char *path, char fault[CAPO_SITE_FAULT])
 {
         char *to = text, *end = text + n;
         unsigned found = 0, number = 0;
-        bool said = false;
 
         end[0] = end[1] = 0; /* the last line's end, and the empty setting behind it */
         for (char *line = text, *next; line < end; line = next) {
@@ -56,12 +57,11 @@ unsigned capo_site_parse(char *text, size_t n, const char *path)
                 equals = memchr(line, '=', length);
                 if (!equals || !is_setting(line, (size_t)(equals - line)) ||
                     memchr(line, 0, length)) {
-                        if (!said)
-                                capo_warn(
-                                        "%s:%u: expected NAME=VALUE with a name of capo env, found "
-                                        "\"%.*s\"",
-                                        path, number, length < 60 ? (int)length : 60, line);
-                        said = true;
+                        if (!*fault)
+                                snprintf(fault, CAPO_SITE_FAULT,
+                                         "%s:%u: expected NAME=VALUE with a name of capo env, "
+                                         "found \"%.*s\"; this line is ignored",
+                                         path, number, length < 60 ? (int)length : 60, line);
                         continue;
                 }
                 memmove(to, line, length);
@@ -74,7 +74,7 @@ unsigned capo_site_parse(char *text, size_t n, const char *path)
         return found;
 }
 
-unsigned capo_site_read(char text[CAPO_SITE_ROOM])
+unsigned capo_site_read(char text[CAPO_SITE_ROOM], char fault[CAPO_SITE_FAULT])
 {
         const char *path = capo_site_path(), *why = NULL;
         _cleanup_close_ int fd =
@@ -83,10 +83,11 @@ unsigned capo_site_read(char text[CAPO_SITE_ROOM])
         struct stat st;
         ssize_t n = 0;
 
-        *text = 0; /* not all of it: what is not written stays out of memory */
+        *text = *fault = 0; /* not all of it: what is not written stays out of memory */
         if (fd < 0) {
                 if (path && (given || errno != ENOENT))
-                        capo_warn("%s: %s; no site defaults", path, strerror(errno));
+                        snprintf(fault, CAPO_SITE_FAULT, "%s: %s; no site defaults", path,
+                                 strerror(errno));
                 return 0;
         }
         if (fstat(fd, &st) || !S_ISREG(st.st_mode))
@@ -101,10 +102,19 @@ unsigned capo_site_read(char text[CAPO_SITE_ROOM])
                 why = strerror(errno);
         if (why) {
                 *text = 0;
-                capo_warn("%s is not read: %s; no site defaults", path, why);
+                snprintf(fault, CAPO_SITE_FAULT, "%s is not read: %s; no site defaults", path, why);
                 return 0;
         }
-        return capo_site_parse(text, (size_t)n, path);
+        return capo_site_parse(text, (size_t)n, path, fault);
+}
+
+void capo_site_warn(const char *fault)
+{
+        static atomic_bool said;
+
+        /* capo run has said it before it started this process */
+        if (*fault && !getenv(CAPO_ENV_run_pid) && !atomic_exchange(&said, true))
+                capo_warn("%s", fault);
 }
 
 const char *capo_site_value(const char *text, const char *name)

@@ -9,7 +9,10 @@
 #include <stddef.h>
 
 #define CAPO_SITE_CONF "/etc/capo/capo.conf"
-enum { CAPO_SITE_ROOM = 4096 }; /* bytes of a whole file */
+enum {
+        CAPO_SITE_ROOM = 4096, /* bytes of a whole file */
+        CAPO_SITE_FAULT = 512, /* of a sentence on it */
+};
 
 /** capo_site_path() - the file; NULL: CAPO_CONF=none. CAPO_CONF may name another. */
 const char *capo_site_path(void);
@@ -19,15 +22,19 @@ const char *capo_site_path(void);
  * end
  *
  * A file that others than root (or this user) may write is not read, because it decides what runs
- * in other people's jobs. One warning says so, or names the first bad line; the other lines count.
- * A missing file is no error.
+ * in other people's jobs. @fault says so, or names the first bad line, or is ""; the other lines
+ * count. A missing file is no error.
  *
  * Return: how many.
  */
-unsigned capo_site_read(char text[CAPO_SITE_ROOM]);
+unsigned capo_site_read(char text[CAPO_SITE_ROOM], char fault[CAPO_SITE_FAULT]);
 
 /** capo_site_parse() - the same of @n bytes that are there already; @text has room for 2 more. */
-unsigned capo_site_parse(char *text, size_t n, const char *path);
+unsigned capo_site_parse(char *text, size_t n, const char *path, char fault[CAPO_SITE_FAULT]);
+
+/** capo_site_warn() - say @fault, unless it is "", or one was said in this process or by the capo
+ * run that started it. */
+void capo_site_warn(const char *fault);
 
 /** capo_site_value() - NULL: the file does not have the setting. */
 const char *capo_site_value(const char *text, const char *name);

@@ -28,6 +28,13 @@ job env CAPO_DIR="$work/mine"
 CAPO_TRACE=maybe "$capo" env --wide >env
 grep -q "^CAPO_DIR  *$work/logs  *site " env && grep -q "^CAPO_TRACE  *maybe  *env " env && grep -q "site defaults: $work/capo.conf" env || fail "capo env does not name the file: $(cat env)"
 CAPO_HANG=abc "$capo" env --wide | grep -q '^CAPO_HANG *120 (abc is no INT) *env' || fail "a value that is not understood is shown as in force"
+printf 'CAPO_HNAG=60\n' >>capo.conf
+said='capo.conf:4: expected NAME=VALUE with a name of capo env, found "CAPO_HNAG=60"; this line is ignored'
+job env
+[ "$(grep -c "$said" out)" = 2 ] || fail "a wrong line is not said once by each rank: $(cat out)"
+got=$(LD_PRELOAD=$("$capo" env --preload 2>/dev/null) /bin/true 2>&1)
+[ -z "$got" ] || fail "a program without NCCL says it: $got"
+rm -r logs && mkdir logs && cp -r mine/. logs
 chmod 666 capo.conf
 job env
 [ "$(ls logs | wc -l)" = 2 ] || fail "a file that others may write to was read"

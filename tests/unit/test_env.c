@@ -134,12 +134,13 @@ Test(env, site_defaults_of_any_bytes)
 {
         static const char whole[] = "CAPO_DIR=/x\nCAPO_HANG=1\n#\n=\nCAPO_DIR\n\tCAPO_QUIET=1\r\n";
 
-        capo_msg_set_level(CAPO_ERROR);
         for (size_t n = 0; n < sizeof whole; n++) {
-                char *text = malloc(n + 2);
+                char *text = malloc(n + 2), fault[CAPO_SITE_FAULT] = "";
 
                 memcpy(text, whole, n);
-                cr_assert_leq(capo_site_parse(text, n, "file"), 3);
+                cr_assert_leq(capo_site_parse(text, n, "file", fault), 3);
+                if (n == sizeof whole - 1)
+                        cr_assert(strstr(fault, "file:4: "), "the first bad line: %s", fault);
                 for (const char *at = text; *at; at += strlen(at) + 1)
                         cr_assert_lt(at - text, (ptrdiff_t)n + 1);
                 free(text);
