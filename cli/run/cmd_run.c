@@ -46,9 +46,11 @@ void run_setenv(const char *name, const char *value)
                 forwarded[n_forwarded++] = name;
 }
 
-/* capo-logs/<job id>, or the time where there is no job. */
+/* A folder of this job in CAPO_DIR: its id, or the time where there is none. Where another capo run
+ * has set CAPO_DIR, that is the other's folder of the job. */
 static void default_dir(char *dir, size_t room)
 {
+        const char *base = getenv(CAPO_ENV_run_pid) ? NULL : getenv(CAPO_ENV_dir);
         static const char *const job_ids[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
         const char *id = NULL, *step = NULL;
         time_t now = time(NULL);
@@ -57,14 +59,15 @@ static void default_dir(char *dir, size_t room)
 
         for (size_t i = 0; i < N_ELEMENTS(job_ids) && !id; i++)
                 id = getenv(job_ids[i]);
+        base = base && *base ? base : "capo-logs";
         if (id && *id) {
                 step = getenv("SLURM_STEP_ID");
-                snprintf(dir, room, "capo-logs/%s%s%s", id, step ? "." : "", step ? step : "");
+                snprintf(dir, room, "%s/%s%s%s", base, id, step ? "." : "", step ? step : "");
                 return;
         }
         localtime_r(&now, &tm);
         strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
-        snprintf(dir, room, "capo-logs/%s.%d", when, (int)getpid());
+        snprintf(dir, room, "%s/%s.%d", base, when, (int)getpid());
 }
 
 /*
@@ -311,8 +314,10 @@ static int become_command(char **command)
         return error == ENOENT ? 127 : 126;
 }
 
-int run_exec(const struct run *run, char **command)
+int run_exec(const struct run *asked, char **command)
 {
+        struct run with_env = *asked, *run = &with_env;
+        struct capo_env env;
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[16];
         _cleanup_free_ char *asan = run_asan_options(), *preload = NULL;
         size_t before = 0;
@@ -320,6 +325,8 @@ int run_exec(const struct run *run, char **command)
 
         if (run_library(library, sizeof library) < 0)
                 return CAPO_EXIT_FAIL;
+        capo_env_read(&env);
+        run->quiet |= env.quiet;
         if (run_refused(command, library, path, dir, sizeof path)) {
                 capo_warn(
                         "not recording: %s does not start with libcapo.so, which needs glibc, and "
@@ -373,7 +380,9 @@ int run_exec(const struct run *run, char **command)
                 run_setenv("LD_PRELOAD", preload);
         if (asan)
                 run_setenv("ASAN_OPTIONS", asan);
-        if (!run->quiet)
+        if (env.off)
+                capo_warn("CAPO_OFF is set: nothing is recorded");
+        else if (!run->quiet)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);
         if (is_open_mpi(command[0]))
                 command = with_forwarding(command);
@@ -386,7 +395,7 @@ int run_exec(const struct run *run, char **command)
 
 const struct cli_option run_options[] = {
         {"dir", CLI_FILE(struct run, dir, "DIR"),
-         "where the logs go; default capo-logs/<job id, or the time>"},
+         "where the logs go; default CAPO_DIR or capo-logs, and there <job id, or the time>"},
         {"names", CLI_FILE(struct run, names, "FILE"),
          "names for communicators: lines \"<uid or number> <name>\"", .rare = true},
         {"layout", CLI_TEXT(struct run, layout, "L"),

@@ -48,6 +48,14 @@ for odd in 'a b' 'a:b'; do
 done
 got=$(SLURM_JOB_ID=77 SLURM_STEP_ID=1 "$capo" run --quiet -- sh -c 'echo $CAPO_DIR')
 [ "${got%/capo-logs/77.1}" != "$got" ] || fail "job id is not in the folder's name: $got"
+got=$(CAPO_DIR=$PWD/base SLURM_JOB_ID=77 "$capo" run --quiet -- sh -c 'echo $CAPO_DIR')
+[ "$got" = "$PWD/base/77" ] || fail "CAPO_DIR is not where the job's folder is: $got"
+got=$(CAPO_DIR=$PWD/base SLURM_JOB_ID=77 "$capo" run --quiet -- "$capo" run --quiet -- sh -c 'echo $CAPO_DIR')
+[ "${got%/capo-logs/77}" != "$got" ] || fail "a capo run inside another takes its folder for a site's: $got"
+got=$(CAPO_OFF=1 "$capo" run -- true 2>&1)
+[ "$got" = "capo: warning: CAPO_OFF is set: nothing is recorded" ] || fail "CAPO_OFF: $got"
+got=$(CAPO_QUIET=1 "$capo" run -- true 2>&1)
+[ -z "$got" ] || fail "CAPO_QUIET: $got"
 if [ "$(id -u)" != 0 ]; then
         mkdir ro && chmod 500 ro
         "$capo" run --dir ro/x -- true 2>/dev/null && fail "an unwritable folder is accepted"
