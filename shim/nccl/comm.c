@@ -188,7 +188,8 @@ static void describe_comm(const struct capo_comm *comm, const struct capo_birth 
 
         if (entry && shared) {
                 entry->log.flags |= CAPO_COMM_SEVERAL;
-                entry->log.uid = entry->log.t_death = 0;
+                entry->log.uid = 0;
+                __atomic_store_n(&entry->log.t_death, 0, __ATOMIC_RELAXED);
         } else if (entry) {
                 entry->log.rank = comm->rank;
                 entry->log.n_ranks = comm->n_ranks ? (int32_t)comm->n_ranks : -1;
@@ -201,7 +202,8 @@ static void describe_comm(const struct capo_comm *comm, const struct capo_birth 
                         entry->log.n_nodes = entry->log.min_local = entry->log.max_local = -1;
                         entry->log.uid = comm->uid;
                         entry->log.t_birth = capo_clock_ticks();
-                        entry->log.handle = (uintptr_t)comm->handle;
+                        __atomic_store_n(&entry->log.handle, (uintptr_t)comm->handle,
+                                         __ATOMIC_RELAXED);
                         entry->log.library = (uint16_t)comm->lib->number;
                         entry->log.flags = birth->nonblocking ? CAPO_COMM_NONBLOCKING : 0;
                         memcpy(entry->name, birth->name, sizeof birth->name);

@@ -155,9 +155,8 @@ struct capo_comm *capo_comm_numbered(uint16_t id)
 {
         const struct capo_seg_comm *entry =
                 id ? capo_area_at(&capo_seg, CAPO_AREA_COMMS, id - 1) : NULL;
-        struct capo_comm *comm = entry && entry->log.handle
-                                         ? capo_comm_known((const void *)entry->log.handle)
-                                         : NULL;
+        uint64_t handle = entry ? __atomic_load_n(&entry->log.handle, __ATOMIC_RELAXED) : 0;
+        struct capo_comm *comm = handle ? capo_comm_known((const void *)(uintptr_t)handle) : NULL;
 
         return comm && comm->id == id ? comm : NULL;
 }
