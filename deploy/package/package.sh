@@ -9,6 +9,7 @@ build=$1 machine=${2-} cross=
 portable=build-package${machine:+-$machine} dist=dist${machine:+-$machine}
 if [ "$machine" = aarch64 ]; then
         tests/aarch64/sysroot.sh || exit
+        export QEMU_LD_PREFIX=$PWD/.deps/aarch64/root # the build starts capo, for its man page
         cross='--cross-file .deps/aarch64/cross.ini'
 elif [ -n "$machine" ]; then
         echo "package: expected aarch64 or nothing, found \"$machine\""
@@ -27,7 +28,7 @@ python3 deploy/package/package.py $portable $dist || exit 1
 try_cross() {
         work=$(mktemp -d) || return 1
         tar xzf $dist/*.tar.gz -C "$work" --strip-components 1
-        run="env QEMU_LD_PREFIX=$PWD/.deps/aarch64/root qemu-aarch64-static $work/bin/capo"
+        run="qemu-aarch64-static $work/bin/capo"
         $run --version && $run topo --platform dgx1v --gpus 0,1,2 >"$work/page" && grep -q 'GB/s' "$work/page" &&
                 $run report tests/golden/sample-v1 >"$work/page" && grep -q AllReduce "$work/page" && [ -e "$($run env --preload)" ]
         tried=$?
