@@ -3,7 +3,7 @@
 """usage: derived.py CAPO SOURCE [COUNT]    shipped predicted rules, derived once more.
 
 Of each profiles/data/predicted-*.json COUNT (2) rules, spread over the file, are asked of `capo fit --model` again: the
-same rows must come out. Of the splits that profiles/data/predicted-asked.csv has without a rule, COUNT per platform: again
+same rows must come out. Of the splits that tests/fragment/data/predicted-asked.csv has without a rule, COUNT per platform: again
 none must come out."""
 import csv, glob, json, math, os, re, subprocess, sys, tempfile
 
@@ -65,7 +65,7 @@ for path in sorted(glob.glob(os.path.join(source, "profiles/data/predicted-*.jso
         if not again or not same(again[0], rule):
             failed += 1
             print(f"FAIL {platform} {layout}: shipped {json.dumps(rule)}, derived {json.dumps(again)} {why}")
-with open(os.path.join(source, "profiles/data/predicted-asked.csv"), newline="") as f:
+with open(os.path.join(source, "tests/fragment/data/predicted-asked.csv"), newline="") as f:
     table = list(csv.DictReader(f))
 for platform in dict.fromkeys(row["platform"] for row in table):
     splits = [row for row in table if row["platform"] == platform and row["rows_written"] == "0" and not row["why_not"]]
