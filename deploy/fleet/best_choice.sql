@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- The choice with the shortest median time, for each allocation, collective and size, compared with NCCL's own choice.
 -- Reads samples/*.csv, which capo export writes. docs/scale.md shows how to run it.
-CREATE TABLE cell AS
+CREATE OR REPLACE TABLE cell AS
 SELECT gpu, nccl, layout, ranks, collective, bytes,
        coalesce(forced_algo, '') AS algo, coalesce(forced_proto, '') AS proto, forced_channels AS channels,
        count(*) AS n, median(us) AS us, 1.4826 * mad(us) AS spread
@@ -11,7 +11,7 @@ FROM read_csv('samples/*.csv', header = true, nullstr = '',
                        'place': 'VARCHAR', 'clock': 'VARCHAR', 'source': 'VARCHAR'})
 GROUP BY ALL;
 
-CREATE TABLE answer AS
+CREATE OR REPLACE TABLE answer AS
 SELECT best.gpu, best.nccl, best.layout, best.ranks, best.collective, best.bytes,
        best.algo, best.proto, best.channels, best.us, own.us AS nccl_us,
        round(1 - best.us / own.us, 4) AS gain,

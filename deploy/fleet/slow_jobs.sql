@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- The jobs whose median time of a collective and size is 1.5 times that of all jobs of the same size.
 -- Reads samples/*.csv, one file for each job. docs/scale.md shows how to run it.
-CREATE TABLE call AS
+CREATE OR REPLACE TABLE call AS
 SELECT source AS job, nccl, ranks, collective, bytes, algo, proto, us,
        bytes / us / 1e3 * CASE collective WHEN 'AllReduce' THEN 2.0 * (ranks - 1) / ranks
                                           WHEN 'AllGather' THEN (ranks - 1.0) / ranks
@@ -12,7 +12,7 @@ FROM read_csv('samples/*.csv', header = true, nullstr = '',
                        'clock': 'VARCHAR', 'source': 'VARCHAR'})
 WHERE clock = 'GPU events';
 
-CREATE TABLE slow AS
+CREATE OR REPLACE TABLE slow AS
 SELECT job, collective, bytes, ranks, count(*) AS calls, median(us) AS p50_us, median(busbw_gbs) AS p50_gbs, any_value(fleet) AS fleet_us
 FROM (SELECT *, median(us) OVER (PARTITION BY collective, bytes, ranks, nccl) AS fleet FROM call)
 GROUP BY job, collective, bytes, ranks
