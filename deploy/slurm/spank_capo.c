@@ -2,7 +2,8 @@
 /*
  * srun --capo[=record|PROFILE]: the tasks of a step run as under capo run. srun, not a compute
  * node, asks capo run for the environment it would give a command, once, so that a profile that is
- * wrong stops the step before it starts and all ranks agree on one digest. Nothing runs as root.
+ * wrong stops the step before it starts and all ranks agree on one digest. slurmstepd loads it as
+ * root, but it starts no process there.
  *
  * plugstack.conf:  optional spank_capo.so [capo=/path/of/capo] [dir=FOLDER] [default=record]
  */
