@@ -146,8 +146,10 @@ int slurm_spank_init_post_opt(spank_t spank, int n, char *words[])
                             r);
                 return 0;
         }
-        slurm_error("spank_capo: %s run --profile %s failed (%d); the step is not started", program,
-                    what, r);
+        slurm_error(
+                "spank_capo: %s run --profile %s failed (%d); where plugstack.conf has this plugin "
+                "as required the step is not started, else it runs without capo",
+                program, what, r);
         return -1;
 }
 
