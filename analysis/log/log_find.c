@@ -444,6 +444,13 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 } else {
                         r = capo_log_paths_add(out, args[i], NULL);
                 }
+                if (r == -ENOENT)
+                        return capo_why(r, why, why_size,
+                                        "%s: no such folder or log. If capo run was to record "
+                                        "there, no process called NCCL or libfabric, or LD_PRELOAD "
+                                        "did not reach it (setuid, container, ssh); try: capo "
+                                        "doctor -- COMMAND",
+                                        args[i]);
                 if (r < 0)
                         return capo_why(r, why, why_size, "%s: %s", args[i], strerror(-r));
         }

@@ -209,13 +209,6 @@ static int find_logs(const struct report_options *o, struct capo_log_paths *path
         char why[512];
         int r = capo_log_find(o->args, (size_t)o->n_args, paths, why, sizeof why);
 
-        if (r == -ENOENT && o->n_args == 1 && !strchr(o->args[0], '@'))
-                return capo_fail(
-                        r,
-                        "report: %s: no such folder or log. If capo run was to record there, no process "
-                        "called NCCL or libfabric, or LD_PRELOAD did not reach it (setuid, container, "
-                        "ssh); try: capo doctor -- COMMAND",
-                        o->args[0]);
         return r < 0 ? capo_fail(r, "%s", why) : 0;
 }
 

@@ -86,8 +86,10 @@ fi
 # nobody called NCCL: the command's end says so, and so does the report of the folder
 "$capo" run --dir none/x -- python3 -c 'print(1)' >out 2>err
 grep -q "^capo: nothing recorded in .*none/x: no process called NCCL .*; try: capo doctor -- COMMAND" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
-"$capo" report none/x 2>err
-[ $? = 1 ] && grep -q '^capo: report: none/x: no such folder .* no process called NCCL .*; try: capo doctor' err || fail "report of nothing: $(cat err)"
+for verb in report hang; do
+        "$capo" $verb none/x 2>err && fail "$verb of nothing"
+        grep -q '^capo: none/x: no such folder .* no process called NCCL .*; try: capo doctor' err || fail "$verb of nothing: $(cat err)"
+done
 for leaves in 'import os; os._exit(7)' 'import os; os.fork() or os._exit(0); os.wait(); os._exit(7)'; do # and says it once
         "$capo" run --dir none/x -- python3 -c "$leaves" >out 2>err
         [ $? = 7 ] && [ "$(grep -c '^capo: nothing recorded in .*none/x: ' err)" = 1 ] || fail "nothing recorded, _exit(): $(cat err)"
