@@ -88,14 +88,15 @@ static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
         const struct capo_fit_regret *r = &s->regret;
         char a[16], b[16], text[400];
 
-        if (s->n_candidates == 1) /* there is nothing to regret */
+        if (s->n_candidates == 1) /* nothing else could be chosen */
                 return;
         if (r->n == 0) {
-                cli_section_line(t, "regret: unknown, nothing could be left out");
+                cli_section_line(
+                        t, "losses against the best measured: unknown, nothing could be left out");
                 return;
         }
         snprintf(text, sizeof text,
-                 "regret against the best measured (leave one %s out, %u of %u sizes scored): mean "
+                 "losses against the best measured (leave one %s out, %u of %u sizes scored): mean "
                  "%s, worst %s",
                  r->by_run ? "run" : "size", r->n_scored, r->n_scored + r->n_unscored,
                  format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));

@@ -147,7 +147,7 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                               capo_text_plural(calls, "call", NULL));
         else if (r->wait_share < 0)
                 cli_page_fact(page, "waiting for late ranks",
-                              "not known (who waited in long silences is not told by any call)");
+                              "not known (no call shows who waited while none was made)");
         if (r->wait_share < 0)
                 return;
         if (r->wait_range.high - r->wait_range.low >= WIDTH_TOLD)

@@ -105,7 +105,7 @@ refuses() { # exit status, words, arguments
 }
 refuses 1 'CAPO_GPU_SAMPLE=1' host
 refuses 1 'as many ranks as --with' --with eight.txt own
-refuses 1 'no-such: No such file' no-such
+refuses 1 'no-such: no such folder or log' no-such
 refuses 1 'missing.txt' --with missing.txt own
 refuses 2 'which recording' --steps 5
 refuses 2 'expected a whole number from 2 on, found "1"' --steps 1 own
