@@ -70,7 +70,7 @@ static int print_settings(bool all)
                 if (!value || !*value)
                         cli_section_cell(s, "-");
                 else if (capo_env_understood(settings[i].name, value, &type) < 0)
-                        cli_section_cell(s, "%s (%s is no %s)", settings[i].value, value, type);
+                        cli_section_cell(s, "%s (%s is not %s)", settings[i].value, value, type);
                 else
                         cli_section_cell(s, "%s", value);
                 cli_section_cell(s, "%s", from);

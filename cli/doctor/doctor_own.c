@@ -48,10 +48,9 @@ static void check_form(struct capo_findings *f, const char *var)
         if (r == -ENOENT)
                 say_stranger(f, name);
         else if (r < 0)
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "settings",
-                        "%s=%s is not understood (%s): the default is used; capo env shows it",
-                        name, equals + 1, type);
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s=%s is not %s: the default is used; capo env shows it", name,
+                                 equals + 1, type);
 }
 
 static const char *value_of(const char *name)

@@ -4,6 +4,7 @@
  * line, so the list, the parser and the documentation cannot drift apart.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -48,6 +49,12 @@ static bool parse_BOOL(const char *text, capo_env_BOOL *out)
         return false;
 }
 
+/* What is expected, in words. */
+#define EXPECTED_STR  "text"
+#define EXPECTED_INT  "a whole number"
+#define EXPECTED_SIZE "a size such as 64K"
+#define EXPECTED_BOOL "0 or 1"
+
 /* The file of site defaults, where capo_env_begin() has read it. Without a lock, which a fork could
  * leave held. */
 static char begun[CAPO_SITE_ROOM], begun_fault[CAPO_SITE_FAULT];
@@ -55,6 +62,8 @@ static bool has_begun;
 
 int capo_env_read(struct capo_env *env)
 {
+        static atomic_bool said; /* once in a process, which may read its settings more than once */
+        bool say = !atomic_exchange(&said, true);
         int bad = 0;
         const char *text;
         char fault[CAPO_SITE_FAULT] = "";
@@ -65,16 +74,18 @@ int capo_env_read(struct capo_env *env)
         else if (!has_begun)
                 capo_site_read(env->site, fault);
         capo_site_warn(has_begun ? begun_fault : fault);
-#define ENV(field, type, name, def, help)                                                         \
-        text = getenv(name);                                                                      \
-        text = text ? text : capo_site_value(env->site, name);                                    \
-        if (!text || !*text || !parse_##type(text, &env->field)) {                                \
-                (void)parse_##type(def, &env->field);                                             \
-                if (text && *text) {                                                              \
-                        capo_warn("%s=%s is not understood (%s), using the default \"%s\"", name, \
-                                  text, #type, def);                                              \
-                        bad++;                                                                    \
-                }                                                                                 \
+#define ENV(field, type, name, def, help)                                 \
+        text = getenv(name);                                              \
+        text = text ? text : capo_site_value(env->site, name);            \
+        if (!text || !*text || !parse_##type(text, &env->field)) {        \
+                (void)parse_##type(def, &env->field);                     \
+                if (text && *text) {                                      \
+                        if (say)                                          \
+                                capo_warn("%s=%s is not " EXPECTED_##type \
+                                          ", using the default \"%s\"",   \
+                                          name, text, def);               \
+                        bad++;                                            \
+                }                                                         \
         }
 #include "capo/env.def"
         return bad;
@@ -118,7 +129,7 @@ int capo_env_understood(const char *known, const char *text, const char **of)
 #define ENV(field, type, name, def, help)                                  \
         if (!strcmp(known, name)) {                                        \
                 capo_env_##type value;                                     \
-                *of = #type;                                               \
+                *of = EXPECTED_##type;                                     \
                 return !*text || parse_##type(text, &value) ? 0 : -EINVAL; \
         }
 #include "capo/env.def"

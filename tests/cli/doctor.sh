@@ -63,9 +63,9 @@ CAPO_PROFILE=$dir/good.json expect 1 'FAIL .*good.json is not used: NCCL_TUNER_P
 CAPO_PROFILE=$dir/good.json NCCL_TUNER_PLUGIN=STATIC_PLUGIN expect 0 'ok *settings' -- -- ./linked
 echo '{"capo_profile": 1, "rules": [' >broken.json
 CAPO_PROFILE=$dir/broken.json expect 1 'FAIL .*broken.json:' -- -- ./linked
-CAPO_RING=lots expect 0 'warn .*CAPO_RING=lots is not understood (SIZE)' -- -- ./linked
-CAPO_OFF=maybe expect 0 'warn .*CAPO_OFF=maybe is not understood (BOOL)' -- -- ./linked
-CAPO_GPU_SAMPLE=often expect 0 'warn .*CAPO_GPU_SAMPLE=often is not understood (INT)' -- -- ./linked
+CAPO_RING=lots expect 0 'warn .*CAPO_RING=lots is not a size such as 64K' -- -- ./linked
+CAPO_OFF=maybe expect 0 'warn .*CAPO_OFF=maybe is not 0 or 1' -- -- ./linked
+CAPO_GPU_SAMPLE=often expect 0 'warn .*CAPO_GPU_SAMPLE=often is not a whole number' -- -- ./linked
 CAPO_TRACE=some expect 0 'warn .*CAPO_TRACE=some is not understood: expected all' -- -- ./linked
 CAPO_TUNER=perhaps expect 0 'warn .*expected on, only, chain, off' -- -- ./linked
 CAPO_LAYOUT=3+x expect 0 'warn .*CAPO_LAYOUT=3+x: expected ranks per node' -- -- ./linked

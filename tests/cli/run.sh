@@ -54,6 +54,8 @@ got=$(CAPO_DIR=$PWD/base SLURM_JOB_ID=77 "$capo" run --quiet -- "$capo" run --qu
 [ "${got%/capo-logs/77}" != "$got" ] || fail "a capo run inside another takes its folder for a site's: $got"
 got=$(CAPO_OFF=1 "$capo" run -- true 2>&1)
 [ "$got" = "capo: warning: CAPO_OFF is set: nothing is recorded" ] || fail "CAPO_OFF: $got"
+got=$(CAPO_HANG=abc "$capo" run --quiet --no-watch -- true 2>&1)
+[ "$got" = 'capo: warning: CAPO_HANG=abc is not a whole number, using the default "120"' ] || fail "a value that is not understood: $got"
 got=$(CAPO_QUIET=1 "$capo" run -- true 2>&1)
 [ -z "$got" ] || fail "CAPO_QUIET: $got"
 if [ "$(id -u)" != 0 ]; then

@@ -27,7 +27,7 @@ job env CAPO_DIR="$work/mine"
 [ "$(ls mine | wc -l)" = 2 ] && [ "$(ls logs | wc -l)" = 2 ] || fail "the environment does not win: $(ls mine logs)"
 CAPO_TRACE=maybe "$capo" env --wide >env
 grep -q "^CAPO_DIR  *$work/logs  *site " env && grep -q "^CAPO_TRACE  *maybe  *env " env && grep -q "site defaults: $work/capo.conf" env || fail "capo env does not name the file: $(cat env)"
-CAPO_HANG=abc "$capo" env --wide | grep -q '^CAPO_HANG *120 (abc is no INT) *env' || fail "a value that is not understood is shown as in force"
+CAPO_HANG=abc "$capo" env --wide | grep -q '^CAPO_HANG *120 (abc is not a whole number) *env' || fail "a value that is not understood is shown as in force"
 printf 'CAPO_HNAG=60\n' >>capo.conf
 said='capo.conf:4: expected NAME=VALUE with a name of capo env, found "CAPO_HNAG=60"; this line is ignored'
 job env

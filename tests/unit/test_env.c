@@ -49,16 +49,16 @@ Test(env, what_is_understood)
                 int r;
                 const char *of;
         } rows[] = {
-                {"CAPO_GPU_SAMPLE", "100", 0, "INT"},
-                {"CAPO_GPU_SAMPLE", "-3", 0, "INT"},
-                {"CAPO_GPU_SAMPLE", "", 0, "INT"},
-                {"CAPO_GPU_SAMPLE", "8x", -EINVAL, "INT"},
-                {"CAPO_GPU_SAMPLE", "x", -EINVAL, "INT"},
-                {"CAPO_QUIET", "1", 0, "BOOL"},
-                {"CAPO_QUIET", "FALSE", 0, "BOOL"},
-                {"CAPO_QUIET", "2", -EINVAL, "BOOL"},
-                {"CAPO_DIR", "anything at all", 0, "STR"},
-                {"CAPO_DIR", "", 0, "STR"},
+                {"CAPO_GPU_SAMPLE", "100", 0, "a whole number"},
+                {"CAPO_GPU_SAMPLE", "-3", 0, "a whole number"},
+                {"CAPO_GPU_SAMPLE", "", 0, "a whole number"},
+                {"CAPO_GPU_SAMPLE", "8x", -EINVAL, "a whole number"},
+                {"CAPO_GPU_SAMPLE", "x", -EINVAL, "a whole number"},
+                {"CAPO_QUIET", "1", 0, "0 or 1"},
+                {"CAPO_QUIET", "FALSE", 0, "0 or 1"},
+                {"CAPO_QUIET", "2", -EINVAL, "0 or 1"},
+                {"CAPO_DIR", "anything at all", 0, "text"},
+                {"CAPO_DIR", "", 0, "text"},
                 {"CAPO_NO_SUCH_SETTING", "1", -ENOENT, ""},
                 {"", "1", -ENOENT, ""},
         };
