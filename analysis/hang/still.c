@@ -4,6 +4,7 @@
  * its own: what one thread does says nothing of a call that another one owes. So of a rank that is
  * waited for on a communicator only those of its threads count that have made calls there.
  */
+#include "core/base/util.h"
 #include "analysis/hang/hang_judge.h"
 
 bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread)
@@ -47,7 +48,7 @@ static uint64_t moved_ns(const struct capo_hang_process *p, uint32_t comm)
                         continue;
                 if (hang_uses(p, comm, c->thread))
                         t = at;
-                else if (n_seen < sizeof seen / sizeof *seen)
+                else if (n_seen < N_ELEMENTS(seen))
                         seen[n_seen++] = c->thread;
         }
         return t;
@@ -106,7 +107,7 @@ bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verd
                         continue;
                 if (moved_ns(&job->processes[c->process], comm_of_culprit(v, i)) + job->after_ns >
                     job->now_ns) {
-                        c->why = CAPO_HANG_WHY_ELSEWHERE;
+                        c->why = CAPO_HANG_WHY_OTHER_CALLS;
                         found = true;
                 }
         }

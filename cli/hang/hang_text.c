@@ -122,8 +122,8 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                 p->hang.counted && c->why == CAPO_HANG_WHY_HOST /* RAS does not know where it is */
                         ? "it has not launched this operation"
                         : capo_hang_why_meaning(c->why),
-                c->works_on && c->why != CAPO_HANG_WHY_ELSEWHERE
-                        ? ": the thread that makes such calls; other threads of it make calls"
+                c->works_on && c->why != CAPO_HANG_WHY_OTHER_CALLS
+                        ? " (the thread that uses this communicator; other threads call NCCL)"
                         : "");
         if (c->elsewhere) {
                 fprintf(out, "    missing from %s",

@@ -362,7 +362,7 @@ Test(hang, a_late_rank_that_moves)
                 reduce(i, 0, 950);
         says(CAPO_HANG_MISSING, "3", CAPO_HANG_WHY_HOST);
         reduce(3, own, 995);
-        says(CAPO_HANG_UNDECIDED, "3", CAPO_HANG_WHY_ELSEWHERE);
+        says(CAPO_HANG_UNDECIDED, "3", CAPO_HANG_WHY_OTHER_CALLS);
         cr_assert(v.works_on && v.comm == 0 && v.n_waiting == 3 && v.still_ns == 50ull * S);
         job.now_ns = 997ull * S;
         for (uint32_t i = 0; i < 3; i++)
@@ -394,7 +394,7 @@ Test(hang, a_thread_that_stands)
         job.processes[2].calls[2].where = CAPO_HANG_HOST; /* the other thread, at the moment */
         says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_HOST);
         job.processes[2].calls[0].thread = 2; /* of one thread: it may still come */
-        says(CAPO_HANG_UNDECIDED, "2", CAPO_HANG_WHY_ELSEWHERE);
+        says(CAPO_HANG_UNDECIDED, "2", CAPO_HANG_WHY_OTHER_CALLS);
 }
 
 /* The call in which the others wait is older than those that are known. */
@@ -412,7 +412,7 @@ Test(hang, a_call_that_is_forgotten)
         job.processes[1].calls[0].thread = 2;
         says(CAPO_HANG_HEALTHY, "", 0);
         job.processes[0].known_ns = 980ull * S;
-        says(CAPO_HANG_UNDECIDED, "1", CAPO_HANG_WHY_ELSEWHERE);
+        says(CAPO_HANG_UNDECIDED, "1", CAPO_HANG_WHY_OTHER_CALLS);
 }
 
 Test(hang, the_one_behind_those_that_do_not_come)
