@@ -10,7 +10,9 @@
 
 enum {
         SAMPLE_FEW = 30,
-        DRAWN_FEW = 8 /* of both clocks: fewer, and the calls timed first are asked, too */
+        DRAWN_FEW = 8, /* of both clocks: fewer, and the calls timed first are asked, too */
+        SHOWN_ENOUGH =
+                3 /* late calls by both clocks: the hosts' starts err there by a known part */
 };
 
 /* Of @n values: their sum, the sum of their squares. */
@@ -126,19 +128,19 @@ static double host_error(const struct skew_laid *l, uint32_t k, const struct ske
         double n = few ? l->n_both : l->n_both_drawn, sum = few ? d->sum : d->drawn_sum;
         double part = l->both_waited > 0 ? fmin(1, l->both_differ / l->both_waited) : 1;
         double scale = s->n > 0 ? s->all / s->n : 0, rest = s->by_host * scale + s->alone;
-        double said = c->by_host * scale + c->alone, like = 1;
+        double said = c->by_host * scale + c->alone, shown = 1;
 
         *pm = 0;
         if (!l->agrees || n < 1) {
                 *pm = c->n_alone * l->n * l->error;
                 return 0;
         }
-        if (c->host_most > 0)
-                like = fmax(1, d->waited / c->host_most);
+        if (c->host_most > 0) /* as many late calls as its longest one by the hosts' starts */
+                shown = fmax(1, d->waited / c->host_most);
         *pm = half_of_rest(n, rest, sum, few ? d->sq : d->drawn_sq,
                            d->most > 0 ? d->most : l->most_differ);
-        *pm = fmax(*pm, part * said / sqrt(like));
-        if (like >= 3 && d->waited > d->sum)
+        *pm = fmax(*pm, part * said / sqrt(shown));
+        if (shown >= SHOWN_ENOUGH && d->waited > d->sum)
                 return d->sum / (d->waited - d->sum) * said;
         return fmax(sum / n * rest, -said);
 }

@@ -142,14 +142,15 @@ static enum life life_of(const struct capo_job_process *p)
                                                                                          : UNREAD;
 }
 
-/* When its log was written last: ns since 1970; 0 not known. */
+/* When its log was written last: ns since 1970. Of a log that is gone nothing is known since it
+ * began. */
 static uint64_t written_ns(const struct capo_job_process *p)
 {
         struct stat st;
 
         return stat(p->path, &st) == 0
                        ? (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec
-                       : 0;
+                       : p->header.t0_real_ns;
 }
 
 #define DAY_NS 86400000000000u
