@@ -5,7 +5,7 @@
 Asks `capo fit --model` for each way to take 2 to GPUS (32) GPUs of one or two nodes, and of three to N (4) nodes for those in
 which all nodes but the last have alike many, largest share first. Writes the rules that both accounts of the links
 expect to gain 15 % as one profile, marked modelled. A split that was asked before is not
-asked again: DIR keeps an answer each. The profile says how many splits were asked, and with which NCCL. --only N: splits over N nodes alone.
+asked again: DIR, where it is given, keeps an answer each. The profile says how many splits were asked, and with which NCCL. --only N: splits over N nodes alone.
 
 --table writes a row per split asked: rows written, cells where the two accounts disagree about another choice than NCCL's, the
 most that it would gain there by the links in per cent, and why nothing was asked. Rows of other platforms in the file stay."""
@@ -69,8 +69,10 @@ def main():
     p.add_argument("--nodes", type=int, default=4)
     p.add_argument("--only", type=int)
     p.add_argument("--most", type=int, default=32)
-    p.add_argument("--work", default=".")
+    p.add_argument("--work")
     o = p.parse_args()
+    answers = tempfile.TemporaryDirectory()  # goes with this run
+    o.work = o.work or answers.name
     capo = os.path.realpath(o.capo)
 
     def page(*command):

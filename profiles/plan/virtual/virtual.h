@@ -127,9 +127,12 @@ void plan_pieces_make_up(char *all, size_t size);
 
 /*
  * plan_preset_found()   - where NCCL's ncclTopoPreset() is
- * plan_preset_patch()   - @n bytes of @code call it through here. Return: calls, negative errno; 0:
- * it was not found plan_preset_make_up() - rings in what all ranks told, of those stood in for;
- * @rank: the word of this thread's communicator. Return: NCCL's code.
+ *
+ * plan_preset_patch()   - @n bytes of @code call it through here. Return: how many calls do, 0: it
+ *                         was not found; negative errno
+ *
+ * plan_preset_make_up() - rings in what all ranks told, of those stood in for; @rank: the word of
+ *                         this thread's communicator. Return: NCCL's code
  */
 void plan_preset_found(void *at);
 int plan_preset_patch(char *code, size_t n, void *spare);
