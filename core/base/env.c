@@ -62,8 +62,10 @@ static bool has_begun;
 
 int capo_env_read(struct capo_env *env)
 {
-        static atomic_bool said; /* once in a process, which may read its settings more than once */
-        bool say = !atomic_exchange(&said, true);
+        /* once in a process, which may read its settings more than once, and not where the capo run
+         * that started it has said it */
+        static atomic_bool said;
+        bool say = !getenv(CAPO_ENV_run_pid) && !atomic_exchange(&said, true);
         int bad = 0;
         const char *text;
         char fault[CAPO_SITE_FAULT] = "";
