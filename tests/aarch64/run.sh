@@ -33,7 +33,9 @@ for suite in golden unit tuner preload recorder; do
         run_suite $suite "$@"
 done
 # The steps up a stack, but for those that begin with the stack of another thread.
-$build/tests/unit/test_cfi --filter 'cfi/@(as_libgcc|wrong_tables|damaged)' 2>&1 | tee /dev/stderr | grep -q 'Passing: 3 | Failing: 0 | Crashing: 0' || bad=1
+steps=$($build/tests/unit/test_cfi --filter 'cfi/@(as_libgcc|wrong_tables|damaged)' 2>&1)
+echo "$steps"
+[[ $steps == *'Passing: 3 | Failing: 0 | Crashing: 0'* ]] || bad=1
 
 # Real NCCL for AArch64 on virtual GPUs, one node, two, and eight of which six are stood in for: it decides as NCCL for x86-64 does,
 # where this machine has the same release. Predicted times may differ in the last digits, which a fused multiply-add rounds otherwise.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <criterion/criterion.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "core/log/number_index.h"
@@ -50,12 +51,18 @@ Test(number_index, stays_as_it_is_without_memory)
 {
         struct capo_number_index x = {0};
         struct rlimit before, none = {0, RLIM_INFINITY};
+        void *page;
 
         cr_assert(capo_index_new(&x));
         *place_of(&x, 7) = 7;
         cr_assert_eq(getrlimit(RLIMIT_AS, &before), 0);
         none.rlim_max = before.rlim_max;
         cr_assert_eq(setrlimit(RLIMIT_AS, &none), 0);
+        page = mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page != MAP_FAILED) {
+                munmap(page, 1);
+                cr_skip_test("this limit holds nobody here: qemu-user leaves it out");
+        }
         cr_expect_eq(capo_index_grow(&x, 60000), -ENOMEM);
         cr_assert_eq(setrlimit(RLIMIT_AS, &before), 0);
         cr_expect_eq(*place_of(&x, 7), 7);
