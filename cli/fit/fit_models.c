@@ -268,7 +268,8 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct capo_plan_ask *asks = NULL;
-        const struct capo_platform *rack = m->topo ? NULL : capo_platform_find(m->platform);
+        const struct capo_platform *rack =
+                m->platform && !m->topo ? capo_platform_find(m->platform) : NULL;
         struct cli_machine_words o = {
                 .topo = m->topo,
                 .platform = rack && rack->tray ? rack->tray : m->platform,
