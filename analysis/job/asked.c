@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log says it with the place (shim/record/config.c): calls that ask for something come from a
- * place of their own, whose text begins with a line "config: ...". So single calls tell by their
- * place, and a place may be written behind its calls.
+ * The log stores it with the call site (shim/record/config.c): calls that ask for something get a
+ * call site of their own, whose text begins with a line "config: ...". A call site can be written
+ * to the log after its calls.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -34,8 +34,8 @@ enum { IDS = 65536 };
 struct look {
         unsigned call;
         uint64_t bytes, most;
-        bool comms[IDS];     /* by id: is it asked for? */
-        uint64_t calls[IDS]; /* by place */
+        bool comms[IDS];     /* by communicator id: does the name match? */
+        uint64_t calls[IDS]; /* by site id */
 };
 
 static int count_site(const struct capo_record *r, unsigned thread, void *arg)
@@ -66,7 +66,7 @@ static int add_asked(struct capo_asked **list, size_t *n, const char *text, size
         return 0;
 }
 
-/* The calls of one log, then the places that they name. */
+/* Counts the calls of one log, then reads the call sites that they name. */
 static int look_into(struct capo_log *log, struct look *l, struct capo_asked **list, size_t *n)
 {
         struct capo_log_frame f;

@@ -12,8 +12,8 @@ double capo_clocks_ns(const struct capo_clocks *s, uint32_t process, uint64_t t)
         return s->processes[process].offset + (double)t * s->processes[process].scale;
 }
 
-/* All processes of a host use the host's first process' idea of what CLOCK_MONOTONIC is in real
- * time. */
+/* For all processes of a host, CLOCK_MONOTONIC is converted with the real time that the host's
+ * first process recorded. */
 static void clocks_of_processes(struct capo_clocks *s, uint32_t *first_of)
 {
         for (uint32_t i = 0; i < s->job->n_processes; i++) {

@@ -30,7 +30,7 @@ const char *capo_text_plural(uint64_t n, const char *one, const char *many)
         return text;
 }
 
-/* Three digits that count, thousands separated. */
+/* Three significant digits, thousands separated. */
 static char *three_digits(double v, char *text)
 {
         if (!isfinite(v) || v < 0)
@@ -49,7 +49,7 @@ static char *three_digits(double v, char *text)
 char *capo_text_gbs(double gbs, char *text)
 {
         if (gbs > 0 &&
-            gbs < 0.095) { /* two digits that count: never 0.00 for what is not nothing */
+            gbs < 0.095) { /* two significant digits: a small number is never printed as 0.00 */
                 int n = snprintf(text, 32, "%.*f", (int)fmin(1 - floor(log10(gbs)), 15), gbs);
 
                 while (text[n - 1] == '0')

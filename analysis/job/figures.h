@@ -13,9 +13,9 @@ char *capo_text_count(uint64_t n, char *text);
 
 /**
  * capo_text_plural() - "1 rule", "2 rules", "1,200 rules"
- * @many: the plural where it is not @one and an s; NULL
+ * @many: the plural; NULL: @one with an s
  *
- * Return: static text; of the last four calls.
+ * Return: static text, overwritten by the fourth call after this one.
  */
 const char *capo_text_plural(uint64_t n, const char *one, const char *many);
 
@@ -23,11 +23,11 @@ const char *capo_text_plural(uint64_t n, const char *one, const char *many);
  * 05 min". */
 char *capo_text_time(double ns, char *text);
 
-/** capo_text_duration() - ns with three digits that count and a unit: "611 ns", "5.52 ms", "43.0
- * ms"; from two minutes on as capo_text_time(). */
+/** capo_text_duration() - ns with three significant digits: "611 ns", "5.52 ms", "43.0 ms"; from
+ * two minutes on as capo_text_time(). */
 char *capo_text_duration(double ns, char *text);
 
-/** capo_text_gbs() - "242", "35.0", "0.08", "0.0042". */
+/** capo_text_gbs() - GB/s with two or three significant digits: "242", "35.0", "0.08", "0.0042". */
 char *capo_text_gbs(double gbs, char *text);
 
 /** capo_text_ratio() - "7.7", "1,232". */
@@ -38,9 +38,12 @@ char *capo_text_percent(double share, char *text);
 
 enum { CAPO_TEXT_INTERVAL = 80 };
 
-/** capo_text_interval() - what stands behind @value: " +- 1.2 %"; " (0.1 % to 9.4 %)" where a part
- * of that is impossible; "" for less than a thousandth. @print: capo_text_percent(), ...;
- * CAPO_TEXT_INTERVAL bytes. */
+/**
+ * capo_text_interval() - the interval, to be printed behind @value: " +- 1.2 %"; " (0.1 % to 9.4
+ * %)" when it is not symmetric; "" when it is below a thousandth of @value.
+ * @print: capo_text_percent(), ...
+ * @text: CAPO_TEXT_INTERVAL bytes
+ */
 char *capo_text_interval(double value, struct capo_interval i, char *(*print)(double, char *),
                          char *text);
 

@@ -32,7 +32,7 @@ struct capo_gpu_span capo_gpu_span_of(const struct capo_record *r, uint32_t nth)
         };
 }
 
-/* Kinds one after the other; in each what was measured first, by rising duration. */
+/* By kind; within a kind the measured calls first, by rising duration. */
 static int by_kind(const void *a_, const void *b_)
 {
         const struct capo_gpu_span *a = a_, *b = b_;
@@ -45,9 +45,9 @@ static uint64_t max_time(uint64_t a, uint64_t b)
         return a > b ? a : b;
 }
 
-/* What was not measured lasts as long as the median of its kind; of two in the middle the shorter,
- * as a stall may be the other. `most` becomes the longest of its kind, for the time being. Returns
- * the longest of all. */
+/* Untimed calls get the median duration of their kind; of two in the middle the shorter, because
+ * the longer may be a stall. Sets `most` to the longest of the kind for now. Returns the longest of
+ * all. */
 static uint64_t assume_durations(struct capo_gpu_span *calls, size_t n)
 {
         uint64_t longest = 0;
@@ -69,7 +69,7 @@ static uint64_t assume_durations(struct capo_gpu_span *calls, size_t n)
         return longest;
 }
 
-/* Streams one after the other, each in the order in which the host filled it. */
+/* By stream; within a stream in the order of the host's calls. */
 static int by_stream(const void *a_, const void *b_)
 {
         const struct capo_gpu_span *a = a_, *b = b_;
@@ -85,15 +85,15 @@ static int by_begin(const void *a_, const void *b_)
         return CAPO_ORDER(a->begin, b->begin) ?: CAPO_ORDER(a->nth, b->nth);
 }
 
-/* Is it known when it was on the GPU, from begin to end? */
+/* Are begin and end on the GPU known? */
 static bool is_known(const struct capo_gpu_span *c)
 {
         return c->measured && c->by != CAPO_SPAN_BY_GUESS;
 }
 
-/* A call in the order of its stream; @before: the one before it there, NULL none; @placed_end: of
- * the last one there whose begin was recorded, 0 none; @stall: what one of those that were not
- * timed can have taken beside what its like take. */
+/* Place a call by the order of its stream. @before: the call before it there; NULL: none.
+ * @placed_end: end of the last call there with a recorded begin; 0: none. @stall: extra time that
+ * one untimed call can have taken. */
 static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *before,
                        uint64_t placed_end, uint64_t stall)
 {
@@ -121,9 +121,8 @@ static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *befo
 }
 
 /*
- * The @n calls, of which the first is behind one whose place is known (or none), are followed by
- * one that began at @limit: where they can have been ends there, and what was put behind it moves
- * to the front of it, all by the same measure.
+ * The @n calls are followed by one that began at @limit: their bounds end there. Calls placed
+ * beyond it are shortened by one common factor, so that they end at @limit.
  */
 static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
 {
@@ -136,7 +135,7 @@ static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
         for (size_t i = 0; i < n; i++) {
                 struct capo_gpu_span *c = &calls[i];
 
-                if (!c->gpu_ns) { /* nothing of its kind was timed */
+                if (!c->gpu_ns) { /* no call of its kind was timed */
                         c->most = c->kind ? max_time(c->end, limit) : c->end;
                         continue;
                 }
@@ -153,10 +152,10 @@ static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
 
 void capo_gpu_spans(struct capo_gpu_span *calls, size_t n)
 {
-        const struct capo_gpu_span *before = NULL; /* the last one on the GPU in this stream */
+        const struct capo_gpu_span *before = NULL; /* the last call on the GPU in this stream */
         uint64_t stall, placed_end = 0;
         size_t from =
-                0; /* behind the last one whose place the events tell, which ended at placed_end */
+                0; /* first call behind the last one placed by events, which ended at placed_end */
 
         if (!n)
                 return;

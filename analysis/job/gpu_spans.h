@@ -2,17 +2,16 @@
 /*
  * When calls were on the GPU.
  *
- * A log has, for each call, when the host made it and, for those that were timed there, how long it
- * took on the GPU and (where events timed it) when that began. Of the others it is known that one
- * stream does its work in order: a call begins when the host has made it and when the calls before
- * it on its stream have ended, whichever is later, and it ends before the next one begins. Other
- * work on the stream (the program's own kernels) is not seen, so it may be too early by what that
- * takes, never too late by it.
+ * A log has the host time of each call. For calls that were timed on the GPU, it also has the
+ * duration there, and the begin if events timed it. The others are placed by the order of their
+ * stream: a call begins when the host has made it and the calls before it on its stream have ended,
+ * and it ends before the next one begins. Other work on the stream (the program's own kernels) is
+ * not in the log, so the true begin can be later than the computed one, never earlier.
  *
- * A call that was not timed is taken to last as long as the median of its kind that was, or as long
- * as there is room for between the two next to it whose place is known; what follows it on the
- * stream rests on that, and says so. (The mean would not do: one call in a thousand that stalled
- * would push all others back.) Beside that there is the time in which it can have been.
+ * An untimed call is assumed to last as long as the median of the timed calls of its kind, or less
+ * where its two neighbours with a known place leave less room. Calls behind it on the stream are
+ * then marked as guessed. (The mean would be wrong: one call in a thousand that stalled would move
+ * all others.) Each call also gets bounds: the span in which it can have been.
  */
 #ifndef CAPO_GPU_SPANS_H
 #define CAPO_GPU_SPANS_H
@@ -39,32 +38,31 @@ enum capo_span_by {
 const char *capo_span_by_name(enum capo_span_by by);
 
 struct capo_gpu_span {
-        /* given */
+        /* given by the caller */
         uint64_t host_begin, host_end; /* ns, any epoch */
-        uint64_t gpu_ns; /* how long on the GPU, when `measured`; else what the caller knows of its
-                            kind, or 0: filled in from the others, and left 0 where none of its kind
-                            was measured: then it is placed where the host made it */
-        uint64_t kind; /* what it is (communicator, call, size); 0: never on the GPU (while a graph
-                          is captured) */
+        uint64_t gpu_ns; /* duration on the GPU when `measured`. Else what the caller assumes for
+                            its kind, or 0: then it is filled in from the others. It stays 0 if none
+                            of its kind was measured, and the call is placed at its host time */
+        uint64_t kind;   /* communicator, call and size as one number; 0: never on the GPU (captured
+                            into a graph) */
         uint32_t stream;
-        uint32_t nth;  /* the caller's: which call this is */
-        bool measured; /* gpu_ns was */
-        bool placed;   /* and gpu_begin */
+        uint32_t nth;  /* the caller's number of the call */
+        bool measured; /* gpu_ns was measured */
+        bool placed;   /* gpu_begin was measured */
         uint64_t gpu_begin;
-        /* worked out */
-        uint64_t begin, end;  /* on the GPU; a call that was not there is where the host made it */
-        uint64_t least, most; /* it was not there before and behind; begin and end where its place
-                                 is no guess. Behind the last one whose place is known, calls take
-                                 no longer than the longest of their kind, but one of them as long
-                                 again as the longest of all */
+        /* results */
+        uint64_t begin, end;  /* on the GPU; for a call that was not there, its host times */
+        uint64_t least, most; /* bounds: it was not on the GPU before `least` or after `most`; equal
+                                 to begin and end if its place is not guessed. Behind the last call
+                                 with a known place, calls are bounded by the longest of their kind,
+                                 plus once the longest of all */
         enum capo_span_by by;
 };
 
-/** capo_gpu_span_of() - a call out of a log; @nth is the caller's own number for it. */
+/** capo_gpu_span_of() - from a record of a log; @nth is the caller's number for the call. */
 struct capo_gpu_span capo_gpu_span_of(const struct capo_record *r, uint32_t nth);
 
-/** capo_gpu_spans() - fill in begin, end and by of the calls of one process; they come out sorted
- * by begin. */
+/** capo_gpu_spans() - fill in the results for the calls of one process, and sort them by begin. */
 void capo_gpu_spans(struct capo_gpu_span *calls, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only the span of buckets in use is kept: a job has thousands of histograms and each is a few
- * dozen buckets wide. */
+/* Only the buckets between the first and the last in use are kept: a job has thousands of
+ * histograms, each a few dozen buckets wide. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ int capo_hist_merge(struct capo_hist *h, const struct capo_hist *from)
         return 0;
 }
 
-/* What bucket @b of @h counts. */
+/* The count of bucket @b; 0 outside of those kept. */
 static double bucket_count(const struct capo_hist *h, unsigned b)
 {
         return b >= h->first && b - h->first < h->n ? (double)h->bucket[b - h->first] : 0;
@@ -127,7 +127,9 @@ double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *
                         double floor_ns = (double)capo_hist_floor(h->first + i);
                         double width = (double)capo_hist_floor(h->first + i + 1) - floor_ns;
 
-                        if (h->first + i == CAPO_HIST_BUCKETS - 1) /* has all larger values too */
+                        if (h->first + i ==
+                            CAPO_HIST_BUCKETS -
+                                    1) /* the last bucket also holds all larger values */
                                 width = fmax(width, (double)h->max_ns - floor_ns);
 
                         value = floor_ns +

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts whose clocks are minutes or hours apart: nobody set them, or one is in another time zone's
- * local time. Taken as they are, such a job lasts from the beginning by one clock to the end by
- * another, and every part of it is a part of hours that were not. Of how far they are apart only
- * one thing tells: the call that makes a communicator returns on no rank before all have entered
- * it, and no later than moments after that. So what is beyond APART_NS is the clocks'; less is
- * taken for nothing, because the call takes its time.
+ * Corrects clocks of hosts that are minutes or hours apart: nobody set them, or one runs on local
+ * time. Uncorrected, such a job would last from its begin by one clock to its end by another, and
+ * all shares of its time would be wrong. The only evidence is communicator creation: on no rank
+ * does it return before all ranks have entered it, and on all ranks it returns within moments. A
+ * difference above APART_NS is the clocks'. A smaller one is ignored, because the call itself takes
+ * time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,15 +18,15 @@
 
 #define APART_NS 60000000000
 
-/* One kernel's clock. */
+/* The clock of one booted kernel. */
 struct clock {
-        int64_t ahead_ns;  /* of the first one's */
-        uint64_t birth_ns; /* of the communicator that is looked at: the last on this clock */
+        int64_t ahead_ns;  /* compared with the first clock */
+        uint64_t birth_ns; /* creation of the communicator in question; the latest on this clock */
         bool known;
 };
 
-/* The clock that others are set by: this machine's, where the page may tell of the living beside
- * the dead; else the first. */
+/* The reference clock: this machine's if the job ran here, because live processes may be shown too;
+ * else the first. */
 static uint32_t first_clock(const struct capo_job *job)
 {
         char here[64] = "";
@@ -47,7 +47,8 @@ static struct clock *clock_of(const struct capo_job *job, const struct capo_job_
         return &clocks[job->processes[m->process].clock];
 }
 
-/* When the making of @c returned, by clock. False: that says nothing, because it does not wait. */
+/* When the creation of @c returned, by clock. False: not usable, because this creation does not
+ * wait for all ranks. */
 static bool set_init_times(const struct capo_job *job, const struct capo_job_comm *c,
                            struct clock *clocks)
 {
@@ -66,8 +67,7 @@ static bool set_init_times(const struct capo_job *job, const struct capo_job_com
         return true;
 }
 
-/* What a communicator tells: where one clock of it is known, the others are. Return: one is now
- * that was not. */
+/* Use one communicator: if one of its clocks is known, set the others. Return: was one set? */
 static bool align_clocks(const struct capo_job *job, const struct capo_job_comm *c,
                          struct clock *clocks)
 {

@@ -105,7 +105,8 @@ int job_list_uses(struct capo_job *job)
         }
         for (uint32_t p = 0; p < job->n_processes; p++)
                 s->first_use[p + 2] += s->first_use[p + 1];
-        for (uint32_t c = 0; c < job->n_comms; c++) { /* each ends where the next begins */
+        for (uint32_t c = 0; c < job->n_comms;
+             c++) { /* a use list ends where the next one begins */
                 for (uint32_t m = 0; m < job->comms[c].n_members; m++)
                         s->uses[s->first_use[job->comms[c].members[m].process + 1]++] =
                                 (struct capo_job_use){c, m};

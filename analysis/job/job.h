@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all logs of a job say together: processes, communicators, and one row per (communicator,
- * call, bytes, algorithm, protocol, channels, rule). Rows are exact; the single calls are only
- * sampled, to see who comes late. analysis/job/stats.h fills it.
+ * All logs of a job together: processes, communicators, and one row per (communicator, call, bytes,
+ * algorithm, protocol, channels, rule). Rows are exact. Single calls are only sampled, to find
+ * ranks that come late. analysis/job/stats.h fills it.
  */
 #ifndef CAPO_JOB_H
 #define CAPO_JOB_H
@@ -17,10 +17,10 @@
 
 struct capo_job_info {
         char *key, *value;
-        size_t size_; /* of a value that lines were added to; else 0 */
+        size_t size_; /* bytes of a value that was put together from several lines; else 0 */
 };
 
-/* What is kept of one call (capo/record.h). */
+/* The part of a call's record that is kept (capo/record.h). */
 struct capo_job_call {
         uint64_t t_begin, t_end; /* ns since the log's epoch */
         uint32_t seq;
@@ -30,9 +30,9 @@ struct capo_job_call {
 
 /* One log. */
 struct capo_job_process {
-        char *path;           /* as it was given. Who shows it sees to what may steer a terminal */
+        char *path;           /* as given by the user; replace control bytes before printing it */
         struct capo_log *log; /* for capo_job_log(); NULL: not made from a log. Owned */
-        char *host;           /* INFO host; the file name up to its first dot when there is none */
+        char *host;           /* INFO host; if there is none, the file name up to its first dot */
         struct capo_log_header header;
         struct capo_log_health health;
         struct capo_log_end end; /* the last one; all zero when there is none */
@@ -42,27 +42,28 @@ struct capo_job_process {
                    */
         uint32_t node;      /* index in job->nodes */
         uint32_t clock;     /* processes with equal numbers share CLOCK_MONOTONIC */
-        int64_t ahead_ns;   /* its host's clock was so far ahead of job->clock's, where that is
-                               minutes: header.t0_real_ns is without it */
+        int64_t ahead_ns;   /* how far its host's clock was ahead of job->clock's, if that is more
+                               than a minute; already subtracted from header.t0_real_ns */
         uint64_t last_ns;   /* latest time in the log, ns since its epoch */
         uint64_t n_records; /* single calls in the log */
-        uint32_t stream;    /* of the first call that had one described */
+        uint32_t stream;    /* stream of the first call whose shape is known */
         bool has_stream;
-        bool many_streams;              /* its calls went to several */
-        struct capo_job_call last_call; /* the latest of them; t_begin 0: none */
+        bool many_streams;              /* its calls went to several streams */
+        struct capo_job_call last_call; /* the latest one; t_begin 0: none */
+        struct capo_silences silent; /* longest silences of the thread with the most calls; shorter
+                                        ones than 1/1024 of the job are left out */
         struct capo_silences
-                silent; /* of the thread with most calls; not those below 1/1024 of the job */
-        struct capo_silences still; /* of the same, also those in which all calls were timed */
+                still; /* of the same thread, including silences in which all calls were timed */
         struct capo_job_info
                 *info; /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
-        char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none.
-                         core/log/fabric_frame.h */
+        char *fabric; /* the last two snapshots of FABRIC frames (core/log/fabric_frame.h); NULL:
+                         none */
         size_t fabric_last_, fabric_size_;
         char *rules; /* the last RULES frame; NULL when there is none */
 };
 
-/* What NCCL would call a node: a host, or what NCCL_HOSTID makes of it. */
+/* A node as NCCL counts them: one host, or one value of NCCL_HOSTID. */
 struct capo_job_node {
         char *key, *name;
         uint32_t n_processes;
@@ -71,10 +72,9 @@ struct capo_job_node {
 /* One rank of a communicator, as one process saw it. */
 struct capo_job_member {
         int32_t rank;     /* in the communicator; -1 not known */
-        int32_t job_rank; /* in the job; -1 not known: pages say this one (capo_job_member_text())
-                           */
+        int32_t job_rank; /* in the job, as pages print it (capo_job_member_text()); -1 not known */
         uint32_t process;
-        uint16_t id; /* in that process */
+        uint16_t id; /* the communicator's id in that process */
         int32_t device;
         uint32_t flags;      /* enum capo_comm_flag */
         uint64_t t_birth_ns; /* CLOCK_REALTIME */
@@ -83,18 +83,18 @@ struct capo_job_member {
 
 /* One rank in the sampled calls of a communicator. */
 struct capo_skew_rank {
-        uint32_t last;      /* calls it started last */
-        uint32_t seen;      /* calls it is in */
-        double late_p50_ns; /* behind the first rank, median over calls */
-        double wait_ns;     /* mean over calls: how long it waited for the last one */
-        double caused_ns; /* waiting of the others, summed over them and over the calls in which it
-                            was last; for the whole job, estimated from the calls compared */
+        uint32_t last;       /* calls it started last */
+        uint32_t seen;       /* calls it is in */
+        double late_p50_ns;  /* behind the first rank, median over calls */
+        double wait_ns;      /* mean over calls: how long it waited for the last one */
+        double caused_ns;    /* how long the others waited in the calls in which it was last, summed
+                                over them; estimated for the whole job from the calls compared */
         double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
                                 compared */
-        double stopped_ns;   /* its process did not run for so long, and the others waited for it */
-        double hole_ns; /* the furthest it was behind the median of the ranks in one call, but the
-                           first of all */
-        uint32_t hole_seq; /* that call, 0 none */
+        double stopped_ns;   /* how long its process did not run while the others waited */
+        double hole_ns;    /* the most it was behind the median of the ranks in one call, the first
+                              call excepted */
+        uint32_t hole_seq; /* that call; 0: none */
         uint8_t hole_call;
 };
 
@@ -118,78 +118,80 @@ enum capo_skew_missing {
 
 struct capo_skew {
         uint32_t n_calls; /* calls compared: those found on all ranks that left a log */
-        uint32_t n_host;  /* of them, by the host's start beside others by GPU times (see skew.h) */
-        uint32_t n_kernel; /* of them, by how long NCCL's kernels waited, as these told */
-        double long_ns;    /* waiting of all in those of them that stand for themselves because they
-                              were long, or a silence came before them */
-        uint32_t n_own;    /* of them, those that stand for themselves: looked at for the silence
-                              before them, or      timed for what they are */
+        uint32_t n_host; /* compared by host start times while others have GPU times (see skew.h) */
+        uint32_t n_kernel; /* compared by the waiting time that NCCL's kernels reported */
+        double long_ns; /* waiting in calls that stand only for themselves, because they were long
+                           or followed a silence */
+        uint32_t n_own; /* calls that stand only for themselves: they followed a silence, or were
+                           chosen to be timed */
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
-        uint32_t mismatch_seq; /* the first of them, 0 none */
+        uint32_t mismatch_seq; /* the first of them; 0: none */
         enum capo_skew_from from;
-        bool host_late; /* most of what the worst caused, its host's calls say too, or nothing is
-                           known of them */
+        bool host_late; /* the worst rank's calls are late by host time too, for most of what it
+                           caused; or nothing is known of its host times */
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
-        bool aligned;   /* differences mean something: by durations, or all on one host's clock */
-        uint32_t worst; /* index of the member that most waiting is for (caused_ns) */
-        double worst_p50_ns; /* how far behind the first, in the calls where it was last */
+        bool aligned;   /* start times can be compared: they come from durations, or from one host's
+                           clock */
+        uint32_t worst; /* the member with the largest caused_ns */
+        double worst_p50_ns; /* its delay behind the first rank in the calls where it was last */
         double worst_max_ns;
-        uint32_t worst_from_seq; /* the call from which on it was last in most; 0: from the
-                                    beginning, as far as known */
+        uint32_t worst_from_seq; /* from this call on it was last in most; 0: from the beginning, as
+                                    far as known */
         uint64_t worst_from_ns;  /* when it made that call, since 1970 */
-        double others_p50_ns;    /* spread of all but that one, in the same calls */
-        double wait_share; /* mean over ranks of the time spent waiting for the last, over the job's
-                            duration, scaled from the sample to all calls; < 0: not known (host
-                            times) */
-        double wait_pm;    /* half of its 95 % interval */
-        double waited_pm_ns;          /* the same of the sum of all ranks' caused_ns */
+        double others_p50_ns;    /* spread of the other ranks in the same calls */
+        double wait_share;       /* time spent waiting for the last rank, as a share of the job's
+                                    duration: mean over ranks, scaled from the sample to all calls; < 0:
+                                    not known (host times) */
+        double wait_pm;          /* half of its 95 % interval */
+        double waited_pm_ns;     /* the same for the sum of caused_ns over all ranks */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };
 
 struct capo_job_comm {
         uint64_t uid;
         uint64_t comm_hash; /* NCCL's, 0 not known */
-        char *name; /* never empty, unique in the job: given, or made ("world", "world/1", "comm3")
-                     */
-        bool named; /* given by the program */
-        int32_t n_ranks; /* as the program said; -1 not known */
+        char *name;      /* never empty, unique in the job: given by the program, or made ("world",
+                            "world/1", "comm3") */
+        bool named;      /* given by the program */
+        int32_t n_ranks; /* as the program passed it; -1 not known */
         uint32_t parent; /* index in job->comms; CAPO_NO_COMM */
         int32_t color;
-        struct capo_job_member *members; /* by rank */
+        struct capo_job_member *members; /* sorted by rank */
         uint32_t n_members;
-        uint32_t n_nodes;    /* of the members seen */
+        uint32_t n_nodes;    /* nodes of the members that left a log */
         char *layout;        /* as core/base/layout.h: "3+5", "8", "4x8" */
         uint64_t n_calls;    /* collectives issued on it (count, see capo_job_row) */
-        uint64_t n_captured; /* of them, into a graph: they move nothing, so nobody waits in them */
+        uint64_t n_captured; /* of them, captured into a graph: they move no data, so no rank waits
+                                in them */
         struct capo_skew
                 *skew; /* NULL when the logs hold no matching calls: then `no_skew` says why */
         enum capo_skew_missing no_skew;
 };
 
-/* Times that a row has: by enum capo_clock, of those by events the ones that stand for themselves
- * (sampled.h), and of those by NCCL's kernels how long these waited, where they said so. */
+/* The histograms of a row: one per enum capo_clock, then those timed by events that stand only for
+ * themselves (sampled.h), then the waiting times that NCCL's kernels reported. */
 enum { CAPO_TIMES_CHOSEN = CAPO_CLOCKS, CAPO_TIMES_WAITED, CAPO_TIMES };
 
 struct capo_job_row {
         uint32_t comm; /* index in job->comms, CAPO_NO_COMM */
         uint64_t bytes;
         uint64_t calls;  /* over all ranks seen */
-        uint64_t count;  /* collectives: calls of the rank that made most; p2p: as calls */
-        uint64_t failed; /* of calls: those that returned an error */
+        uint64_t count;  /* collectives: calls of the rank with the most; p2p: as calls */
+        uint64_t failed; /* calls that returned an error */
         uint16_t rule;   /* capo_record.rule */
         uint8_t call, algo_proto, channels;
         uint8_t flags; /* MEMBER, GROUP, CAPTURED of enum capo_record_flag */
-        /* of calls: not timed on the GPU, but known to have waited there for a rank that came late
-         * by the host's clock, for longer than any that was timed took (skew.h) */
+        /* untimed calls that are known to have waited on the GPU for a late rank, longer than any
+         * timed call took (skew.h) */
         uint64_t told_calls;
-        double told_ns;                    /* how long these were there */
+        double told_ns;                    /* their total time on the GPU */
         struct capo_hist time[CAPO_TIMES]; /* HOST: of every call; EVENT, KERNEL: of those timed so.
                                               NONE is empty. */
-        /* used while logs are added */
+        /* only used while logs are added */
         uint64_t hash_, tally_, tally_of_;
 };
 
-/* Calls of one process that returned an error, alike. */
+/* Calls of one process with the same error, communicator and kind. */
 struct capo_job_failure {
         uint64_t calls;
         uint32_t process, comm; /* comm: index in job->comms, CAPO_NO_COMM */
@@ -200,8 +202,8 @@ struct capo_job_failure {
 struct capo_job_site {
         char *text; /* innermost frame first, one per line */
         uint64_t count, host_ns, gpu_ns, gpu_count;
-        struct capo_log_site_chosen
-                chosen; /* of the last two: of calls that stand for themselves */
+        struct capo_log_site_chosen chosen; /* the part of gpu_ns and gpu_count from calls that
+                                               stand only for themselves */
         uint64_t hash_;
 };
 
@@ -223,23 +225,23 @@ struct capo_job {
         uint32_t n_rows;
         struct capo_job_failure *failures;
         uint32_t n_failures;
-        struct capo_job_site *sites; /* by host time, most first */
+        struct capo_job_site *sites; /* sorted by host time, most first */
         uint32_t n_sites;
         /* made by capo_job_finish() */
-        int32_t n_ranks;   /* of the job, as far as known: launcher's, else largest communicator's,
-                              else logs */
-        uint32_t n_clocks; /* hosts with a clock of their own */
-        uint32_t clock; /* by which times are given where hosts' clocks are more than a minute apart
-                         */
-        uint64_t t_begin_ns; /* first epoch and last time seen, CLOCK_REALTIME */
+        int32_t n_ranks;   /* of the job: from the launcher, else the largest communicator, else the
+                              number of logs */
+        uint32_t n_clocks; /* hosts with their own clock */
+        uint32_t clock; /* index of the clock to which all times are converted if hosts' clocks are
+                           more than a minute apart */
+        uint64_t t_begin_ns; /* CLOCK_REALTIME: first epoch, and last time seen */
         uint64_t t_end_ns;
         uint64_t calls, n_records, dropped, gpu_dropped, shape_overflow, bytes_lost;
-        double cost_ns; /* capo's own, per call: mean over processes that measured it; 0 when none
-                           did */
+        double cost_ns; /* capo's own time per call: mean over the processes that measured it; 0:
+                           none did */
         struct job_scratch *scratch; /* private */
 };
 
-/** capo_job_new() - NULL when there is no memory. */
+/** capo_job_new() - NULL: no memory. */
 struct capo_job *capo_job_new(void);
 void capo_job_free(struct capo_job *job);
 static inline void capo_job_freep(struct capo_job **job)
@@ -248,35 +250,35 @@ static inline void capo_job_freep(struct capo_job **job)
 }
 
 /**
- * capo_job_log() - the log of a process, at its first frame, for another reading
+ * capo_job_log() - the log of a process, rewound to its first frame, to read it again
  *
- * It has been open since it was added. capo_log_park() it when it is read. capo_log_calls_each()
- * walks its calls, capo_log_next() its frames.
+ * The log has been open since it was added. Call capo_log_park() when it is read.
+ * capo_log_calls_each() walks its calls, capo_log_next() its frames.
  *
- * Return: the job's; NULL: the job was not made from logs.
+ * Return: a log that the job owns; NULL: the job was not made from logs.
  */
 struct capo_log *capo_job_log(const struct capo_job *job, uint32_t process);
 
-/* A communicator that a process is in, and as which member. A process of several GPUs may be in it
- * more than once. */
+/* A communicator of a process, and its member there. A process with several GPUs can be in one
+ * communicator several times. */
 struct capo_job_use {
         uint32_t comm, member;
 };
 
-/** capo_job_uses() - the communicators of a process, after capo_job_finish(). Return: *n of them,
- * in order. */
+/** capo_job_uses() - the communicators of a process, in the order of job->comms; after
+ * capo_job_finish(). Return: *n items, owned by the job. */
 const struct capo_job_use *capo_job_uses(const struct capo_job *job, uint32_t process, uint32_t *n);
 
-/** capo_job_info() - value of @key (core/log/info.h) in a process' INFO, NULL when it has none. */
+/** capo_job_info() - value of @key (core/log/info.h) in the INFO of a process; NULL: none. */
 const char *capo_job_info(const struct capo_job_process *process, const char *key);
 
-/** capo_job_member_text() - "rank 3"; where only the communicator's number is known "rank 1 of
- * tp/1". At least 300 bytes. */
+/** capo_job_member_text() - "rank 3"; "rank 1 of tp/1" if only the rank in the communicator is
+ * known. @text: at least 300 bytes. */
 char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_job_member *member,
                            char *text);
 
-/** capo_job_gpus() - GPUs that its processes worked on, as far as known; one for each of which it
- * is not. */
+/** capo_job_gpus() - number of GPUs that its processes used; a process whose GPUs are not known
+ * counts as one. */
 uint32_t capo_job_gpus(const struct capo_job *job);
 
 /** capo_job_duration_ns() - from the first log's epoch to the last time seen. */
@@ -286,30 +288,30 @@ uint64_t capo_job_duration_ns(const struct capo_job *job);
  * NONE. */
 enum capo_clock capo_job_row_clock(const struct capo_job_row *row);
 
-/** capo_job_times_sampled() - @time (CAPO_TIMES of them) by @clock, of @calls calls. Refers to
- * @time. */
+/** capo_job_times_sampled() - the histograms of @clock among @time (CAPO_TIMES of them), for @calls
+ * calls. The result points into @time. */
 struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock,
                                            uint64_t calls);
 
-/** capo_job_row_sampled() - the same of a row by its best clock. */
+/** capo_job_row_sampled() - the same for a row and its best clock. */
 struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row);
 
-/** capo_job_row_total_ns() - time of all calls of the row over all ranks by its best clock; calls
- * that this clock did not see are taken to last as long as the mean of those it drew. */
+/** capo_job_row_total_ns() - time of all calls of the row over all ranks, by its best clock.
+ * Untimed calls count with the mean of those drawn at random. */
 double capo_job_row_total_ns(const struct capo_job_row *row);
 
 /**
- * capo_job_row_bandwidth() - GB/s by nccl-tests' convention: bytes over the p50 of GPU times, busbw
- * = algbw * factor
+ * capo_job_row_bandwidth() - GB/s by nccl-tests' convention: algbw = bytes over the p50 of GPU
+ * times, busbw = algbw * factor
  *
- * Return: false, with both 0, when there is none to be had: only host times (they are the
- * enqueue's), no bytes, a group (its calls differ), communicator size not known.
+ * Return: false, with both 0, when it is not known: only host times (they measure the enqueue), no
+ * bytes, a group (its calls differ), or an unknown communicator size.
  */
 bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row,
                             double *algbw, double *busbw);
 
-/** capo_job_row_merge() - add @from's calls and times to @to; keys are the caller's business.
- * Return: 0, -ENOMEM. */
+/** capo_job_row_merge() - add the calls and times of @from to @to, whatever their keys. Return: 0,
+ * -ENOMEM. */
 int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from);
 
 #endif

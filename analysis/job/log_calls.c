@@ -10,8 +10,8 @@
 
 enum { SHARE = 256 };
 
-/* By id, in shares: ids are given one after another, but a damaged one would cost a table of all.
- */
+/* By id, in blocks of SHARE: ids are consecutive, but a damaged id would otherwise cost a full
+ * table. */
 struct capo_log_calls {
         struct capo_log_shape *shapes[65536 / SHARE];
 };

@@ -55,7 +55,7 @@ uint32_t capo_meet_limit(const struct capo_meet *m)
         return m->limit;
 }
 
-/* The slot that names @seq's row, or the empty one where it would be named. */
+/* The slot that refers to @seq's row, or the empty slot where it belongs. */
 static uint32_t *slot_of(struct capo_meet *m, uint32_t seq)
 {
         uint32_t i = (seq ^ seq >> 13) * 0x85ebca6bu >> 19; /* 13 bits: 8192 slots */
@@ -65,7 +65,7 @@ static uint32_t *slot_of(struct capo_meet *m, uint32_t seq)
         return &m->slots[i];
 }
 
-/* Halve the sample until there is room; keeps the order of rows. */
+/* Halve the sample until there is room; rows keep their order. */
 static void thin_rows(struct capo_meet *m)
 {
         while (m->n_rows == m->max_rows && m->limit) {
@@ -100,7 +100,7 @@ static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_recor
         m->rows[handle / m->n_ranks].chosen |= !!(r->flags & CAPO_RECORD_CHOSEN);
 }
 
-/* Into @slot's row, which is made when it is empty: there is room for it. */
+/* Add an arrival to @slot's row; if it is empty, make the row, for which there must be room. */
 static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
                            const struct capo_record *r, bool extra)
 {
@@ -170,7 +170,7 @@ void capo_meet_gap(struct capo_meet *m, uint32_t seq, uint64_t ns)
         if (!seq ||
             (i < m->n_gaps ? ns <= m->gaps[i].ns : i == CAPO_MEET_LONG && ns <= m->gaps[i - 1].ns))
                 return;
-        if (i == CAPO_MEET_LONG) /* the shortest goes */
+        if (i == CAPO_MEET_LONG) /* full: drop the shortest */
                 i--;
         else if (i == m->n_gaps)
                 m->n_gaps++;
@@ -197,7 +197,7 @@ void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq,
 {
         if (handle < 0 || handle / m->n_ranks >= m->n_rows ||
             m->rows[handle / m->n_ranks].seq != seq)
-                return; /* thinned away in between */
+                return; /* dropped from the sample meanwhile */
         set_gpu(m, handle, group);
 }
 

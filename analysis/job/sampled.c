@@ -4,8 +4,8 @@
 #include "analysis/job/sampled.h"
 #include "analysis/job/spread.h"
 
-/* Calls that do not stand for themselves: how many there are, how many of them were drawn, and what
- * those took. */
+/* Calls that do not stand only for themselves: their number, how many of them were drawn, and the
+ * times of those. */
 struct rest {
         double calls, drawn, sum_ns, sum_sq;
 };
@@ -21,7 +21,7 @@ static struct rest rest_of(const struct capo_sampled *s)
         return r;
 }
 
-/* What one of them takes. */
+/* Estimated time of one of them. */
 static double usual_time(const struct capo_sampled *s, const struct rest *r)
 {
         return r->drawn > 0 ? r->sum_ns / r->drawn : capo_hist_quantile(s->chosen, 0.25);
@@ -42,7 +42,8 @@ double capo_sampled_cov(const struct capo_sampled *s)
         struct rest r = rest_of(s);
         double mean = capo_sampled_mean(s), squares;
 
-        if (r.drawn <= 0 || mean <= 0 || s->told_calls) /* of those only the sum is known */
+        if (r.drawn <= 0 || mean <= 0 ||
+            s->told_calls) /* only the sum of the told calls is known */
                 return capo_hist_cov(s->timed);
         squares = (s->chosen->sum_sq + r.sum_sq * (r.calls / r.drawn)) /
                   ((double)s->chosen->count + r.calls);
@@ -104,7 +105,8 @@ double capo_sampled_unseen(const struct capo_silences *s, double calls, double d
 
         for (uint32_t i = 0; i < s->n && most > 0; i++, most--)
                 ns += fmin(most, 1) * (double)s->ns[i];
-        if (most > 0 && s->n == CAPO_SILENCES) /* there may have been more of at most that length */
+        if (most > 0 && s->n == CAPO_SILENCES) /* the list is full: there may have been more, of at
+                                                  most that length */
                 ns += most * (double)s->ns[CAPO_SILENCES - 1];
         return ns;
 }

@@ -31,8 +31,8 @@ static bool on_one_clock(const struct capo_job *job, const struct capo_job_comm 
 enum among { EVERYBODY, OTHERS };
 
 /*
- * Over the calls in which skew->worst was last, the median of: how far it was behind the first; how
- * far the last of the others was.
+ * Over the calls in which skew->worst was last, the median of one of: its delay behind the first
+ * rank; the delay of the last of the others.
  */
 static double when_last(const struct capo_job_comm *c, const struct capo_skew *skew,
                         const double *starts, double *column, enum among among)
@@ -57,7 +57,7 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
         return skew_quantile(column, n_last, 0.5);
 }
 
-/* The median start of all members but @except; of an even number the earlier one. */
+/* The median start of all members but @except; of two in the middle the earlier. */
 static double middle_of(const double *t, uint32_t n, uint32_t except, double *scratch)
 {
         uint32_t m = 0;
@@ -69,8 +69,8 @@ static double middle_of(const double *t, uint32_t n, uint32_t except, double *sc
         return capo_middle(scratch, m);
 }
 
-/* The call that each rank kept the others waiting in longest: behind the median of all. That ranks
- * come to their first call one after the other is how jobs begin. */
+/* Find the call in which each rank was furthest behind the median of all. The first call of a
+ * communicator is skipped, because ranks always start a job one after the other. */
 static void find_holes(struct capo_skew *skew, const struct skew_laid *l)
 {
         for (uint32_t i = 0; i < l->n_rows; i++) {
@@ -107,9 +107,9 @@ static int by_seq(const void *a, const void *b)
 }
 
 /*
- * From which call on skew->worst was last in most: the one behind which calls in which it was last
- * outweigh the others most, where it takes half way from its chance to all of them to weigh
- * nothing. What is not clear of that is from the beginning.
+ * From which call on skew->worst was last in most calls. Weigh calls in which it was last against
+ * the others, so that the weights balance at half way between its chance and certainty; the turn is
+ * where the sum behind it is largest. If the result is not clear, it is 0: from the beginning.
  */
 static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                       struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
@@ -118,7 +118,7 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
         double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
         uint32_t from = l->n_rows;
         const struct capo_job_member *worst =
-                &c->members[skew->worst]; /* by rank; of those that left a log */
+                &c->members[skew->worst]; /* sorted by rank; members that left a log */
         const struct capo_meet_row *row;
 
         for (uint32_t i = 0; turn && i < l->n_rows; i++)
@@ -142,7 +142,7 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                 m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)worst->rank].begin;
 }
 
-/* What the rows say. */
+/* Median, percentiles and per-rank figures of the calls compared. */
 static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
                       const struct skew_laid *l, const struct capo_meet *m)
 {
@@ -190,14 +190,14 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
 }
 
 /*
- * Do the calls of skew->worst come late on its host, too? A call does where that is half of how
- * late its GPU is; so must half of the waiting that it caused. What the host says of others does
- * not count: on a busy machine each of them is late now and then.
+ * Are the calls of skew->worst late by host time too? A call is, if its host start is at least half
+ * as late as its GPU start; the calls that are must hold half of the waiting that it caused. Host
+ * times of other ranks do not count: on a busy machine each of them is late now and then.
  */
 static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
                             const struct capo_skew *skew, const struct skew_laid *l)
 {
-        double *host = l->start + (size_t)l->n_rows * l->n; /* there is one row more than calls */
+        double *host = l->start + (size_t)l->n_rows * l->n; /* there is one more row than calls */
         double all = 0, hosts = 0;
         uint32_t k = skew->worst;
 
@@ -216,9 +216,9 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
 }
 
 /*
- * A rank that stood still for seconds is in one call, which hardly ever is one of those timed on
- * the GPU; but what the others waited in it is time on their GPUs, and known: the row of that call
- * is told, beside the shortest that such a call takes.
+ * A freeze of seconds is in one call, which is hardly ever timed on the GPU. But the others'
+ * waiting in it is GPU time and is known: add it to the row of that call, on top of the shortest
+ * time that such a call takes.
  */
 static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call,
                      double spread, double waited)
@@ -280,7 +280,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 return -ENOMEM;
         }
         for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START;
-             from++) { /* the best that a few calls have */
+             from++) { /* use the best source that at least a few calls have */
                 if (rows_by(s, comm, from, l.start) >= SKEW_FEW)
                         break;
         }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for whom. The same call of a communicator has the same sequence number on every rank,
- * so the logs of all ranks can be laid side by side: who started it last, and by how much. There is
- * one measure of who holds the others up (docs/report.md): in each call the last rank is charged
- * with the sum, over the others, of the time between their start and its own; the rank that is
- * named has the largest sum over the job.
+ * Which rank the others wait for. A call of a communicator has the same sequence number on all
+ * ranks, so the logs can be compared call by call: which rank started last, and by how much. One
+ * measure is used (docs/report.md): in each call the last rank is charged with the time between the
+ * start of each other rank and its own, summed over the others. The rank with the largest sum over
+ * the job is named.
  *
- * Where a GPU's clock gave durations only, no clock needs aligning: such a call ends on all ranks
- * at about the same time, so the differences of its durations are the differences of its starts.
- * Else see analysis/job/clocks.h. Calls that were not timed on the GPU of every rank are compared
- * by the host's start, where that has been seen to tell the same.
+ * Where the GPU gave only durations, no clocks need to be aligned: such a call ends on all ranks at
+ * about the same time, so its durations differ by what its starts do. For other times see
+ * analysis/job/clocks.h. Calls that were not timed on the GPU of every rank are compared by host
+ * start times, if these were seen to agree with the GPU times.
  */
 #ifndef CAPO_SKEW_H
 #define CAPO_SKEW_H
@@ -19,7 +19,8 @@
 
 /**
  * capo_skew_solve() - fill job->comms[].skew
- * @meets: one per job->comms, entries may be NULL; members[] must be by rank
+ * @meets: one per job->comms, entries may be NULL; members[] must be sorted by rank
+ *
  * Return: 0, -ENOMEM.
  */
 int capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets);

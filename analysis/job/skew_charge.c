@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The waiting that each rank caused, of calls side by side, and how far that can be from the truth.
- */
+/* Estimates the waiting that each rank caused from the calls compared, with its interval. */
 #include <math.h>
 
 #include "core/base/util.h"
@@ -10,21 +9,21 @@
 
 enum {
         SAMPLE_FEW = 30,
-        DRAWN_FEW = 8, /* of both clocks: fewer, and the calls timed first are asked, too */
-        SHOWN_ENOUGH =
-                3 /* late calls by both clocks: the hosts' starts err there by a known part */
+        DRAWN_FEW =
+                8, /* with fewer drawn calls that have both clocks, the chosen ones are used too */
+        SHOWN_ENOUGH = 3 /* this many late calls by both clocks give the error of host times */
 };
 
-/* Of @n values: their sum, the sum of their squares. */
+/* Sum of squared deviations from the mean, from the sum and the sum of squares of @n values. */
 static double variance_of(double n, double sum, double sq)
 {
         return fmax(0, sq - sum * sum / n) / (n - 1);
 }
 
 /*
- * Half of the interval of a sum over @rest values, from @n others drawn like them. What @n have not
- * shown may still be there: the variance is no less than with two more, one as large as the
- * @largest that there can be and one of nothing.
+ * Half of the interval of a sum over @rest values, estimated from @n others drawn like them. To
+ * allow for values that the sample missed, the variance is at least that with two more: one of 0
+ * and one of the @largest possible.
  */
 static double half_of_rest(double n, double rest, double sum, double sq, double largest)
 {
@@ -41,18 +40,18 @@ static double half_of_rest(double n, double rest, double sum, double sq, double 
                sqrt(variance * (1 / n + 1 / rest));
 }
 
-/* The whole sample. */
+/* The sample of calls. */
 struct sample {
         double n;       /* calls */
-        double all;     /* calls that it stands for, with itself */
-        double by_host; /* calls by the hosts' starts where others have GPU times: of the sample */
-        double alone;   /* and such as stand for themselves */
-        double longest; /* of any rank */
+        double all;     /* calls that it stands for, itself included */
+        double by_host; /* calls of it compared by host times although others have GPU times */
+        double alone;   /* such calls that stand only for themselves */
+        double longest; /* the longest of any rank */
 };
 
-/* Is it the largest communicator of that member's process? In which of them the others waited is
- * not known, only that all of them made no call in any: so the waiting is charged once, where most
- * ranks are. */
+/* Is it the largest communicator of that process? A stop shows only that the others made no call at
+ * all, not in which communicator they waited. So it is charged once, in the communicator with most
+ * ranks. */
 static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
 {
         for (uint32_t i = 0; i < job->n_comms; i++) {
@@ -68,7 +67,7 @@ static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c,
         return true;
 }
 
-/* What the rows tell of the waiting for member @k in that time. */
+/* The part of that waiting that the compared calls already contain. */
 static double told_of_stop(const struct capo_job *job, const struct capo_job_comm *c, uint32_t k,
                            const struct skew_laid *l, const struct capo_meet *m,
                            const struct capo_stop *s)
@@ -89,7 +88,7 @@ static double told_of_stop(const struct capo_job *job, const struct capo_job_com
         return told;
 }
 
-/* The others' waiting for a process that did not run, as far as no call that is laid out tells it.
+/* Charge the waiting for a process that did not run, minus what the compared calls already contain.
  */
 static void charge_stops(const struct capo_job *job, const struct capo_job_comm *c,
                          struct capo_skew *skew, const struct skew_laid *l,
@@ -116,9 +115,9 @@ static void charge_stops(const struct capo_job *job, const struct capo_job_comm 
 }
 
 /*
- * What the GPUs would say of the calls by the host's starts, less what these say: by the calls of
- * which both tell. Few of these, or none, may be such as the rank was late in. The fewer, the more
- * it counts by how much the two clocks differ in all of them.
+ * Correction from host times to GPU times for calls compared by host times, estimated from the
+ * calls that have both. If the rank was late in few of these, or in none, the general difference
+ * between the two clocks counts more.
  */
 static double host_error(const struct skew_laid *l, uint32_t k, const struct skew_charge *c,
                          const struct sample *s, double *pm)
@@ -135,7 +134,7 @@ static double host_error(const struct skew_laid *l, uint32_t k, const struct ske
                 *pm = c->n_alone * l->n * l->error;
                 return 0;
         }
-        if (c->host_most > 0) /* as many late calls as its longest one by the hosts' starts */
+        if (c->host_most > 0) /* assume as many late calls as its longest by host times */
                 shown = fmax(1, d->waited / c->host_most);
         *pm = half_of_rest(n, rest, sum, few ? d->sq : d->drawn_sq,
                            d->most > 0 ? d->most : l->most_differ);
@@ -145,7 +144,7 @@ static double host_error(const struct skew_laid *l, uint32_t k, const struct ske
         return fmax(sum / n * rest, -said);
 }
 
-/* What the rest of the calls, which no clock tells of, can be away from the mean of the sample. */
+/* How far the calls that were not compared can be from the mean of the sample. */
 static double sampling_error(const struct skew_laid *l, uint32_t k, const struct skew_charge *c,
                              const struct sample *s)
 {
@@ -157,7 +156,7 @@ static double sampling_error(const struct skew_laid *l, uint32_t k, const struct
         return pm;
 }
 
-/* A call of which @c is charged. */
+/* Add a call in which @c's rank was last. */
 static void add_call(struct skew_charge *c, const struct skew_laid_call *call, bool sampled,
                      double can_be)
 {
@@ -213,9 +212,9 @@ static double charge_of(const struct skew_laid *l, uint32_t k, const struct samp
 }
 
 /*
- * The waiting that each rank caused, for the whole job. Calls that stand for themselves count once.
- * The others are an even sample of all others, so their mean stands for those, with the interval of
- * a mean of a finite population.
+ * The waiting that each rank caused in the whole job. Calls that stand only for themselves count
+ * once. The others are an even sample of the rest: their mean stands for it, with the interval for
+ * the mean of a finite population.
  */
 void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
                        struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of a communicator side by side: when each rank started them, and how long it waited in
- * them. */
+/* Compares the calls of a communicator over its ranks: when each rank started them, and how long it
+ * waited in them. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,14 +9,15 @@
 #include "core/base/util.h"
 #include "analysis/job/skew_parts.h"
 
-#define APART_NS 1e8 /* GPU times that differ by less are not looked at closer */
+#define APART_NS 1e8 /* smaller differences between GPU times are not examined further */
 
 double skew_quantile(double *v, size_t n, double q)
 {
         return n ? capo_nth(v, n, (size_t)(q * (double)(n - 1) + 0.5)) : 0;
 }
 
-/* Start of member @k in row @i, by @from; NAN when it is not in, or that is not known of it. */
+/* Start of member @k in row @i, from the source @from; NAN: the member is not in the row, or its
+ * start is not known. */
 static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k,
                        enum capo_skew_from from)
 {
@@ -84,10 +85,10 @@ static double spread_of(const double *t, uint32_t n)
 }
 
 /*
- * "Who is in it shortest came last" holds where a call ends on all ranks together. It does not
- * where one of them was stopped in it: those that had its data already are through early, and go on
- * while the others wait. Then they make their next call earlier, by about as much as the times
- * differ.
+ * "The rank with the shortest time came last" holds only if a call ends on all ranks together. It
+ * does not if a rank was stopped inside the call: ranks that already had its data finish early,
+ * while the others wait. They then make their next call earlier, by about the difference of the
+ * times.
  */
 static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, const double *gpu,
                        uint32_t n, double *host)
@@ -107,14 +108,14 @@ static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, c
 }
 
 /*
- * How far the host's starts are from what the GPU says, over the calls that have both. Returns
- * whether they tell the same: they differ by less than half of what there is to tell.
+ * Compare host starts with GPU starts over the calls that have both. Returns whether they agree:
+ * they differ by less than half of the waiting itself.
  */
 static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         struct skew_laid *l)
 {
         double *gpu = l->start,
-               *host = l->start + l->n; /* not filled yet; there are SKEW_FEW rows at least */
+               *host = l->start + l->n; /* not filled yet; there are at least SKEW_FEW rows */
         double differ = 0, told = 0;
         uint32_t n = 0;
 
@@ -140,7 +141,7 @@ static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_sk
         return differ < told / 2;
 }
 
-/* Ranks cannot be further apart than the job lasted, whatever a damaged log or a bad clock says. */
+/* Cap differences at the duration of the job: a damaged log or a bad clock may claim more. */
 static void bound_starts(double *t, uint32_t n, double most)
 {
         double least = t[last_of(t, n)] - most;
@@ -160,8 +161,8 @@ static int by_number(const void *a, const void *b)
         return CAPO_ORDER(x->seq, y->seq);
 }
 
-/* How long the others waited in a call that they started at @t, after one that they had started at
- * @before (NULL: not known). */
+/* How long the others waited in a call with starts @t, after a call with starts @before (NULL: not
+ * known). */
 static double waiting_of(const double *t, const double *before, uint32_t n)
 {
         double last = t[last_of(t, n)], last_before = before ? before[last_of(before, n)] : 0;
@@ -177,7 +178,7 @@ static double waiting_of(const double *t, const double *before, uint32_t n)
         return sum;
 }
 
-/* One call by both clocks: the host's says that the others waited for @last for so long. */
+/* A call with both clocks, in which host times show that the others waited for @last. */
 static void add_difference(struct skew_laid *l, const struct skew_laid_call *call, uint32_t last,
                            double by_host)
 {
@@ -204,12 +205,11 @@ static void add_difference(struct skew_laid *l, const struct skew_laid_call *cal
 }
 
 /*
- * By the host's start a rank that enqueues without waiting is ahead by the same second in every
- * call of a tight loop. It waits for that second once. So where a rank made a call before the last
- * rank made the call before, it has waited in it only as much as it got further ahead since. Summed
- * over calls that follow each other, that is never more than the time that has passed. Between
- * calls of a sample that do not follow each other it is of all that are left out there, too: such a
- * call stands for no others.
+ * A rank that enqueues without waiting may be one second ahead by host time in every call of a
+ * tight loop, although it waits for that second once. So if a rank made a call before the last rank
+ * made the previous one, only the time by which it got further ahead counts. Summed over
+ * consecutive calls that is never more than the time that passed. Between sampled calls that are
+ * not consecutive, it also covers the calls left out: such a call stands for no others.
  */
 static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                        struct skew_laid *l)
@@ -257,10 +257,10 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
 }
 
 /*
- * Does the row stand for itself? Those that were timed for what they are do, and those behind a
- * long silence: where the host's starts tell nothing of calls that were not timed, such as are
- * further apart than a host's start has been seen to err. That is asked of timed calls, too: else
- * they would be missing among those that stand for the others behind a silence.
+ * Does the row stand only for itself? Calls chosen to be timed do. So do calls after a long
+ * silence, if host times do not agree with GPU times and the ranks are further apart than the error
+ * of a host time. That holds for timed calls too: they must not stand for other calls after a
+ * silence.
  */
 static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                          const struct skew_laid *l, const struct skew_laid_call *call, double *host)
@@ -274,10 +274,9 @@ static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_s
 }
 
 /*
- * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were
- * not timed are taken by the host's start where that tells the same; where it does not (work is
- * enqueued ahead), only those behind a long silence and further apart than a host's start has been
- * seen to err.
+ * GPU times exist for the few calls timed on all ranks, host times for all. Untimed calls are
+ * compared by host times if these agree with GPU times. If they do not (work is enqueued ahead),
+ * only those are that follow a long silence and are further apart than the error of a host time.
  */
 int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                  struct skew_laid *l)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What skew.c (who waits for whom), skew_lay.c (calls side by side) and skew_charge.c (how much
- * each rank caused) share. */
+/* Shared by skew.c (which rank the others wait for), skew_lay.c (start times of a call on all
+ * ranks) and skew_charge.c (waiting that each rank caused). */
 #ifndef CAPO_SKEW_PARTS_H
 #define CAPO_SKEW_PARTS_H
 
@@ -8,79 +8,82 @@
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
 
-#define SKEW_FEW 4 /* calls timed on the GPUs of all ranks: fewer say nothing */
+#define SKEW_FEW                                                                                  \
+        4 /* with fewer calls timed on the GPUs of all ranks, nothing is concluded from GPU times \
+           */
 
 struct skew_laid_call {
         const struct capo_meet_row *row;
-        uint32_t nth;  /* of the rows */
-        bool by_host;  /* where others have GPU times */
-        uint32_t last; /* who started last */
-        bool whole;    /* `waited` is of this call alone: see lay_waiting() */
-        bool alone;    /* it stands for itself, the others are a sample of all that are left */
-        double waited; /* how long the others waited for that one, summed over them */
+        uint32_t nth;  /* index of the row */
+        bool by_host;  /* compared by host times although others have GPU times */
+        uint32_t last; /* the member that started last */
+        bool whole;    /* `waited` belongs to this call alone: see lay_waiting() */
+        bool alone;    /* it stands only for itself; the others are a sample of the rest */
+        double waited; /* how long the others waited for the last one, summed */
         double spread; /* from the first start to the last */
 };
 
-/* The waiting that a member caused by the GPUs less that by the hosts' starts, in calls of which
- * both tell; in those of them that were drawn. */
+/* Waiting that a member caused by GPU times minus that by host times, over the calls that have
+ * both. drawn_*: only calls drawn at random. */
 struct skew_differ {
         double sum, sq, drawn_sum, drawn_sq;
-        double most;   /* the largest, without its sign */
-        double waited; /* by the GPUs */
+        double most;   /* the largest absolute difference */
+        double waited; /* by GPU times */
 };
 
-/* What is known of one rank's calls. */
+/* Waiting caused by one rank. */
 struct skew_charge {
-        double own;       /* of calls that stand for themselves */
-        double sum, sq;   /* of the sample */
-        double longest;   /* of all, as far as calls that are not laid out can be so long */
-        double by_host;   /* part of `sum` by the host's starts, where others have GPU times */
-        double alone;     /* and of `own` */
-        double n_alone;   /* in so many calls */
-        double host_most; /* the longest by the host's starts */
+        double own;       /* in calls that stand only for themselves */
+        double sum, sq;   /* in the sample */
+        double longest;   /* the longest of all, if calls that are not compared can be as long */
+        double by_host;   /* the part of `sum` from host times, where other calls have GPU times */
+        double alone;     /* the same part of `own` */
+        double n_alone;   /* number of calls in `alone` */
+        double host_most; /* the longest by host times */
 };
 
-/* Calls laid side by side: start[i * n + k] of member k in call[i]. */
+/* Start times: start[i * n + k] is that of member k in call[i]. */
 struct skew_laid {
         uint32_t n; /* members */
         uint32_t n_rows;
         double *start;
         struct skew_laid_call *call;
-        double *untimed;    /* per member, and of all together: the waiting that it caused in calls
-                               that are not laid, by the host's starts */
-        uint32_t n_untimed; /* calls */
-        struct skew_charge *charge;      /* per member, of zeros; for skew_charge_ranks() */
-        struct skew_differ *differ;      /* per member */
-        uint32_t n_both, n_both_drawn;   /* calls of which both clocks tell; of them, such as were
-                                            drawn */
-        bool agrees;                     /* the hosts' starts tell the same as the GPUs */
-        double both_waited, both_differ; /* the waiting in them by the GPUs; what the hosts' differs
-                                            by */
-        double most_differ;              /* by most */
-        double error;                    /* what a host's start hardly ever differs by */
+        double *untimed; /* per member, then all together: waiting by host times in calls that are
+                            not compared */
+        uint32_t n_untimed;         /* number of those calls */
+        struct skew_charge *charge; /* per member, zeroed by the caller; for skew_charge_ranks() */
+        struct skew_differ *differ; /* per member */
+        uint32_t n_both, n_both_drawn;   /* calls that have GPU and host times; of them, those drawn
+                                            at random */
+        bool agrees;                     /* host times agree with GPU times */
+        double both_waited, both_differ; /* over those calls: the waiting by GPU times, and the
+                                            difference of the waiting by host times */
+        double most_differ;              /* the largest difference */
+        double error;                    /* error that host times hardly ever exceed */
         double *column;                  /* scratch: one value per row */
         double *middle;                  /* scratch: one value per member */
 };
 
-/** skew_quantile() - reorders @v. 0 of nothing. */
+/** skew_quantile() - reorders @v. 0 when n is 0. */
 double skew_quantile(double *v, size_t n, double q);
 
-/** skew_row_tells() - does the row say by @from when each member started? Then @to has it. */
+/** skew_row_tells() - fill @to with the start times of all members in row @i, from the source
+ * @from. False: not known for all. */
 bool skew_row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
                     enum capo_skew_from from, double *to);
 
-/** skew_row_starts() - the same; what a kernel itself says of its waiting is better than how long
- * it took, which has the moving in it. */
+/** skew_row_starts() - the same, but prefers the waiting time that kernels reported to their
+ * durations, which include the transfer. */
 bool skew_row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
                      enum capo_skew_from from, double *to);
 
-/** skew_lay_out() - fill l->call and l->start; no two ranks are further apart than the job lasted.
- * Return: 0, -ENOMEM. */
+/** skew_lay_out() - fill l->call and l->start; differences between ranks are capped at the duration
+ * of the job. Return: 0, -ENOMEM. */
 int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                  struct skew_laid *l);
 
-/** skew_charge_ranks() - the waiting that each rank caused in the whole job, with its interval: all
- * skew->ranks[].caused_ns, skew->worst */
+/** skew_charge_ranks() - estimate the waiting that each rank caused in the whole job, with its
+ * interval; sets skew->ranks[].caused_ns and skew->worst. */
 void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
                        struct capo_skew *skew, const struct skew_laid *l,
                        const struct capo_meet *m);

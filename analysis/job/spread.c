@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Medians, because one stall in fifty must not decide a rule. */
+/* Medians throughout, because one stall in fifty calls must not decide a rule. */
 #include <math.h>
 
 #include "analysis/job/spread.h"
@@ -98,7 +98,7 @@ double capo_quantile_t(double alpha, double freedom)
 
         if (v < 20 && v - whole < 1e-9)
                 return exact_quantile(alpha, whole);
-        if (v < 20) { /* straight in 1 / freedom between the two next to it */
+        if (v < 20) { /* linear in 1 / freedom between the two whole neighbours */
                 double a = exact_quantile(alpha, whole), b = exact_quantile(alpha, whole + 1);
 
                 return b + (a - b) * (1 / v - 1.0 / (whole + 1)) * whole * (whole + 1);

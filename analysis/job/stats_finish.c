@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After the last log: who is on which node, what communicators are called, what all the counts come
- * to. */
+/* After the last log: assigns nodes, names communicators, sums counts. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static bool same_string(const char *a, const char *b)
         return a == b || (a && b && !strcmp(a, b));
 }
 
-/* What a process says of where it runs. */
+/* Where a process says that it runs. */
 struct place {
         const char *id, *boot, *host;
 };
@@ -67,13 +66,13 @@ static int find_node(struct capo_job *job, const struct place *at, uint32_t *nod
         return 0;
 }
 
-/* A log that was cut says no more than its host's name: it is of the place of that name. */
+/* A log that was cut has only a host name: it matches the place with that name. */
 static bool is_same_place(const struct place *a, const struct place *b)
 {
         return same_place(a, b) || (!b->boot && !b->id && same_string(a->host, b->host));
 }
 
-/* Processes of other places: their numbers. */
+/* The distinct places, by number. */
 struct places {
         struct place *of; /* by process */
         uint32_t *first, n;
@@ -111,8 +110,8 @@ static int place_process(struct capo_job *job, struct places *places, uint32_t i
         return 0;
 }
 
-/* Nodes as NCCL sees them, and clocks: one per booted kernel. Logs of one place mostly come one
- * after the other; those that were cut come last. */
+/* Number nodes as NCCL counts them, and clocks: one per booted kernel. Logs of one place mostly
+ * follow each other; cut logs are handled last. */
 static int place_processes(struct capo_job *job)
 {
         _cleanup_free_ struct place *of = calloc(job->n_processes + 1, sizeof *of);
@@ -153,7 +152,7 @@ static uint64_t first_init_time(const struct capo_job_comm *c)
         return t;
 }
 
-/* The same numbers in another order: `moved` tells where each index went. */
+/* Permutation of the communicators: `moved` maps an old index to the new one. */
 struct order {
         struct capo_job_comm comm;
         struct capo_meet *meet;
@@ -211,8 +210,7 @@ static int sort_comms(struct capo_job *job)
         return 0;
 }
 
-/* Ranks per node of the members seen; "" when there are more different node sizes than a layout can
- * tell. */
+/* Ranks per node of the members seen; "" if there are more node sizes than a layout can hold. */
 static int lay_out(struct capo_job *job, struct capo_job_comm *c)
 {
         _cleanup_free_ uint32_t *counts = calloc(job->n_nodes + 1, sizeof *counts);
@@ -232,8 +230,8 @@ static int lay_out(struct capo_job *job, struct capo_job_comm *c)
         return c->layout ? 0 : -ENOMEM;
 }
 
-/* The names given so far, by hash: each, and how many begin with what stands before a "#", or are
- * that. */
+/* Names given so far, by hash: the whole names, and for each text before a "#" how many names begin
+ * with it. */
 struct names {
         struct counted_name {
                 uint64_t hash;
@@ -278,7 +276,7 @@ static int names_count(struct names *names, uint64_t hash)
         return 0;
 }
 
-enum { WHOLE = 1, BEGINNING = 2 }; /* what a hash is of */
+enum { WHOLE = 1, BEGINNING = 2 }; /* the two kinds of hash */
 
 static uint64_t name_hash(const char *name, size_t n, uint64_t of)
 {
@@ -304,10 +302,10 @@ static uint32_t names_have(const struct names *names, const char *name, uint64_t
         return known ? known->n : 0;
 }
 
-enum { PARENT = 200 }; /* a longer name of a parent is in none of its children's */
+enum { PARENT = 200 }; /* longer names of parents are not put into names of children */
 
-/* Given names stay; the others are told apart by where they come from. Doubles get "#2", "#3", ...
- */
+/* Names given by the program stay; the others are made from parent and colour. Duplicates get "#2",
+ * "#3", ... */
 static int name_comm(struct capo_job *job, uint32_t i, struct names *names)
 {
         struct capo_job_comm *c = &job->comms[i];
@@ -388,9 +386,9 @@ static void add_up(struct capo_job *job)
         job->cost_ns = n_cost ? cost / n_cost : 0;
 }
 
-/* How many ranks the job has, as far as anything in the logs tells. A launcher that counts
- * processes of several GPUs counts something else than NCCL: then a process goes by its first rank
- * in the communicator of them all. */
+/* The number of ranks of the job, from whatever the logs tell. If the launcher counts processes
+ * with several GPUs, its numbers are not NCCL's: then a process has the number of its first rank in
+ * the communicator of all ranks. */
 static void count_ranks(struct capo_job *job)
 {
         int32_t largest = 0, launched = 0;
@@ -418,7 +416,8 @@ static void count_ranks(struct capo_job *job)
         }
 }
 
-/* A process of several GPUs is several ranks: which, the communicator of all ranks says. */
+/* A process with several GPUs is several ranks: take their numbers from the communicator of all
+ * ranks. */
 static int number_members(struct capo_job *job)
 {
         const struct capo_job_comm *world =

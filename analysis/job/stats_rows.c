@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows, call sites and communicators of a job, found by what they are of. */
+/* Finds the rows, call sites and communicators of a job by their keys. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
         return job->n_comms++;
 }
 
-/* The row of this key, made if need be. NULL: no memory. */
+/* The row with this key, made if missing. NULL: no memory. */
 static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_row *key)
 {
         struct job_index *ix = &job->scratch->rows;

@@ -40,7 +40,7 @@ bool capo_stops_covers(const struct capo_job_process *p, double from, double to)
         return both > (to - from) / 2;
 }
 
-/* The silence of @p that is as long as @s, and that it ended soon after; 0: there is none. */
+/* The silence of @p that covers the stop @s and that @p ended soon after it; 0: none. */
 static double find_wait(const struct capo_job_process *p, const struct capo_stop *s)
 {
         for (uint32_t i = 0; i < p->still.n; i++) {

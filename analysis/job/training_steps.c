@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a communicator stand together, by call and rising size; a size may have several, by what
- * ran. */
+/* Rows of a communicator are sorted by call and rising size; one size can have several rows
+ * (algorithms, channels). */
 #include <errno.h>
 #include <math.h>
 
@@ -26,7 +26,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
         return a;
 }
 
-/* The next size of @comm from row *@at on, with the calls of all its rows; false: there is none. */
+/* The next size of @comm from row *@at on, with the calls of all its rows. False: no more. */
 static bool next_size(const struct capo_job *job, uint32_t comm, uint32_t *at, uint64_t *bytes,
                       uint64_t *count)
 {
@@ -44,8 +44,8 @@ static bool next_size(const struct capo_job *job, uint32_t comm, uint32_t *at, u
         return *count > 0;
 }
 
-/* A benchmark goes through sizes that grow by one factor, each as often as the others. The buckets
- * of a training step do not. */
+/* Is it a benchmark? Benchmarks use sizes that grow by one factor, each with the same count.
+ * Buckets of a training step do not. */
 static bool is_benchmark(const struct capo_job *job, uint32_t comm)
 {
         enum { LEAST = 4 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a data-parallel training job, found from how often each size is reduced. */
+/* The steps of a data-parallel training job, from how often each size is reduced. */
 #ifndef CAPO_TRAINING_STEPS_H
 #define CAPO_TRAINING_STEPS_H
 
@@ -9,18 +9,18 @@
 bool capo_training_row(const struct capo_job_row *r, uint32_t comm);
 
 /**
- * capo_training_steps() - steps of @comm
+ * capo_training_steps() - number of steps on @comm
  * @steps: set on success, 2 or more
  *
- * A step reduces the same gradients every time, so each size is called a whole multiple of the
- * number of steps: their greatest common divisor. Sizes below a thousandth of the bytes are not
- * asked: a loss average or a norm has counts of its own.
+ * A step reduces the same gradients every time, so the count of each size is a multiple of the
+ * number of steps: the result is the greatest common divisor. Sizes with less than a thousandth of
+ * the bytes are ignored: a loss average or a norm has its own count.
  *
- * Return: 0; -ENODATA no all-reduces, or no common count; -EDOM the sizes are those of a benchmark.
+ * Return: 0; -ENODATA: no all-reduces, or no common count; -EDOM: the sizes look like a benchmark.
  */
 int capo_training_steps(const struct capo_job *job, uint32_t comm, uint64_t *steps);
 
-/** capo_training_timed() - sizes of @comm's all-reduces that were timed on the GPU. */
+/** capo_training_timed() - number of sizes of @comm's all-reduces that were timed on the GPU. */
 int capo_training_timed(const struct capo_job *job, uint32_t comm);
 
 #endif
