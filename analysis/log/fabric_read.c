@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line is a word and tab-separated key=value pairs. Snapshots replace one another: a first pass
- * finds the last one that was written to its end (a killed process may have been writing), a second
- * takes its lines apart.
+ * A line is a word and tab-separated key=value pairs. A later snapshot replaces an earlier one. The
+ * first pass finds the last complete snapshot (a killed process may have been writing one), the
+ * second parses its lines.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ enum { OVERRUN = 268 }; /* FI_EOVERRUN (rdma/fi_errno.h) */
  * ------------------------------------------------------------------------------------------------------
  */
 
-/* A number, and @after behind it (0: the value's end); *@at moves behind both. */
+/* Read a number that is followed by @after (0: end of the value); *@at moves past both. */
 static bool number_read(const char **at, char after, uint64_t *out)
 {
         char *end;
@@ -55,7 +55,7 @@ static void number_store(void *field, size_t size, uint64_t v)
                 *(uint64_t *)field = v;
 }
 
-/* "place:n,place:n": added to @n counters of @size bytes. */
+/* Parse "place:n,place:n" and add to the @n counters of @size bytes. */
 static bool places_read(const char *at, void *counters, size_t n, size_t size)
 {
         while (*at) {
@@ -141,7 +141,7 @@ static bool value_read(const struct fabric_key *k, const char *at, void *what)
                 memcpy(field, v, sizeof v);
                 return true;
         case FABRIC_TIMES: return times_read(at, field);
-        case FABRIC_KINDS: return true; /* by their own names, in pair_read() */
+        case FABRIC_KINDS: return true; /* pair_read() handles these by their names */
         case FABRIC_ERRORS:
                 return error_read(
                         at,
@@ -151,7 +151,7 @@ static bool value_read(const struct fabric_key *k, const char *at, void *what)
         return false;
 }
 
-/* False: it is a key of this line, and its value is none. */
+/* False: a known key with an invalid value. */
 static bool pair_read(enum capo_fabric_line line, const char *key, const char *value, void *what)
 {
         for (const struct fabric_key *k = fabric_keys_of(line); k->line == line; k++) {
@@ -171,7 +171,7 @@ static bool pair_read(enum capo_fabric_line line, const char *key, const char *v
  * -------------------------------------------------------------------------------------------------------
  */
 
-/* The next key=value of a line that is cut into strings as it is walked; false at its end. */
+/* The next key=value. Cuts the line into strings while it walks. False at the end. */
 static bool next_pair(char **at, char **key, char **value)
 {
         char *pair = *at, *end;
@@ -202,13 +202,13 @@ static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
 }
 
 /*
- * More than a recorder ever writes of one kind of line (a few hundred,
- * docs/internals/log-format.md): a line of three bytes becomes kilobytes here, and what reads them
- * compares some with each other.
+ * More lines of one kind than a recorder ever writes (a few hundred, docs/internals/log-format.md).
+ * The limit is needed because a line of three bytes becomes kilobytes here, and readers compare
+ * some items pairwise.
  */
 enum { MOST_ITEMS = 16384 };
 
-/* Where the items of @line go: the list, its length, and an item's size. NULL: not into a list. */
+/* The list for items of @line, its length and the size of an item. NULL: this line has no list. */
 static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t **n, size_t *size)
 {
         switch (line) {
@@ -228,8 +228,8 @@ static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t *
         }
 }
 
-/* Return: 0; 1 when something of the line was not understood, or there are too many of them;
- * -ENOMEM. */
+/* Return: 0; 1: a part of the line was not understood, or there are too many of its kind; -ENOMEM.
+ */
 static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
 {
         void *list, *item;
@@ -255,7 +255,7 @@ static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at
                 strncpy(f->objects[*n].kind, fabric_words[line], sizeof f->objects[*n].kind - 1);
         good = pairs_read(line, at, item);
         if (list == &f->windows && f->windows[*n].end_ns < f->windows[*n].begin_ns)
-                return 1; /* left out: it is not counted */
+                return 1; /* skipped, and not counted */
         ++*n;
         return !good;
 }
@@ -264,7 +264,7 @@ static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at
  * ---------------------------------------------------------------------------------------------------
  */
 
-/* N of a line of @word, tab and N; 0 when it is none. */
+/* N if the line is @word, a tab and N; else 0. */
 static uint64_t snapshot_of(const char *line, const char *word)
 {
         size_t n = strlen(word);
@@ -281,7 +281,7 @@ static uint64_t choose_snapshot(const char *text)
                 if ((v = snapshot_of(line, FABRIC_SNAPSHOT)))
                         last = v;
                 else if ((v = snapshot_of(line, FABRIC_COMPLETE)) >
-                         complete) /* a recovered one may come late */
+                         complete) /* a recovered snapshot may come after newer ones */
                         complete = v;
         }
         return complete ? complete : last;
@@ -300,7 +300,7 @@ static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
 {
         uint64_t now = 0;
 
-        /* a line without its end was cut */
+        /* an unfinished last line is skipped */
         for (char *line = text, *next; (next = strchr(line, '\n')); line = next + 1) {
                 enum capo_fabric_line which;
                 char *rest;
@@ -313,7 +313,7 @@ static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
                 if (rest)
                         *rest++ = 0;
                 which = line_of(line);
-                /* the machine stays what it is, whichever snapshot says so */
+                /* the machine line is valid whichever snapshot contains it */
                 if (which == CAPO_FABRIC_LINES || (now != wanted && which != CAPO_FABRIC_MACHINE))
                         continue;
                 r = line_read(f, which, rest);
@@ -349,7 +349,7 @@ static void counts_add(struct capo_fabric_counts *to, const struct capo_fabric_c
         to->errors += from->errors - known;
 }
 
-/* What objects counted, to their domains. */
+/* Add the counts of objects to their domains. */
 static void sum_up(struct capo_fabric *f)
 {
         for (size_t d = 0; d < f->n_domains; d++) {
@@ -370,7 +370,7 @@ static void sum_up(struct capo_fabric *f)
                 d->endpoints += !strcmp(o->kind, fabric_words[CAPO_FABRIC_EP]);
                 d->queues += !strcmp(o->kind, fabric_words[CAPO_FABRIC_CQ]);
                 if (strcmp(o->kind, fabric_words[CAPO_FABRIC_CNTR]) !=
-                    0) /* reads of a counter are none of a queue */
+                    0) /* reads of a counter are not queue reads */
                         counts_add(&d->n, &o->n);
         }
 }

@@ -19,7 +19,7 @@ struct capo_fabric {
         size_t n_windows;
         struct capo_fabric_inside *inside;
         size_t n_inside;
-        unsigned bad_lines; /* of the snapshot used: not understood, wholly or in part */
+        unsigned bad_lines; /* of the snapshot used: lines not understood, wholly or in part */
 };
 
 extern const char *const capo_fabric_kind_names[CAPO_FI_KIND_ROOM];
@@ -27,12 +27,12 @@ extern const bool capo_fabric_kind_sends[CAPO_FI_KIND_ROOM]; /* the bytes leave,
                                                                 this side */
 
 /**
- * capo_fabric_parse() - the joined text of a log's FABRIC frames
- * @text: lines; the complete snapshot of the highest number is used, or the last one when none is
+ * capo_fabric_parse() - parse the joined text of a log's FABRIC frames
+ * @text: lines; uses the complete snapshot with the highest number, or the last one if none is
  * complete
- * @out:  set only on success; capo_fabric_free() it. Counts of objects are in their domain's too.
+ * @out: set only on success; capo_fabric_free() it. Counts of objects are added to their domain's.
  *
- * Return: 0; -ENOMEM. Lines and keys this version does not know are left out.
+ * Return: 0; -ENOMEM. Lines and keys that this version does not know are skipped.
  */
 int capo_fabric_parse(const char *text, struct capo_fabric **out);
 void capo_fabric_free(struct capo_fabric *f);

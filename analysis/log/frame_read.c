@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is in a frame's payload. A payload may be of a newer or a damaged log: nothing behind its
- * size is read. */
+/* Decodes payloads of frames. The log may be newer or damaged: no byte beyond the payload's size is
+ * read. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "analysis/log/log_read.h"
 #include "capo/record.h"
 
-/* The struct that a payload begins with. */
+/* Copy the struct at the begin of a payload. */
 static int head_of(const struct capo_log_frame *f, void *out, size_t size)
 {
         if (f->size < size)
@@ -63,8 +63,8 @@ bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_recor
         if (i >= f->size / sizeof *out)
                 return false;
         memcpy(out, (const struct capo_record *)f->payload + i, sizeof *out);
-        if (f->version < 2) { /* two words then: when the call began on the GPU, never written; how
-                                 long it took there */
+        if (f->version < 2) { /* version 1 has two words: the begin on the GPU (never written) and
+                                 the duration there */
                 uint32_t words[2];
 
                 memcpy(words, &out->gpu_ns, sizeof words);
@@ -78,7 +78,7 @@ static int hist_view(const struct capo_log_frame *f, size_t *at, struct capo_log
         if (f->size - *at < sizeof out->head)
                 return -EBADMSG;
         memcpy(&out->head, (const char *)f->payload + *at, sizeof out->head);
-        if (!isfinite(out->head.sum_sq)) /* pages of numbers know no such */
+        if (!isfinite(out->head.sum_sq)) /* JSON has no infinity or NaN */
                 out->head.sum_sq = 0;
         *at += sizeof out->head;
         if (out->head.n > (f->size - *at) / sizeof *out->pairs)
@@ -147,7 +147,8 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
         return 0;
 }
 
-/* Back the way each field of a record went, by the last word of its row. */
+/* The inverse of how the writer stores each field of a record, chosen by the last word of its row.
+ */
 #define KEPT_BEGIN(name)  out->name = columns->base + columns->t_begin[i];
 #define KEPT_END(name)    out->name = columns->base + columns->t_begin[i] + columns->host_ns[i];
 #define KEPT_SEQ(name)    out->name = columns->seq[i];

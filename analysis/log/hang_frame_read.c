@@ -8,7 +8,7 @@
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"
 
-/* The value of @line with a zero behind it. */
+/* A zero-terminated copy of the value of @line. */
 static const char *value_of(const struct capo_info_line *line, char value[CAPO_HANG_LINE])
 {
         size_t n = line->n_value < CAPO_HANG_LINE ? line->n_value : CAPO_HANG_LINE - 1;
@@ -46,7 +46,7 @@ int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *o
         return 0;
 }
 
-/* The value of a line of the last calls. */
+/* Parse a line of the last calls. */
 static bool read_last(const char *value, enum capo_unfinished_where where,
                       struct capo_unfinished_call *out)
 {
@@ -55,7 +55,7 @@ static bool read_last(const char *value, enum capo_unfinished_where where,
         uint64_t took;
         int result;
 
-        /* its first words are those of a call that has not returned */
+        /* its first words have the form of an unfinished call */
         snprintf(line, sizeof line, "host %s", value);
         if (!capo_unfinished_read(line, out) ||
             sscanf(value, "%*u %*s %*u %*u %*u %*u %*u %*u %*d %*u %" SCNu64 " %u %u %d %u %u",

@@ -6,25 +6,25 @@
 #include "analysis/log/log_read.h"
 #include "core/log/hang_frame.h"
 
-/** capo_hang_text_read() - Return: 0; -EBADMSG: it lacks something. */
+/** capo_hang_text_read() - the head of the frame. Return: 0; -EBADMSG: a part is missing. */
 int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *out);
 
 /**
- * capo_hang_text_next() - the next call of the frame; *@at starts with 0
- * Calls that had returned have a t_end, ns since the epoch like t_begin: `where` is
- * CAPO_UNFINISHED_WHERES of those that the cells of the log count, CAPO_UNFINISHED_GPU of those
- * that were not counted because the GPU had not ended them. Return: false behind the last.
+ * capo_hang_text_next() - the next call of the frame; *@at starts with 0. A call that had returned
+ * has a t_end; t_begin and t_end are ns since the epoch. Its `where` is CAPO_UNFINISHED_WHERES if
+ * the cells of the log count it, CAPO_UNFINISHED_GPU if they do not because the GPU had not
+ * finished it. Return: false after the last.
  */
 bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at,
                          struct capo_unfinished_call *out);
 
 /**
- * capo_hang_text_next_line() - the next line of @key that begins with a number, as those of Python
- * and C frames and of threads do
- * @at:   starts with 0
- * @text: what comes behind the number; CAPO_HANG_LINE bytes
+ * capo_hang_text_next_line() - the next line of @key that begins with a number (threads, Python and
+ * C frames)
+ * @at: starts with 0
+ * @text: the rest of the line; CAPO_HANG_LINE bytes
  *
- * Return: false behind the last.
+ * Return: false after the last.
  */
 bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at,
                               unsigned *nth, char *text);

@@ -18,7 +18,7 @@ bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info
                 *out = (struct capo_info_line){
                         .key = line, .value = tab + 1, .more = tab[-1] == '+'};
                 out->n_key = (size_t)(tab - line) - out->more;
-                if (!out->n_key) /* a plus and no more */
+                if (!out->n_key) /* a lone "+" */
                         continue;
                 out->n_value = n - (size_t)(out->value - line);
                 return true;

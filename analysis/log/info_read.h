@@ -9,20 +9,19 @@
 struct capo_log_frame;
 
 struct capo_info_line {
-        const char *key, *value; /* in the frame, no zero behind them */
+        const char *key, *value; /* pointers into the frame, without a zero at the end */
         size_t n_key, n_value;
-        bool more; /* the value goes behind the key's earlier one instead of replacing it */
+        bool more; /* append the value to the key's earlier one; else it replaces that one */
 };
 
-/** capo_info_next() - the next line of @f that has a key and a value; *@at starts with 0. False: no
+/** capo_info_next() - the next line of @f with a key and a value; *@at starts with 0. False: no
  * more. */
 bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info_line *out);
 
-/** capo_info_is() - is it the line of @key? */
+/** capo_info_is() - is @key the key of the line? */
 bool capo_info_is(const struct capo_info_line *line, const char *key);
 
-/** capo_info_index() - N of a @key that is @base, a dot and N ("gpu.numa.3"); -1 when it is none.
- */
+/** capo_info_index() - N if @key is @base, a dot and N ("gpu.numa.3"); else -1. */
 int capo_info_index(const char *key, const char *base);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at the first part of each log is mostly enough: its communicators are there. Only where
- * that leaves more than one job are the logs read to the end, for communicators made late and for
- * the time of the end.
+ * The first part of each log is mostly enough: its communicators are there. Only if that leaves
+ * more than one job are the logs read to the end, for communicators made late and for end times.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -18,18 +17,18 @@
 #include "analysis/log/log_read.h"
 
 #define HEAD       ((uint64_t)256 << 10)
-#define NEAR_BY_NS 60000000000u /* clocks of hosts differ, and a rank that is killed has no end */
+#define NEAR_BY_NS 60000000000u /* clocks of hosts differ, and a killed rank has no end time */
 
-/* What a log says of its job. */
+/* What a log tells about its job. */
 struct said {
         const char *path;
         size_t n_folder;     /* bytes of the path that name its folder */
         bool readable, many; /* many: it has a communicator of several ranks */
-        int rank, n_ranks;   /* as the launcher told; -1 */
+        int rank, n_ranks;   /* from the launcher; -1: not set */
         char job[64];
         uint64_t begin_ns, end_ns;
         uint32_t group; /* the first log of its group */
-        uint32_t next;  /* the next log of its group, CAPO_LOG_NO_JOB the last */
+        uint32_t next;  /* the next log of its group; CAPO_LOG_NO_JOB: the last */
 };
 
 struct use {
@@ -86,7 +85,7 @@ static void extend_end(struct said *s, uint64_t ns)
         s->end_ns = ns > s->end_ns ? ns : s->end_ns;
 }
 
-/* Read the first @most bytes of a log. 0 or -ENOMEM; a log that cannot be read is marked so. */
+/* Read the first @most bytes of a log. Return: 0; -ENOMEM. An unreadable log is marked. */
 static int scan_log(struct all *all, uint32_t i, uint64_t most)
 {
         struct said *s = &all->log[i];
@@ -126,7 +125,7 @@ static int scan_log(struct all *all, uint32_t i, uint64_t most)
         return 0;
 }
 
-/* The first log of a group stands for it. */
+/* A group is named by its first log. */
 static uint32_t group_of(struct all *all, uint32_t i)
 {
         while (all->log[i].group != i)
@@ -187,12 +186,12 @@ static bool same_folder(const struct said *a, const struct said *b)
 }
 
 struct group {
-        uint32_t first, last, n; /* logs, by said.next */
+        uint32_t first, last, n; /* logs, linked by said.next */
         uint64_t begin_ns, end_ns;
 };
 
-/* Can two logs that share no communicator be of one job, whose groups are @a and @b? Of two with
- * one rank one may be a helper of the other: then it is in no communicator of several ranks. */
+/* Can the groups @a and @b, which share no communicator, be of one job? Two logs with the same rank
+ * can: one may be of a helper process, which is in no communicator of several ranks. */
 static bool may_be_one(const struct group *a, const struct said *x, const struct group *b,
                        const struct said *y)
 {
@@ -236,7 +235,7 @@ static int by_begin(const void *a, const void *b)
         return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->first, y->first);
 }
 
-/* Those with logs to the front, oldest first. Return: how many. */
+/* Move groups with logs to the front, oldest first. Return: how many. */
 static uint32_t in_order(struct group *group, uint32_t n)
 {
         uint32_t kept = 0;
@@ -249,7 +248,7 @@ static uint32_t in_order(struct group *group, uint32_t n)
         return kept;
 }
 
-/* group[i] has the logs whose communicators lead to log i; then what else can be of one job.
+/* Put all logs connected by communicators into one group, then join groups that can be of one job.
  * Return: how many. */
 static uint32_t make_groups(struct all *all, struct group *group)
 {
@@ -267,7 +266,7 @@ static uint32_t make_groups(struct all *all, struct group *group)
                         *of = own;
         }
         n = in_order(group, all->n);
-        for (bool joined = true; joined;) { /* until nothing is near another */
+        for (bool joined = true; joined;) { /* until no group can be joined */
                 joined = false;
                 for (uint32_t a = 0; a < n; a++) {
                         for (uint32_t b = a + 1; b < n; b++) {

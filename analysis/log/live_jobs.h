@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which logs are of one job, by what they say: the communicators that they share, their ranks, when
- * they ran. Folders say little: two jobs may write into one, and each rank of a job into its own.
+ * Groups logs by job from their contents: shared communicators, ranks, times. Folders are not
+ * enough: two jobs may write into one folder, and each rank of a job into its own.
  */
 #ifndef CAPO_LOG_JOBS_H
 #define CAPO_LOG_JOBS_H
@@ -10,24 +10,24 @@
 
 #include "analysis/log/log_paths.h"
 
-/* The job of a log that cannot be read: it may be of any. */
+/* Job number of an unreadable log: it may belong to any job. */
 #define CAPO_LOG_NO_JOB UINT32_MAX
 
 struct capo_log_job {
-        uint64_t begin_ns; /* its first log, ns since 1970 */
-        uint64_t end_ns;   /* the latest time that a look at its logs came by */
+        uint64_t begin_ns; /* begin of its first log, ns since 1970 */
+        uint64_t end_ns;   /* latest time that was read from its logs */
         uint32_t n_logs;
 };
 
 /**
- * capo_log_jobs() - number the jobs of @paths by their beginning, the oldest 0
- * @paths: their logs are opened, and stay so
- * @job:   filled with a number for each path, or CAPO_LOG_NO_JOB
- * @jobs:  set to one item per job; free() it
+ * capo_log_jobs() - number the jobs among @paths by their begin, the oldest 0
+ * @paths: their logs are opened, and stay open
+ * @job: filled with a job number for each path, or CAPO_LOG_NO_JOB
+ * @jobs: set to one item per job; free() it
  *
- * Logs that share a communicator are of one job. Those that do not, say ranks of a job without a
- * communicator of all, are when they ran at the same time, no rank is there twice and what the
- * launcher told (job, number of ranks) agrees; in different folders only when it did tell.
+ * Logs that share a communicator belong to one job. Logs that share none (ranks of a job without a
+ * common communicator) belong together if they ran at the same time, no rank occurs twice, and the
+ * launcher's job id and number of ranks agree; in different folders only if the launcher set these.
  *
  * Return: how many jobs; -ENOMEM.
  */

@@ -48,12 +48,12 @@ int capo_live_logs_take(struct capo_log_paths *paths)
         struct living living = {0};
         int n = 0, r = capo_segment_find(NULL, NULL, keep_living, &living);
 
-        /* no memory of anybody's: every log stays as it is */
+        /* if nothing can be read, every log stays as it is */
         for (size_t i = 0; i < paths->n && living.n && r != -ENOMEM; i++) {
                 const struct capo_segment_info *info = find_living(&living, paths->path[i]);
                 struct capo_log *log;
 
-                /* a process that ends meanwhile has written its log itself: that one stays */
+                /* a process that ends meanwhile has completed its log: keep that */
                 if (!info || capo_live_log_open(info, &log) < 0)
                         continue;
                 capo_log_close(paths->log[i]);

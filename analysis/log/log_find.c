@@ -19,7 +19,7 @@
 #include "analysis/log/log_read.h"
 #include "analysis/log/pack.h"
 
-/* Takes @path over; NULL is a want of memory. */
+/* Takes ownership of @path; NULL means out of memory. */
 static int add_folder_name(struct capo_log_paths *out, char *path)
 {
         if (!path || capo_array_room(&out->folder, out->n_folders, sizeof *out->folder) < 0) {
@@ -60,7 +60,7 @@ static char *join_path(const char *folder, const char *name)
                        : path;
 }
 
-/* The newest log of @folder, ns since 1970; -1 when it has none. */
+/* Time of the newest log in @folder, ns since 1970; -1: no logs. */
 static int64_t newest_in(const char *folder)
 {
         struct dirent **names = NULL;
@@ -81,10 +81,10 @@ static int64_t newest_in(const char *folder)
         return newest;
 }
 
-/* A folder below the one that was named. */
+/* A subfolder of the folder that was named. */
 struct sub {
         char *path;
-        int64_t newest_ns; /* its newest log was written */
+        int64_t newest_ns; /* when its newest log was written */
 };
 
 struct subs {
@@ -106,7 +106,7 @@ static int newest_first(const void *a, const void *b)
         return CAPO_ORDER(y->newest_ns, x->newest_ns) ?: -strcmp(x->path, y->path);
 }
 
-/* The folders in @parent that have logs, the newest first. */
+/* The subfolders of @parent that have logs, newest first. */
 static int find_subs(const char *parent, struct subs *subs)
 {
         struct dirent **names = NULL;
@@ -147,15 +147,14 @@ static int list_logs(const char *folder, struct capo_log_paths *out)
         return r;
 }
 
-/* What lies in one folder that was named, and whose jobs they are. */
+/* The logs under one folder that was named, and their jobs. */
 struct found {
         struct capo_log_paths all;
         uint32_t *job;
         struct capo_log_job *jobs;
         int n_jobs;
-        size_t n_older; /* folders of logs that were not looked into: written before the newest job
-                           began */
-        bool below;     /* in folders below the one that was named */
+        size_t n_older; /* subfolders that were skipped: last written before the newest job began */
+        bool below;     /* in subfolders */
 };
 
 static void found_finish(struct found *f)
@@ -175,7 +174,7 @@ static int who_is_who(struct found *f)
         return f->n_jobs < 0 ? f->n_jobs : 0;
 }
 
-/* @every: also jobs that are over when the newest begins. */
+/* @every: also jobs that ended before the newest began. */
 static int look_once(const char *folder, bool every, struct found *f)
 {
         _cleanup_(subs_finish) struct subs subs = {0};
@@ -186,10 +185,10 @@ static int look_once(const char *folder, bool every, struct found *f)
         r = f->all.n ? who_is_who(f) : 0;
         if (r < 0 || f->n_jobs)
                 return r;
-        r = find_subs(folder, &subs); /* also below files that are no logs */
+        r = find_subs(folder, &subs); /* files that are no logs may be beside them */
         f->below = subs.n || !f->all.n;
         for (size_t i = 0; i < subs.n && r == 0; i++) {
-                /* a folder that was last written before the newest job began has nothing of it */
+                /* a subfolder last written before the newest job began has nothing of it */
                 if (i == 1 && !every)
                         r = who_is_who(f);
                 if (i && r == 0 && !every &&
@@ -204,7 +203,7 @@ static int look_once(const char *folder, bool every, struct found *f)
         return r < 0 ? r : who_is_who(f);
 }
 
-/* Was a log there when the folder was listed, and is not any more: is it being packed? */
+/* Has a log vanished since the folder was listed? Then it is being packed. */
 static bool has_vanished(const struct found *f)
 {
         for (size_t i = 0; i < f->all.n; i++) {
@@ -233,7 +232,7 @@ static char *folder_of(const char *path)
         return n || *path == '/' ? strndup(path, n ?: 1) : strdup(".");
 }
 
-/* One line about what is not shown. */
+/* Print one line about what is not shown. */
 static void say_others(const char *name, const struct found *f, uint32_t job)
 {
         const struct capo_log_job *j = &f->jobs[job];
@@ -253,7 +252,7 @@ static void say_others(const char *name, const struct found *f, uint32_t job)
                         capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
 }
 
-/* Is log @i in a folder of @job's, or is there no job at all? */
+/* Is log @i in a folder of @job, or is there no job at all? */
 static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
 {
         _cleanup_free_ char *of = folder_of(f->all.path[i]);
@@ -267,8 +266,8 @@ static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
         return !f->n_jobs;
 }
 
-/* The logs of @job, and those that cannot be read: nobody knows whose they are, and a page is to
- * say so. */
+/* Take the logs of @job, and the unreadable ones: their job is unknown, and the page must mention
+ * them. */
 static int take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
 {
         int r = f->below ? 0 : add_folder_name(out, strdup(folder));
@@ -292,7 +291,7 @@ static int take_job(struct found *f, const char *folder, uint32_t job, struct ca
         return r;
 }
 
-/* @number: 0 the newest job, else which, from the oldest. */
+/* @number: 0: the newest job; else the Nth, the oldest first. */
 static int add_folder(const char *folder, unsigned long number, struct capo_log_paths *out)
 {
         _cleanup_(found_finish) struct found f = {0};
@@ -311,10 +310,10 @@ static int add_folder(const char *folder, unsigned long number, struct capo_log_
         return take_job(&f, folder, job, out);
 }
 
-/* A log by its beginning, which has the time of its process to the ns, and its size. */
+/* Identifies a log: its first bytes contain the start time of its process in ns. */
 struct face {
         struct capo_log *log;
-        size_t at; /* in the list of paths */
+        size_t at; /* index in the list of paths */
 };
 
 static int compare_headers(const struct face *x, const struct face *y)
@@ -331,7 +330,7 @@ static int by_face(const void *a, const void *b)
                CAPO_ORDER(x->at, y->at);
 }
 
-/* Packing makes the copy before it removes the log. */
+/* A packer makes the copy before it removes the log. */
 static bool is_packed(const char *path)
 {
         const char *slash = strrchr(path, '/');
@@ -339,8 +338,8 @@ static bool is_packed(const char *path)
         return slash && (size_t)(slash - path) != capo_log_folder_size(path);
 }
 
-/* Of faces [@first, @end), which are of one process, the longest stays, and what is none of its
- * beginnings. */
+/* All logs in [@first, @end) come from one process. Keep the longest one, and every log that is not
+ * a prefix of it. */
 static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first,
                            size_t end)
 {
@@ -366,8 +365,7 @@ static void drop_copies_of(struct capo_log_paths *out, const struct face *face, 
         }
 }
 
-/* A log that is there twice, under two names or as a copy, also one that was made while it grew, is
- * counted once. */
+/* Drop duplicates: the same log under two names, a copy of it, or a copy made while it grew. */
 static int drop_copies(struct capo_log_paths *out)
 {
         _cleanup_free_ struct face *face = calloc(out->n + 1, sizeof *face);
@@ -401,7 +399,7 @@ static int drop_copies(struct capo_log_paths *out)
         return 0;
 }
 
-/* "DIR@N": *number, and DIR, to be freed; NULL when @arg is none. */
+/* Parse "DIR@N": sets *number and returns DIR, to be freed; NULL: not of that form. */
 static char *parse_job_number(const char *arg, unsigned long *number)
 {
         const char *at = strrchr(arg, '@');
@@ -428,7 +426,7 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 struct stat st;
                 int r;
 
-                if (stat(args[i], &st) < 0 && errno == ENOTDIR) { /* PACK/NAME, perhaps */
+                if (stat(args[i], &st) < 0 && errno == ENOTDIR) { /* may be PACK/NAME */
                         r = capo_log_paths_add(out, args[i], NULL);
                 } else if (stat(args[i], &st) < 0) {
                         r = -errno;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list of logs, each of which is opened once, by whoever needs it first. */
+/* A list of logs. Each log is opened once, when it is first needed. */
 #ifndef CAPO_LOG_PATHS_H
 #define CAPO_LOG_PATHS_H
 
@@ -7,31 +7,31 @@
 
 struct capo_log_paths {
         char **path;           /* sorted by name inside each folder */
-        struct capo_log **log; /* by path; NULL while nobody has opened it. Owned */
+        struct capo_log **log; /* by path; NULL: not opened yet. Owned */
         size_t n;
-        char **folder; /* the folders they were found in */
+        char **folder; /* folders in which they were found */
         size_t n_folders;
 };
 
-/** capo_log_paths_add() - copies @path, takes over @log (may be NULL) in any case. Return: 0,
- * -ENOMEM. */
+/** capo_log_paths_add() - copies @path; takes ownership of @log (may be NULL), also on failure.
+ * Return: 0, -ENOMEM. */
 int capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log);
 
-/** capo_log_paths_add_pack() - every log in the file @pack (analysis/log/pack.h). One that cannot
- * be read is added without being open, and its path is PACK/NAME; where not even a name is known, a
- * line says so. Return: 0, -ENOMEM. */
+/** capo_log_paths_add_pack() - add every log in the file @pack (analysis/log/pack.h) as PACK/NAME.
+ * An unreadable log is added without being opened; if not even its name is known, a line is
+ * printed. Return: 0, -ENOMEM. */
 int capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack);
 
-/** capo_log_folder_size() - bytes of @path that name the folder of the log, without the slash; the
- * folder of PACK/NAME is that of PACK. 0: there is no folder in it. */
+/** capo_log_folder_size() - length of the folder part of @path, without the slash; for PACK/NAME,
+ * of the folder of PACK. 0: no folder in it. */
 size_t capo_log_folder_size(const char *path);
 
-/** capo_log_paths_open() - log @i, at its first frame; it stays @paths'. capo_log_park() it when it
+/** capo_log_paths_open() - log @i at its first frame; @paths keeps it. Call capo_log_park() when it
  * is read. Return: as capo_log_open(). */
 int capo_log_paths_open(struct capo_log_paths *paths, size_t i, struct capo_log **out, char *why,
                         size_t why_size);
 
-/** capo_log_paths_take() - the same; the caller owns *@out from now on. */
+/** capo_log_paths_take() - the same, but the caller owns *@out. */
 int capo_log_paths_take(struct capo_log_paths *paths, size_t i, struct capo_log **out, char *why,
                         size_t why_size);
 

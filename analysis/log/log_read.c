@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A frame is believed when its checksum is right, and nothing else is. Where it is not, the next
- * frame is first looked for where this one says it ends (one bad frame, the common case), then at
- * every multiple of 8 behind. Looking costs a checksum per place that could be a frame header, so
- * the bytes spent on it are bounded by a multiple of the file: no file can make the reader slow.
+ * Only frames with a correct checksum are used. After a bad frame, the next one is first looked for
+ * where the bad one says it ends (the common case), then at every multiple of 8. Each place that
+ * looks like a frame header costs a checksum, so the bytes spent on it are limited to a multiple of
+ * the file size: no file can make the reader slow.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ void capo_log_rewind(struct capo_log *log)
         log->health = (struct capo_log_health){0};
 }
 
-/* The size of @log is known: its header is read and checked. */
+/* Read and check the header; the size of @log is already known. */
 static int begin_bytes(struct capo_log *log, char *why, size_t why_size)
 {
         const unsigned char *bytes;
@@ -92,7 +92,7 @@ static int begin_bytes(struct capo_log *log, char *why, size_t why_size)
         return r;
 }
 
-/* @log has its file and its path: the header is checked. */
+/* Check the header; @log already has its file and its path. */
 static int begin_log(struct capo_log *log, const struct stat *st, char *why, size_t why_size)
 {
         if (!S_ISREG(st->st_mode))
@@ -116,7 +116,7 @@ static struct capo_log *new_log(const char *path)
         return log;
 }
 
-/* The log @name of the file @pack, or its only one: NULL. */
+/* Open log @name of the file @pack; NULL: its only log. */
 static int open_named(const char *pack, const char *name, struct capo_log **out, char *why,
                       size_t why_size)
 {
@@ -136,7 +136,7 @@ static int open_named(const char *pack, const char *name, struct capo_log **out,
                           : capo_why(-ENOENT, why, why_size, "%s", strerror(ENOENT));
 }
 
-/* @path is none of a file: FILE/NAME of a log in a file with several? */
+/* @path does not exist as a file: it may be FILE/NAME of a log in a packed file. */
 static int open_inside(const char *path, struct capo_log **out, char *why, size_t why_size)
 {
         const char *slash = strrchr(path, '/');
@@ -190,7 +190,7 @@ static int take_file(void *file, const void *bytes, size_t n)
         return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
 }
 
-/* Too large for memory. */
+/* For logs too large for memory. */
 static int open_unpacked(struct capo_log *log, char *why, size_t why_size)
 {
         FILE *file = tmpfile();
@@ -314,8 +314,8 @@ const char *capo_frame_name(unsigned type)
 
 enum verdict { GOOD, BAD_CHECK, NOT_A_FRAME, BEYOND_END, FAILED };
 
-/* Is there a whole, true frame at @offset? @strict: it must be of a type we know, for places that
- * may be anything. */
+/* Is there a complete frame with a correct checksum at @offset? @strict: also require a known type,
+ * for places that may be anything. */
 static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool strict,
                                 struct capo_log_frame *out, int *error)
 {
@@ -364,7 +364,7 @@ static void note_damage(struct capo_log *log, uint64_t from, uint64_t to, const 
         h->bytes_lost += to - from;
 }
 
-/* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END when there is
+/* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END if there is
  * none, or FAILED. */
 static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
                                     struct capo_log_frame *out, int *error)
@@ -382,7 +382,7 @@ static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
                         return FAILED;
                 memcpy(&head, bytes, sizeof head);
                 after = bad + sizeof head + capo_log_pad(head.size);
-                if (after >= log->window.size) { /* the last frame: nothing behind it to find */
+                if (after >= log->window.size) { /* it was the last frame */
                         note_damage(log, bad, log->window.size, "checksum");
                         return BEYOND_END;
                 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a log: frames in file order, each checked, whatever its version; damage is stepped over
- * and described. With the writer the only code that knows the bytes of include/capo/log.h. Memory
- * is one window (1 MiB, more only for a frame that is larger), whatever the size of the log.
+ * Reads a log of any version: frames in file order, each checked. Damage is skipped and described.
+ * Only the log writer and this module know the bytes of include/capo/log.h. It uses one window of
+ * memory (1 MiB; more only for a larger frame), whatever the size of the log.
  *
  *      struct capo_log_frame f;
  *      while (capo_log_next(log, &f) > 0)
@@ -33,18 +33,17 @@ struct capo_log_frame {
 #define CAPO_DAMAGES_KEPT 8
 struct capo_log_damage {
         uint64_t offset;  /* first byte that could not be used */
-        uint64_t bytes;   /* how many were stepped over */
+        uint64_t bytes;   /* how many were skipped */
         const char *what; /* "checksum", "not a frame", "cut" ...; static text */
 };
 
-/* What was wrong with a log so far. A cut tail is how every killed process ends: it is not damage.
- */
+/* What was wrong with a log so far. A cut end is normal for a killed process and is not damage. */
 struct capo_log_health {
         struct capo_log_damage damages[CAPO_DAMAGES_KEPT]; /* the first ones */
         uint64_t n_damages;                                /* all */
-        uint64_t bytes_lost;                               /* to damage */
-        uint64_t cut_at;         /* offset where the file ends inside a frame */
-        uint64_t cut_bytes;      /* bytes behind it; 0: not cut */
+        uint64_t bytes_lost;                               /* in damaged places */
+        uint64_t cut_at;         /* offset of the frame in which the file ends */
+        uint64_t cut_bytes;      /* bytes of that frame that are in the file; 0: not cut */
         uint64_t unknown_frames; /* of types this version does not know, skipped */
 };
 
@@ -59,22 +58,22 @@ struct capo_log_health {
 int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size);
 
 /**
- * capo_log_open_fd() - the same of a file that is open
- * @fd:   taken over in any case. It may have no name (memfd_create)
+ * capo_log_open_fd() - the same for an open file
+ * @fd: always closed or owned by the log; the file may have no name (memfd_create)
  * @path: its name, or that of the log that it stands for
  */
 int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why, size_t why_size);
 
 /**
- * capo_log_open_packed() - a log in a file of several (analysis/log/pack.h)
- * @pack, @entry: copied. capo_log_path() is PACK/NAME, which capo_log_open() takes, too.
+ * capo_log_open_packed() - open one log of a file with several (analysis/log/pack.h)
+ * @pack, @entry: copied. capo_log_path() is PACK/NAME, which capo_log_open() accepts too.
  *
- * A line says where a part of it is damaged: the log ends there. Return: as capo_log_open().
+ * If a part of it is damaged, a line says so and the log ends there. Return: as capo_log_open().
  */
 int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
                          struct capo_log **out, char *why, size_t why_size);
 
-/** capo_log_close() - NULL is fine. */
+/** capo_log_close() - NULL is allowed. */
 void capo_log_close(struct capo_log *log);
 
 static inline void capo_log_closep(struct capo_log **log)
@@ -86,28 +85,28 @@ const struct capo_log_header *capo_log_header(const struct capo_log *log);
 const struct capo_log_health *capo_log_health(const struct capo_log *log);
 const char *capo_log_path(const struct capo_log *log);
 
-/** capo_log_rewind() - to the first frame again, without opening the file anew. What is known of
- * its damage begins anew, too. */
+/** capo_log_rewind() - back to the first frame, without opening the file again. Also resets
+ * capo_log_health(). */
 void capo_log_rewind(struct capo_log *log);
 
 /**
- * capo_log_park() - give the memory of the window back; the log stays open, and can be read on or
- * rewound at any time. What was read of it is no longer valid.
+ * capo_log_park() - free the memory of the window. The log stays open and can be read on or
+ * rewound. Pointers into it are no longer valid.
  *
  * A command keeps each log of a job open from the moment it is found, so that it is opened once. If
- * there are more logs than the system allows open files, the file of this one is closed, too, and
- * the next read opens it again (-ESTALE if there is another file of that name then).
+ * there are more logs than the limit on open files, this log's file is closed as well, and the next
+ * read opens it again (-ESTALE if the name now belongs to another file).
  */
 void capo_log_park(struct capo_log *log);
 
 /** capo_log_size() - bytes of the file when it was opened. */
 uint64_t capo_log_size(const struct capo_log *log);
 
-/** capo_log_in_memory() - has its file no name? */
+/** capo_log_in_memory() - does its file have no name? */
 bool capo_log_in_memory(const struct capo_log *log);
 
-/** capo_log_begins_with() - does @log begin with all bytes of @other, or is it that? Does not move
- * either. */
+/** capo_log_begins_with() - does @log begin with all bytes of @other, or equal it? Does not move
+ * either one. */
 bool capo_log_begins_with(struct capo_log *log, struct capo_log *other);
 
 /** capo_log_position() - bytes read so far: for a progress line. */
@@ -117,15 +116,14 @@ uint64_t capo_log_position(const struct capo_log *log);
 const char *capo_frame_name(unsigned type);
 
 /**
- * capo_log_next() - the next good frame of a known type
+ * capo_log_next() - the next undamaged frame of a known type
  *
- * Return: 1 with @frame set; 0 at the end; -EIO (or what read(2) said) when the file system failed,
- * -ENOMEM.
+ * Return: 1 with @frame set; 0 at the end; -EIO or another error of read(2); -ENOMEM.
  */
 int capo_log_next(struct capo_log *log, struct capo_log_frame *frame);
 
-/** capo_log_frame_at() - a frame seen before, again, by its offset; not checked a second time. Does
- * not move capo_log_next(). Return: 0 or negative errno. */
+/** capo_log_frame_at() - a frame that was read before, by its offset; its checksum is not checked
+ * again. Does not move capo_log_next(). Return: 0 or negative errno. */
 int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_frame *frame);
 
 /** capo_log_pad() - parts of a frame begin at multiples of 8 bytes. */
@@ -135,14 +133,13 @@ static inline uint64_t capo_log_pad(uint64_t n)
 }
 
 /*
- * The payloads, in the newest layout whatever the log's version: here older ones are lifted. Each
- * returns 0, or -EBADMSG when the payload does not hold what its numbers promise. Pointers go into
- * the frame.
+ * The payloads, converted to the newest layout. Each function returns 0, or -EBADMSG if the payload
+ * is shorter than its counts say. Pointers point into the frame.
  */
 int capo_log_comm(const struct capo_log_frame *f, struct capo_log_comm *out, const char **name);
 int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, const char **text);
 
-/** capo_log_site_chosen() - all 0 where the frame of a SITE has none. */
+/** capo_log_site_chosen() - all 0 when the SITE frame has none. */
 struct capo_log_site_chosen capo_log_site_chosen(const struct capo_log_frame *f);
 
 int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out);
@@ -154,7 +151,7 @@ unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_s
  * there is none. */
 bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_record *out);
 
-/* A histogram as it lies in a CELL; head.n pairs. */
+/* A histogram of a CELL; head.n pairs. */
 struct capo_log_hist_view {
         struct capo_log_hist head; /* all zero when the cell has none */
         const struct capo_log_hist_pair *pairs;
@@ -163,7 +160,7 @@ int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out,
                   struct capo_log_hist_view *host, struct capo_log_hist_view *gpu);
 
 /** capo_log_cell_waited() - how long the kernels of a CELL's calls waited (capo_record_waited());
- * empty where none said. Return: as capo_log_cell(), which comes first. */
+ * empty if none reported it. Call capo_log_cell() first. Return: as that. */
 int capo_log_cell_waited(const struct capo_log_frame *f, struct capo_log_hist_view *out);
 
 /* A BLOCK by column; `gpu_ns` and `aux` are NULL when the block has none. */
@@ -181,8 +178,8 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
 void capo_log_record(const struct capo_log_columns *columns, uint32_t i,
                      const struct capo_log_shape *shape, struct capo_record *out);
 
-/** capo_log_next_line() - walk the lines of a text payload: *@at (start with 0) moves behind the
- * line, *@n_line is its length without the newline. Return: the line, NULL after the last. */
+/** capo_log_next_line() - walk the lines of a text payload. *@at starts with 0 and moves past the
+ * line; *@n_line is its length without the newline. Return: the line, NULL after the last. */
 const char *capo_log_next_line(const struct capo_log_frame *f, size_t *at, size_t *n_line);
 
 #endif

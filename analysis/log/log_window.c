@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader sees the file through a window that moves forward with read(2). A mapping would save
- * the copy, but a log on a network file system that vanishes under a mapping kills the reader with
- * SIGBUS, and a window that stays in the cache is checked and scanned at about the same speed.
+ * The file is read through a window that moves forward with read(2). Mapping it would save the
+ * copy, but if a log on a network file system vanishes, a mapping kills the reader with SIGBUS. A
+ * window that stays in the CPU cache is about as fast.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,13 @@
 
 #define WINDOW ((size_t)1 << 20)
 enum { OTHER_FILES = 64 };
-#define KEPT_MOST ((uint64_t)256 << 20) /* of unpacked logs that are parked */
+#define KEPT_MOST ((uint64_t)256 << 20) /* limit for parked, unpacked logs */
 
 static uint64_t opened;
-static rlim_t n_open; /* descriptors of logs */
-static uint64_t kept; /* bytes of windows with whole logs */
+static rlim_t n_open; /* open descriptors of logs */
+static uint64_t kept; /* bytes in windows that hold whole logs */
 
-/* How many logs may stay open: as many descriptors as the system lets this process have, but for
- * those that it needs otherwise. */
+/* How many logs may stay open: the limit on descriptors minus those needed for other files. */
 static rlim_t open_most(void)
 {
         static rlim_t most;
@@ -43,7 +42,7 @@ static rlim_t open_most(void)
 int capo_log_window_open(struct capo_log_window *w, const char *path, struct stat *st)
 {
         opened++;
-        w->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
+        w->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a fifo must not block */
         if (w->fd < 0)
                 return -errno;
         n_open++;
@@ -95,7 +94,7 @@ void capo_log_window_free(struct capo_log_window *w)
         w->room = w->held = 0;
 }
 
-/* What capo_log_window_park() let go of. */
+/* Undo capo_log_window_park(). */
 static int unpark_window(struct capo_log_window *w)
 {
         struct stat st;
@@ -137,7 +136,7 @@ const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t of
         *error = unpark_window(w);
         if (*error < 0)
                 return NULL;
-        if (w->pack) { /* the window has it all, but for another file of that name by now */
+        if (w->pack) { /* the window has all of it; the file may have been replaced meanwhile */
                 *error = offset + n <= w->held ? 0 : -ESTALE;
                 return *error ? NULL : w->bytes + offset;
         }
@@ -166,7 +165,7 @@ const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t of
 
                 if (got < 0 && errno == EINTR)
                         continue;
-                if (got <= 0) { /* shorter than it was: somebody truncates it under us */
+                if (got <= 0) { /* the file was truncated while it is read */
                         *error = got < 0 ? -errno : -EIO;
                         return NULL;
                 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of one log: its file or its part of a packed one, and the window on them. For the files
- * of the reader. */
+/* The bytes of one log (a file, or a part of a packed file) and the window through which they are
+ * read. Only for the files of the reader. */
 #ifndef CAPO_LOG_WINDOW_H
 #define CAPO_LOG_WINDOW_H
 
@@ -13,45 +13,46 @@
 struct capo_log_window {
         char *path;
         int fd;    /* -1: parked without a descriptor */
-        dev_t dev; /* the file, to know it when it is opened again */
+        dev_t dev; /* identity of the file, to recognise it when it is opened again */
         ino_t ino;
-        bool in_memory; /* the file has no name, and cannot be opened again */
-        char *pack;     /* NULL, or the file with several logs: the window has all of this one */
+        bool in_memory; /* the file has no name and cannot be opened again */
+        char *pack;     /* the file with several logs, or NULL; then the window holds this log
+                           completely */
         struct capo_pack_entry entry;
         uint64_t size;
         unsigned char *bytes;
         size_t room;
-        uint64_t start; /* these are bytes [start, start + held) of the file */
+        uint64_t start; /* the window holds bytes [start, start + held) of the file */
         size_t held;
 };
 
 /** capo_log_window_open() - Return: 0 with @st filled; -errno. */
 int capo_log_window_open(struct capo_log_window *w, const char *path, struct stat *st);
 
-/** capo_log_window_give() - @fd, which is open, is the file from now on. */
+/** capo_log_window_give() - use the open file @fd from now on. */
 void capo_log_window_give(struct capo_log_window *w, int fd);
 
-/** capo_log_window_close() - the descriptor, if there is one. */
+/** capo_log_window_close() - close the descriptor, if any. */
 void capo_log_window_close(struct capo_log_window *w);
 
-/** capo_log_window_unpack() - all of a packed log; of a damaged one less than it says. Return: 0;
- * -ENOMEM, or the error of reading the file. */
+/** capo_log_window_unpack() - unpack a packed log completely; w->size shrinks if it is damaged.
+ * Return: 0; -ENOMEM, or the error of reading the file. */
 int capo_log_window_unpack(struct capo_log_window *w);
 
 void capo_log_window_free(struct capo_log_window *w);
 
-/** capo_log_window_park() - let go of memory, and of the descriptor where many are open; the next
- * read has them again. */
+/** capo_log_window_park() - free the memory, and close the descriptor if many are open; the next
+ * read restores both. */
 void capo_log_window_park(struct capo_log_window *w);
 
-/** capo_log_window_opened() - how often this process has opened a file of a log: for tests. */
+/** capo_log_window_opened() - how often this process has opened a log file; for tests. */
 uint64_t capo_log_window_opened(void);
 
 /**
- * capo_log_window_read() - bytes [@offset, @offset + @n) of the log, which has them
+ * capo_log_window_read() - bytes [@offset, @offset + @n) of the log, which must exist
  *
- * Opens again what was parked. Return: valid until the next call; NULL with *@error
- * when they cannot be read or memory is short.
+ * Opens a parked log again. Return: valid until the next call; NULL with *@error set on a read
+ * error or lack of memory.
  */
 const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t offset, size_t n,
                                           int *error);

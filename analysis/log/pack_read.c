@@ -51,7 +51,7 @@ static ssize_t read_at(int fd, void *out, size_t n, uint64_t at)
         return got;
 }
 
-/* The log whose head lies at @at. Return: true with @out set. */
+/* Read the head at @at. Return: true with @out set. */
 static bool read_head(int fd, uint64_t at, uint64_t end, struct capo_pack_entry *out)
 {
         struct pack_head head;
@@ -68,7 +68,7 @@ static bool read_head(int fd, uint64_t at, uint64_t end, struct capo_pack_entry 
                !strchr(out->name, '/');
 }
 
-/* The next place behind @at where a head may be; @end where there is none. */
+/* The next place after @at where a head may be; @end: none. */
 static uint64_t next_place(int fd, uint64_t at, uint64_t end)
 {
         char piece[65536];
@@ -97,7 +97,7 @@ static int add_entry(struct capo_pack *pack, const struct capo_pack_entry *entry
         return 0;
 }
 
-/* What `zstd LOG` makes. */
+/* A single log compressed by `zstd LOG`. */
 static int list_plain(int fd, const char *path, uint64_t end, struct capo_pack *out, char *why,
                       size_t why_size)
 {

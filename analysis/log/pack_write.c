@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The new file is made under the name .HOST.capo.zst.part. There is one of that name, so one
- * process at a time packs the logs of a host, also from other machines. It gets its name by link(),
- * then the logs are removed, then the first name. What a killed packer left is taken after ten
- * minutes.
+ * The new file is first named .HOST.capo.zst.part. Only one file can have that name, so only one
+ * process packs the logs of a host at a time, even from several machines. link() gives it its final
+ * name, then the logs are removed, then the first name. A file that a killed packer left is removed
+ * after ten minutes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ enum { LEVEL = 3, STALE_S = 600 };
 /* A log of the folder. */
 struct finished {
         char *name;
-        char host[64]; /* "" it stays */
+        char host[64]; /* "": the log is left */
         struct stat st;
 };
 
@@ -40,11 +40,11 @@ struct packing {
         const char *folder;
         struct finished *log;
         size_t n;
-        char **held; /* logs that processes here, living or dead, have memory for */
+        char **held; /* logs whose process, live or dead, still has memory here */
         size_t n_held;
         void (*say)(const struct capo_pack_event *event, void *arg);
         void *arg;
-        int error; /* the first */
+        int error; /* the first one */
 };
 
 static void packing_finish(struct packing *p)
@@ -115,7 +115,7 @@ static void take_host(const struct capo_log_frame *f, struct finished *log)
         }
 }
 
-/* Return: NULL with the host set, or why the log stays. */
+/* Return: NULL with the host set, or the reason why the log is left. */
 static const char *read_finished(const struct packing *p, const char *path, struct finished *log)
 {
         static char why[256];
@@ -189,7 +189,7 @@ static int write_at(int fd, const void *bytes, size_t n, uint64_t *at)
         return r;
 }
 
-/* All of @from, compressed, to @to from *@at on. */
+/* Compress all of @from to @to, from offset *@at on. */
 static int compress_file(int from, uint64_t size, int to, uint64_t *at)
 {
         static char in[1 << 17], out[1 << 17];
@@ -216,7 +216,7 @@ static int compress_file(int from, uint64_t size, int to, uint64_t *at)
                         int r;
 
                         left = ZSTD_compressStream2(zstd, &made, &source, step);
-                        if (ZSTD_isError(left)) /* it grew meanwhile, say */
+                        if (ZSTD_isError(left)) /* for example because it grew meanwhile */
                                 return -EAGAIN;
                         r = write_at(to, out, made.pos, at);
                         if (r < 0)
@@ -226,7 +226,7 @@ static int compress_file(int from, uint64_t size, int to, uint64_t *at)
         return 0;
 }
 
-/* The same bytes come out again? @arg: the log's descriptor, at its beginning. */
+/* Compare unpacked bytes with the log. @arg: the log's descriptor, at its begin. */
 static int compare_bytes(void *arg, const void *bytes, size_t n)
 {
         char own[1 << 17];
@@ -242,8 +242,8 @@ static int compare_bytes(void *arg, const void *bytes, size_t n)
         return memcmp(own, bytes, n) ? -EIO : 0;
 }
 
-/* @log behind the others, in the file @part, open as @to. Return: 0; -ESTALE where another has
- * packed it meanwhile, or its process went on. */
+/* Append @log to the file @part, open as @to. Return: 0; -ESTALE: another process packed it
+ * meanwhile, or its process went on. */
 static int pack_log(const struct packing *p, const struct finished *log, const char *part, int to,
                     uint64_t *at)
 {
@@ -281,7 +281,8 @@ static int pack_log(const struct packing *p, const struct finished *log, const c
         return r;
 }
 
-/* The file under its first name. Return: a descriptor; -EEXIST: another is at it; -errno. */
+/* Create the file under its first name. Return: a descriptor; -EEXIST: another process is packing;
+ * -errno. */
 static int make_part(const char *part)
 {
         struct stat st;
@@ -293,7 +294,7 @@ static int make_part(const char *part)
         return fd < 0 ? -errno : fd;
 }
 
-/* A name that no file has: HOST.capo.zst, HOST.1.capo.zst, ... */
+/* Find a free name: HOST.capo.zst, HOST.1.capo.zst, ... */
 static int name_part(const char *part, const char *folder, const char *host, char **name)
 {
         for (unsigned i = 0; i < 10000; i++) {
@@ -314,7 +315,7 @@ static int name_part(const char *part, const char *folder, const char *host, cha
         return -EEXIST;
 }
 
-/* The logs that are in the new file are removed, and those that are not stay. */
+/* Remove the logs that are in the new file. */
 static void remove_packed(struct packing *p, const char *host, const bool *packed)
 {
         for (size_t i = 0; i < p->n; i++) {
@@ -367,7 +368,7 @@ static int pack_host(struct packing *p, const char *host)
         if (!packed || asprintf(&part, "%s/.%s%s.part", p->folder, host, CAPO_PACK_SUFFIX) < 0)
                 return say_failed(p, p->folder, -ENOMEM);
         fd = make_part(part);
-        if (fd == -EEXIST) { /* another packs them */
+        if (fd == -EEXIST) { /* another process packs them */
                 say_event(p, (struct capo_pack_event){CAPO_PACK_LEFT, part,
                                                       "another process is packing these logs"});
                 return 0;
@@ -386,7 +387,7 @@ static int pack_host(struct packing *p, const char *host)
         return r < 0 ? say_failed(p, part, r) : 0;
 }
 
-/* What pack_host() would make. */
+/* Report what pack_host() would make. */
 static int list_host(struct packing *p, const char *host)
 {
         struct capo_pack_event event = {CAPO_PACK_MADE, NULL, NULL, 0, 0, 0};
@@ -435,7 +436,7 @@ int capo_pack_preview(const char *folder, bool all,
         return each_host(&p, all, list_host);
 }
 
-/* ---- back ---- */
+/* ---- unpack ---- */
 
 static int write_bytes(void *arg, const void *bytes, size_t n)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and taking over what dead processes left. Whatever a segment says is looked at as if a
- * stranger had written it: attach_segment() checks the header's numbers, the drain's parts what
- * lies in the areas.
+ * Finds and recovers the segments of dead processes. A segment may contain anything:
+ * attach_segment() checks the numbers of the header, the drain checks the areas.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,9 +24,8 @@
 #define UNBORN_S 60
 
 /*
- * What is in the file, in memory of our own. A file with holes (capo_area_commit()) cannot be
- * mapped: to look at a hole of a tmpfs that is full is SIGBUS. It may also end before the layout
- * does.
+ * Copy the file into our own memory. A file with holes (capo_area_commit()) must not be mapped:
+ * reading a hole on a full tmpfs raises SIGBUS. The file may also end before its layout does.
  */
 static void *copy_in(int fd, size_t size)
 {
@@ -36,8 +34,8 @@ static void *copy_in(int fd, size_t size)
         off_t at = 0, hole;
         ssize_t n;
 
-        /* A living process's file may have grown since its size was asked. Its counts are read
-         * first, and what they count afterwards. */
+        /* A live process's file may grow after its size was read. Counts are copied before the
+         * records that they count. */
         while (p != MAP_FAILED && (at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {
                 hole = lseek(fd, at, SEEK_HOLE);
                 hole = hole < 0 || (size_t)hole > size ? (off_t)size : hole;
@@ -54,7 +52,7 @@ static void *copy_in(int fd, size_t size)
         return p;
 }
 
-/* The rings in use lie in the file, each with the records that it says it has. */
+/* Do all rings in use lie inside the file, with all the records that they claim? */
 static bool rings_fit(const struct capo_segment_header *h, size_t size)
 {
         const struct capo_area *a = &h->areas[CAPO_AREA_RINGS];
@@ -65,7 +63,7 @@ static bool rings_fit(const struct capo_segment_header *h, size_t size)
 
                 if (at + sizeof *ring > size)
                         return false;
-                /* all zeros: it was the process's alone */
+                /* all zeros: never published by the process */
                 if (ring->size && (!capo_ring_records(h, ring) ||
                                    at + sizeof *ring + ring->size * sizeof *ring->records > size))
                         return false;
@@ -73,8 +71,8 @@ static bool rings_fit(const struct capo_segment_header *h, size_t size)
         return true;
 }
 
-/* Map a process's file privately, every number in it checked. @copy: also where it is written
- * meanwhile. */
+/* Map a process's file privately and check every number in it. @copy: also if it is being written.
+ */
 static int attach_segment(int fd, struct capo_segment *seg, bool copy)
 {
         struct capo_segment_header *h, plan = {0}, first;
@@ -153,8 +151,7 @@ bad:
 enum life {
         GONE,
         LIVES,
-        ELSEWHERE, /* in another pid namespace or before the machine started anew; or it is this
-                      process */
+        ELSEWHERE, /* in another pid namespace, or before this boot; or it is this process */
 };
 
 static bool is_here(const struct capo_segment_header *h)
@@ -169,7 +166,7 @@ static enum life check_owner(const struct capo_segment_header *h)
 {
         if (!is_here(h) || h->pid == getpid())
                 return ELSEWHERE;
-        if (!h->start_time) /* /proc did not say it (qemu-user): is there any such process? */
+        if (!h->start_time) /* /proc did not give it (qemu-user): only check that the pid exists */
                 return kill(h->pid, 0) && errno == ESRCH ? GONE : LIVES;
         return capo_alive_since(h->pid) == h->start_time ? LIVES : GONE;
 }
@@ -181,8 +178,8 @@ static bool is_removed(int fd)
         return fstat(fd, &st) || st.st_nlink == 0;
 }
 
-/* 0 when the process is gone; -EBUSY while it lives; -EALREADY when it is gone, and another is
- * taking it up; -ESTALE as below. */
+/* Return: 0: the process has ended; -EBUSY: it runs; -EALREADY: it has ended, and another command
+ * is recovering it; -ESTALE: as below. */
 static int check_segment(int fd, const struct capo_segment_header *h)
 {
         bool locked = capo_alive_locked(fd);
@@ -197,8 +194,8 @@ static int check_segment(int fd, const struct capo_segment_header *h)
 }
 
 /*
- * -EBUSY while the process lives; -ESTALE when it ended by itself, or another took it up, since @fd
- * was opened. On success this process holds the lock, so that nobody else recovers it meanwhile.
+ * Return: 0: this process holds the lock, so that no other command recovers it; -EBUSY: the process
+ * runs; -ESTALE: it ended by itself, or was recovered, after @fd was opened.
  */
 static int lock_segment(int fd, const struct capo_segment_header *h)
 {
@@ -210,8 +207,8 @@ static int lock_segment(int fd, const struct capo_segment_header *h)
 }
 
 /*
- * The file of a process that was killed while it made it: empty, or unborn, and not locked by
- * anybody. The lock comes right after the file, so a minute later its maker is gone.
+ * Remove the file of a process that was killed while creating it: empty or not yet valid, and not
+ * locked. The lock follows creation at once, so after a minute the creator is dead.
  */
 static void remove_leftover(int fd, const char *path)
 {
@@ -235,7 +232,7 @@ static uint64_t count_left(const struct capo_segment *seg)
         for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++) {
                 const struct capo_ring *ring = capo_area_at(seg, CAPO_AREA_RINGS, i);
 
-                if (ring->head - ring->tail <= capo_ring_records(h, ring)) /* else damaged */
+                if (ring->head - ring->tail <= capo_ring_records(h, ring)) /* otherwise damaged */
                         n += ring->head - ring->tail;
         }
         for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++)
@@ -244,7 +241,7 @@ static uint64_t count_left(const struct capo_segment *seg)
         return n;
 }
 
-/* The folder of its log is gone. */
+/* Does the folder of its log no longer exist? */
 static bool is_homeless(const struct capo_segment_header *h)
 {
         char folder[sizeof h->log_path];
@@ -292,7 +289,7 @@ static void close_dirp(DIR **d)
                 closedir(*d);
 }
 
-/* @living: those too. */
+/* @living: also running processes. */
 static int find_segments(const char *shm_dir, const char *log_dir, bool living,
                          int (*found)(const struct capo_segment_info *info, void *cookie),
                          void *cookie)
@@ -355,13 +352,13 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
         return find_segments(shm_dir, log_dir, true, found, cookie);
 }
 
-/* Of the END frame of a dead process: 1 it had come to its exit, 2 it had not. */
+/* For the END frame of a dead process: 1: it had reached its exit; 2: it had not. */
 static unsigned end_of_dead(const struct capo_segment *seg)
 {
         return seg->header->ended == 1 ? 1 : 2;
 }
 
-/* All that @seg knows goes to header.log_path or, where it is not negative, to @fd. @clean: of the
+/* Write everything in @seg to header.log_path, or to @fd if that is not negative. @clean: for the
  * END frame. */
 static int drain_all(struct capo_segment *seg, unsigned clean, int fd)
 {
@@ -399,7 +396,7 @@ int capo_segment_peek(const struct capo_segment_info *info, int *out)
         return r;
 }
 
-/* Root may write any file, and is not to write another user's. */
+/* Root could write any file, but must not write another user's. */
 static bool is_log_of(const char *log, uint32_t uid)
 {
         struct stat st;
@@ -420,7 +417,8 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
                 goto out;
         describe_segment(&seg, path, &info);
         if (log) {
-                _cleanup_free_ char *absolute = realpath(log, NULL); /* NULL: not there yet */
+                _cleanup_free_ char *absolute =
+                        realpath(log, NULL); /* NULL: it does not exist yet */
 
                 if (snprintf(info.log_path, sizeof info.log_path, "%s",
                              absolute ? absolute : log) >= (int)sizeof info.log_path) {

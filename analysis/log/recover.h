@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What processes have in memory (core/log/segment.h), seen from outside: that of killed ones is
- * brought into their logs, that of living ones can be looked at.
+ * Reads the shared memory of recorded processes (core/log/segment.h) from outside. What killed
+ * processes left is added to their logs; that of running ones can be read.
  */
 #ifndef CAPO_RECOVER_H
 #define CAPO_RECOVER_H
@@ -9,72 +9,72 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a process has, or left. */
+/* One process. */
 struct capo_segment_info {
         char path[512];
         int pid;
         bool alive;
-        bool here; /* pid is its number here, too: it is in no pid namespace but ours, and of this
-                      start of the machine */
-        bool trace_all; /* every call goes to its log */
+        bool here; /* pid is valid here: the process is in our pid namespace, and was started since
+                      this boot */
+        bool trace_all; /* it writes every call to its log */
         char host[72];
         char log_path[1024];
-        bool homeless;    /* the folder of the log is not there any more */
-        uint64_t records; /* published and not yet in any log */
+        bool homeless;    /* the folder of the log no longer exists */
+        uint64_t records; /* written to the rings, but not yet to any log */
 };
 
 /**
- * capo_segment_find_dead() - segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user whose
- * process is gone
- * @log_dir: only those whose log is, or was to be, directly in this folder; NULL for all
- * @found:   called for each; stop early by returning non-zero
+ * capo_segment_find_dead() - find segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user whose
+ * process has ended
+ * @log_dir: only those whose log is, or was to be, directly in this folder; NULL: all
+ * @found: called for each; returns non-zero to stop
  *
- * Left alone without a word: files of other users, of other versions, not whole, or of a living
- * process (which holds a lock on its file; and, in the same pid namespace, has a /proc entry with
- * the same start time).
+ * Silently skipped: files of other users or other versions, incomplete ones, and those of running
+ * processes. (A running process holds a lock on its file and, in the same pid namespace, has a
+ * /proc entry with the same start time.)
  *
- * Return: number found, or what @found returned, or -errno when the folder cannot be read.
+ * Return: number found; what @found returned; -errno when the folder cannot be read.
  */
 int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
                            int (*found)(const struct capo_segment_info *info, void *cookie),
                            void *cookie);
 
-/** capo_segment_find() - the same of all processes, living or dead: info->alive tells. */
+/** capo_segment_find() - the same for all processes, running or not (info->alive). */
 int capo_segment_find(const char *shm_dir, const char *log_dir,
                       int (*found)(const struct capo_segment_info *info, void *cookie),
                       void *cookie);
 
 /**
- * capo_segment_peek() - what a process has in memory, as a log in a file without a name
- * @info: of capo_segment_find(); nothing of the process, its segment and its own log is touched
- * @fd:   set on success to a file of memfd_create(2); for capo_log_open_fd()
+ * capo_segment_peek() - copy the memory of a process to a log in a file without a name
+ * @info: from capo_segment_find(); the process, its segment and its own log are not changed
+ * @fd: set on success to a file of memfd_create(2); for capo_log_open_fd()
  *
- * The drain runs on a copy. A living process goes on meanwhile: of one that is making calls the
- * newest may be missing or damaged; of one that makes no progress all is there. The log's END is
- * not clean for a living process.
+ * The drain runs on a copy while a live process goes on. If it is making calls, the newest ones may
+ * be missing or damaged; if it makes no progress, all are there. The log's END is not clean for a
+ * live process.
  *
- * Return: as capo_segment_recover(), but for -EBUSY; -ENOENT when it is there no more.
+ * Return: as capo_segment_recover(), but not -EBUSY; -ENOENT: the segment no longer exists.
  */
 int capo_segment_peek(const struct capo_segment_info *info, int *fd);
 
 /**
- * capo_segment_recover() - bring what a dead process left into its log, and remove the segment
- * @path: as found by capo_segment_find_dead()
- * @log:  where to append; NULL: the path the process itself used. Created when missing.
- * @out:  room for the log's path and the number of records taken; may be NULL
+ * capo_segment_recover() - add what a dead process left to its log, and remove the segment
+ * @path: from capo_segment_find_dead()
+ * @log: append to this log, created when missing; NULL: the path that the process used
+ * @out: set to the log's path and the number of records added; may be NULL
  *
- * Runs the very drain the process ran. A torn last frame in the log is cut off first. Repeating
- * after a failure is safe: the segment is mapped privately and removed only after the log is on its
- * way to disk (fsync). A log that belongs to another user than the process did is not written.
+ * Runs the same drain as the process did. A torn last frame of the log is cut off first. After a
+ * failure it can be repeated: the segment is mapped privately, and removed only after fsync of the
+ * log. A log that belongs to another user than the process did is not written.
  *
- * Return: 0; -EBUSY when the process lives; -ESTALE when it is there no more (another took it up,
- * or the process came to its end by itself after it was found); -EBADMSG when it is not a whole
- * segment; other -errno of file operations.
+ * Return: 0; -EBUSY: the process runs; -ESTALE: the segment no longer exists (another command
+ * recovered it, or the process ended by itself meanwhile); -EBADMSG: not a complete segment;
+ * another -errno of file operations.
  */
 int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out);
 
-/** capo_segment_drop() - remove what a dead process left whose log has no folder any more
- * (info->homeless). Return: as capo_segment_recover(); -EEXIST when the folder is there. */
+/** capo_segment_drop() - remove what a dead process left if the folder of its log no longer exists
+ * (info->homeless). Return: as capo_segment_recover(); -EEXIST: the folder exists. */
 int capo_segment_drop(const char *path);
 
 #endif

@@ -11,7 +11,7 @@ static const char *next_line(const char *line)
         return line + (*line == '\n');
 }
 
-/* What stands behind @word and its tab; NULL when the line begins with another. */
+/* The text after @word and a tab; NULL: the line begins with another word. */
 static const char *skip_word(const char *line, const char *word)
 {
         size_t n = strlen(word);
