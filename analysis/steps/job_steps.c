@@ -11,12 +11,12 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
-/* Calls of one rank that are looked at, and of the few others that are asked. */
+/* Limits: calls of the main rank; calls of each other rank; number of other ranks. */
 enum { CALLS_MOST = 1 << 18, OTHERS_MOST = 1 << 15, ASKED = 4 };
-#define ALIKE   0.02 /* steps of two ranks are as long, but for the first and the last one */
-#define COVERED 0.8  /* of the job: then what is known of it is known of its steps */
+#define ALIKE   0.02 /* two ranks agree if their steps differ by no more */
+#define COVERED 0.8  /* of the job's time: then figures of the job are taken for its steps */
 
-/* How long a step takes on average, over all that were seen. */
+/* Mean duration of a step over all that were seen. */
 static double step_ns(const struct capo_steps *s)
 {
         uint64_t ns = 0;
@@ -26,8 +26,8 @@ static double step_ns(const struct capo_steps *s)
         return s->n ? (double)ns / s->n : 0;
 }
 
-/* The rank whose log is read in full, after as many others have been asked: the first one that
- * more than half agree with. Return: its process; UINT32_MAX: none has steps, and @why. */
+/* Choose the rank whose log is read in full: the first one that more than half of the examined
+ * ranks agree with. Return: its process; UINT32_MAX: none has steps, with @why. */
 static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
 {
         uint32_t process[ASKED], n = job->n_processes < ASKED ? job->n_processes : ASKED;
@@ -70,7 +70,7 @@ static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
         return 0;
 }
 
-/* How often the calls of a part were made in the whole job, by one rank; 0: not known. */
+/* How often one rank made the calls of a part in the whole job; 0: not known. */
 static uint64_t count_part(const struct capo_job *job, const struct capo_step_part *p)
 {
         uint64_t count = 0;
@@ -87,8 +87,8 @@ static uint64_t count_part(const struct capo_job *job, const struct capo_step_pa
         return count;
 }
 
-/* Evaluations have some of the calls, too: the part that was called least often says how many steps
- * there were. */
+/* Evaluations contain some of the calls too, so the part with the fewest calls gives the number of
+ * steps. */
 static void count_steps(const struct capo_job *job, struct capo_job_steps *s)
 {
         uint64_t least = 0;
@@ -104,7 +104,7 @@ static void count_steps(const struct capo_job *job, struct capo_job_steps *s)
                 s->total = least || s->whole ? s->steps.n : 0;
 }
 
-/* Of plain steps, the part in which at least one call was on the GPU. */
+/* Share of plain steps with at least one call on the GPU. */
 static double share_on_gpu(const struct capo_steps *s, const struct step_log *log)
 {
         uint64_t until = 0, all = 0, on = 0;
@@ -118,7 +118,7 @@ static double share_on_gpu(const struct capo_steps *s, const struct step_log *lo
 
                 if (!s->step[i].plain || begin < log->span[0].begin ||
                     end > log->span[log->n_spans - 1].end)
-                        continue; /* or not among the calls that are placed */
+                        continue; /* or it is not among the calls with a span */
                 all += end - begin;
                 for (; at < log->n_spans && log->span[at].begin < end; at++) {
                         const struct capo_gpu_span *g = &log->span[at];
@@ -133,12 +133,12 @@ static double share_on_gpu(const struct capo_steps *s, const struct step_log *lo
         return timed && all ? fmin(1, (double)on / (double)all) : -1;
 }
 
-/* Waiting for late ranks is known for the whole job; of its steps where these are nearly all of
- * it. */
+/* Waiting for late ranks is known only for the whole job. It is used for the steps if they cover
+ * nearly all of it. */
 static double share_waiting(const struct capo_job *job, const struct capo_job_steps *s)
 {
         double duration = (double)capo_job_duration_ns(job), sum = 0;
-        double stepping = (double)s->total * step_ns(&s->steps); /* 0: not known how many */
+        double stepping = (double)s->total * step_ns(&s->steps); /* 0: number of steps not known */
 
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *k = job->comms[i].skew;
@@ -150,7 +150,7 @@ static double share_waiting(const struct capo_job *job, const struct capo_job_st
         return stepping >= COVERED * duration ? fmin(1, sum * duration / stepping) : -1;
 }
 
-/* Was every call of the process kept? */
+/* Does the log have every call of the process? */
 static bool is_whole(const struct capo_job_process *p)
 {
         return p->n_records >= p->end.calls && p->n_records <= CALLS_MOST;
@@ -183,7 +183,8 @@ static int look_at_rank(const struct capo_job *job, struct step_log *log, struct
                 snprintf(s->steps.why, sizeof s->steps.why,
                          "of %u ranks looked at, %u have steps of this length", s->asked, s->agree);
         }
-        for (uint32_t i = 0; i < s->steps.n_parts; i++) /* from numbers to indices */
+        for (uint32_t i = 0; i < s->steps.n_parts;
+             i++) /* from job->comms numbers plus 1 to indices */
                 s->steps.part[i].comm =
                         s->steps.part[i].comm ? s->steps.part[i].comm - 1 : CAPO_NO_COMM;
         return 0;

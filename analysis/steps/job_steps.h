@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of a recorded job: found in the calls that the log of one rank holds one by one
- * (analysis/steps/steps.h), checked against a few other ranks, counted over the whole job by the
- * exact counts of their calls, and the slowest of them looked at on all ranks.
+ * The steps of a recorded job. They are found in the single calls in the log of one rank
+ * (analysis/steps/steps.h), compared with those of a few other ranks, and counted over the whole
+ * job from the exact counts of calls. The slowest ones are examined on all ranks.
  *
- * A log keeps the last 16,384 calls of a process unless it was recorded with --trace all: steps
- * before these are counted, and nothing else is known of them.
+ * A log keeps the last 16,384 calls of a process unless it was recorded with --trace all: earlier
+ * steps are only counted.
  */
 #ifndef CAPO_JOB_STEPS_H
 #define CAPO_JOB_STEPS_H
@@ -15,41 +15,42 @@
 
 enum { CAPO_SLOW_STEPS = 5 };
 
-/* One of the slowest. */
+/* One of the slowest steps. */
 struct capo_slow_step {
-        uint32_t number; /* in steps.step */
+        uint32_t number; /* index in steps.step */
         double at_s;     /* after the job's start */
         uint64_t ns;
-        bool known;       /* who was late in it is known: */
-        uint32_t process; /* most of the waiting in it is for this one; UINT32_MAX: nobody stands
-                             out */
-        double held_ns;   /* how long the others waited for it, mean over them */
-        uint32_t calls;   /* compared */
+        bool known; /* the next three fields are valid */
+        uint32_t
+                process; /* the rank that most of the waiting is for; UINT32_MAX: none stands out */
+        double held_ns;  /* how long the others waited for it: mean over them */
+        uint32_t calls;  /* number of calls compared */
 };
 
 struct capo_job_steps {
-        struct capo_steps steps; /* of one rank: */
+        struct capo_steps steps; /* of the rank `process` */
         uint32_t process;
-        uint32_t asked, agree; /* ranks whose calls were looked at; of them, those whose steps are
-                                  as long */
-        bool whole;            /* the log has all calls of the rank */
-        uint64_t total;        /* steps of the job, by the counts of calls; 0 not known */
-        double nccl_share; /* of plain steps, with a call on the GPU; < 0: no call was timed there
-                            */
-        double wait_share; /* of the steps, waiting for late ranks, mean over ranks; < 0 not known
-                            */
-        struct capo_slow_step
-                slow[CAPO_SLOW_STEPS]; /* longest first; those much longer than others */
+        uint32_t asked,
+                agree; /* number of ranks examined; number of those with steps of the same length */
+        bool whole;    /* the log has all calls of that rank */
+        uint64_t total;    /* steps of the whole job, from the counts of calls; 0 not known */
+        double nccl_share; /* share of the time of plain steps with at least one call on the GPU; <
+                              0: no call was timed there */
+        double wait_share; /* share of the time of steps spent waiting for late ranks, mean over
+                              ranks; < 0 not known */
+        struct capo_slow_step slow[CAPO_SLOW_STEPS]; /* steps that are much longer than others, the
+                                                        longest first */
         uint32_t n_slow;
 };
 
-/** capo_job_steps() - of a finished job. steps.known NONE: steps.why says why. part[].comm is an
- * index in job->comms, CAPO_NO_COMM. Return: 0; -ENOMEM. capo_job_steps_finish() is due. */
+/** capo_job_steps() - the steps of a finished job. If steps.known is NONE, steps.why is the reason.
+ * part[].comm is an index in job->comms, or CAPO_NO_COMM. Return: 0; -ENOMEM. Call
+ * capo_job_steps_finish() in any case. */
 int capo_job_steps(const struct capo_job *job, struct capo_job_steps *out);
 void capo_job_steps_finish(struct capo_job_steps *s);
 
-/** capo_job_step_number() - the number that pages show for steps.step[@i]: from 1 in the whole job,
- * as far as the counts tell; else among those that are seen. */
+/** capo_job_step_number() - the number of steps.step[@i] on pages: from 1 in the whole job if the
+ * total is known, else among the steps seen. */
 static inline uint64_t capo_job_step_number(const struct capo_job_steps *s, uint32_t i)
 {
         return (s->whole || s->total < s->steps.n ? 0 : s->total - s->steps.n) + i + 1;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slowest steps, and who held them up: the collectives of each are looked at on all ranks, as
- * in analysis/job/skew.h. A call ends on all ranks together, so the one that is in it shortest by
- * the GPU's clock came last; where it was not timed on all of them, the one whose host made it last
- * did, if all ranks share a clock. The last rank is charged with the waiting of the others: by the
- * GPU in each call; by the host once, as far as it was behind in one of them, for a host that is
- * behind stays so from call to call.
+ * Finds which rank delayed the slowest steps. The collectives of each step are compared on all
+ * ranks, as in analysis/job/skew.h. If all ranks timed a call on the GPU, the one with the shortest
+ * time came last. Otherwise, if all ranks share a clock, the one whose host made the call last did.
+ * The last rank is charged with the waiting of the others: by GPU time in each call; by host time
+ * only once per step, because a host that is behind stays behind from call to call.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,23 +20,23 @@
 #include "core/base/order.h"
 #include "core/base/util.h"
 
-/* Of each step so many calls are compared, evenly, on so many ranks. */
+/* Limits per step: calls compared, ranks compared. */
 enum { CALLS_SEEN = 256, RANKS_SEEN = 64 };
-#define MUCH_LONGER 1.2  /* than the median: a slow step */
-#define STANDS_OUT  0.5  /* of all waiting in the step */
-#define MATTERS     0.25 /* of what the step is longer than others */
+#define MUCH_LONGER 1.2  /* times the median: a slow step */
+#define STANDS_OUT  0.5  /* share of all waiting in the step */
+#define MATTERS     0.25 /* share of the time by which the step is longer than others */
 
-/* A call of a slow step, and when each rank was in it. */
+/* A call of a slow step, with the times of each rank. */
 struct seen_call {
         uint32_t step, comm, seq;
-        double begin[RANKS_SEEN], gpu[RANKS_SEEN]; /* NAN; 0 not timed */
+        double begin[RANKS_SEEN], gpu[RANKS_SEEN]; /* begin: NAN: not seen; gpu: 0: not timed */
 };
 
 struct seen {
-        struct seen_call *call; /* by communicator and number */
+        struct seen_call *call; /* sorted by communicator and number */
         uint32_t n;
         uint32_t process[RANKS_SEEN], n_ranks;
-        const uint32_t *comms; /* of the log that is being read */
+        const uint32_t *comms; /* of the log being read */
         uint32_t rank;
         const struct capo_clocks *clocks;
 };
@@ -73,7 +72,7 @@ static int by_number(const void *a, const void *b)
         return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->seq, y->seq);
 }
 
-/* The collectives of the slow steps, of each step CALLS_SEEN at most. */
+/* Pick collectives of the slow steps, at most CALLS_SEEN per step. */
 static int pick_calls(const struct step_log *log, const struct capo_job_steps *s, struct seen *seen)
 {
         seen->call = calloc((size_t)s->n_slow * CALLS_SEEN + 1, sizeof *seen->call);
@@ -134,8 +133,8 @@ static int see_rank(const struct capo_job *job, struct seen *s)
         return r == -ENOMEM ? r : 0;
 }
 
-/* Who came last in the call, and how long each of the others waited; by the GPU's clock, or not.
- * False: not known. */
+/* Which rank came last in the call, and how long each other rank waited, by GPU times or host
+ * times. False: not known. */
 static bool judge_call(const struct capo_job *job, const struct seen *s, const struct seen_call *c,
                        uint32_t *last, double *waited, bool *by_gpu)
 {
@@ -170,7 +169,7 @@ static bool judge_call(const struct capo_job *job, const struct seen *s, const s
         return true;
 }
 
-/* Calls that overlap count their waiting each: what is told is no more than the step. */
+/* Waiting in overlapping calls is counted several times, so the sum is capped at the step. */
 static void judge_step(const struct capo_job *job, const struct seen *s, uint32_t k,
                        double usual_ns, struct capo_slow_step *slow)
 {

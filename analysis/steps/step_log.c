@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of one log as steps are made of them. */
+/* Reads the calls of a log in the form that step detection needs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct reader {
         const uint32_t *comms;
         uint32_t most;
         bool spans, measured;
-        uint64_t n, n_spans; /* seen */
+        uint64_t n, n_spans; /* number seen so far */
 };
 
 void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comms)
@@ -30,7 +30,7 @@ void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comm
                 comms[job->comms[use->comm].members[use->member].id] = use->comm + 1;
 }
 
-/* Place for the next of which the last @most are kept. NULL: no memory. */
+/* Place for the next item of a ring of @most. NULL: no memory. */
 static void *next_place(void *list, uint64_t *n, uint32_t most, size_t size)
 {
         uint64_t at = (*n)++;
@@ -116,7 +116,7 @@ int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, b
         out->n = rd.n < most ? (uint32_t)rd.n : most;
         out->n_spans = rd.n_spans < most ? (uint32_t)rd.n_spans : most;
         sort_calls(out);
-        if (rd.measured) /* else they tell nothing */
+        if (rd.measured) /* without any, spans say nothing */
                 capo_gpu_spans(out->span, out->n_spans);
         else
                 out->n_spans = 0;

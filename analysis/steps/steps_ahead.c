@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps are timed by when the host made their calls. A host that runs ahead of its GPU makes the
- * calls of many steps, or of many buckets of one, in a burst: what repeats there is then as long as
- * its calls take to enqueue, and that is no step time. A step lasts at least as long as one of its
- * calls, but for a few at the start of a job.
+ * Steps are timed by host calls. A host that runs ahead of its GPU makes the calls of many steps,
+ * or of many buckets of one step, in a burst. The repeats are then as long as it takes to enqueue
+ * them, which is no step time. A real step lasts at least as long as one of its calls on the GPU,
+ * except for a few steps at the start of a job.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static int compare_place(const void *key, const void *step)
         return t < s->t_ns ? -1 : t >= s->t_ns + s->ns;
 }
 
-/* The median time on the GPU of the shortest calls of a step, over the job; 0: not known. */
+/* The median GPU time of the shortest calls of a step, over the job; 0: not known. */
 static double shortest_on_gpu(const struct capo_job *job, const struct capo_steps *s)
 {
         double least_ns = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps from calls: tokens, marks, the level that is a step, the steps' times. A long job is looked
- * at by its last calls; what is found there is then followed through all of it.
+ * From calls to steps: tokens, marks, choice of the level that is a step, times. In a long job the
+ * pattern is found in the last calls and then followed through all of them.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
-/* A reading that leaves sizes out explains so many calls more, or it is not taken. */
+/* A reading that ignores sizes must explain this much more of the calls */
 #define BETTER 0.2
 
 enum { WINDOW = 1 << 15, LEAST_CALLS = 6, OFFSETS_SEEN = 64, MERGES = 3 };
@@ -26,8 +26,8 @@ static int tell_none(struct capo_steps *out, const char *why)
         return 0;
 }
 
-/* A step begins behind the longest pause: so many calls behind the mark, in the repeats that are
- * the usual ones. */
+/* A step begins after the longest pause: find after how many calls behind the mark that is, over
+ * the usual repeats. */
 static uint32_t find_pause(const struct step_tokens *t, const struct step_mark *m)
 {
         _cleanup_free_ double *pause = calloc(m->period + 1, sizeof *pause);
@@ -75,7 +75,7 @@ static int add_parts(const struct step_tokens *t, const struct step_mark *m, uin
         return 0;
 }
 
-/* The steps, between the places where the mark's row stands. */
+/* Cut the calls into steps at the occurrences of the mark. */
 static int lay_steps(const struct capo_step_call *calls, const struct step_tokens *t,
                      const struct step_mark *m, struct capo_steps *out)
 {
@@ -103,8 +103,8 @@ static int lay_steps(const struct capo_step_call *calls, const struct step_token
 }
 
 /*
- * Calls that all look alike: every n-th pause is long, where n are in a step. Where no pause is,
- * nobody can tell a step from a call.
+ * For calls that all look alike: if a step has n calls, every n-th pause is long. Without such
+ * pauses a step cannot be told from a call.
  */
 static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
 {
@@ -142,7 +142,7 @@ static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
         return 0;
 }
 
-/* Are the calls of a step all of one kind, or sends and receives alone? Then it may be no step. */
+/* Are the calls of a step all of one kind, or only sends and receives? Then it may be no step. */
 static bool is_doubtful(const struct step_tokens *t, const struct step_mark *m, bool *p2p)
 {
         bool one = true;
@@ -168,7 +168,8 @@ static int judge_alike(const struct step_tokens *t, struct step_mark *m, struct 
                 return 0;
         what = p2p ? "there are sends and receives alone" : "all calls look alike";
         if (!p2p && t->bytes[t->of[m->example]] != first->bytes * t->count[t->of[m->example]]) {
-                out->known = CAPO_STEPS_NONE; /* nor do they: only their sizes were left out */
+                out->known = CAPO_STEPS_NONE; /* the calls differ only in size, which this reading
+                                                 ignores */
                 return 0;
         }
         r = mark_pauses(t, m);
@@ -186,7 +187,7 @@ static int judge_alike(const struct step_tokens *t, struct step_mark *m, struct 
         return r;
 }
 
-/* One reading of the sizes. */
+/* Find steps with one setting of @merge. */
 static int find_once(const struct capo_step_call *calls, uint32_t n, unsigned merge,
                      struct capo_steps *out)
 {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the repeats is a step. Layers repeat in micro-batches, these in steps, steps between
- * evaluations. A longer repeat is k shorter ones and a rest. It is taken in place of the shorter
- * one where one of these holds:
+ * Decides which repeat is a step. Layers repeat in micro-batches, micro-batches in steps, steps
+ * between evaluations. A longer repeat is k shorter ones and a rest. The longer one is preferred if
+ * one of these holds:
  *
- *  1. the rest is nothing, and the longer one explains more calls: the micro-batches of a pipeline
- *     overlap;
- *  2. the rest reduces (gradients), and no few bytes;
- *  3. the rest is other calls with a tenth of the bytes (parameters are gathered; logits of a
- *     decode step), and k is small or the shorter repeat is one call;
- *  4. the rest is more of the same calls, and the longer one explains many more: layers go forwards
- *     and backwards. An evaluation is more of the same, too, but explains few;
- *  5. the shorter one is sends and receives alone, and the rest is not: micro-batches, unless k is
- *     as of log lines;
- *  6. the rest is small, and the shorter repeat is one call (layers), or k a power of two
- *     (micro-batches and a norm): then the other reading is said.
+ *  1. The rest is empty and the longer one explains more calls: micro-batches of a pipeline
+ *     overlap.
+ *  2. The rest contains a reduction (gradients) with enough bytes.  3. The rest is other calls with
+ * a tenth of the bytes (parameters are gathered; logits of a
+ *     decode step), and k is small or the shorter repeat is one call.
+ *  4. The rest is more of the same calls, and the longer one explains many more: layers go
+ *     forwards and backwards. An evaluation is more of the same too, but explains few.
+ *  5. The shorter one has only sends and receives, and the rest has other calls: micro-batches,
+ *     unless k looks like the interval of a log line.
+ *  6. The rest is small, and the shorter repeat is one call (layers), or k is a power of two
+ *     (micro-batches and a norm): then the other reading is reported too.
  *
- * Where none holds, the shorter one is the step.
+ * If none holds, the shorter one is the step.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,20 +26,20 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
-#define REDUCES  0.02 /* of the bytes of the longer repeat: a reduction that counts */
-#define MOVES    0.1  /* the same of other calls */
-#define IMPROVES 0.02 /* of all calls: the longer one explains so many more */
+#define REDUCES  0.02 /* share of the longer repeat's bytes that makes a reduction count */
+#define MOVES    0.1  /* the same for other calls */
+#define IMPROVES 0.02 /* share of all calls that the longer one explains more */
 #define SURELY   0.3
 #define PERHAPS  0.1
-#define LEAST    0.5 /* of all calls: in repeats of the level */
-#define SURE     0.8 /* the same, to be sure of it */
+#define LEAST    0.5 /* share of all calls that must be in repeats of the level */
+#define SURE     0.8 /* the same for a certain result */
 enum { FEW_REPEATS = 4, LOG_LINES = 10, MICRO_BATCHES = 64, DOUBTFUL = 32, BUCKET_BYTES = 1 << 16 };
 
-/* The calls of the longer repeat that k of the shorter leave. */
+/* The calls of the longer repeat that are not in its k shorter ones. */
 struct rest {
         uint32_t k, calls;
-        double reduced, moved, own; /* of the bytes: by reductions and other calls that the shorter
-                                       has not; by calls that it has */
+        double reduced, moved, own; /* shares of the bytes: reductions and other calls that the
+                                       shorter one lacks; calls that it has */
         bool bucket;                /* one of these reductions is as large as gradients are */
 };
 
@@ -61,7 +61,7 @@ bool step_is_plain(const struct step_tokens *t, uint32_t of, uint32_t n_of, uint
         return missing == 0;
 }
 
-/* Of all calls, those in usual repeats, or in such with a few calls more. */
+/* Share of all calls that are in usual repeats, or in ones with a few calls more. */
 static double covered(const struct step_tokens *t, const struct step_mark *m, int32_t *counts)
 {
         uint64_t calls = 0;
@@ -90,7 +90,7 @@ static void count_tokens(const struct step_tokens *t, const struct step_mark *m,
                 counts[t->of[m->example + i]]++;
 }
 
-/* @a, @b: per token, all 0, left so. */
+/* @a, @b: one per token, all 0; left all 0. */
 static struct rest rest_of(const struct step_tokens *t, const struct step_mark *inner,
                            const struct step_mark *outer, int32_t *a, int32_t *b)
 {
@@ -109,7 +109,7 @@ static struct rest rest_of(const struct step_tokens *t, const struct step_mark *
                 double size = (double)t->bytes[k] / t->count[k], left;
 
                 if (!b[k])
-                        continue; /* has been looked at */
+                        continue; /* already counted */
                 left = b[k] - (double)rest.k * a[k];
                 bytes += size * b[k];
                 rest.calls += (uint32_t)left;
@@ -132,7 +132,7 @@ static struct rest rest_of(const struct step_tokens *t, const struct step_mark *
         return rest;
 }
 
-/* What the calls of the shorter repeat are. */
+/* The calls of the shorter repeat. */
 enum nature { MIXED, ONE_CALL, P2P };
 
 static enum nature nature_of(const struct step_tokens *t, const struct step_mark *m)
@@ -148,7 +148,7 @@ static enum nature nature_of(const struct step_tokens *t, const struct step_mark
 
 enum verdict { STAY, STAY_DOUBTING, GO, GO_DOUBTING };
 
-/* @as_often: the longer one comes about as often as the shorter. */
+/* @as_often: the longer one occurs about as often as the shorter. */
 static enum verdict judge_rest(const struct rest *r, enum nature nature, double gain, bool as_often)
 {
         bool power = (r->k & (r->k - 1)) == 0;
@@ -163,7 +163,7 @@ static enum verdict judge_rest(const struct rest *r, enum nature nature, double 
                 return GO;
         if (nature == P2P && (r->reduced > 0 || r->moved > 0))
                 return r->k > MICRO_BATCHES || r->k % LOG_LINES == 0 ? STAY_DOUBTING : GO_DOUBTING;
-        if (r->reduced + r->moved <= 0) { /* more of the same */
+        if (r->reduced + r->moved <= 0) { /* the rest is more of the same calls */
                 if (gain > SURELY || nature == ONE_CALL)
                         return gain > SURELY ? GO : GO_DOUBTING;
                 return gain > PERHAPS && r->k <= MICRO_BATCHES ? GO_DOUBTING

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks. Any few calls in a row, of the rank or of one of its communicators, may be a mark; each
- * place at which they stand begins a repeat. Where more than half of the repeats of a mark have the
- * same calls, in any order, they are usual for it. Short rows mark layers, longer ones steps, since
- * longer ones can tell the last layer from those before.
+ * A mark is a short sequence of consecutive calls, of the rank or of one of its communicators. Each
+ * occurrence begins a repeat. If more than half of the repeats have the same calls in any order,
+ * that is the usual repeat. Short marks find layers. Longer ones find steps, because they can tell
+ * the last layer from the others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,18 +18,18 @@ enum { LEAST_REPEATS = 3, COMMS = 8 };
 
 static const unsigned lengths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
-/* The calls of the rank, or of one communicator: places, and the hash of the row that begins at
- * each. */
+/* The calls of the rank or of one communicator: positions, and the hash of the sequence that begins
+ * at each. */
 struct rows {
         uint32_t comm; /* STEP_ALL_COMMS */
         uint32_t *at, n;
         uint64_t *hash;
         unsigned length;
-        uint32_t *slot_of, *slot, *count, *start, *place; /* while they are sorted */
+        uint32_t *slot_of, *slot, *count, *start, *place; /* scratch for sorting */
         uint32_t n_slots;
 };
 
-/* Rows of one call more. */
+/* Make sequences one call longer. */
 static void lengthen_rows(const struct step_tokens *t, struct rows *s)
 {
         for (uint32_t i = 0; i + s->length < s->n; i++)
@@ -37,8 +37,8 @@ static void lengthen_rows(const struct step_tokens *t, struct rows *s)
         s->length++;
 }
 
-/* Places with equal rows together, in ascending order: s->place, from s->start[k], s->count[k] of
- * them. Return: how many different rows there are. */
+/* Group positions by equal sequence, ascending: s->place from s->start[k], s->count[k] of them.
+ * Return: number of different sequences. */
 static uint32_t sort_rows(struct rows *s)
 {
         uint32_t n = s->n >= s->length ? s->n - s->length + 1 : 0, kinds = 0, sum = 0;
@@ -51,7 +51,7 @@ static uint32_t sort_rows(struct rows *s)
                 while (s->slot[at] && s->hash[s->place[s->slot[at] - 1]] != s->hash[i])
                         at = (at + 1) & (s->n_slots - 1);
                 if (!s->slot[at]) {
-                        s->place[kinds] = i; /* one of the kind, until all are placed */
+                        s->place[kinds] = i; /* one position of the kind, until all are placed */
                         s->slot[at] = ++kinds;
                 }
                 s->slot_of[i] = s->slot[at] - 1;
@@ -76,8 +76,8 @@ static uint64_t repeat_hash(const struct step_tokens *t, const struct rows *s, u
         return t->sum[s->at[to]] - t->sum[s->at[from]];
 }
 
-/* What more than half of the repeats are (a majority vote), and how many. Of these most have the
- * length of the one that is the example, or others are as many: small calls come besides. */
+/* The usual repeat (majority vote) and its number. Repeats with a few small calls more also count.
+ */
 static struct step_mark judge_mark(const struct step_tokens *t, const struct rows *s,
                                    const uint32_t *place, uint32_t n)
 {
@@ -106,7 +106,7 @@ static struct step_mark judge_mark(const struct step_tokens *t, const struct row
         return m;
 }
 
-/* One mark is kept for each period: the one with most repeats. */
+/* Keep one mark per period: the one with most repeats. */
 static int keep_mark(struct step_marks *marks, const struct step_mark *m, const struct rows *s,
                      const uint32_t *place)
 {
@@ -179,7 +179,7 @@ static int by_period(const void *a, const void *b)
         return CAPO_ORDER(x->period, y->period);
 }
 
-/* Communicators by number of calls, largest first. Return: how many; all in one is none. */
+/* Communicators by number of calls, largest first. Return: how many; 0 if all calls are on one. */
 static uint32_t find_comms(const struct step_tokens *t, uint32_t *comm)
 {
         uint32_t n = 0, count[COMMS] = {0};
@@ -198,7 +198,7 @@ static uint32_t find_comms(const struct step_tokens *t, uint32_t *comm)
         return n > 1 ? n : 0;
 }
 
-/* The calls of @comm from @from on. Return: how many. */
+/* Positions of the calls of @comm from @from on. Return: how many. */
 static uint32_t find_places(const struct step_tokens *t, uint32_t comm, uint32_t from, uint32_t *at)
 {
         uint32_t n = 0;

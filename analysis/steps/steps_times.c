@@ -8,8 +8,7 @@
 #include "analysis/steps/steps_parts.h"
 #include "core/base/util.h"
 
-/* Change is told of this many steps on each side, of so much, and with so little chance of being
- * none. */
+/* Limits for a change: steps on each side, size, and probability of chance. */
 enum { LEAST_SIDE = 5 };
 #define LEAST_CHANGE 0.05
 #define CHANCE       0.001
@@ -26,7 +25,7 @@ static int by_time(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* @q of @n times, in a copy that is sorted. */
+/* Quantile @q of @n times, sorted in @copy. */
 static double quantile_of(const struct time_of *times, uint32_t n, double q, struct time_of *copy)
 {
         double at = q * (n - 1);
@@ -38,9 +37,9 @@ static double quantile_of(const struct time_of *times, uint32_t n, double q, str
 }
 
 /*
- * Pettitt's test: with ranks r_i of the times, K = max |2 sum_(i<=k) r_i - k (n + 1)|, and
- * p = 2 exp(-6 K^2 / (n^3 + n^2)). No step's own length counts for more than its place, so one that
- * stalls is no change. Return: k; 0 none.
+ * Pettitt's test (A. N. Pettitt, Applied Statistics 28, 1979): with ranks r_i of the times, K = max
+ * |2 sum_(i<=k) r_i - k (n + 1)|, and p = 2 exp(-6 K^2 / (n^3 + n^2)). Only the ranks of lengths
+ * count, so one stalled step is no change. Return: k; 0: none.
  */
 static uint32_t find_change(const struct time_of *times, uint32_t n, struct time_of *copy,
                             double *rank)

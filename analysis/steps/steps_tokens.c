@@ -7,11 +7,11 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
-/* Calls of few bytes that are seldom are not compared: a log line, a figure that is averaged. */
+/* Rare calls with few bytes are ignored: a log line, an averaged figure. */
 enum { SMALL_BYTES = 4096 };
 #define SELDOM 0.01
 
-/* Of a kind with more sizes than this, they are taken together where sizes may be. */
+/* Sizes of a kind are ignored only if it has more of them than this. */
 enum { MANY_SIZES = 4 };
 
 struct key {
@@ -38,7 +38,8 @@ static uint64_t hash_key(const struct key *k)
         return mix_bits(h ^ k->call << 7) | 1;
 }
 
-/* Hash -> number, in the order of their coming. 64 bits tell what a log has apart. */
+/* Hash -> number, in order of first appearance. 64 bits are enough to avoid collisions within a
+ * log. */
 struct numbers {
         uint64_t *hash;
         uint32_t *number;
@@ -82,7 +83,7 @@ static struct key key_of(const struct capo_step_call *c, bool sized)
                 .bytes = sized ? c->bytes : 0, .comm = c->comm, .peer = c->peer, .call = c->call};
 }
 
-/* Kinds that @merge lets be of any size. */
+/* May @merge ignore the sizes of this kind? */
 static bool may_merge(const struct capo_step_call *c, unsigned merge)
 {
         enum capo_call_kind kind = capo_call_kind(c->call);
@@ -90,7 +91,7 @@ static bool may_merge(const struct capo_step_call *c, unsigned merge)
         return merge == 2 || (merge == 1 && (kind == CAPO_KIND_P2P || kind == CAPO_KIND_ALLTOALL));
 }
 
-/* Which calls lose their size: those of a kind that has many. @any: by call; 0 or 1. */
+/* Find the calls whose size is ignored: those of a kind with many sizes. @any: by call; 0 or 1. */
 static int find_many(const struct capo_step_call *calls, uint32_t n, unsigned merge, uint8_t *any)
 {
         struct numbers kinds, sizes;
