@@ -7,17 +7,16 @@
 #include "analysis/timeline/last_ranks.h"
 #include "core/base/util.h"
 
-/* Calls of one communicator that are matched; what lies beyond is not. Other ranks' logs may begin
- * somewhat earlier. */
+/* Limit on matched calls of one communicator. Other ranks' logs may begin somewhat earlier. */
 enum { CALLS_MOST = 1 << 26, ROOM_BEFORE = 1 << 16 };
 
 struct gathering {
         struct capo_last_ranks *to;
         uint32_t process;
-        uint32_t *comms; /* of it */
+        uint32_t *comms; /* of the process being read */
 };
 
-/* The place of call @seq, made if need be. NULL: there is none, or no memory. */
+/* The place of call @seq, made if missing. NULL: out of range, or no memory. */
 static struct capo_last_call *place_of(struct capo_last_comm *m, uint32_t seq)
 {
         struct capo_last_call *more;
@@ -62,7 +61,7 @@ static int gather_call(const struct capo_record *r, unsigned thread, void *arg)
                 m->last = g->process;
         }
         m->high[1] = m->high[0];
-        m->high[0] = g->process; /* processes come in order */
+        m->high[0] = g->process; /* processes come in ascending order */
         m->n++;
         return 0;
 }

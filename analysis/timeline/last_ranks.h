@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who came last in each call that the GPUs timed. Nobody leaves such a call before everybody has
- * come, so the rank that is in it shortest came last, and the others waited for it for the
- * difference. Of all calls that the logs keep, where analysis/job/skew.h looks at a sample.
+ * The rank that came last in each call timed on GPUs. No rank leaves such a call before all have
+ * entered, so the rank with the shortest time came last, and the others waited for the difference.
+ * It uses all calls in the logs; analysis/job/skew.h uses a sample.
  */
 #ifndef CAPO_LAST_RANKS_H
 #define CAPO_LAST_RANKS_H
@@ -11,40 +11,40 @@
 #include "analysis/job/meet.h"
 #include "capo/record.h"
 
-enum { CAPO_IDS = 65536 }; /* communicators and sites that a process can have */
+enum { CAPO_IDS = 65536 }; /* communicators or sites of a process, at most */
 
 struct capo_last_call {
-        uint32_t least_ns; /* on the GPU */
-        uint32_t last;     /* that process */
-        uint32_t high[2];  /* the highest two processes whose GPU timed it */
-        uint32_t n;        /* how many such there are */
+        uint32_t least_ns; /* shortest time on the GPU */
+        uint32_t last;     /* the process with that time */
+        uint32_t high[2];  /* the two highest process numbers that timed the call */
+        uint32_t n;        /* number of processes that timed it */
 };
 
-/* Those of one communicator, by number from @from on. */
+/* The calls of one communicator, numbers from @from on. */
 struct capo_last_comm {
         struct capo_last_call *call;
         uint32_t from, n;
 };
 
 struct capo_last_ranks {
-        struct capo_last_comm *comm; /* by job->comms */
-        bool *by_order; /* by process: calls were timed of which the GPU did not tell the begin */
+        struct capo_last_comm *comm; /* by index in job->comms */
+        bool *by_order;              /* by process: some calls have a GPU duration but no begin */
         uint32_t n_comms;
 };
 
-/** capo_last_ranks_make() - of the processes that are @wanted. Return: 0; -ENOMEM.
- * capo_last_ranks_finish() is due in both cases. */
+/** capo_last_ranks_make() - from the logs of the processes that are @wanted. Return: 0; -ENOMEM.
+ * Call capo_last_ranks_finish() in both cases. */
 int capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
                          struct capo_last_ranks *out);
 void capo_last_ranks_finish(struct capo_last_ranks *l);
 
-/** capo_last_call() - collective @seq of job->comms[@comm], when at least two ranks have it; else
- * NULL. */
+/** capo_last_call() - collective @seq of job->comms[@comm]; NULL if fewer than two ranks timed it.
+ */
 const struct capo_last_call *capo_last_call(const struct capo_last_ranks *l, uint32_t comm,
                                             uint32_t seq);
 
-/** capo_waited_ns() - how long the call of a rank waited on the GPU: as NCCL's kernel told, else as
- * @last tells. */
+/** capo_waited_ns() - how long the call of a rank waited on the GPU: as NCCL's kernel reported,
+ * else from @last. */
 static inline uint64_t capo_waited_ns(const struct capo_last_call *last,
                                       const struct capo_record *r)
 {
@@ -54,7 +54,7 @@ static inline uint64_t capo_waited_ns(const struct capo_last_call *last,
         return waited < r->gpu_ns ? waited : r->gpu_ns;
 }
 
-/** capo_is_joint() - does nobody leave the call before everybody has come? */
+/** capo_is_joint() - is it a call that no rank leaves before all have entered? */
 static inline bool capo_is_joint(const struct capo_record *r)
 {
         struct capo_meet_row row = {.call = r->call, .bytes = r->bytes};
@@ -62,8 +62,8 @@ static inline bool capo_is_joint(const struct capo_record *r)
         return capo_meet_is_barrier(&row);
 }
 
-/** capo_comms_of() - number in the process -> 1 + index in job->comms, and the rank there; of
- * CAPO_IDS. @ranks may be NULL. */
+/** capo_comms_of() - fill CAPO_IDS items: id in the process -> 1 + index in job->comms, and the
+ * rank there. @ranks may be NULL. */
 void capo_comms_of(const struct capo_job *job, uint32_t process, uint32_t *comms, int32_t *ranks);
 
 #endif

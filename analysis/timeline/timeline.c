@@ -13,13 +13,13 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
-/* Calls of a rank that are drawn: the last ones. */
+/* The last calls of a rank that are used. */
 enum { CALLS_MOST = 1 << 16 };
 
-/* A stretch of time of one rank, ns after the job's start. */
+/* A stretch of time of one rank, in ns after the job's start. */
 struct stretch {
         double begin, end;
-        double waited; /* at its begin */
+        double waited; /* waiting time at its begin */
 };
 
 struct drawing {
@@ -27,9 +27,9 @@ struct drawing {
         const struct capo_clocks *clocks;
         const struct capo_last_ranks *last;
         uint32_t process;
-        uint32_t *comms; /* of it */
+        uint32_t *comms; /* of the process being read */
         struct capo_gpu_span *span;
-        uint64_t *waited; /* by span.nth; of it */
+        uint64_t *waited; /* of that process, by span.nth */
         size_t n;
         struct stretch *stretch;
         size_t n_stretches;
@@ -53,7 +53,7 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-/* Calls one after the other; of what overlaps the later one begins where the earlier one ends. */
+/* Put the calls one after the other; an overlapping call begins where the earlier one ends. */
 static int lay_stretches(struct drawing *d)
 {
         size_t n = d->n < CALLS_MOST ? d->n : CALLS_MOST;
@@ -96,7 +96,7 @@ static void add_share(float *to, const struct capo_timeline *t, double begin, do
         }
 }
 
-/* By rank, as far as ranks are known; of many, evenly. */
+/* By rank if known; spread evenly if there are too many. */
 static int by_rank(const void *a, const void *b, void *arg)
 {
         const struct capo_job *job = arg;
@@ -151,7 +151,7 @@ static void draw_rank(struct capo_timeline *t, struct capo_timeline_rank *to,
         }
 }
 
-/* All stretches first: they say what time there is to draw. */
+/* All stretches first: they define the time range. */
 static int make_ranks(struct drawing *d, struct capo_timeline *t)
 {
         uint32_t n_ranks = t->n_ranks;
@@ -172,7 +172,7 @@ static int make_ranks(struct drawing *d, struct capo_timeline *t)
                 }
         }
         if (!(to > from)) {
-                free(t->rank); /* empty so far */
+                free(t->rank); /* still empty */
                 t->rank = NULL;
                 t->n_ranks = 0;
         }
