@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank used which NIC, and whether that was a good one. */
+/* Which rank used which NIC, and how near it is to the rank's GPU. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int by_rank(const void *a_, const void *b_, void *job_)
         return CAPO_ORDER(ra, rb) ?: CAPO_ORDER(a->process, b->process) ?: CAPO_ORDER(link_bytes(b), link_bytes(a));
 }
 
-/* The recorder wrote the node of each device that has a communicator. */
+/* The recorder wrote the NUMA node of each device that has a communicator. */
 static int gpu_numa(const struct capo_job_process *p, int nic_numa)
 {
         int numa = -1;
@@ -69,8 +69,8 @@ static bool same_nic(const struct capo_fabric_link *a, const struct capo_fabric_
                !strcmp(job->processes[a->process].host, job->processes[b->process].host);
 }
 
-/* How many ranks of its host use each link's NIC; its own counts where this link itself was used.
- */
+/* Count the ranks of a host that use each link's NIC. This link's rank counts only if it used the
+ * NIC itself. */
 static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
 {
         _cleanup_free_ struct capo_fabric_link **l =
@@ -92,7 +92,7 @@ static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
                              next++)
                                 used |= l[next]->ops != 0;
                         users += used;
-                        /* `used`: it is among the users, whichever link it was by */
+                        /* `used`: its process is among the users, by whichever link */
                         for (size_t k = end; k < next; k++)
                                 l[k]->sharers = (l[k]->ops != 0) - (uint32_t)used;
                 }

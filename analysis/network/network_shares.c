@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joining two layers that do not know each other. NCCL's progress threads post to libfabric, the
- * job's own threads make the collectives, and nothing in a posted operation says which collective
- * it serves. What both have is the clock: the shim cut the traffic of each process into windows
- * (shim/fabric/windows.c), and the log has the times of calls. So traffic is divided, window by
- * window, among the calls that were under way on that rank, in proportion to how much of the window
- * each covers. These are estimates and the report says so. Where a thread posts from inside its own
- * NCCL call there is nothing to estimate, and those counts are kept apart.
+ * Assigns network traffic to collectives. NCCL's progress threads post to libfabric, the job's own
+ * threads call collectives, and nothing in a posted operation names its collective. The only common
+ * element is the clock: the recorder divides the traffic of each process into windows
+ * (shim/fabric/windows.c), and the log has the times of calls. So the traffic of each window is
+ * divided among the calls that ran on that rank, in proportion to how much of the window each
+ * covers. The report marks these as estimates. Operations that a thread posts inside its own NCCL
+ * call need no estimate, and are counted apart.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,24 +46,24 @@ static uint64_t window_overlap(const struct fabric_span *s, const struct capo_fa
         return end > begin ? end - begin : 0;
 }
 
-/* The calls that are under way, as one goes through time. */
+/* The calls that run at a moving point of time. */
 struct under_way {
         const struct fabric_spans *all; /* sorted by begin */
-        size_t next;                    /* of them */
+        size_t next;                    /* index of the next one */
         const struct fabric_span **span;
         size_t n;
 };
 
 static int under_way_init(struct under_way *u, struct fabric_spans *all)
 {
-        if (all->n) /* an empty list may be NULL, which qsort() does not take */
+        if (all->n) /* an empty list may be NULL, which qsort() does not accept */
                 qsort(all->span, all->n, sizeof *all->span, by_begin);
         u->all = all;
         u->span = malloc((all->n ? all->n : 1) * sizeof *u->span);
         return u->span ? 0 : -ENOMEM;
 }
 
-/* On to all that overlap with @begin .. @end; begins only ever rise. */
+/* Advance to all calls that overlap @begin .. @end; @begin must not decrease. */
 static void under_way_move(struct under_way *u, uint64_t begin, uint64_t end)
 {
         size_t n = 0;
@@ -77,7 +77,7 @@ static void under_way_move(struct under_way *u, uint64_t begin, uint64_t end)
         u->n = n;
 }
 
-/* The traffic of a window among the calls it overlaps. Return: false when there is none. */
+/* Divide the traffic of a window among the calls it overlaps. Return: false: there is none. */
 static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_window *w,
                           struct under_way *u, bool guess)
 {
@@ -99,8 +99,7 @@ static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_wi
         return covered > 0;
 }
 
-/* To the calls that were under way; where there is none, to those that can have been, as far as
- * anything tells. */
+/* Assign windows to the calls that ran; if none did, to those that may have. */
 static void divide_windows(struct capo_fabric_job *f, const struct capo_fabric *of,
                            struct under_way *were, struct under_way *maybe, uint32_t outside)
 {
@@ -117,7 +116,7 @@ static void divide_windows(struct capo_fabric_job *f, const struct capo_fabric *
         }
 }
 
-/* What the process did over the network, to its calls. */
+/* Assign the traffic of one process to its calls. */
 static int assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *of,
                           struct fabric_calls *calls, uint32_t outside)
 {

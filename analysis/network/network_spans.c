@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The single calls of a log as spans of time on the host's clock: when each was on the GPU
- * (gpu_spans.h), where it was. */
+/* The single calls of a log as spans on the host's clock: on the GPU if they ran there
+ * (gpu_spans.h). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,13 +26,13 @@ static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t i
         return CAPO_NO_COMM;
 }
 
-/* Rows are by communicator, call, bytes. */
+/* Order of rows: communicator, call, bytes. */
 static int by_kind(const struct capo_job_row *row, uint32_t comm, const struct capo_record *r)
 {
         return CAPO_ORDER(row->comm, comm) ?: row->call - r->call ?: CAPO_ORDER(row->bytes, r->bytes);
 }
 
-/* How long calls like @r usually take on the GPU; 0 if none was timed. */
+/* Usual GPU time of calls like @r; 0: none was timed. */
 static uint64_t usual_time_of(const struct capo_job *job, uint32_t comm,
                               const struct capo_record *r)
 {
@@ -58,34 +58,34 @@ static uint64_t usual_time_of(const struct capo_job *job, uint32_t comm,
 }
 
 /*
- * A communicator of one rank has nobody to send to: where there are others the traffic is theirs,
- * and its calls take their turn on the stream. (Where all are of one rank it is a program that
- * talks to itself.)
+ * Calls on communicators with one rank send nothing: if the process has larger communicators, the
+ * traffic belongs to those, and the calls only take their time on the stream. (If all communicators
+ * have one rank, the program talks to itself.)
  */
 #define SHARE_NONE UINT32_MAX
 
-/* What calls of one process have in common that are alike: a log has millions of calls, and of them
- * a few hundred kinds. */
+/* What equal calls of a process have in common: a log has millions of calls of a few hundred kinds.
+ */
 struct alike {
         uint64_t bytes;
         uint32_t share;
         uint16_t comm;
         uint8_t call;
-        uint64_t usual_ns; /* on the GPU; 0 if none was timed */
+        uint64_t usual_ns; /* on the GPU; 0: none was timed */
 };
 
-/* The calls of one log while they are gathered: when, and which share each counts in. */
+/* The calls of one log while they are read: times, and the share in which each counts. */
 struct gathered {
         struct capo_fabric_job *f;
         const struct capo_job *job;
         uint32_t process;
         struct alike *alike;
         uint32_t n_alike;
-        struct job_index index; /* of them */
+        struct job_index index; /* index of the kinds */
         struct capo_gpu_span *spans;
         struct fabric_span *as; /* by span.nth: its share */
-        bool any_placed;        /* by events */
-        bool others;            /* there is a communicator of more than one rank */
+        bool any_placed;        /* some have a begin measured by events */
+        bool others;            /* some communicator has more than one rank */
         size_t n;
 };
 
@@ -135,7 +135,8 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
         const struct alike *a;
 
         if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER ||
-            (r->flags & CAPO_RECORD_GROUP && !r->bytes)) /* such as one that makes communicators */
+            (r->flags & CAPO_RECORD_GROUP &&
+             !r->bytes)) /* for example a group that creates communicators */
                 return 0;
         if (!(a = alike_of(g, r)) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
             capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
@@ -168,7 +169,7 @@ static int place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *
                 uint64_t end = w->end;
 
                 if (w->by <= CAPO_SPAN_BY_HOST && w->host_end > end)
-                        end = w->host_end; /* the host was in the call, and may have moved data,
+                        end = w->host_end; /* the host was in the call, and may have moved data, for
                                               longer than the GPU */
                 if (end <= w->begin || as.share == SHARE_NONE)
                         continue;

@@ -41,8 +41,7 @@ uint64_t capo_fabric_recv(const struct capo_fabric_counts *n, bool *exact)
         *exact = !n->blind && (n->received || !posts);
         if (n->received || n->blind)
                 return n->received_bytes + n->blind_bytes;
-        /* nothing has come, or the log is of a version that did not say which lengths are not known
-         */
+        /* nothing was received, or the log's version does not tell which lengths are unknown */
         return n->kind[CAPO_FI_RECV].bytes + n->kind[CAPO_FI_TRECV].bytes;
 }
 
