@@ -25,7 +25,7 @@ static int make_room(struct capo_live_rates *rates, uint32_t n)
         return 0;
 }
 
-/* A process that ended took its calls with it: then nothing is known of this time. */
+/* Counters fall when a process ends: then this interval is not known. */
 static double grown(double now, double before)
 {
         return now > before ? now - before : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rows of a running job did from one look to the next. */
+/* Rates of the rows of a running job between two samples. */
 #ifndef CAPO_LIVE_RATES_H
 #define CAPO_LIVE_RATES_H
 
@@ -8,14 +8,14 @@
 struct capo_live_rate {
         const struct capo_live_row *row;
         double calls_s, bytes_s; /* over the ranks seen */
-        double share;            /* of the ranks' time, on the GPU in these calls; < 0 not known */
-        double p50_ns;           /* since the start of the job, on the GPU; 0 not known */
+        double share;  /* share of the ranks' time on the GPU in these calls; < 0 not known */
+        double p50_ns; /* on the GPU, since the start of the job; 0 not known */
 };
 
 struct capo_live_rates {
         struct capo_live_rate *rate; /* by row */
         uint32_t n;
-        /* what the rows had at the look before, and when that was; 0: at the start of the job */
+        /* the values of the previous sample and its time; 0: the start of the job */
         struct capo_live_before {
                 uint64_t calls, bytes;
                 double total_ns;
@@ -25,11 +25,12 @@ struct capo_live_rates {
 };
 
 /**
- * capo_live_rates_update() - rates of @rows since the last call; of the first, since @begin_ns
- * @begin_ns, @now_ns: since 1970: the start of the job, and the look
- * @ranks:             whose time a share is of
+ * capo_live_rates_update() - rates of @rows since the last call; in the first call, since @begin_ns
+ * @begin_ns: start of the job, ns since 1970
+ * @now_ns: time of the sample, ns since 1970
+ * @ranks: number of ranks that shares refer to
  *
- * A look that is not later than the one before leaves the rates as they are. Return: 0; -ENOMEM.
+ * If @now_ns is not later than before, rates do not change. Return: 0; -ENOMEM.
  */
 int capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
                            uint64_t begin_ns, uint64_t now_ns, uint32_t ranks);

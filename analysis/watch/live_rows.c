@@ -9,7 +9,7 @@
 #include "core/base/calls.h"
 #include "analysis/watch/live_rows.h"
 
-enum { SMALLEST = 10 }; /* log2 of the end of the first class; each next ends at four times it */
+enum { SMALLEST = 10 }; /* log2 of the first class's end; each next end is four times larger */
 
 static unsigned size_class(uint64_t bytes)
 {
@@ -47,8 +47,8 @@ char *capo_live_size_text(unsigned size, char *text)
         return text;
 }
 
-/* A name that stays what it is when other communicators come: those that capo numbers itself are
- * named by their ranks. */
+/* A name that does not change when communicators are added: those that capo numbers are named by
+ * their ranks. */
 static void name_of_comm(const struct capo_job *job, uint32_t comm, char *text)
 {
         const struct capo_job_comm *c = comm == CAPO_NO_COMM ? NULL : &job->comms[comm], *top = c;
@@ -89,7 +89,7 @@ static struct capo_live_row *find_row(struct capo_live_rows *rows, const char *c
         return NULL;
 }
 
-/* The row of that key, made where there is room for it; else the one of all that have none. */
+/* The row with that key, made if there is room; else the row of the rest. */
 static struct capo_live_row *place_row(struct capo_live_rows *rows, const struct capo_job *job,
                                        const struct capo_job_row *of, uint64_t bytes, bool make)
 {
@@ -112,7 +112,7 @@ static struct capo_live_row *place_row(struct capo_live_rows *rows, const struct
         return row;
 }
 
-/* Members of a group are calls; their time is the group's. */
+/* Members of a group count as calls; their time is the group's. */
 static int add_row(struct capo_live_row *row, const struct capo_job_row *of)
 {
         bool group = of->call == CAPO_CALL_GROUP;
@@ -125,7 +125,7 @@ static int add_row(struct capo_live_row *row, const struct capo_job_row *of)
         return r ?: capo_hist_merge(&row->gpu, &of->time[CAPO_CLOCK_KERNEL]);
 }
 
-/* Of several sizes in one class the bandwidth of the one that takes most time. */
+/* If a class has several sizes, use the bandwidth of the one with most time. */
 static void rate_rows(struct capo_live_rows *rows, const struct capo_page *page)
 {
         double most[2 * CAPO_LIVE_ROWS] = {0};

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures of a running job that are looked at again and again: one row per communicator, call
- * and class of sizes. Rows stay in their places from look to look, so that a counter only grows,
- * and there are at most CAPO_LIVE_ROWS of them: what comes later is counted together, per call.
+ * The figures of a running job for repeated sampling: one row per communicator, call and class of
+ * sizes. Rows keep their places, so that counters only grow. There are at most CAPO_LIVE_ROWS of
+ * them; what comes later is counted together, per call.
  */
 #ifndef CAPO_LIVE_ROWS_H
 #define CAPO_LIVE_ROWS_H
 
 #include "analysis/report/job_page.h"
 
-#define CAPO_LIVE_ROWS   128u /* of communicators; beside those, one per call for all the rest */
+#define CAPO_LIVE_ROWS   128u /* of communicators; the rest is one row per call */
 #define CAPO_LIVE_OTHERS "other"
 
-/* Classes of sizes; the number itself stands for any size. */
+/* Number of size classes; class CAPO_LIVE_SIZES means any size. */
 enum { CAPO_LIVE_SIZES = 14, CAPO_LIVE_NAME = 64 };
 
 struct capo_live_row {
-        char comm[CAPO_LIVE_NAME];  /* "world", "dp", "8 ranks"; "-" none, "other" the rest */
+        char comm[CAPO_LIVE_NAME];  /* "world", "dp", "8 ranks"; "-": none, "other": the rest */
         uint8_t call;               /* enum capo_call_id */
         uint8_t size;               /* class, see capo_live_size_text() */
         uint64_t calls, bytes;      /* over the ranks seen */
         struct capo_hist host, gpu; /* gpu: of the calls timed there */
-        double total_ns;            /* of all calls by the best clock, over the ranks */
+        double total_ns;            /* of all calls over the ranks, by the best clock */
         double busbw;               /* GB/s; 0 not known */
-        double reached;             /* of what the links allow; < 0 not known */
+        double reached;             /* share of what the links allow; < 0 not known */
 };
 
 struct capo_live_rows {
@@ -32,16 +32,16 @@ struct capo_live_rows {
 };
 
 /**
- * capo_live_rows_update() - the rows as @page has them now
- * @page: capo_judge_rows() has filled it
+ * capo_live_rows_update() - update the rows from @page
+ * @page: filled by capo_judge_rows()
  *
- * Rows that @page has no longer become zero. Return: 0; -ENOMEM: figures are not whole.
+ * Rows that are no longer in @page become zero. Return: 0; -ENOMEM: figures are incomplete.
  */
 int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page);
 void capo_live_rows_finish(struct capo_live_rows *rows);
 
-/** capo_live_size_text() - "0", "1MiB-4MiB" (the upper end is not in it), "4GiB-", "any". Returns
- * @text, of 32 bytes. */
+/** capo_live_size_text() - "0", "1MiB-4MiB" (without the upper end), "4GiB-", "any". @text: 32
+ * bytes. Returns @text. */
 char *capo_live_size_text(unsigned size, char *text);
 
 #endif
