@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long communicators took to be created. A creation ends on all ranks together, so it lasts as
- * long as on the rank that came first, and the difference to the rank that came last was waiting.
- * Which part of it was slow NCCL says itself, since 2.22, in its debug lines: they are read where
- * NCCL_DEBUG_FILE of a process names a file that is there.
+ * How long the creation of communicators took. A creation ends on all ranks together, so its
+ * duration on the rank that came first is the total, and the difference to the rank that came last
+ * was waiting. NCCL 2.22 and later report the parts in debug lines; these are read if
+ * NCCL_DEBUG_FILE of a process names an existing file.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a process that did not end by itself was last seen alive, and in which call. Its last sign
- * of life is what its recorder left in memory: some 50 ms before it ended, unless it stood still
- * before that (SIGSTOP, a machine that froze), which leaves no trace. So the page says when that
- * was and not when it ended. Where nobody took that memory up, only the last checkpoint is known.
+ * When a process that did not end by itself was last alive, and in which call. Its recorder's
+ * memory tells: it is updated until some 50 ms before the end. If the process was frozen before
+ * that (SIGSTOP, a machine that hung), nothing shows it, so the page says when it was last alive,
+ * not when it ended. If that memory was not recovered, only the last checkpoint is known.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,17 +19,17 @@
 #include "core/log/info.h"
 
 enum { ENDINGS_SHOWN = 4 };
-#define HEARTBEAT_NS 100000000 /* times less far apart are told apart by luck */
+#define HEARTBEAT_NS 100000000 /* the order of times that are closer is chance */
 
 struct ending {
         const struct capo_job_process *p;
         uint64_t end_ns; /* since its epoch */
         uint64_t real_ns;
-        bool host, gpu;                /* there is one */
+        bool host, gpu;                /* the record below is set */
         struct capo_record in, on_gpu; /* t_begin: ns since its epoch */
-        bool group;                    /* `in` is the last of a group that had not ended */
+        bool group;                    /* `in` is the last member of an unfinished group */
         unsigned n_in;                 /* threads that were in a call */
-        int exit_status;               /* of exit(); 0: none that is an error */
+        int exit_status;               /* of exit(); 0: no error */
 };
 
 static int exit_status_of(const struct capo_job_process *p)
@@ -48,8 +48,8 @@ static void read_unfinished(struct ending *e)
 
                 if (!capo_unfinished_read(line, &u))
                         continue;
-                if (u.where == CAPO_UNFINISHED_GPU) { /* looked for at the last heartbeat, unless it
-                                                         is that young */
+                if (u.where == CAPO_UNFINISHED_GPU) { /* checked at the last heartbeat, unless it is
+                                                         newer than that */
                         e->on_gpu = u.record;
                         e->gpu = u.record.t_begin + HEARTBEAT_NS <= e->p->end.t_ns;
                         continue;
@@ -66,7 +66,7 @@ static void read_unfinished(struct ending *e)
         }
 }
 
-/* The job's number of what the process called @id. */
+/* Index in job->comms of the process's communicator @id. */
 static uint32_t comm_of(const struct capo_page *r, const struct capo_job_process *p, unsigned id)
 {
         for (uint32_t i = 0; id && i < r->job->n_comms; i++) {
@@ -114,7 +114,7 @@ static bool on_gpu(const struct capo_job_call *c)
         return capo_call_kind(c->call) != CAPO_KIND_OTHER;
 }
 
-/* What is known of the GPU's part of the last call. */
+/* What is known about the last call on the GPU. */
 static const char *gpu_part(const struct capo_page *r, const struct ending *e, char text[320])
 {
         const struct capo_job_call *c = &e->p->last_call;
@@ -132,7 +132,7 @@ static const char *gpu_part(const struct capo_page *r, const struct ending *e, c
         return text;
 }
 
-/* Its recorder worked in memory that a kill takes away, all of it or some. */
+/* Was its recorder's memory lost in the kill, at least partly? */
 static bool lost_memory(const struct capo_job_process *p)
 {
         const char *memory = capo_job_info(p, CAPO_INFO_MEMORY);
@@ -140,7 +140,7 @@ static bool lost_memory(const struct capo_job_process *p)
         return memory && strcmp(memory, "shm") != 0;
 }
 
-/* What the last problem is about. */
+/* Set the call of the last problem. */
 static void set_problem_call(struct capo_page *r, const struct ending *e, unsigned call,
                              unsigned seq, unsigned comm, int8_t in_call)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much of the job can be exposed communication: at most the part in which at least one call was
- * on the GPU. One stream does its calls in order, so there the sum of their times is that part;
- * calls of several streams overlap. By how much they do is seen in the single calls that the logs
- * hold, each placed behind what went before on its stream (gpu_spans.h). What the program computed
- * meanwhile capo does not see, so there is no least.
+ * Upper bound for exposed communication: the time in which at least one call was on the GPU. On one
+ * stream, that is the sum of the calls' times; calls of several streams overlap. The overlap is
+ * measured in the single calls of the logs, each placed behind its predecessor on the stream
+ * (gpu_spans.h). There is no lower bound, because capo does not see what the program computed
+ * meanwhile.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,18 +17,18 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/job/log_calls.h"
 
-enum { SPANS_MOST = 1 << 16, DEVICES = 64 }; /* so many at a time */
+enum { SPANS_MOST = 1 << 16, DEVICES = 64 }; /* spans counted at a time; devices */
 
 struct kept {
         struct capo_gpu_span *spans;
         uint8_t *device; /* by span.nth */
         size_t n;
-        const uint8_t *device_of; /* by number of the communicator in the process */
-        unsigned n_devices;       /* to look for */
-        double once, sum;         /* of those that have been counted */
+        const uint8_t *device_of; /* by id of the communicator in the process */
+        unsigned n_devices;       /* number of devices */
+        double once, sum;         /* of those counted so far */
 };
 
-/* Time of one device with at least one call on it, and the sum of their times. */
+/* Time in which one device had at least one call; @sum: the sum of their times. */
 static double covered_time(const struct kept *k, unsigned device, double *sum)
 {
         uint64_t until = 0;
@@ -47,7 +47,8 @@ static double covered_time(const struct kept *k, unsigned device, double *sum)
         return ns;
 }
 
-/* Count those that are kept. What overlaps with one before them counts twice: one in so many. */
+/* Count the spans collected so far. An overlap with an earlier batch counts twice: at most one in
+ * SPANS_MOST. */
 static void count_spans(struct kept *k)
 {
         capo_gpu_spans(k->spans, k->n);
@@ -69,8 +70,8 @@ static int keep_span(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-/* What is left of the sum of a process' GPU times where overlapping calls count once; 1 where that
- * is not known. */
+/* Share of the sum of a process's GPU times that is left if overlapping calls count once; 1: not
+ * known. */
 static int overlap_of(const struct capo_job *job, uint32_t process, double *part)
 {
         struct capo_log *log = capo_job_log(job, process);
@@ -109,7 +110,8 @@ int capo_judge_exposed(struct capo_page *r)
         int e = 0;
 
         r->exposed_most = -1;
-        if (r->gpu_share < 0 || capo_page_is_filtered(r)) /* how all calls overlap is not theirs */
+        if (r->gpu_share < 0 ||
+            capo_page_is_filtered(r)) /* with a filter, the overlap of all calls does not apply */
                 return 0;
         for (uint32_t i = 0; i < r->job->n_processes && e == 0; i++) {
                 double of_one = 1;

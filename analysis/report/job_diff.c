@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a job are keyed by what ran and which rule decided; here those of one (communicator,
- * call, size) are put together first, because what ran is what may have changed. Communicators are
- * matched by name: uids differ from run to run.
+ * Rows of a job have algorithm and rule in their key. Rows of one (communicator, call, size) are
+ * merged first, because the algorithm is what may have changed. Communicators are matched by name:
+ * uids differ from run to run.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,7 +21,7 @@ struct side {
         const char *comm;
         uint64_t bytes, count, most, calls; /* calls: over all ranks */
         struct capo_hist time[CAPO_TIMES];
-        double run[CAPO_DIFF_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
+        double run[CAPO_DIFF_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0: not timed */
         uint16_t rule;
         uint8_t call, algo_proto;
 };
@@ -54,7 +54,7 @@ static double side_quantile(const struct side *s, int clock, double q)
         return capo_sampled_quantile(&sampled, q);
 }
 
-/* The rows of one run put together by key, sorted. NULL: no memory. */
+/* Merge the rows of one run by key, and sort them. NULL: no memory. */
 static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n)
 {
         struct side *v = calloc(job->n_rows + 1, sizeof *v);
@@ -71,7 +71,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                 if (capo_call_kind(r->call) == CAPO_KIND_OTHER || (r->flags & CAPO_RECORD_MEMBER))
                         continue;
                 for (k = used; k > 0 && compare_sides(&v[k - 1], &key); k--)
-                        ; /* rows come by communicator, call, bytes: the last is mostly it */
+                        ; /* rows are sorted by communicator, call, bytes: it is mostly the last */
                 if (k == 0) {
                         v[used] = key;
                         k = ++used;
@@ -100,7 +100,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
         return v;
 }
 
-/* All runs of one side. Keys that not every run has stay, with a 0 for the others. */
+/* All runs of one side. A key that some run lacks has a 0 there. */
 static struct side *gather_side(struct capo_job *const *jobs, size_t n_jobs, size_t *n)
 {
         struct side *all = NULL;
@@ -146,23 +146,22 @@ static struct side *gather_side(struct capo_job *const *jobs, size_t n_jobs, siz
         return all;
 }
 
-/* How many calls were timed. The ranks time the same ones, which are slow or fast for all of them:
- * a call counts once, however many ranks it has. */
+/* How many independent calls were timed. All ranks time the same calls, which are slow or fast for
+ * all of them, so each counts once. */
 static double n_timed(const struct side *s, int clock)
 {
         return (double)s->time[clock].count * (double)s->count /
                (double)(s->calls ? s->calls : s->count);
 }
 
-/* How far the extremes of 2, 3, ... normal values lie apart, in standard deviations (L. H. C.
- * Tippett, Biometrika 17, 1925). */
+/* Expected range of 2, 3, ... normal values in standard deviations (L. H. C. Tippett, Biometrika
+ * 17, 1925). */
 static const double normal_range[] = {1.128, 1.693, 2.059, 2.326, 2.534, 2.704};
 
 /*
- * Standard error of ln(median), and the width of the histogram's buckets is not forgotten. From 8
- * calls on by the order statistics; fewer have no two with 95 % between them (two calls have half),
- * so they are taken as normal, and all that is known of their spread is how far they lie apart.
- * @freedom: what that knows.
+ * Standard error of ln(median), including the width of histogram buckets. From 8 calls on from
+ * order statistics. Fewer calls have no two with 95 % between them, so they are taken as normal,
+ * with their range as the only estimate of spread. @freedom: its degrees of freedom.
  */
 static double log_se(const struct side *s, int clock, double *freedom)
 {
@@ -189,7 +188,7 @@ static int by_seconds(const void *x, const void *y)
         return CAPO_ORDER(q, p) ?: CAPO_ORDER(a->bytes, b->bytes);
 }
 
-/* ln of the runs' medians; how many runs have one. */
+/* Logarithms of the runs' medians. Returns how many runs have one. */
 static size_t runs_of(const struct side *s, size_t n, int clock, double *out)
 {
         size_t k = 0;
@@ -219,15 +218,15 @@ static double sum_squares(const double *v, size_t n, double center)
         return sum;
 }
 
-/* Change and its standard error from the runs; falls back on the histograms where a side is one
- * run. */
+/* The change and its standard error from the runs; from the histograms if a side has one run. */
 static void measure_change(struct capo_diff_row *r, const struct side *a, size_t n_a,
                            const struct side *b, size_t n_b)
 {
         double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS];
         size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
 
-        /* of one call nothing tells how it varies; a little less, where a rank has made one more */
+        /* one call says nothing about variation; below 1.5, because a rank may have made one more
+         */
         if (!ka || !kb || n_timed(a, r->clock) < 1.5 || n_timed(b, r->clock) < 1.5)
                 return;
         r->p50_a_us = exp(mean_value(va, ka));
@@ -281,8 +280,8 @@ static void add_paired_row(const struct side *a, size_t n_a, const struct side *
         measure_change(r, a, n_a, b, n_b);
 }
 
-/* The root mean square of what rows vary by: no row is believed to vary much less than is usual
- * here. */
+/* Root mean square of the rows' errors: no row is assumed to vary much less than is usual in this
+ * job. */
 static double typical_error(const struct capo_diff *d)
 {
         double sum = 0;
@@ -330,7 +329,7 @@ static void judge_rows(struct capo_diff *d, double min_change)
         }
 }
 
-/* The rules of all runs; NULL when they had different profiles. */
+/* The rules of all runs; NULL: their profiles differ. */
 static const char *rules_of(struct capo_job *const *jobs, size_t n)
 {
         char first[128], digest[128];

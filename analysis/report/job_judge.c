@@ -7,10 +7,11 @@ static int judge_steps(struct capo_page *page)
 {
         int r = capo_job_steps(page->job, &page->steps);
 
-        /* so few calls were timed that the job's share is not known: nor is that of its steps */
+        /* too few calls were timed to know the job's GPU share, so that of its steps is not known
+         * either */
         if (!capo_page_is_filtered(page) && page->gpu_sum >= 0 && page->gpu_share < 0)
                 page->steps.nccl_share = -1;
-        if (capo_page_unseen(page) >= 0.01 || page->wait_share < 0) /* nor is the waiting in them */
+        if (capo_page_unseen(page) >= 0.01 || page->wait_share < 0) /* the same for waiting */
                 page->steps.wait_share = -1;
         return r;
 }

@@ -114,7 +114,7 @@ const char *capo_page_info(const struct capo_page *r, const char *key)
         return NULL;
 }
 
-/* Length of the folder, with its slash, of a command line's first word. */
+/* Length of the folder in a command line's first word, with its slash. */
 static size_t command_folder(const char *command)
 {
         size_t word = strcspn(command, " ");

@@ -12,17 +12,16 @@
 #include "core/base/clock_reasons.h"
 #include "core/log/info.h"
 
-#define HELD_BELOW                                                                             \
-        0.9 /* of the others' clock, where something holds it back: GPUs of one kind differ by \
-               less */
-#define CAPPED_BELOW                                                                            \
-        0.7 /* where it is its power limit or nothing is said: who computes meets it, who waits \
-               does not */
-#define HELD_OFTEN 4 /* one in so many looks */
+#define HELD_BELOW \
+        0.9 /* of the others' clock, if something limits it: GPUs of one model differ by less */
+#define CAPPED_BELOW                                                                         \
+        0.7 /* if the power limit or no reason is reported: a GPU that computes reaches that \
+               limit, one that waits does not */
+#define HELD_OFTEN 4 /* at least one in this many samples */
 #define SLOW_SENDS 3 /* times the others' */
 #define FEW_SENDS  16
 
-enum { OTHERS = 64 }; /* so many of the others are asked, evenly */
+enum { OTHERS = 64 }; /* limit on other ranks examined, spread evenly */
 
 static bool clocks_of(const struct capo_job *job, const struct capo_job_member *m,
                       capo_clocks_now *now, struct capo_gpu_clocks *out)
@@ -39,7 +38,7 @@ static bool clocks_of(const struct capo_job *job, const struct capo_job_member *
         return text && capo_gpu_clocks_read(text, out);
 }
 
-/* Mean time from post to completion over all that the process has posted; 0: too few are known. */
+/* Mean time from post to completion over all operations of the process; 0: too few are known. */
 static double sends_of(const struct capo_job_process *p)
 {
         _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
@@ -76,7 +75,7 @@ static bool is_throttled(const struct capo_gpu_clocks *c, double others_mhz)
         return held && sm < HELD_BELOW * c->max_mhz;
 }
 
-/* The clocks of the late one and of the others, by the logs or as they are @now; whether they are
+/* Get the clocks of the late rank and of the others, from logs or @now. Returns whether they are
  * the cause. */
 static bool by_clocks(const struct capo_job *job, const struct capo_job_comm *c, uint32_t late,
                       capo_clocks_now *now, struct capo_late_cause *out)

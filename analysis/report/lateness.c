@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for whom, from what analysis/job/skew.c has compared: the rank with the largest sum of
- * waiting that it caused is named when that is clearly more than its part.
+ * Names the rank that others wait for, from the comparison of analysis/job/skew.c: the rank that
+ * caused the largest sum of waiting, if that is clearly more than its share.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,12 +16,11 @@
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
 
-#define LEAST_LATE_NS 1000.0 /* what an event or the start of a call is off by */
-#define UNSEEN_PART   100    /* of the job: less than one of so many is not told */
+#define LEAST_LATE_NS 1000.0 /* error of an event or of the start of a call */
+#define UNSEEN_PART   100    /* a share of the job below 1/100 is not reported */
 
-/* Clearly more than its part of the waiting, whatever the interval; and later than what clocks
- * tell.
- */
+/* Is the whole interval clearly above its share of the waiting, and the delay above the clocks'
+ * error? */
 static bool stands_out(const struct capo_job_comm *c)
 {
         const struct capo_skew *k = c->skew;
@@ -34,8 +33,8 @@ static bool stands_out(const struct capo_job_comm *c)
 }
 
 /*
- * By how much the clocks of the members can be apart: the call that makes a communicator returns on
- * all of them at about the same time. INFINITY: that is not known.
+ * How far the members' clocks can differ: communicator creation returns on all of them at about the
+ * same time. INFINITY: not known.
  */
 static double clocks_apart(const struct capo_job_comm *c)
 {
@@ -52,14 +51,14 @@ static double clocks_apart(const struct capo_job_comm *c)
         return last - first;
 }
 
-/* Is it by the clocks of several hosts, and no more than these may be apart? */
+/* Are the starts from clocks of several hosts, and the differences within the error of these? */
 static bool is_by_clocks(const struct capo_job_comm *c)
 {
         return c->skew->from == CAPO_SKEW_HOST_START && !c->skew->aligned &&
                c->skew->worst_p50_ns < 2 * clocks_apart(c);
 }
 
-/* The communicator's number in brackets, where it is another one. */
+/* With the communicator's rank in brackets if that differs. */
 static char *describe_member(const struct capo_job *job, const struct capo_job_comm *c,
                              const struct capo_job_member *m, char *text, size_t room)
 {
@@ -179,7 +178,7 @@ static int by_calls(const void *a, const void *b, void *job)
                        ?: CAPO_ORDER(x->comm, y->comm);
 }
 
-/* Communicators on which ranks may well have waited, and nothing can be said about it. */
+/* Communicators on which ranks may have waited, but nothing was compared. */
 static int judge_unknown(struct capo_page *r)
 {
         static const char why_all[] =
@@ -218,7 +217,7 @@ static int judge_unknown(struct capo_page *r)
         return 0;
 }
 
-/* Waiting in all communicators; in one that overlaps another it might count twice. */
+/* Waiting in all communicators; waiting in overlapping ones may count twice. */
 static void judge_share(struct capo_page *r)
 {
         double sum = 0, pm = 0, most = 1 - 1.0 / r->job->n_processes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with single logs: processes that did not end, damage; and the network that a job
- * fell back to. */
+/* Problems of single logs: processes that did not end, damage. Also: a job that fell back to a slow
+ * network. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,11 +42,11 @@ bool capo_process_away(const struct capo_job_process *p)
         return p->end.clean != 2 && strcmp(host, p->host) != 0;
 }
 
-/* Numbers of processes are given again: one that began after the log did is another. */
+/* Process ids are reused: did this one begin after the log did? */
 static bool began_later(const struct capo_job_process *p, uint64_t since)
 {
         uint64_t mono = capo_clock_mono(),
-                 asleep = capo_clock_of(CLOCK_BOOTTIME) - mono; /* at most, when it began */
+                 asleep = capo_clock_of(CLOCK_BOOTTIME) - mono; /* at most, since boot */
         long ticks = sysconf(_SC_CLK_TCK);
         double began_ns = ticks > 0 ? (double)since * 1e9 / (double)ticks : 0;
 
@@ -65,8 +65,7 @@ bool capo_process_alive(const struct capo_job_process *p)
         if (r && errno != EPERM)
                 return false;
         since = capo_alive_since(pid);
-        return since ? !began_later(p, since)
-                     : r != 0; /* of others' processes /proc may say nothing */
+        return since ? !began_later(p, since) : r != 0; /* /proc may hide other users' processes */
 }
 
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p)
@@ -108,7 +107,7 @@ static void process_problems(struct capo_page *r, const struct capo_job_process 
                 PROBLEM_OF(r, CUT, name, name, capo_text_count(h->cut_at, n1));
 }
 
-/* Many logs may share a trouble: one line beyond a few. */
+/* Many logs may have the same problem: above a few, print one line. */
 static void all_process_problems(struct capo_page *r)
 {
         uint32_t shown = 0, hidden = 0;
@@ -128,8 +127,8 @@ static void all_process_problems(struct capo_page *r)
                 PROBLEM(r, MORE_LOGS, hidden);
 }
 
-/* Of a process whose end nobody has seen. UNREAD: it runs, and its log is as old as it was written
- * last. */
+/* State of a process whose end was not recorded. UNREAD: it runs, but only its log can be read,
+ * which is as old as the last write. */
 enum life { DEAD, AWAY, ALIVE, UNREAD };
 
 static enum life life_of(const struct capo_job_process *p)
@@ -142,8 +141,7 @@ static enum life life_of(const struct capo_job_process *p)
                                                                                          : UNREAD;
 }
 
-/* When its log was written last: ns since 1970. Of a log that is gone nothing is known since it
- * began. */
+/* When its log was last written, ns since 1970. If the log no longer exists, its begin. */
 static uint64_t written_ns(const struct capo_job_process *p)
 {
         struct stat st;
@@ -198,15 +196,14 @@ static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const cha
         }
 }
 
-/* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by
- * name. */
+/* Processes that did not end by themselves, or still run: by rank if known, else by name. */
 static void report_unfinished(struct capo_page *r, enum life life)
 {
         const struct capo_job *job = r->job;
         uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0,
                  n = 0;
-        uint64_t first = UINT64_MAX, written; /* of those that were written last, the first */
-        _cleanup_free_ bool *ended = NULL;    /* most have */
+        uint64_t first = UINT64_MAX, written; /* the earliest of the last write times */
+        _cleanup_free_ bool *ended = NULL;    /* most processes ended */
         _cleanup_free_ char *text = NULL;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to do next: only what a number on the page asks for, most important first. */
+/* What to do next: each step is justified by a number on the page, most important first. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,21 +18,19 @@
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
 
-#define SMALL                                                                                    \
-        65536 /* bytes: calls that cost latency and little else, which larger buckets would save \
-               */
-#define SMALL_SHARE    0.02 /* of the ranks' time: less is not worth a change */
+#define SMALL          65536 /* bytes: below it calls cost mostly latency */
+#define SMALL_SHARE    0.02  /* of the ranks' time: less is not worth a change */
 #define SMALL_CALLS    1000
-#define SWEEP_SHARE    0.2  /* of the GPU time that calls take ... */
-#define SWEEP_GPU      0.05 /* ... where that is so much of the job */
+#define SWEEP_SHARE    0.2  /* of the calls' GPU time ... */
+#define SWEEP_GPU      0.05 /* ... if that is this share of the job */
 #define DISTURBED      3    /* p99 over p50 */
 #define DISTURBED_OF   0.1  /* of the GPU time */
-#define DISTURBED_FROM 100  /* timed calls: what p99 of fewer says is one call */
+#define DISTURBED_FROM 100  /* timed calls: with fewer, p99 is a single call */
 
 #define CAPO_NEXT(id, words) static const char words_##id[] = words;
 #include "analysis/report/next_kinds.def"
 
-/* One more; what it is about is filled by the caller. NULL: no memory, or nothing to fill. */
+/* Append a step; the caller sets what it refers to. NULL: no memory. */
 static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words,
                                   ...) __attribute__((format(printf, 3, 4)));
 static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words,
@@ -68,7 +66,7 @@ static void about_row(struct capo_next *next, const struct capo_page_row *row)
         next->share = row->share;
 }
 
-/* Of the waiting, only what is for this rank is said to be its doing. */
+/* Only the waiting for this rank counts as caused by it. */
 static void suggest_late_rank(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->n_waits; i++) {
@@ -88,7 +86,7 @@ static void suggest_late_rank(struct capo_page *r)
         }
 }
 
-/* What capo advise takes: a training job, with times of two sizes at least. */
+/* Can capo advise help? It needs a training job and times of two sizes at least. */
 static bool advise_can_tell(const struct capo_job *job)
 {
         uint64_t steps;
@@ -126,8 +124,8 @@ static void suggest_small_calls(struct capo_page *r)
         next->share = share;
 }
 
-/* Bytes of one rank's part of an all-gather or a reduce-scatter, whose places in the buffer depend
- * on it; 0: another call, or not known. */
+/* Bytes of one rank's part of an all-gather or reduce-scatter, which determine the parts'
+ * alignment; 0: another call, or not known. */
 static uint64_t part_of(const struct capo_job *job, const struct capo_job_row *row)
 {
         enum capo_call_kind kind = capo_call_kind(row->call);
@@ -138,8 +136,8 @@ static uint64_t part_of(const struct capo_job *job, const struct capo_job_row *r
                        : 0;
 }
 
-/* NCCL's kernels load and store 16 bytes at a time where both addresses allow it (NVIDIA/nccl#413,
- * pytorch#195450); small calls cost latency whatever their size. */
+/* NCCL's kernels load and store 16 bytes at a time if both addresses allow it (NVIDIA/nccl#413,
+ * pytorch#195450). Small calls cost latency whatever their size. */
 static bool is_misaligned(const struct capo_job *job, const struct capo_job_row *row)
 {
         uint64_t part = part_of(job, row);
@@ -147,7 +145,7 @@ static bool is_misaligned(const struct capo_job *job, const struct capo_job_row 
         return part % 16 && row->bytes >= SMALL;
 }
 
-/* Most calls of a row, of one size or a range. */
+/* Is that so for most calls of a row of one size or a range? */
 static bool mostly_misaligned(const struct capo_job *job, const struct capo_page_row *range)
 {
         uint64_t bad = 0, all = 0;
@@ -196,7 +194,7 @@ static void suggest_misaligned(struct capo_page *r)
         }
 }
 
-/* The row that costs most, if NCCL chose for it by itself and there is a choice; NULL. */
+/* The most expensive row, if NCCL chose for it and it has alternatives; NULL: none. */
 static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
 {
         const char *rules = r->job->n_processes ? r->job->processes[0].rules : NULL;
@@ -217,7 +215,7 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
         return most;
 }
 
-/* "AllReduce" as options have it: all_reduce. */
+/* "AllReduce" as option value: all_reduce. */
 static char *to_snake_case(const char *name, char *text)
 {
         char *to = text;
@@ -231,7 +229,7 @@ static char *to_snake_case(const char *name, char *text)
         return text;
 }
 
-/* A power of two as options have it: 16M. */
+/* A power of two as option value: 16M. */
 static char *short_size(uint64_t bytes, char *text, size_t room)
 {
         size_t n;

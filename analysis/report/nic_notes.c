@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is to be noted beside each rank's use of a NIC. */
+/* Notes about each rank's use of a NIC. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@
                 }                                                                           \
         } while (0)
 
-/* Counters of ranks are of one moment, their end. Of a job that runs each was read at its own. */
+/* In a finished job all counters were read at the end; in a running one, at different times. */
 static bool is_over(const struct capo_job *job)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
@@ -33,7 +33,7 @@ static bool is_over(const struct capo_job *job)
         return true;
 }
 
-/* @over: of all ranks, so they can be compared. */
+/* @over: all counters are final, so ranks can be compared. */
 static void judge_link(const struct capo_fabric_link *l, const struct capo_page_near *near,
                        bool over, struct capo_page_link *to)
 {

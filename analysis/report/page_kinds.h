@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Problems, next steps and notes by name. For the files that find one; a page (job_page.h) has
+/* Problems, next steps and notes by name, for the files that find them. A page (job_page.h) has
  * their numbers and texts. */
 #ifndef CAPO_PAGE_KINDS_H
 #define CAPO_PAGE_KINDS_H
@@ -23,15 +23,15 @@ enum capo_page_note_kind {
 #include "analysis/report/note_kinds.def"
         CAPO_NOTES,
 };
-/* The words of each kind, as formats that the compiler checks where they are used. */
+/* The text of each kind, as a format that the compiler checks where it is used. */
 #define CAPO_PROBLEM(id, name, severity, words) \
         static const char capo_problem_words_##id[] __attribute__((unused)) = words;
 #include "analysis/report/problem_kinds.def"
 
 /**
- * capo_problem_add() - one more
- * @comm, @ranks, @log: as in struct capo_problem; @ranks is taken over, freed when there is no
- * memory
+ * capo_problem_add() - append a problem; without memory, nothing is added
+ * @log: as in struct capo_problem
+ * @words: the format, and its arguments
  */
 void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const char *log,
                       const char *words, ...) __attribute__((format(printf, 4, 5)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows are shown, what is put together, in which order. */
+/* Which rows are shown, which are merged, and their order. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
@@ -33,8 +33,8 @@ static bool moves_data(const struct capo_job_row *row)
         return capo_call_kind(row->call) != CAPO_KIND_OTHER;
 }
 
-/* Every group says what its members are: then those need no rows of their own, which would have no
- * times. */
+/* Do all groups tell what their members are? Then members need no rows of their own, which would
+ * have no times. */
 static bool groups_are_told(const struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
@@ -49,9 +49,9 @@ static bool groups_are_told(const struct capo_page *r)
 
 enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
 
-/* Communicators that do the same for other ranks: of one size, and of one given name, or made as
- * the same of their processes' communicators (each rank's second is its tensor-parallel group, and
- * so on). */
+/* Do the communicators have the same role for other ranks? They have one size and one given name,
+ * or the same position among their processes' communicators (for example each rank's second is its
+ * tensor-parallel group). */
 static bool same_comm_kind(const struct capo_job_comm *a, const struct capo_job_comm *b)
 {
         size_t na = strcspn(a->name, "#"), nb = strcspn(b->name, "#");
@@ -64,7 +64,7 @@ static bool same_comm_kind(const struct capo_job_comm *a, const struct capo_job_
                (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
 }
 
-/* Of what same_comm_kind() asks for, so that only those that may be alike are asked. */
+/* The key of same_comm_kind(), to compare only likely pairs. */
 struct likeness {
         uint64_t hash;
         uint32_t comm;
@@ -87,8 +87,8 @@ static int by_likeness(const void *a, const void *b)
         return CAPO_ORDER(x->hash, y->hash) ?: CAPO_ORDER(x->comm, y->comm);
 }
 
-/* @class_of: per communicator the first that it is like, itself when not @together or when there
- * are few. */
+/* @class_of: for each communicator the first similar one; itself if not @together or if there are
+ * few. */
 static int classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
 {
         _cleanup_free_ struct likeness *of = calloc(job->n_comms + 1, sizeof *of);
@@ -115,7 +115,7 @@ static int classify_comms(const struct capo_job *job, bool together, uint32_t *c
         return 0;
 }
 
-/* A row of the job, and the communicator it is shown under. */
+/* A row of the job, and the communicator under which it is shown. */
 struct place {
         const struct capo_job_row *row;
         uint32_t comm;
@@ -125,13 +125,12 @@ static int by_place(const void *a, const void *b)
 {
         const struct place *x = a, *y = b;
 
-        /* in the end the job's own order, which is by key */
+        /* finally the job's own order, which is by key */
         return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->row->call, y->row->call) ?:
                CAPO_ORDER(x->row->bytes, y->row->bytes) ?: CAPO_ORDER(x->row, y->row);
 }
 
-/* Which rows belong together when not everything is shown: sizes of one power of two, when there
- * are many sizes. */
+/* Is the row merged into that place? With @ranges, sizes of one power of two are. */
 static bool belongs_to_place(const struct capo_job_row *a, const struct place *place, bool ranges)
 {
         const struct capo_job_row *b = place->row;
@@ -143,7 +142,7 @@ static bool belongs_to_place(const struct capo_job_row *a, const struct place *p
                a->algo_proto == b->algo_proto && a->channels == b->channels && a->flags == b->flags;
 }
 
-/* Different sizes of the call at places[i], which are together; *end is behind its last row. */
+/* Number of different sizes in the merged call at places[i]; *end is set past its last row. */
 static uint32_t count_sizes(const struct place *places, uint32_t n_places, uint32_t i,
                             uint32_t *end)
 {
@@ -157,10 +156,10 @@ static uint32_t count_sizes(const struct place *places, uint32_t n_places, uint3
         return n;
 }
 
-/* Rows as they are being put together. */
+/* Rows while they are merged. */
 struct gathering {
         struct capo_page_rows *rows;
-        uint32_t first; /* rows before it are of other calls */
+        uint32_t first; /* rows before it belong to other calls */
         bool ranges;
 };
 
@@ -170,7 +169,7 @@ static int add_row(struct gathering *g, const struct place *place)
         struct capo_page_rows *rows = g->rows;
         struct capo_page_row *to = NULL;
 
-        /* rows come sorted by size, so what this one belongs to is near */
+        /* rows are sorted by size, so a matching one is near */
         for (uint32_t i = rows->n; i-- > g->first && rows->n - i <= NEAR && !to;) {
                 if (belongs_to_place(&rows->row[i].row, place, g->ranges))
                         to = &rows->row[i];
@@ -228,7 +227,7 @@ static void rate_row(const struct capo_page *r, struct capo_page_row *row)
         row->reached = row->has_bandwidth && row->ceiling > 0 ? row->busbw / row->ceiling : -1;
 }
 
-/* The numbers of each row, and their shares: of GPU time where the job has any, else of host time.
+/* Compute the figures of each row, and shares: of GPU time if the job has any, else of host time.
  */
 static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 {
@@ -248,9 +247,9 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
         }
 }
 
-/* What stalls that no draw met can have taken, over all ranks: the calls of all rows are drawn by
- * one rule, so they are one sample. @drawn: calls of one rank that were, @rest: of all ranks, not
- * timed, @told_ns: what is known of some of them. */
+/* Upper bound in ns over all ranks for stalls that the sample missed. The calls of all rows are
+ * drawn by one rule, so they are one sample. @drawn: calls of one rank that were drawn; @rest:
+ * untimed calls of all ranks; @told_ns: known time of some of them. */
 static double unseen_time(const struct capo_job *job, double drawn, double rest, double told_ns)
 {
         double gpus = capo_job_gpus(job), ns = 0;
@@ -261,9 +260,9 @@ static double unseen_time(const struct capo_job *job, double drawn, double rest,
         return fmax(0, ns - told_ns);
 }
 
-/* How much of the job was on the GPU, from the rows that are the same in every face. A group of
- * several communicators is timed on one stream: where processes have several GPUs, it is their
- * ranks' and lasts as long on each. */
+/* The job's share of GPU time, from the rows that are the same in every format. A group of several
+ * communicators is timed on one stream: in a process with several GPUs it counts for each of its
+ * ranks. */
 static void rate_job(struct capo_page *r)
 {
         double gpus = capo_job_gpus(r->job),
@@ -317,13 +316,13 @@ static double sort_value(const struct capo_page_row *row, enum capo_page_sort ke
         default:
                 return row->share >= 0
                                ? row->share
-                               : row->total_ns / 1e30 - 1; /* those without a share behind */
+                               : row->total_ns / 1e30 - 1; /* rows without a share come last */
         }
 }
 
 static enum capo_page_sort sorting_by;
 
-/* Largest first; names and sizes rising where those are asked for, and where all else is equal. */
+/* Largest first; names and sizes ascending if sorted by these, and for ties. */
 static int by_key(const void *a, const void *b)
 {
         const struct capo_page_row *x = a, *y = b;
@@ -338,7 +337,7 @@ static int by_key(const void *a, const void *b)
                CAPO_ORDER(x->row.channels, y->row.channels) ?: CAPO_ORDER(x->row.flags, y->row.flags);
 }
 
-/* One list of rows: communicators as @class_of has them, many sizes as ranges or each by itself. */
+/* Make one list of rows: communicators merged by class_of, sizes merged to ranges or not. */
 static int choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
                        bool ranges, enum capo_page_sort sort, struct capo_page_rows *rows)
 {
@@ -374,7 +373,7 @@ static int choose_rows(struct capo_page *r, struct place *places, const uint32_t
         return 0;
 }
 
-/* Calls that move no data, as they are. */
+/* Calls that move no data, unmerged. */
 static int choose_others(struct capo_page *r, struct place *places)
 {
         uint32_t n = 0;

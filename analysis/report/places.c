@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the calls were made, by the time they took; and which rules decided them. */
+/* Where the calls were made, by their time; and which rules decided them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "analysis/job/asked.h"
 #include "analysis/report/job_judge.h"
 
-/* What a frame is called in one line: the function without its offset and file; where there is
- * none, the file and the place in it; a Python frame as it is. */
+/* Short name of a frame: the function without offset and file; without a function, the file and the
+ * offset in it; a Python frame as it is. */
 static size_t frame_name(const char *frame, size_t length)
 {
         size_t word = strcspn(frame, " \n"), plus = strcspn(frame, "+ \n");
@@ -25,7 +25,7 @@ static size_t frame_name(const char *frame, size_t length)
         return frame[word] == ' ' ? plus : word;
 }
 
-/* The C library's way into main() and into threads says nothing about the job. */
+/* The C library's start of main() and of threads says nothing about the job. */
 static bool is_start_up(const char *frame)
 {
         return !strncmp(frame, "libc.so", 7) || !strncmp(frame, "__libc_start", 12) ||
@@ -33,8 +33,8 @@ static bool is_start_up(const char *frame)
                !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
 }
 
-/* What lies between the functions a person knows of: dispatchers, wrappers of wrappers, the way
- * from Python into C. */
+/* Frames between the functions that people know: dispatchers, nested wrappers, the way from Python
+ * into C. */
 static bool is_plumbing(const char *frame)
 {
         static const char *const begins[] = {
@@ -84,8 +84,8 @@ static int by_time(const void *a, const void *b)
         return CAPO_ORDER(y->time, x->time) ?: CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->line, y->line);
 }
 
-/* As with rows (sampled.h): calls that the GPU clock did not see last as long as the mean of those
- * it drew; where it drew none, of all that it saw. */
+/* Untimed calls last as long as the mean of the drawn ones (sampled.h); if none was drawn, of all
+ * timed ones. */
 static double site_time(const struct capo_page *r, const struct capo_job_site *site)
 {
         struct capo_log_site_chosen once = site->chosen;
@@ -117,7 +117,7 @@ static int judge_sites(struct capo_page *r)
                 struct capo_page_place *place = &r->places[r->n_places];
                 char line[2048];
 
-                if (!site->count) /* nothing was moved from there */
+                if (!site->count) /* no data was moved from there */
                         continue;
                 *place = (struct capo_page_place){
                         .line = strdup(capo_page_site_line(site->text, r->all, line, sizeof line)),

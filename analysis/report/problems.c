@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a reader must know before believing the numbers: ranks without a log, disagreement,
- * failures, drops. */
+/* What a reader must know before trusting the numbers: ranks without a log, disagreement, failures,
+ * dropped records. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
                 p->runs[p->n_runs++] = (struct capo_rank_run){first, n};
 }
 
-/* The next run from *@from on for which @is is false; *@from becomes its end. */
+/* The next run of ranks from *@from on for which @is is false; *@from becomes its end. */
 static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from)
 {
         const bool *begin = *from < n ? memchr(is + *from, 0, n - *from) : NULL, *end;
@@ -125,7 +125,7 @@ static void missing_of(struct capo_page *r, uint32_t comm)
         capo_problem_ranks(r, is, (uint32_t)c->n_ranks);
 }
 
-/* Ranks by the launcher's count; where there is none, of the largest communicators. */
+/* Ranks from the launcher's count; without it, from the largest communicators. */
 static void missing_ranks(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
@@ -145,7 +145,8 @@ static void missing_ranks(struct capo_page *r)
                                rank < job->n_ranks;
                 by_launcher &=
                         !world ||
-                        atoi(world) >= job->n_ranks; /* else it counts processes of several GPUs */
+                        atoi(world) >=
+                                job->n_ranks; /* else it counts processes with several GPUs */
                 if (rank >= 0 && rank < job->n_ranks) {
                         n_again += is[rank];
                         n_seen += !is[rank];
@@ -182,7 +183,7 @@ void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t 
         snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
 }
 
-/* A libnccl that is newer than this capo. */
+/* The libnccl is newer than this capo. */
 static void unknown_calls(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_processes; i++) {
@@ -196,7 +197,7 @@ static void unknown_calls(struct capo_page *r)
         }
 }
 
-/* Another tool's dlsym was asked before ours. */
+/* Another tool's dlsym() runs before ours. */
 static void dlsym_front(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_processes; i++) {
@@ -209,8 +210,8 @@ static void dlsym_front(struct capo_page *r)
         }
 }
 
-/* A profile or a sweep was given, and NCCL was not told of capo's tuner, or does not take a plugin
- * as it was named. */
+/* A profile or a sweep was given, but NCCL was not configured for capo's tuner, or cannot load it
+ * under that name. */
 static void not_tuned(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_processes; i++) {
@@ -229,7 +230,7 @@ static void not_tuned(struct capo_page *r)
         }
 }
 
-/* Rows that turn calls, where none can be turned. */
+/* Rows that override settings per call, where that is not possible. */
 static void turns_dead(struct capo_page *r)
 {
         const struct capo_job_process *first = r->job->processes;
@@ -246,7 +247,7 @@ static void turns_dead(struct capo_page *r)
                         "CAPO_STEER=1 was not set, as capo run does on every rank");
 }
 
-/* Rows with a chunk, where NCCL asks for none. */
+/* Rows with a chunk size, where NCCL does not ask for one. */
 static void chunks_dead(struct capo_page *r)
 {
         const struct capo_job_process *first = r->job->processes;
@@ -267,7 +268,7 @@ static void chunks_dead(struct capo_page *r)
         }
 }
 
-/* Ranks that tuned by another profile than the first, by other rules of it, or by none. */
+/* Ranks with another profile than the first rank's, with other rules of it, or with none. */
 static void rule_problems(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
@@ -286,7 +287,7 @@ static void rule_problems(struct capo_page *r)
         }
 }
 
-/* Not wrong, but whoever wonders why it is slow wants to read it. */
+/* Not wrong, but it explains why a job is slow. */
 static void report_slices(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
@@ -304,8 +305,7 @@ static void report_slices(struct capo_page *r)
                 PROBLEM(r, SLICES, ranks, job->n_processes);
 }
 
-/* Calls into a graph that is being captured move nothing yet; what its replays move nobody tells.
- */
+/* Calls captured into a graph move no data; what the graph's replays move is not recorded. */
 static void captured_calls(struct capo_page *r)
 {
         uint64_t calls = 0;
@@ -330,7 +330,7 @@ void capo_problem_rank(struct capo_page *r, int rank)
                 add_run(p, rank, 1);
 }
 
-/* What a call is about; of the last problem. */
+/* Set the call of the last problem. */
 static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq,
                        const char *result)
 {
@@ -356,7 +356,7 @@ static const char *result_name(int8_t result)
 
 enum { FAILURES_SHOWN = 4 };
 
-/* How many failed calls have been said. */
+/* Number of failed calls reported so far. */
 static uint64_t failed_calls(struct capo_page *r)
 {
         uint64_t said = 0;
@@ -375,8 +375,7 @@ static uint64_t failed_calls(struct capo_page *r)
         return said;
 }
 
-#define STILL_NS \
-        1e9 /* others that wait for a second wait for something that is not communication */
+#define STILL_NS 1e9 /* a wait of a second is not for communication */
 
 static void stood_still(struct capo_page *r)
 {
@@ -399,7 +398,7 @@ static void stood_still(struct capo_page *r)
         }
 }
 
-/* Of each clock once, by its first process. */
+/* Once per clock, for its first process. */
 static void clocks_apart(struct capo_page *r)
 {
         enum { CLOCKS_SHOWN = 4 };

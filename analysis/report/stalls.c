@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times in which no rank of the job made a call, for far longer than such times usually are
- * in this job. Who was the cause is what capo watch has written beside the logs while it lasted,
- * else what the slow step that it was in tells.
+ * Times in which no rank made a call, far longer than usual in this job. The cause comes from what
+ * capo watch wrote beside the logs at that time, else from the slow step that contains the stall.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,10 +20,11 @@
 #include "core/log/unfinished.h"
 
 enum { STALLS_SHOWN = 2, STOPS_SHOWN = 4 };
-#define STALL_NS    10e9
-#define FAR_LONGER  3 /* than the job's usual silences */
-#define VERDICT     "hang.json"
-#define WATCH_AFTER 120e9 /* that a verdict may be about a hang which began so long before */
+#define STALL_NS   10e9
+#define FAR_LONGER 3 /* times the job's usual silences */
+#define VERDICT    "hang.json"
+#define WATCH_AFTER \
+        120e9 /* a verdict written up to this long after the begin of a stall can be about it */
 
 struct stall {
         double from, to; /* ns since 1970 */
@@ -42,7 +42,7 @@ static struct stall silence_of(const struct capo_job_process *p, uint32_t i)
         return (struct stall){from, from + (double)p->still.ns[i]};
 }
 
-/* What of @s the process was silent in. */
+/* The part of @s in which the process was silent. */
 static struct stall common_part(const struct capo_job_process *p, struct stall s)
 {
         struct stall best = {s.from, s.from};
@@ -58,7 +58,7 @@ static struct stall common_part(const struct capo_job_process *p, struct stall s
         return best;
 }
 
-/* The rank of the step that took most of the stall, where one stands out in it; -1. */
+/* The rank that stands out in the step that took most of the stall; -1: none. */
 static int find_rank_of_step(const struct capo_page *r, struct stall s)
 {
         for (uint32_t i = 0; i < r->steps.n_slow; i++) {
@@ -72,8 +72,8 @@ static int find_rank_of_step(const struct capo_page *r, struct stall s)
         return -1;
 }
 
-/* The processes that did not run meanwhile: " rank 1 did not run (stopped ...)"; "" where none is
- * known. @rank: the only one; else as it was. */
+/* Processes that did not run during the stall, as " rank 1 did not run (stopped ...)"; "": none
+ * known. @rank: set if it is only one. */
 static void find_stops(const struct capo_page *r, struct stall s, char *text, size_t room,
                        int *rank)
 {
@@ -97,8 +97,8 @@ static void find_stops(const struct capo_page *r, struct stall s, char *text, si
         *rank = n == 1 ? only : *rank;
 }
 
-/* What capo watch found out while it lasted: "stopped: rank 1"; "" nothing. @rank: that one, where
- * it is one; else -1. */
+/* The verdict of capo watch for that time: "stopped: rank 1"; "": none. @rank: the one it names;
+ * else -1. */
 static void read_verdict(const struct capo_page *r, struct stall s, char *text, size_t room,
                          int *rank)
 {
@@ -133,7 +133,7 @@ static void read_verdict(const struct capo_page *r, struct stall s, char *text, 
         json_decref(page);
 }
 
-/* @last: it is the job's end. */
+/* @last: it lasts until the job's end. */
 static void report_stall(struct capo_page *r, struct stall s, bool last)
 {
         char verdict[256], stops[128], why[400], time[32], at[32];
@@ -175,7 +175,7 @@ static double last_begin_of(const struct capo_job_process *p)
         return (double)p->header.t0_real_ns + (double)last;
 }
 
-/* From the last call of all to the first process that ended otherwise than by exit(0). */
+/* From the last call of all ranks to the first process that did not end by exit(0). */
 static struct stall last_silence(const struct capo_page *r)
 {
         const struct capo_job *job = r->job;
