@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nobody waits for another, as far as the calls say: what processes and GPUs say beside them. */
+/* Cases without a rank that waits for another: uses the states of processes and GPUs besides the
+ * calls. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -93,8 +94,8 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
                         const struct capo_hang_member *m = &job->comms[i].members[k];
                         const struct capo_hang_process *p = &job->processes[m->process];
 
-                        /* who stood before it was killed, as the others did, is none of the cause:
-                         * somebody ended a job that hung, and that takes its time */
+                        /* a rank that was stuck like the others before it was killed is no cause:
+                         * the hung job was ended, and killing takes time */
                         if (p->life != CAPO_HANG_KILLED || m->dead ||
                             !capo_hang_gone(job, m->process) || !lost_in(job, i, m->process))
                                 continue;
@@ -111,7 +112,7 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
         return 0;
 }
 
-/* All are in it: hosts that do not come back, or GPUs. */
+/* All are in the call: name hosts that do not return, or GPUs. */
 int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         int r = 0;
@@ -177,7 +178,7 @@ static bool may_only_wait(const struct capo_hang_job *job, const struct capo_han
         }
 }
 
-/* Calls that differ, a circle and ranks that are gone stay what they are. */
+/* Calls that differ, circles and ended ranks keep their verdict. */
 static bool may_be_by_stop(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
         if (v->kind == CAPO_HANG_HEALTHY)
@@ -203,13 +204,14 @@ static int accuse_stopped(const struct capo_hang_job *job, struct capo_hang_verd
         return r;
 }
 
-/* The threads of a stopped process serve its network, too. So the GPUs of the others do not end a
- * call that it has entered. */
+/* The threads of a stopped process also serve its network. So the other GPUs do not finish a call
+ * that it has entered. */
 int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool inside = v->kind == CAPO_HANG_INSIDE, missing = v->kind == CAPO_HANG_MISSING,
              known = false;
-        uint32_t stopped = 0, waiting = 0; /* of them, counted among those that wait */
+        uint32_t stopped = 0,
+                 waiting = 0; /* stopped processes; those of them that count as waiting */
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 if (job->processes[i].life != CAPO_HANG_STOPPED)
@@ -222,7 +224,7 @@ int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict
         if (job->over || !stopped || !may_be_by_stop(job, v))
                 return 0;
         hang_acquit(v);
-        if (!known) { /* it is in the call, as those that wait are */
+        if (!known) { /* it is in the call, like those that wait */
                 v->kind = inside ? CAPO_HANG_INSIDE : CAPO_HANG_RUNNING;
                 v->sure = CAPO_HANG_LIKELY;
                 v->n_waiting -= waiting < v->n_waiting ? waiting : v->n_waiting;
@@ -230,7 +232,7 @@ int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict
         for (uint32_t i = 0; i < job->n_processes && !known; i++) {
                 uint64_t t = capo_hang_active_ns(&job->processes[i]);
 
-                v->since_ns = t > v->since_ns ? t : v->since_ns; /* nobody makes a call */
+                v->since_ns = t > v->since_ns ? t : v->since_ns; /* no process makes a call */
         }
         return accuse_stopped(job, v);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rank ended first? One that exited says when. One that was killed left
- * its last sign of life, which is at most some 50 ms older than its end, or more on a busy machine.
- * So ends less than half a second apart are told apart by other evidence only: an exit status where
- * the others were killed, or that the others had waited for that rank.
+ * Which rank ended first? An exit has a recorded time. For a killed process only the last time it
+ * was alive is known, which is up to some 50 ms before its end, or more on a busy machine. So ends
+ * less than half a second apart need other evidence: one exit status while the others were killed,
+ * or that the others had waited for that rank.
  */
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/wait_graph.h"
 
-#define SURE_NS   1000000000 /* ends so far apart are in that order for certain */
-#define WAITED_NS 1000000000 /* a wait so long is for a rank that does not come */
+#define SURE_NS   1000000000 /* the order of ends this far apart is certain */
+#define WAITED_NS 1000000000 /* a wait this long is for a rank that does not come */
 
 static bool ended_badly(const struct capo_hang_process *p)
 {
         return p->ending == CAPO_HANG_BY_KILL || p->exit_status > 0;
 }
 
-/* Of those that ended together with @first: the only one that exited with an error. NONE: no such
+/* Of those that ended together with @first, the only one that exited with an error. NONE: no such
  * process, or several. */
 static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first_ns)
 {
@@ -34,9 +34,9 @@ static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first
         return n == 1 ? found : CAPO_HANG_NONE;
 }
 
-/* The only one that was killed, where all others ended behind its last sign of life by exit() with
- * an error, or came to their exit and were killed in it: who ends a job kills more than one, and
- * these failed by what it left. */
+/* The only killed one, if all others ended after its last sign of life, by exit() with an error or
+ * killed during their exit. (Ending a job kills more than one process; these failed because of its
+ * death.) NONE: no such process. */
 static uint32_t find_only_kill(const struct capo_hang_job *job)
 {
         uint32_t found = CAPO_HANG_NONE, killed = 0, exits = 0;
@@ -56,7 +56,7 @@ static uint32_t find_only_kill(const struct capo_hang_job *job)
         return killed == 1 && exits >= 2 && exits + 1 == job->n_processes ? found : CAPO_HANG_NONE;
 }
 
-/* Of those that ended together: the only one that others had waited for. */
+/* Of those that ended together, the only one that others had waited for. */
 static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                              uint64_t first_ns)
 {
@@ -71,7 +71,7 @@ static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_
         return n == 1 ? found : CAPO_HANG_NONE;
 }
 
-/* The process that ended first, @*sure how sure that is; NONE: not known. */
+/* The process that ended first, and how certain that is; NONE: not known. */
 static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_verdict *v,
                            enum capo_hang_sure *sure)
 {
@@ -83,7 +83,8 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
 
                 if ((ended_badly(p) || (v->accused[i] && p->ending != CAPO_HANG_RUNS)) &&
                     (first == CAPO_HANG_NONE || p->end_ns < job->processes[first].end_ns))
-                        first = i; /* one that ended well and that nobody waited for is no cause */
+                        first = i; /* a process that ended well and that no other waited for is no
+                                      cause */
         }
         first_ns = job->processes[first].end_ns;
         v->together = 0;
@@ -106,8 +107,8 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
         return found != CAPO_HANG_NONE ? found : find_awaited(job, v, first_ns);
 }
 
-/* The others waited long for one rank and were then killed. That rank was exiting with an error,
- * which can take long, so this was a failure and not a hang. */
+/* The others waited long for one rank and were then killed. If that rank was exiting with an error,
+ * which can take long, this was a failure and not a hang. */
 static bool ended_by_failure(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
         uint32_t killed = 0, failed = CAPO_HANG_NONE;
@@ -138,7 +139,7 @@ static void keep_call(const struct capo_hang_job *job, struct capo_hang_verdict 
         v->seq = v->n_waiting = 0;
 }
 
-/* For how long no call had begun or returned when the first process ended badly. */
+/* How long no call had begun or returned when the first process ended badly. */
 static uint64_t find_quiet(const struct capo_hang_job *job)
 {
         uint64_t end_ns = UINT64_MAX, last_ns = 0;
@@ -187,7 +188,7 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
         first = find_first(job, v, &sure);
         if (first == CAPO_HANG_NONE && v->works_on && !v->unseen) {
                 v->together = 0;
-                return 0; /* somebody ended a job in which ranks had waited for long */
+                return 0; /* a job in which ranks had waited for long was ended */
         }
         v->works_on = false;
         if (first == CAPO_HANG_NONE || v->unseen) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyTorch's flight recorder: one dump per rank, of the calls that PyTorch made
- * (torch/csrc/distributed/c10d/FlightRecorder.hpp; versions 2.x of the dump). JSON as
- * _dump_nccl_trace_json() makes it, or the pickle that is dumped on a timeout put into JSON, which
- * has the call sites, too.
+ * PyTorch's flight recorder: one dump per rank of the calls that PyTorch made
+ * (torch/csrc/distributed/c10d/FlightRecorder.hpp; versions 2.x of the dump). Input is the JSON of
+ * _dump_nccl_trace_json(), or the pickle that is dumped on a timeout, converted to JSON; the pickle
+ * also has call sites.
  *
  *      entry        a call: its group, its number there (collective_seq_id), sizes, "scheduled",
  *                   "started" or "completed"
- *      "coalesced"  closes a group of calls: those just before it with the same numbers; these are
- *                   never completed themselves
+ *      "coalesced"  closes a group of calls: the entries just before it with the same numbers,
+ *                   which are never marked completed themselves
  *
- * Operators, roots and streams are not in it: a group's collectives are taken to be one queue, a
- * lone send or receive one per peer.
+ * Operators, roots and streams are not in the dump: the collectives of a group are treated as one
+ * queue, and single sends and receives as one queue per peer.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -30,19 +30,20 @@
 enum {
         MOST_BYTES = 1 << 28, /* of a file; 20,000 calls with their sites are 40 MB */
         FRAMES = 8,
-        SETTLED_NS = 2000000000, /* the recorder looks for calls that have ended once in a while */
+        SETTLED_NS =
+                2000000000, /* the recorder checks only at intervals whether calls have ended */
 };
 
-/* Calls of one group that stand together, until the entry that closes them comes. */
+/* Consecutive calls of one group, until the entry that closes it. */
 struct run {
         uint32_t comm, first;
         json_int_t number;
 };
 
-/* A communicator: of one name and of the same ranks in all dumps. */
+/* A communicator: same name and same ranks in all dumps. */
 struct group {
         char *name, *ranks;
-        uint32_t member; /* of the dump that is read; CAPO_HANG_NONE */
+        uint32_t member; /* of the dump being read; CAPO_HANG_NONE */
 };
 
 struct flight {
@@ -70,7 +71,7 @@ static json_int_t get_integer(const json_t *o, const char *key)
 /* ---- words ---- */
 
 static const struct {
-        const char *word; /* how the name begins, "_" left out */
+        const char *word; /* begin of the name, without "_" */
         uint8_t call;
 } names[] = {
         {"all_reduce", CAPO_CALL_ALLREDUCE},
@@ -88,7 +89,7 @@ static const struct {
         {"recv", CAPO_CALL_RECV},
 };
 
-/* "nccl:all_reduce". Return: CAPO_CALL_GROUP: the end of a group, or nothing known. */
+/* Parse "nccl:all_reduce". Return: CAPO_CALL_GROUP: the end of a group, or an unknown name. */
 static uint8_t call_of(const char *name)
 {
         const char *colon = strrchr(name, ':');
@@ -102,7 +103,7 @@ static uint8_t call_of(const char *name)
         return CAPO_CALL_GROUP;
 }
 
-/* c10::ScalarType's names. */
+/* By c10::ScalarType's names. */
 static uint8_t type_of(const json_t *types, unsigned *size)
 {
         static const struct {
@@ -144,7 +145,7 @@ static uint64_t count_elements(const json_t *sizes)
         return sum;
 }
 
-/* What all ranks must have alike; 0 where PyTorch lets them differ. */
+/* The size that must be equal on all ranks; 0: PyTorch allows different ones. */
 static uint64_t bytes_of(const json_t *e, uint8_t call, unsigned size)
 {
         uint64_t n;
@@ -165,7 +166,7 @@ static uint64_t bytes_of(const json_t *e, uint8_t call, unsigned size)
         return (n ? n : count_elements(json_object_get(e, "output_sizes"))) * size;
 }
 
-/* "send 0->3", "recv 1<-?": the other one; -1 not known. */
+/* The peer in "send 0->3", "recv 1<-?"; -1 not known. */
 static int32_t peer_of(const char *name)
 {
         const char *p = strrchr(name, strstr(name, "->") ? '>' : '-');
@@ -205,7 +206,7 @@ static uint16_t site_of(struct flight *f, const json_t *frames)
 
 /* ---- groups ---- */
 
-/* "[0, 2, 5]", or the same as an array. */
+/* Parse "[0, 2, 5]", or an array. */
 static json_t *ranks_of(const json_t *config)
 {
         json_t *ranks = json_object_get(config, "ranks");
@@ -279,7 +280,7 @@ static uint8_t gpu_of(const json_t *e)
                        : CAPO_HANG_GPU_RUNNING;
 }
 
-/* The end of a group: what it says holds of its calls, which are just before it. */
+/* The end of a group: its state applies to its calls, which are just before it. */
 static void close_group(struct flight *f, const json_t *e, uint32_t comm)
 {
         struct capo_hang_process *p = &f->to.hang->processes[f->process];
@@ -326,7 +327,7 @@ static int take_entry(struct flight *f, const json_t *e)
         c.comm = comm;
         c.member = f->groups[comm].member;
         c.begin_ns = (uint64_t)get_integer(e, "time_created_ns");
-        c.end_ns = c.begin_ns; /* the host's call: the dump has it behind it */
+        c.end_ns = c.begin_ns; /* the host's call has returned, since it is in the dump */
         c.type = type_of(json_object_get(e, "input_dtypes"), &size);
         c.bytes = bytes_of(e, c.call, size);
         f->last_ns = c.begin_ns > f->last_ns ? c.begin_ns : f->last_ns;
@@ -351,7 +352,8 @@ static int take_entry(struct flight *f, const json_t *e)
                 c.seq = (uint32_t)seq;
                 c.stream = comm;
                 last = p->n_calls ? &p->calls[p->n_calls - 1] : NULL;
-                if (last && last->comm == comm && last->seq == c.seq) { /* another one of a group */
+                if (last && last->comm == comm &&
+                    last->seq == c.seq) { /* another call of a group */
                         last->bytes += c.bytes;
                         return 0;
                 }
@@ -389,7 +391,7 @@ static int take_dump(struct flight *f, const json_t *dump)
         if (r < 0)
                 return r;
         whole = get_integer(json_array_get(entries, 0), "record_id") ==
-                0; /* else the oldest were overwritten */
+                0; /* otherwise the oldest entries were overwritten */
         for (i = 0; i < f->to.hang->n_comms; i++) {
                 if (f->groups[i].member != CAPO_HANG_NONE)
                         f->to.hang->comms[i].members[f->groups[i].member].whole_p2p = whole;
@@ -398,7 +400,7 @@ static int take_dump(struct flight *f, const json_t *dump)
         return 0;
 }
 
-/* The last number in the file's name. */
+/* The last number in the file name. */
 static int32_t rank_in(const char *path)
 {
         const char *name = capo_base_name(path), *end = name + strlen(name), *begin;
@@ -490,7 +492,8 @@ int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct 
                 struct capo_hang_process *p = &out->processes[i];
 
                 p->end_ns = out->now_ns;
-                for (uint32_t k = 0; k < p->n_calls; k++) { /* too young to tell */
+                for (uint32_t k = 0; k < p->n_calls;
+                     k++) { /* the recorder may not have checked it yet */
                         if (p->calls[k].gpu == CAPO_HANG_GPU_RUNNING &&
                             p->calls[k].begin_ns + SETTLED_NS > out->now_ns)
                                 p->calls[k].gpu = CAPO_HANG_GPU_UNKNOWN;

@@ -44,7 +44,7 @@ int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, ui
         if (capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0 ||
             capo_array_room(&hang->comms, hang->n_comms, sizeof *hang->comms) < 0)
                 return -ENOMEM;
-        for (unsigned i = 0; taken != job->n_comms; i++) { /* by another, so far */
+        for (unsigned i = 0; taken != job->n_comms; i++) { /* as long as another one has it */
                 free(steal(&copy));
                 if ((i ? asprintf(&copy, "%s/%u", name, i) : asprintf(&copy, "%s", name)) < 0)
                         return -ENOMEM;
@@ -103,7 +103,7 @@ uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
         return (uint16_t)hang->n_sites;
 }
 
-/* Nodes by the names of their hosts, in the order of the processes. */
+/* Number nodes by host name, in the order of processes. */
 static int find_nodes(struct capo_job *job, struct capo_index *hosts)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
@@ -111,7 +111,7 @@ static int find_nodes(struct capo_job *job, struct capo_index *hosts)
                 int64_t node;
                 char *name;
 
-                if (!p->header.pid) /* what stands for its host is a file */
+                if (!p->header.pid) /* without a pid, the host field holds a file name */
                         continue;
                 node = capo_index_number(hosts, p->host, by_name, job->n_nodes);
                 if (node < 0)

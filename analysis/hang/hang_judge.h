@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What verdict.c and alone.c share. */
+/* Shared by the files that make the verdict. */
 #ifndef CAPO_HANG_JUDGE_H
 #define CAPO_HANG_JUDGE_H
 
@@ -15,35 +15,36 @@
  * different moments. */
 #define HANG_MOMENT_NS 1000000000
 
-#define HANG_TOGETHER_NS 500000000 /* ends so close together have one cause */
+#define HANG_TOGETHER_NS \
+        500000000 /* processes that end within this time may have ended for the same reason */
 
-/** hang_accuse() - one more culprit, if it is none yet; @v->accused has room for @process. Return:
- * 0; -ENOMEM. */
+/** hang_accuse() - add a culprit unless it is one already; @v->accused must have room for @process.
+ * Return: 0; -ENOMEM. */
 int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
                 const struct capo_hang_call *call);
 
-/** hang_acquit() - nobody is a culprit any more. */
+/** hang_acquit() - remove all culprits. */
 void hang_acquit(struct capo_hang_verdict *v);
 
-/** hang_sort_culprits() - by rank; those that others wait for elsewhere come last. */
+/** hang_sort_culprits() - by rank; culprits of other calls than the verdict's come last. */
 void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_uses() - does that thread of @p make calls on communicator @comm, as far as known? */
 bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread);
 
-/** hang_knows_threads() - is a call of @p on communicator @comm known, and so a thread that makes
- * such calls? */
+/** hang_knows_threads() - is any call of @p on communicator @comm known, and thus a thread that
+ * makes them? */
 bool hang_knows_threads(const struct capo_hang_process *p, uint32_t comm);
 
-/** hang_set_still() - since when what the accused ranks owe, or the job, has not moved. */
+/** hang_set_still() - set since when the accused ranks, or the whole job, made no progress. */
 void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_waits_on_worker() - ranks have waited for job->after_ns for one that makes other calls
- * meanwhile: then @v is UNDECIDED. Return: it is. */
+/** hang_waits_on_worker() - have ranks waited for job->after_ns for a rank that makes other calls
+ * meanwhile? Then @v becomes UNDECIDED. */
 bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in, or may be
- * in. NULL none. */
+/** hang_last() - the last call of @p; hang_running() - its first call that its GPU was seen
+ * executing, or may be executing. NULL: none. */
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p);
 const struct capo_hang_call *hang_running(const struct capo_hang_process *p);
 
@@ -54,57 +55,58 @@ const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uin
 
 /**
  * hang_judge_tuned() - all ranks have entered a call that makes no progress: did NCCL choose the
- * same way to run it on all of them?
- * @v: RUNNING, or nobody knows what the GPUs do; TUNED afterwards where it did not. Profiles that
- * differ count where a GPU was seen to stand only, and where nothing is known of the choices
- * themselves.
+ * same algorithm, protocol and channels on all of them?
+ * @v: RUNNING, or the state of the GPUs is not known; becomes TUNED if the choices differ.
+ * Different profiles count only if a GPU was seen to be stuck and the choices themselves are not
+ * known.
  *
  * Return: 0; -ENOMEM.
  */
 int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_judge_lost() - one was killed where all were in a call. Return: 0, also where there is
- * none; -ENOMEM. */
+/** hang_judge_lost() - was a process killed while all were in a call? Return: 0, also if none was;
+ * -ENOMEM. */
 int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /**
- * hang_judge_ended() - which rank of a job ended first? For a job that is over, or in which no
- * rank waits.
- * @v: what stood when it ended. ENDED afterwards, or UNDECIDED where several ended together. A
- * verdict on a wait of @job->after_ns or more is kept: the job hung before it was ended. HEALTHY
- * where all ranks ended by exit(0).
+ * hang_judge_ended() - which rank of a job ended first? For a job that is over, or in which no rank
+ * waits.
+ * @v: the verdict on the state before it ended. Becomes ENDED, or UNDECIDED if several ended
+ * together. A verdict on a wait of @job->after_ns or more is kept, because the job hung before it
+ * was ended. HEALTHY if all ranks ended by exit(0).
  *
  * Return: 0; -ENOMEM.
  */
 int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_count_unseen() - ranks that nothing is known of. */
+/** hang_count_unseen() - number of ranks without any data. */
 uint32_t hang_count_unseen(const struct capo_hang_job *job);
 
-/** hang_prove_healthy() - HEALTHY stays only where it is proved; else UNDECIDED. Return: it is, and
- * because nothing moves and nobody knows what the GPUs do. */
+/** hang_prove_healthy() - keep HEALTHY only if it is proved; else UNDECIDED. Return: true if it is
+ * UNDECIDED because nothing moves and the state of the GPUs is not known. */
 bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_doubt() - find the first call that failed. "Certain" becomes "likely" where that, or what
- * is not recorded, may be the cause. */
+/** hang_doubt() - find the first call that failed. "Certain" becomes "likely" if that call, or
+ * something that is not recorded, may be the cause. */
 void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_judge_inside() - hosts that do not come back from a call that all are in, or GPUs. Return:
- * as above. */
+/** hang_judge_inside() - all ranks are in a call: name hosts that do not return from it, or GPUs
+ * that do not finish it. Return: 0; -ENOMEM. */
 int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_all_are_in() - all ranks are in the call, or their GPUs: none of them is late. */
+/** hang_all_are_in() - have all ranks, or their GPUs, entered the call? */
 bool hang_all_are_in(const struct capo_hang_verdict *v);
 
-/** hang_last_calls_unknown() - is a living process not known to have ended its last call? */
+/** hang_last_calls_unknown() - is there a live process whose last call is not known to have ended?
+ */
 bool hang_last_calls_unknown(const struct capo_hang_job *job);
 
-/** hang_judge_stopped() - a process that is stopped is the cause where otherwise only calls and
- * GPUs that do not end would be named, or nobody. Return: 0; -ENOMEM. */
+/** hang_judge_stopped() - name a stopped process as the cause if otherwise only unfinished calls
+ * and GPUs would be named, or nothing. Return: 0; -ENOMEM. */
 int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_judge_pause() - of a job where nobody waits in a call, and nobody has made one for
- * @job->after_ns: a stopped process may be why. UNDECIDED afterwards. Return: 0; -ENOMEM. */
+/** hang_judge_pause() - for a job in which no rank waits in a call, and none has made one for
+ * @job->after_ns: a stopped process may be the reason. Becomes UNDECIDED. Return: 0; -ENOMEM. */
 int hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 #endif

@@ -14,7 +14,7 @@ static bool is_final(const struct capo_job_process *p, uint8_t known)
         return known != CAPO_HANG_BY_LOG || (p->has_end && p->end.clean);
 }
 
-/* The moment that a log which is not final tells all of. */
+/* Find the last HANG frame after which no call was recorded. */
 static void find_frame(const struct capo_job_process *jp, struct hang_moment *out)
 {
         struct capo_log *log = jp->log;
@@ -29,7 +29,7 @@ static void find_frame(const struct capo_job_process *jp, struct hang_moment *ou
                         out->offset = f.offset;
                 } else if (f.type == CAPO_FRAME_END && t.at_ns && capo_log_end(&f, &end) == 0 &&
                            end.calls != t.calls) {
-                        t.at_ns = 0; /* it went on */
+                        t.at_ns = 0; /* it made calls later */
                 }
         }
         capo_log_park(log);
@@ -72,7 +72,7 @@ void hang_tell_lives(const struct capo_job *job, const uint8_t *known, uint64_t 
                         p->end_ns = now_ns;
                         alive = true;
                 }
-                if (moments[i].at_ns) { /* on another node perhaps; nothing newer is known */
+                if (moments[i].at_ns) { /* it may be on another node; nothing newer is known */
                         p->life = CAPO_HANG_ALIVE;
                         p->ending = CAPO_HANG_RUNS;
                         p->end_ns = moments[i].at_ns;

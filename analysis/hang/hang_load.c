@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads each log a second time for what the report does not need: the last calls in order, and
- * the number of calls that each process made on each communicator. The cells have that number
- * exactly, however old the calls are.
+ * Reads each log a second time for what the report does not need: the last calls in order, and the
+ * number of calls of each process on each communicator. The cells have exact counts, however old
+ * the calls are.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,11 +24,11 @@
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
 
-#define HEARTBEAT_NS 100000000 /* how old the word on a GPU may be */
+#define HEARTBEAT_NS 100000000 /* possible age of a GPU state */
 
-#define OPEN_GROUP 0xf0000000u /* plus the thread: a group without a number yet */
+#define OPEN_GROUP 0xf0000000u /* plus the thread: a group that has no number yet */
 
-/* What a process calls a communicator. */
+/* Id of a communicator in a process. */
 struct known_comm {
         uint32_t process, id, comm, member;
         uint64_t collectives, p2p, splits;
@@ -48,9 +48,10 @@ struct reader {
         uint32_t n_comms;
         uint64_t t0; /* of the log being read, ns since 1970 */
         struct hang_last_calls last;
-        struct cell *cells;            /* by their number */
-        struct capo_log_calls *shapes; /* one for all logs: each says its own before it uses them */
-        struct hang_moment *frames;    /* by process */
+        struct cell *cells; /* by their number */
+        struct capo_log_calls
+                *shapes; /* one for all logs: each log describes its shapes before using them */
+        struct hang_moment *frames; /* by process */
         uint32_t n_cells;
 };
 
@@ -77,7 +78,7 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
         return hang_last_take(&rd->last, r, thread);
 }
 
-/* The newest edition of each stands. */
+/* A later frame of a cell replaces the earlier one. */
 static int take_cell(struct reader *rd, const struct capo_log_frame *f)
 {
         struct capo_log_hist_view host, gpu;
@@ -122,7 +123,7 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process,
                 .seq = r->seq,
                 .group = r->flags & CAPO_RECORD_MEMBER
                                  ? r->group
-                                 : 0, /* of others it may be when it began on the GPU */
+                                 : 0, /* for other calls it may be the begin on the GPU */
                 .stream = r->stream,
                 .peer = r->peer,
                 .comm = k ? k->comm : CAPO_HANG_NONE,
@@ -150,7 +151,7 @@ static bool is_of(const struct capo_hang_call *c, const struct capo_hang_call *s
                c->thread == said->thread;
 }
 
-/* What the GPU has not ended. A group's time is that of its members. */
+/* Calls that the GPU has not finished. The time of a group applies to its members. */
 static void take_running(struct capo_hang_process *p, const struct capo_hang_call *said)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
@@ -167,8 +168,8 @@ static bool is_message(const struct capo_hang_call *c)
         return kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA;
 }
 
-/* The GPU was asked whether the stream of a communicator's last call had ended. An answer from
- * before its newest call says nothing. */
+/* State of the stream of a communicator's last call. A state older than its newest call is ignored.
+ */
 static void take_stream(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
@@ -226,8 +227,8 @@ static int take_one(struct reader *rd, uint32_t process, const struct capo_unfin
         return 0;
 }
 
-/* The calls that had not returned: from the HANG frame, or, for a killed process, from the lines
- * that recovery added. */
+/* Unfinished calls: from the HANG frame or, for a killed process, from the lines that recovery
+ * added. */
 static int take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         const char *line =
@@ -267,7 +268,7 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
                         return -ENOMEM;
                 p->calls[p->n_calls++] = call_of(rd, process, c);
         }
-        /* of groups the time, for their members */
+        /* the time of a group applies to its members */
         for (at = 0; (c = hang_last_next(&rd->last, &at));) {
                 for (uint32_t n = 0;
                      c->call == CAPO_CALL_GROUP && c->clock == CAPO_CLOCK_EVENT && n < p->n_calls;
@@ -310,7 +311,7 @@ static int read_log(struct reader *rd, uint32_t process)
                 if (u.where == CAPO_UNFINISHED_GPU && c->t_end)
                         count_cell(rd, process, (struct cell){1, c->comm, c->call, c->result});
                 else if (u.where != CAPO_UNFINISHED_WHERES ||
-                         traced) /* then the log has it as any other */
+                         traced) /* then the log has it like any other call */
                         continue;
                 r = take_call(c, c->thread, rd);
         }
@@ -323,7 +324,7 @@ static int read_log(struct reader *rd, uint32_t process)
 
 /* ---- the job ---- */
 
-/* By what NCCL chooses there, but for profiles; always in the same order. */
+/* The settings that affect NCCL's choice, except profiles, in a fixed order. */
 static char *settings_of(const struct capo_job_process *p)
 {
         static const char *const names[] = {"NCCL_ALGO",          "NCCL_PROTO",
@@ -380,8 +381,8 @@ static int make_comms(struct reader *rd)
         return 0;
 }
 
-/* What the cells counted; communicators that were made of others; whether all sends and receives
- * are at hand. */
+/* Set counts from cells, communicators created from others, and whether all sends and receives are
+ * known. */
 static void tell_members(struct reader *rd)
 {
         for (uint32_t i = 0; i < rd->n_comms; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The logs of a job (of dead processes, or made by a look at living ones) as what capo_hang_judge()
- * asks for. */
+/* Converts the logs of a job (of dead processes, or copies of live processes' memory) to the input
+ * of capo_hang_judge(). */
 #ifndef CAPO_HANG_READ_H
 #define CAPO_HANG_READ_H
 
@@ -9,18 +9,19 @@
 #include "analysis/job/job.h"
 
 /**
- * capo_hang_read() - processes and communicators of @job in its order
- * @known:  enum capo_hang_known by process
- * @now_ns: since 1970, when any of them is alive; else the last sign of life of any counts
+ * capo_hang_read() - processes and communicators of @job, in its order
+ * @known: enum capo_hang_known, by process
+ * @now_ns: ns since 1970 if any process runs; else the last time that any was alive is used
  *
- * A log that is not final tells all of the moment of its last HANG frame (core/log/hang_frame.h),
- * where no call was recorded after it: such a process counts as alive then, whatever became of it.
- * Left out of the communicators, as if they had no log: processes whose log is not final and of
- * which nothing else is known (@n_stale, may be NULL). Of processes that ended within half a second
- * of the last sign of life of the job the end is no cause: the moment before is judged.
+ * If no call was recorded after the last HANG frame of an incomplete log (core/log/hang_frame.h),
+ * that frame gives the complete state: the process counts as alive at that time, whatever happened
+ * later. Other processes with an incomplete log and no other data are left out of the
+ * communicators, as if they had no log; @n_stale (may be NULL) counts them. If processes ended
+ * within half a second of the job's last sign of life, their end is no cause: the state before it
+ * is judged.
  *
- * Return: 0; -ENOMEM; -errno of opening a log. capo_hang_job_finish() in any case. Names belong to
- * @job.
+ * Return: 0; -ENOMEM; -errno of opening a log. Call capo_hang_job_finish() in any case. Names
+ * belong to @job.
  */
 int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
                    struct capo_hang_job *out, uint32_t *n_stale);

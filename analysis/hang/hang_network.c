@@ -17,7 +17,7 @@ static bool is_domain_object(const struct capo_fabric_object *o, const char *kin
         return !o->closed && o->domain == d->id && !strcmp(o->kind, kind);
 }
 
-/* What was posted to receive into queue @cq, by endpoints that are open. */
+/* Receives posted to queue @cq by open endpoints. */
 static uint64_t receives_to(const struct capo_fabric *f, uint32_t cq, bool *whole)
 {
         uint64_t n = 0;
@@ -58,8 +58,8 @@ static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f,
                 nic->unsure |= o->unsure;
                 completed_ns = o->completed_ns > completed_ns ? o->completed_ns : completed_ns;
                 posted = receives_to(f, o->id, &whole);
-                /* of a queue that does not say which entries are receives none is known to have
-                 * come */
+                /* if the queue does not tell which entries are receives, none is known to have
+                 * arrived */
                 if (whole && o->n.received && posted > o->n.received)
                         nic->receives += posted - o->n.received;
         }
@@ -80,7 +80,7 @@ static int by_outstanding(const void *a_, const void *b_)
 int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out)
 {
         uint64_t epoch_ns = p->header.t0_real_ns -
-                            p->header.t0_mono_ns; /* modulo 2^64, as what is added to it */
+                            p->header.t0_mono_ns; /* modulo 2^64, like the value added to it */
         _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
         int r;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of all ranks as queues: what hang_prepare.c lines up and waits.c plays. Private to
+/* The calls of all ranks as queues: hang_prepare.c builds them, waits.c replays them. Private to
  * these two. */
 #ifndef CAPO_HANG_PLAY_H
 #define CAPO_HANG_PLAY_H
@@ -9,38 +9,38 @@
 
 enum play_state {
         IDLE,
-        ACTIVE,    /* at the head */
-        DONE,      /* as far as its own rank goes */
-        STATE = 3, /* the bits of these */
-        ENDED = 4, /* on the GPU: it, or one behind it on its stream */
-        HELD = 8,  /* it, or one before it on its stream, was seen to be running */
+        ACTIVE,    /* at the head of its queue */
+        DONE,      /* finished on its own rank */
+        STATE = 3, /* mask of the states above */
+        ENDED = 4, /* on the GPU: this call or a later one on its stream ended */
+        HELD = 8,  /* this call or an earlier one on its stream was seen running */
 };
 
 struct play_queue {
         uint32_t process, stream;
         uint32_t at, n;
-        uint32_t *call; /* numbers over all processes */
+        uint32_t *call; /* indices over all processes */
 };
 
-/* Not a table by number: one damaged number would make it as long as the job. */
+/* An entry by number. Not an array indexed by it: one damaged number would make that huge. */
 struct play_number {
         uint32_t seq;
-        uint32_t at; /* in call */
+        uint32_t at; /* index in call */
         const struct capo_hang_call *call;
 };
 
 struct play_member {
-        uint32_t reached; /* the newest that was at a head */
-        uint32_t through; /* the newest that is done */
+        uint32_t reached; /* newest number that was at a head */
+        uint32_t through; /* newest number that is done */
         uint32_t entered, opened;
         uint32_t n;
-        struct play_number *of; /* those among its last calls, by number; a number once */
+        struct play_number *of; /* its last calls by number, each number once */
 };
 
 struct play_comm {
         uint32_t retired, newest;
         struct play_member *members;
-        uint32_t differed; /* the newest that ended although its callers disagreed; 0 none */
+        uint32_t differed; /* newest call that ended although its ranks disagreed; 0: none */
         bool whole_p2p;
 };
 
@@ -49,8 +49,9 @@ struct play {
         bool lenient;
         uint32_t n_calls;
         const struct capo_hang_call **call;
-        uint32_t *process, *offset; /* whose call it is; the number of the first one of a process */
-        uint32_t *mate;             /* the other half of a send or receive */
+        uint32_t *process,
+                *offset; /* owner of each call; index of the first call of each process */
+        uint32_t *mate;  /* the other half of a send or receive */
         uint8_t *state;
         struct play_comm *comms;
         struct play_queue *queues;
@@ -67,7 +68,7 @@ static inline bool is_collective(const struct capo_hang_call *c)
         return c->seq && capo_call_is_collective(c->call);
 }
 
-/* NCCL took it, or is about to. */
+/* Did NCCL accept the call, or may it still? */
 static inline bool call_is_taken(const struct capo_hang_call *c)
 {
         return c->comm != CAPO_HANG_NONE && c->member != CAPO_HANG_NONE &&
@@ -79,14 +80,14 @@ static inline struct play_member *member_of(const struct play *p, const struct c
         return &p->comms[c->comm].members[c->member];
 }
 
-/* The place of @seq, or of the next number that is there. */
+/* The index of @seq in m->of, or of the next higher number. */
 static inline uint32_t place_of(const struct play_member *m, uint32_t seq)
 {
         uint32_t low = 0, high = m->n;
 
         if (m->n && seq >= m->of->seq && seq - m->of->seq < m->n &&
             m->of[seq - m->of->seq].seq == seq)
-                return seq - m->of->seq; /* none is missing between, as a rule */
+                return seq - m->of->seq; /* normally no number is missing */
         while (low < high) {
                 uint32_t middle = low + (high - low) / 2;
 
@@ -112,16 +113,16 @@ static inline bool call_is_played(const struct play *p, const struct capo_hang_c
         return is_collective(c) || (is_p2p(c) && p->comms[c->comm].whole_p2p);
 }
 
-/** capo_play_mismatch() - do those who have entered call @seq of @comm disagree on what it is?
- * *@ended: on the GPUs of all. */
+/** capo_play_mismatch() - do the ranks that entered call @seq of @comm disagree on what it is?
+ * *@ended: it ended on the GPUs of all. */
 bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool *ended);
 
-/** capo_play_next() - the least number from @seq on under which any member's last calls have one;
- * UINT32_MAX none. */
+/** capo_play_next() - the lowest number >= @seq that occurs in the last calls of any member;
+ * UINT32_MAX: none. */
 uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq);
 
-/** capo_play_set_up() - @p->job and @p->lenient are set. Return: 0; -ENOMEM. capo_play_tear_down()
- * in any case. */
+/** capo_play_set_up() - build the queues; @p->job and @p->lenient must be set. Return: 0; -ENOMEM.
+ * Call capo_play_tear_down() in any case. */
 int capo_play_set_up(struct play *p);
 void capo_play_tear_down(struct play *p);
 

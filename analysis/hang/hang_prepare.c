@@ -19,9 +19,9 @@ static bool binds_all(const struct capo_hang_call *c)
                kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL;
 }
 
-/* ---- what there is ---- */
+/* ---- the calls ---- */
 
-/* What each member has begun, and where its last calls begin. */
+/* Count what each member has begun, and where its last calls begin. */
 static void count_member_calls(struct play *p)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
@@ -71,7 +71,8 @@ static int index_member_calls(struct play *p)
 
                         if (m->n)
                                 qsort(m->of, m->n, sizeof *m->of, by_number);
-                        for (uint32_t of = 0; of < m->n; of++) { /* the last one of a number */
+                        for (uint32_t of = 0; of < m->n;
+                             of++) { /* keep the last entry of a number */
                                 n -= n && m->of[n - 1].seq == m->of[of].seq;
                                 m->of[n++] = m->of[of];
                         }
@@ -111,13 +112,13 @@ uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq)
         return next;
 }
 
-/* One rank's GPU has ended @seq, so all have entered it and what is before; but where they
- * disagreed it says nothing. */
+/* If one rank's GPU has ended @seq, all ranks have entered it and all before it. That does not hold
+ * for calls on which they disagreed. Returns the newest number it holds for. */
 static uint32_t ended_up_to(const struct play *p, uint32_t comm, uint32_t from, uint32_t seq)
 {
         bool ended;
 
-        while (from < seq) { /* nobody disagrees on those of which nothing is known */
+        while (from < seq) { /* unknown calls cannot be seen to disagree */
                 uint32_t next = capo_play_next(p, comm, from + 1);
 
                 if (next > seq)
@@ -162,8 +163,8 @@ static void begin_at(struct play *p, uint32_t comm)
         c->retired = all == UINT32_MAX ? 0 : known < all ? known : all;
 }
 
-/* The host is in it: whatever its stream does. What was captured is not on the stream, where other
- * calls do not wait for it. */
+/* A call that the host is in has a queue of its own, whatever its stream does. A captured call is
+ * not on the stream: other calls do not wait for it. */
 static uint32_t stream_of(const struct capo_hang_call *c)
 {
         if (c->captured)
@@ -223,7 +224,7 @@ static int line_up(struct play *p)
 /* ---- sends and receives ---- */
 
 struct half {
-        uint32_t comm, from, to; /* ranks */
+        uint32_t comm, from, to; /* comm; from and to are ranks */
         bool receives;
         uint32_t call;
 };
@@ -241,8 +242,8 @@ static uint64_t bytes_of(const struct play *p, const struct half *h)
         return p->call[h->call]->bytes;
 }
 
-/* The nth send of one rank to another and the nth receive there are one; by their sizes where one
- * too many can be told. */
+/* Pair the nth send of a rank to another with the nth receive there; if the numbers differ by a
+ * few, sizes decide which is the extra one. */
 static int pair_up(struct play *p)
 {
         _cleanup_free_ struct half *half = NULL;
@@ -278,7 +279,7 @@ static int pair_up(struct play *p)
                         end++;
                 for (uint32_t to = r; s < r && to < end;) {
                         if (bytes_of(p, &half[s]) !=
-                            bytes_of(p, &half[to])) { /* one of them is too much? */
+                            bytes_of(p, &half[to])) { /* is one of them the extra one? */
                                 if (s + 1 < r &&
                                     bytes_of(p, &half[s + 1]) == bytes_of(p, &half[to])) {
                                         s++;

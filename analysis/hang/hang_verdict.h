@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a job stands still, and whose fault it is: who waits for whom, told from the calls of all
- * ranks and nothing else. Makes a verdict from structs, without reading or writing anything.
- * analysis/hang/hang_load.h fills the structs from logs.
+ * Why a job is stuck and which rank caused it, derived only from the calls of all ranks. Makes a
+ * verdict from structs, without input or output. analysis/hang/hang_load.h fills the structs from
+ * logs.
  *
- *      calls of all ranks -> waits.c: play them; what cannot go on is a front -> verdict.c: the
- * graph of waiting -> verdict
+ *      calls of all ranks -> waits.c: replay them; what cannot go on is a front
+ *                         -> verdict.c: the graph of waiting -> verdict
  *
- * A rank is a process here: one with several GPUs waits when one of them does.
+ * A rank is a process here: one with several GPUs waits if one of them does.
  */
 #ifndef CAPO_HANG_H
 #define CAPO_HANG_H
@@ -20,7 +20,7 @@
 
 #define CAPO_HANG_NONE UINT32_MAX
 
-/* How many last calls of a process are looked at. */
+/* number of last calls per process that are examined */
 #define CAPO_HANG_CALLS 256u
 
 enum capo_hang_where {
@@ -46,8 +46,8 @@ struct capo_hang_call {
         uint64_t end_ns;   /* 0: not returned */
         uint64_t bytes;
         uint32_t seq;
-        uint32_t group;  /* 0 none; calls of one group stand together */
-        uint32_t stream; /* of what makes a communicator: its uid, folded */
+        uint32_t group;  /* 0: none; calls of one group are consecutive */
+        uint32_t stream; /* for calls that create a communicator: hash of its uid */
         int32_t peer;
         uint32_t comm;   /* index in the job; CAPO_HANG_NONE */
         uint32_t member; /* index in that communicator; CAPO_HANG_NONE */
@@ -58,7 +58,7 @@ struct capo_hang_call {
         uint8_t where;                /* enum capo_hang_where */
         uint8_t gpu;                  /* enum capo_hang_gpu */
         uint8_t algo_proto, channels; /* as in struct capo_record; 0 not known */
-        bool captured;                /* ran, if at all, in graph launches that nobody saw */
+        bool captured;                /* it runs only in graph launches, which are not recorded */
 };
 
 enum capo_hang_life {
@@ -78,21 +78,22 @@ enum capo_hang_ending {
 struct capo_hang_process {
         int32_t rank; /* in the job; -1 not known */
         enum capo_hang_life life;
-        uint64_t end_ns; /* last sign of life; of the living the moment they were looked at */
+        uint64_t end_ns; /* last time it was alive; for live processes the time of the sample */
         struct capo_hang_call *calls; /* the last ones, by begin */
         uint32_t n_calls;
-        uint64_t known_ns; /* begin of its oldest call that was read, of which not all are kept in
-                              `calls`; 0 none */
-        char *tuned;       /* digest of its rules, "none"; NULL not known. Owned */
-        char *settings;  /* those by which NCCL chooses, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "" none,
-                            NULL not known. Owned */
-        bool gpu_timed;  /* some of its calls were timed on the GPU */
-        uint8_t ending;  /* enum capo_hang_ending; `life` is that of the moment judged */
+        uint64_t known_ns; /* begin of the oldest call read; `calls` does not keep all since then;
+                              0: none */
+        char *tuned;       /* digest of its rules; "none"; NULL: not known. Owned */
+        char *settings; /* settings that affect NCCL's choice, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "":
+                           none; NULL: not known. Owned */
+        bool gpu_timed; /* some of its calls were timed on the GPU */
+        uint8_t ending; /* enum capo_hang_ending; `life` is the state at the time judged */
         int exit_status; /* of exit(); -1 not known */
-        bool stale; /* its log is not final and nothing else is known of it: as if it had none */
+        bool stale; /* its log is incomplete and nothing else is known: treated as if it had no log
+                     */
 };
 
-/* NCCL took it. */
+/* Did NCCL accept the call? */
 static inline bool capo_hang_taken(int result)
 {
         return result == CAPO_NCCL_OK || result == CAPO_NCCL_IN_PROGRESS;
@@ -101,11 +102,11 @@ static inline bool capo_hang_taken(int result)
 struct capo_hang_member {
         uint32_t process;
         int32_t rank;    /* in the communicator; -1 not known */
-        uint32_t issued; /* number of its last collective that NCCL took, 0 none */
-        uint32_t splits; /* communicators it has made out of this one */
-        bool whole_p2p;  /* all its sends and receives here are among the process's calls */
-        bool dead;       /* destroyed or aborted by it */
-        bool idle;       /* its GPU was asked: all calls of it here have ended */
+        uint32_t issued; /* number of its last collective that NCCL accepted; 0: none */
+        uint32_t splits; /* communicators created from this one */
+        bool whole_p2p;  /* all its sends and receives here are in the process's calls */
+        bool dead;       /* the process destroyed or aborted it */
+        bool idle;       /* all its calls here have ended on the GPU */
         bool aborted;
 };
 
@@ -123,19 +124,19 @@ struct capo_hang_job {
         int32_t n_ranks; /* of the job */
         struct capo_hang_comm *comms;
         uint32_t n_comms;
-        uint64_t now_ns;   /* the moment that is judged: of living processes now, of logs the last
-                              sign of life */
-        uint64_t after_ns; /* how long nothing must have moved where only time tells a hang from a
-                              slow rank */
-        bool over;         /* all processes that are known have ended */
-        bool cut;     /* none is known to live, and a log is not final: its last part is missing */
-        bool counted; /* all that is known are counts of calls, not the calls: nothing is certain */
-        bool partial; /* and these not of all ranks */
-        uint64_t
-                dropped; /* calls that were not recorded: the last ones of a rank may be of these */
-        bool any_kind;   /* and of all collectives together: which one a call is, is not known */
-        uint32_t n_nodes; /* of the job, where a source that is no log says so; 0 not known */
-        char **sites;     /* of a source that is no log: what a call's .site is, less 1. Owned */
+        uint64_t now_ns; /* the time judged: now if processes run; else the last time in the logs */
+        uint64_t after_ns; /* how long nothing must have moved, if only time distinguishes a hang
+                              from a slow rank */
+        bool over;         /* all known processes have ended */
+        bool cut; /* no process is known to run, and a log is incomplete: its last part is missing
+                   */
+        bool counted;     /* the source has only counts of calls: nothing is certain */
+        bool partial;     /* and not the counts of all ranks */
+        uint64_t dropped; /* calls that were not recorded; a rank's last ones may be among them */
+        bool any_kind;    /* counts are over all kinds of collectives: which one a call is, is not
+                             known */
+        uint32_t n_nodes; /* of the job, if a source other than logs tells it; 0 not known */
+        char **sites;     /* from a source other than logs; index: a call's .site - 1. Owned */
         uint32_t n_sites;
 };
 
@@ -153,21 +154,21 @@ enum capo_hang_stand {
 
 /* The first collective of a communicator that cannot end. */
 struct capo_hang_front {
-        uint32_t seq;   /* 0: all that were begun can end */
+        uint32_t seq;   /* 0: all calls can end */
         uint8_t *stand; /* enum capo_hang_stand by member; NULL when seq is 0 */
         uint32_t n[CAPO_STAND_STANDS];
-        uint32_t unseen;   /* ranks without a log: taken to be in it */
-        bool mismatch;     /* those in it do not agree on what it is */
-        uint32_t differed; /* a call before it that ended although they did not agree, 0 none */
-        uint64_t first_ns; /* when the first of those in it began to wait */
+        uint32_t unseen;   /* ranks without a log: assumed to be in it */
+        bool mismatch;     /* the ranks in it do not agree on what it is */
+        uint32_t differed; /* an earlier call that ended although they did not agree; 0: none */
+        uint64_t first_ns; /* when the first of the ranks in it began to wait */
         const struct capo_hang_call **call; /* by member; NULL: not among its last calls */
 };
 
-/* A send or receive whose other half does not come. */
+/* A send or receive without its other half. */
 struct capo_hang_pair {
         uint32_t process, peer; /* processes */
         const struct capo_hang_call *call;
-        enum capo_hang_stand stand; /* of the other half: MISSING, OPENED, BEHIND */
+        enum capo_hang_stand stand; /* state of the other half: MISSING, OPENED, BEHIND */
 };
 
 struct capo_hang_waits {
@@ -175,25 +176,25 @@ struct capo_hang_waits {
         struct capo_hang_pair *pairs;
         uint32_t n_pairs;
         uint32_t n_comms;
-        bool p2p_unknown; /* there are sends or receives that cannot be paired: too many for what is
-                             kept */
+        bool p2p_unknown; /* some sends or receives cannot be paired: there are more than were kept
+                           */
 };
 
 /**
- * capo_hang_play() - let all calls go on that can: streams are queues, a collective ends when all
- * are in it
- * @lenient: a root of a broadcast, a leaf of a reduce and a small send do not wait for the others
+ * capo_hang_play() - replay: let all calls finish that can. Streams are queues; a collective ends
+ * when all ranks are in it
+ * @lenient: a root of a broadcast, a leaf of a reduce and a small send do not wait for others
  *
- * What was ended on a GPU (events) is ended; a communicator's calls are one after the other; calls
- * that the last ones of every rank do not go back to have ended.
+ * Calls with a recorded end on the GPU have ended. Calls of a communicator run one after the other.
+ * Calls older than the last ones of every rank have ended.
  *
- * Return: 0; -ENOMEM. capo_hang_waits_finish() in any case.
+ * Return: 0; -ENOMEM. Call capo_hang_waits_finish() in any case.
  */
 int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out);
 void capo_hang_waits_finish(struct capo_hang_waits *w);
 
-/** capo_hang_differs() - in what two calls differ that NCCL wants alike on all ranks: "count";
- * NULL: in nothing. */
+/** capo_hang_differs() - the property in which two calls differ that must be equal on all ranks,
+ * "count"; NULL: none. */
 const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b);
 
 /* ---- the verdict ---- */
@@ -216,12 +217,13 @@ struct capo_hang_culprit {
         uint32_t process;
         enum capo_hang_why why;
         const struct capo_hang_call
-                *call;       /* the one it is in, or its different one; else its last; NULL none */
-        const char *differs; /* of a mismatch or TUNED: in what; NULL: of the others' side */
-        bool skipped;        /* of a mismatch: its call is the one that the others made next */
-        bool works_on;       /* other threads of it have made calls since */
-        bool elsewhere;      /* it is waited for in another call than the verdict's, which is ... */
-        uint32_t comm, seq;  /* ... that one; comm: CAPO_HANG_NONE where it has no number */
+                *call; /* the call it is in, or its different one; else its last; NULL: none */
+        const char *differs; /* MISMATCH and TUNED: the property that differs; NULL: it is on the
+                                other side */
+        bool skipped;        /* MISMATCH: its call is the one that the others made next */
+        bool works_on;       /* its other threads have made calls since */
+        bool elsewhere;      /* ranks wait for it in another call than the verdict's, namely ... */
+        uint32_t comm, seq;  /* ... this one; comm: CAPO_HANG_NONE if it has no number */
         uint8_t missing;     /* enum capo_call_id; 0 not known */
         uint32_t n_waiting;  /* ranks that wait there */
 };
@@ -239,44 +241,46 @@ struct capo_hang_verdict {
         enum capo_hang_sure sure;
         uint32_t comm; /* where the others wait; CAPO_HANG_NONE */
         const struct capo_hang_call
-                *call; /* that they wait in, as one of them made it; NULL not known */
+                *call; /* the call that they wait in, of one of them; NULL: not known */
         uint32_t seq;
         uint32_t n_waiting, n_ranks; /* of that communicator */
         struct capo_hang_culprit *culprits;
         uint32_t n_culprits;
-        bool *accused; /* by process: it is one of these */
+        bool *accused; /* by process: is it a culprit? */
         struct capo_hang_step *steps;
         uint32_t n_steps;
-        uint32_t most;     /* of TUNED: a process of the others' side */
-        uint64_t since_ns; /* of 1970: nothing moved since */
+        uint32_t most;     /* TUNED: a process of the other side */
+        uint64_t since_ns; /* since 1970: nothing moved after this */
         uint64_t still_ns;
-        uint64_t waits_ns; /* of 1970: when the last rank began to wait in the call; 0 not known */
-        uint64_t quiet_ns; /* of a job in which a process ended badly: nobody had made a call for so
-                              long */
+        uint64_t waits_ns; /* since 1970: when the last rank began to wait in the call; 0 not known
+                            */
+        uint64_t quiet_ns; /* in a job in which a process ended badly: time without any call before
+                              that */
         uint32_t unseen;   /* ranks of the communicator without a log */
-        uint32_t differed_comm, differed; /* a call that ended although its ranks did not agree on
-                                             what it is; 0 none */
+        uint32_t differed_comm,
+                differed; /* a call that ended although its ranks did not agree on it; 0: none */
         bool p2p_unknown;
-        bool graphs_unknown; /* there are calls captured into graphs, whose launches nobody records
-                              */
-        bool gpu_unknown;    /* nothing says whether the GPUs have ended what was given to them */
+        bool graphs_unknown; /* some calls were captured into graphs, whose launches are not
+                                recorded */
+        bool gpu_unknown;    /* it is not known whether the GPUs finished their work */
         uint32_t failed;     /* the process whose call failed first; CAPO_HANG_NONE: none */
         const struct capo_hang_call *failure;
-        bool works_on;     /* of UNDECIDED: a rank that is waited for makes other calls */
-        bool quiet;        /* of UNDECIDED: nobody waits in a call, and nobody has made one for
-                              job->after_ns */
-        bool busy;         /* of RUNNING: it may be other work on the stream that does not end */
-        uint32_t together; /* of a job that has ended: so many ended so close together that the
-                              first is not known; 0: it is known */
-        uint32_t n_after;  /* of ENDED: processes that ended after the culprit */
+        bool works_on; /* UNDECIDED: a rank that others wait for makes other calls */
+        bool quiet; /* UNDECIDED: no rank waits in a call, and none has made one for job->after_ns
+                     */
+        bool busy;  /* RUNNING: other work on the stream may be what does not end */
+        uint32_t together; /* number of processes that ended too close together to tell which was
+                              first; 0: it is known */
+        uint32_t n_after;  /* ENDED: processes that ended after the culprit */
 };
 
-/** capo_hang_judge() - Return: 0; -ENOMEM. capo_hang_verdict_finish() in any case. */
+/** capo_hang_judge() - make the verdict. Return: 0; -ENOMEM. Call capo_hang_verdict_finish() in any
+ * case. */
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *out);
 void capo_hang_verdict_finish(struct capo_hang_verdict *v);
 
-/** capo_hang_kind_name(), _meaning() - "missing", a sentence; capo_hang_why_name() - "host", and so
- * on. */
+/** capo_hang_kind_name() - "missing"; capo_hang_kind_meaning() - a sentence; capo_hang_kind_exit()
+ * - exit status of capo hang; capo_hang_why_name() - "host"; and so on. */
 const char *capo_hang_kind_name(enum capo_hang_kind kind);
 const char *capo_hang_kind_meaning(enum capo_hang_kind kind);
 int capo_hang_kind_exit(enum capo_hang_kind kind);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Nothing hangs" is a claim about every rank of every communicator. It is made where each of them
- * is known and calls go on, or all ranks ended by exit(0). Elsewhere the verdict is undecided, and
- * says what is missing. Where all calls have ended and none is made for long, ranks may wait for
- * each other outside of NCCL, or compute: nobody can tell from calls.
+ * "Nothing hangs" is a claim about every rank of every communicator. It is made if each of them is
+ * known and calls go on, or if all ranks ended by exit(0). Otherwise the verdict is undecided and
+ * says what is missing. If all calls have ended and no new one comes for long, ranks may wait for
+ * each other outside of NCCL, or compute: calls cannot tell.
  */
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
@@ -24,7 +24,7 @@ uint32_t hang_count_unseen(const struct capo_hang_job *job)
         return unseen;
 }
 
-/* Collectives or messages on communicator @comm, as far as known. */
+/* Has it made collectives or messages on communicator @comm, as far as known? */
 static bool has_calls(const struct capo_hang_process *p, const struct capo_hang_member *m,
                       uint32_t comm)
 {
@@ -36,8 +36,8 @@ static bool has_calls(const struct capo_hang_process *p, const struct capo_hang_
         return m->issued > 0;
 }
 
-/* Is the last call of @p on communicator @comm known to have ended on the GPU? One behind it on its
- * stream says so, too. */
+/* Is the last call of @p on communicator @comm known to have ended on the GPU? A later one on its
+ * stream proves it too. */
 static bool last_call_ended(const struct capo_hang_process *p, uint32_t comm)
 {
         const struct capo_hang_call *last = NULL;
@@ -53,7 +53,7 @@ static bool last_call_ended(const struct capo_hang_process *p, uint32_t comm)
                 if (c->stream == last->stream && c->gpu == CAPO_HANG_GPU_ENDED)
                         return true;
         }
-        return last && last->captured; /* said of graphs */
+        return last && last->captured; /* reported as a graph */
 }
 
 bool hang_last_calls_unknown(const struct capo_hang_job *job)
@@ -92,7 +92,7 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
 
         v->gpu_unknown = !job->over && hang_last_calls_unknown(job);
         v->graphs_unknown = !job->over && has_captured_calls(job);
-        if (v->kind == CAPO_HANG_SLOW && job->cut) { /* of no moment that is known */
+        if (v->kind == CAPO_HANG_SLOW && job->cut) { /* the time of the state is not known */
                 v->kind = CAPO_HANG_UNDECIDED;
                 v->sure = CAPO_HANG_UNSURE;
                 hang_acquit(v);
@@ -111,8 +111,7 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
         return unknown;
 }
 
-/* The first call that failed since shortly before nothing moved: evidence, whoever waits for whom.
- */
+/* The first call that failed since shortly before nothing moved; evidence for any verdict. */
 static void find_first_failure(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         v->failed = CAPO_HANG_NONE;
@@ -132,7 +131,7 @@ static void find_first_failure(const struct capo_hang_job *job, struct capo_hang
         }
 }
 
-/* A culprit "in host code" that has captured calls may wait in the launch of a graph. */
+/* A culprit "in host code" with captured calls may be waiting in the launch of a graph. */
 static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
         for (uint32_t i = 0; i < v->n_culprits; i++) {

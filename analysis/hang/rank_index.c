@@ -8,7 +8,7 @@
 struct numbered {
         const void *key;
         int (*order)(const void *,
-                     const void *); /* here, since tsearch() hands on nothing but entries */
+                     const void *); /* in each entry, because tsearch() passes nothing else */
         uint32_t number;
 };
 

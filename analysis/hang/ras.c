@@ -28,7 +28,7 @@ static const struct {
         {"ReduceScatter", CAPO_CALL_REDUCESCATTER},
         {"Gather", CAPO_CALL_GATHER},
         {"Scatter", CAPO_CALL_SCATTER},
-        [RAS_ANY] = {"collective", CAPO_CALL_ALLREDUCE}, /* which one, is not said: any_kind */
+        [RAS_ANY] = {"collective", CAPO_CALL_ALLREDUCE}, /* the kind is not told: any_kind */
 };
 
 int ras_call_of(const char *name)
@@ -105,7 +105,7 @@ static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)
                    json_is_true(json_object_get(status, "finalize_called"));
         r->dead = json_is_true(json_object_get(status, "considered_dead"));
         r->absent = r->dead || json_is_true(json_object_get(status, "unresponsive"));
-        if (absent && !r->absent) /* it answered, and has no such communicator any more */
+        if (absent && !r->absent) /* it answered, and no longer has that communicator */
                 r->ended = true;
         json_object_foreach((json_t *)counts, name, n)
         {
@@ -190,9 +190,10 @@ int ras_read(char *text, struct ras_look *out, char *why, size_t room)
 
 /* ---- the job ---- */
 
-/* The ranks of one communicator, next to each other. */
+/* The ranks of one communicator, compared. */
 struct counted {
-        uint64_t least[RAS_CALLS], most; /* by call; over all ranks their sums */
+        uint64_t least[RAS_CALLS],
+                most; /* per call the least over ranks; the most calls of any rank in total */
         bool moved;
 };
 
@@ -243,7 +244,7 @@ static struct counted compare_counts(const struct ras_look *before, const struct
 }
 
 /* The kind of the last call, as far as counts show it: one that other ranks have made less often,
- * else any that all have made. */
+ * else one that all have made. */
 static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
 {
         for (int above = 1; above >= 0; above--) {
@@ -255,7 +256,7 @@ static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
         return CAPO_CALL_GROUP;
 }
 
-/* A rank is a process with a GPU; of the same one in another communicator it is told by these. */
+/* A rank is identified by process and GPU, so that it can be found in other communicators. */
 static int by_process(const void *a, const void *b)
 {
         const struct ras_rank *x = a, *y = b;
@@ -286,7 +287,7 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
 
         p->end_ns = f->hang->now_ns;
         p->life = r->dead ? CAPO_HANG_KILLED : r->absent ? CAPO_HANG_STOPPED : p->life;
-        if (r->making) { /* of no communicator yet: in the call that makes it */
+        if (r->making) { /* it is in the call that creates the communicator */
                 call.call = CAPO_CALL_COMMINIT;
                 call.comm = call.member = CAPO_HANG_NONE;
                 call.bytes = (uint64_t)c->size;
@@ -304,7 +305,7 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
         m->aborted = r->aborted;
         m->issued = (uint32_t)(r->absent || (r->ended && !sum_calls(r)) ? n->most : sum_calls(r));
         if (m->issued == n->most && m->issued &&
-            (r->absent || r->error)) /* it does not come through the last one */
+            (r->absent || r->error)) /* it will not get through the last call */
                 m->issued--;
         call.seq = m->issued;
         call.call = last_call(r, n);
@@ -365,6 +366,6 @@ int ras_job(const struct ras_look *first, const struct ras_look *second, struct 
         r = add_comms(&f, &known, first, second);
         capo_index_finish(&known);
         r = capo_hang_foreign_finish(&f, r);
-        out->n_nodes = second->n_nodes; /* the text names few ranks, and their nodes */
+        out->n_nodes = second->n_nodes; /* the text names only some ranks and their nodes */
         return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of RAS. All that it reads is bounded in time and size; what a stranger answers is
+/* A client for RAS. Time and size of all it reads are limited; an answer from something else is
  * refused at its first line. */
 #include <errno.h>
 #include <netdb.h>
@@ -29,7 +29,7 @@ static int set_error(const struct asking *a, int error, const char *what)
         return -error;
 }
 
-/* Until it can be read or written. */
+/* Wait until the socket can be read or written. */
 static int wait_ready(const struct asking *a, short what)
 {
         uint64_t now = capo_clock_mono();
@@ -63,7 +63,7 @@ static int connect_address(struct asking *a, const struct addrinfo *to)
         return 0;
 }
 
-/* "host", "host:port", "[v6]:port", "v6" */
+/* Parse "host", "host:port", "[v6]:port" or "v6", and resolve it. */
 static int resolve_address(struct asking *a, struct addrinfo **out)
 {
         struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -120,7 +120,7 @@ static ssize_t read_socket(const struct asking *a, char *to, size_t room)
         }
 }
 
-/* Byte by byte: what follows the line is not ours yet. */
+/* Read byte by byte: what follows the line must stay in the socket. */
 static int hear_line(const struct asking *a, char line[LINE])
 {
         size_t n = 0;
@@ -177,12 +177,12 @@ static int run_protocol(const struct asking *a, double timeout_s, char **text)
         r = r < 0 ? r : hear_line(a, line);
         if (r == 0 && strncasecmp(line, "SERVER PROTOCOL ", 16) != 0)
                 return set_error(a, EPROTO, "what answers there is not NCCL's RAS");
-        /* the time it gives the other processes; it needs some more to put the answer together */
+        /* the time RAS gives the other processes; it needs some more to build the answer */
         snprintf(timeout, sizeof timeout, "TIMEOUT %d\n", timeout_s > 3 ? (int)timeout_s - 2 : 1);
         r = r < 0 ? r : send_text(a, timeout);
         r = r < 0 ? r : hear_line(a, line);
-        r = r < 0 ? r
-                  : send_text(a, "SET FORMAT json\n"); /* before 2.28.7 an error: then it is text */
+        r = r < 0 ? r : send_text(a, "SET FORMAT json\n"); /* an error before 2.28.7, which then
+                                                              answers in text */
         r = r < 0 ? r : hear_line(a, line);
         r = r < 0 ? r : send_text(a, "VERBOSE STATUS\n");
         return r < 0 ? r : hear_all(a, text);

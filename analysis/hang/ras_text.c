@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RAS as it speaks to people. Of a communicator all of whose ranks have launched the same it tells
- * nothing, and of one whose ranks differ it names those that are few:
+ * RAS's text for people. It omits communicators whose ranks have all launched the same. For others,
+ * it names the ranks of the smaller side:
  *
  *      #0-0 (f3532dd4dcf57853) MISMATCH
  *        Communicator ranks have different AllGather operation counts
  *        3 ranks have launched up to operation 2
  *        Rank 2 has launched up to operation 1 -- GPU 0 managed by process 16397 on node 10.0.0.7
  *
- * So the ranks that are not named have the count of the line that names none. The size of a
- * communicator stands in the table above, in the row of its group (the 0 before the dash).
+ * The ranks that are not named have the count of the line that names none. The size of a
+ * communicator is in the table above, in the row of its group (the 0 before the dash).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@
 #include "core/base/util.h"
 #include "analysis/hang/ras.h"
 
-/* Ranks, of all communicators together. A fuzzer finds the most within a second, and then does
- * nothing but make ranks. */
+/* Limit on ranks of all communicators. Under a fuzzer it is small: otherwise fuzzing soon does
+ * nothing but create ranks. */
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 enum { LARGEST = 1 << 10 };
 #else
@@ -29,21 +29,22 @@ enum { LARGEST = 1 << 20 };
 
 enum { GROUPS = 4096 };
 
-/* What "N ranks ..." said: holds of the ranks named below it, or of all that are not named. */
+/* Meaning of the last "N ranks ..." line; it applies to the ranks named below it, or to all unnamed
+ * ones. */
 enum said { NOTHING, COUNT, STATUS, ERROR, MISSING };
 
 struct reading {
         struct ras_look *look;
         struct ras_comm *comm;
         bool in_summary, in_table, all_dead,
-                silent; /* a section of processes: DEAD; of those that gave no answer */
+                silent; /* in a section about processes: DEAD, or those that did not answer */
         int32_t size[GROUPS], n_ranks;
-        /* of the section of the communicator */
+        /* of the communicator's section */
         bool *named;
-        int call; /* of ras_calls[] */
+        int call; /* index in ras_calls[] */
         enum said said;
         uint64_t count, rest;
-        bool has_rest, pending; /* the last "N ranks" has not named any */
+        bool has_rest, pending; /* pending: the last "N ranks" line has named no rank so far */
         char status[16];
 };
 
@@ -52,7 +53,7 @@ static struct ras_rank *rank_at(struct reading *rd, int64_t rank)
         return rd->comm && rank >= 0 && rank < rd->comm->n_ranks ? &rd->comm->ranks[rank] : NULL;
 }
 
-/* " -- GPU 0 managed by process 16397 on node 10.0.0.7" */
+/* Parse " -- GPU 0 managed by process 16397 on node 10.0.0.7". */
 static void take_who(struct ras_rank *r, const char *line)
 {
         const char *gpu = strstr(line, "-- GPU "), *process = strstr(line, "managed by process ");
@@ -87,8 +88,8 @@ static void apply_field(struct reading *rd, struct ras_rank *r, enum said said)
         }
 }
 
-/* A line of counts below which nobody was named is about the rest; of two such lines it is not
- * known whose is which. */
+/* A line of counts without named ranks is about the rest. If there are two such lines, it is not
+ * known which ranks each one is about. */
 static void end_line(struct reading *rd)
 {
         if (!rd->pending)
@@ -99,7 +100,7 @@ static void end_line(struct reading *rd)
         rd->pending = false;
 }
 
-/* The counts of one collective are told: who was not named has what the line without names says. */
+/* End of the counts of one collective: unnamed ranks get the count of the line without names. */
 static void end_counts(struct reading *rd)
 {
         end_line(rd);
@@ -113,7 +114,7 @@ static void end_counts(struct reading *rd)
                 memset(rd->named, 0, rd->comm->n_ranks * sizeof *rd->named);
 }
 
-/* "#0-1 (f3532dd4dcf57853) MISMATCH". The same one may have several sections. */
+/* Parse "#0-1 (f3532dd4dcf57853) MISMATCH". A communicator may have several sections. */
 static int begin_comm(struct reading *rd, const char *line)
 {
         unsigned group, place;
@@ -151,7 +152,7 @@ static int begin_comm(struct reading *rd, const char *line)
         return rd->named ? 0 : -ENOMEM;
 }
 
-/* "The missing ranks: 2,3": up to 2.25. */
+/* Parse "The missing ranks: 2,3" (up to 2.25). */
 static void missing_list(struct reading *rd, const char *list)
 {
         char *end;
@@ -172,7 +173,7 @@ static void take_line(struct reading *rd, const char *line)
         if (sscanf(line, "Communicator ranks have different %31s", word) == 1) {
                 end_counts(rd);
                 rd->call = ras_call_of(word);
-                if (rd->call < 0) /* up to 2.25 "collective": all together */
+                if (rd->call < 0) /* up to 2.25 "collective": all kinds together */
                         rd->call = RAS_ANY;
         } else if (sscanf(line, "%lu ranks have launched up to operation %lu", &n, &rank) == 2 ||
                    (sscanf(line, "%lu ranks have not launched %n", &n, &at) == 1 && at)) {

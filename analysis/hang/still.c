@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For how long nothing has moved. A process may have several threads, each with communicators of
- * its own: what one thread does says nothing of a call that another one owes. So of a rank that is
- * waited for on a communicator only those of its threads count that have made calls there.
+ * How long nothing has moved. A process may have several threads with their own communicators: a
+ * thread's activity says nothing about a call that another thread owes. So for a rank that others
+ * wait for on a communicator, only threads that have made calls there count.
  */
 #include "core/base/util.h"
 #include "analysis/hang/hang_judge.h"
@@ -25,7 +25,7 @@ bool hang_knows_threads(const struct capo_hang_process *p, uint32_t comm)
         return false;
 }
 
-/* When the threads of @p that make calls on @comm last began or ended any call. Where none of them
+/* When the threads of @p that make calls on @comm last began or ended any call. If no such thread
  * is known, all threads count. */
 static uint64_t moved_ns(const struct capo_hang_process *p, uint32_t comm)
 {
@@ -43,7 +43,7 @@ static uint64_t moved_ns(const struct capo_hang_process *p, uint32_t comm)
                 if (at <= t)
                         continue;
                 for (uint32_t k = 0; k < n_seen && !known; k++)
-                        known = seen[k] == c->thread; /* one of another communicator */
+                        known = seen[k] == c->thread; /* a call on another communicator */
                 if (known)
                         continue;
                 if (hang_uses(p, comm, c->thread))
@@ -54,7 +54,7 @@ static uint64_t moved_ns(const struct capo_hang_process *p, uint32_t comm)
         return t;
 }
 
-/* The communicator that the others wait for culprit @i in, or that it stands in itself. */
+/* The communicator in which the others wait for culprit @i, or in which it is stuck itself. */
 static uint32_t comm_of_culprit(const struct capo_hang_verdict *v, uint32_t i)
 {
         const struct capo_hang_culprit *c = &v->culprits[i];
@@ -92,7 +92,7 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
 }
 
-/* Nobody can say whether a rank comes that makes other calls meanwhile. */
+/* Whether a rank that makes other calls meanwhile will come cannot be known. */
 bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool found = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All have entered a call and it does not end: was it run alike everywhere? NCCL chooses algorithm,
- * protocol and channels on each rank by itself, by the word of that rank's tuner and settings, and
- * never compares: ranks that chose differently send what nobody receives.
+ * All ranks have entered a call and it does not end: did NCCL run it the same way on all? NCCL
+ * chooses algorithm, protocol and channels on each rank from that rank's tuner and settings, and
+ * never compares them. Ranks with different choices send data that no rank receives.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
 
-/* In what two choices differ; NULL: in nothing that is known. */
+/* The property in which two choices differ; NULL: no known one. */
 static const char *choice_difference(const struct capo_hang_call *a, const struct capo_hang_call *b)
 {
         if (!a || !b || !a->algo_proto || !b->algo_proto)
@@ -22,12 +22,12 @@ static const char *choice_difference(const struct capo_hang_call *a, const struc
         return a->channels && b->channels && a->channels != b->channels ? "channels" : NULL;
 }
 
-/* Of one communicator the members' calls of one number, and what decided them. */
+/* The members' calls with one number on a communicator, and what decided them. */
 struct choices {
         const struct capo_hang_job *job;
         const struct capo_hang_comm *comm;
         const struct capo_hang_call **call; /* by member; NULL not known */
-        bool profiles;                      /* compared are these and the settings, not what ran */
+        bool profiles;                      /* compare profiles and settings instead of choices */
 };
 
 static const char *members_differ(const struct choices *c, uint32_t a, uint32_t b)
@@ -50,8 +50,8 @@ static bool member_counts(const struct choices *c, uint32_t i)
         return c->profiles ? p->tuned || p->settings : c->call[i] && c->call[i]->algo_proto;
 }
 
-/* Those whose choice most others did not make; all where no side is larger. Return: 1; 0: they
- * agree; -ENOMEM. */
+/* Accuse the ranks whose choice most others did not make; all, if no side is larger. Return: 1; 0:
+ * they agree; -ENOMEM. */
 static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
 {
         uint32_t most = 0, best = 0, known = 0, n = c->comm->n_members;
@@ -91,8 +91,8 @@ static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
         return 1;
 }
 
-/* The newest that was seen to have ended on the GPUs of all: with it those before it. A rank may
- * well be through with one that stands on the others. */
+/* The newest call that ended on the GPUs of all ranks, and with it all before. A single rank can
+ * get through a call in which the others are stuck. */
 static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
@@ -114,7 +114,7 @@ static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
         return least;
 }
 
-/* The first call of @comm that may stand and that was not run alike. Return: as accuse_few(). */
+/* The first call of @comm that may be stuck and whose choices differ. Return: as accuse_few(). */
 static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_hang_verdict *v)
 {
         struct choices c = {.job = job, .comm = &job->comms[comm]};
@@ -146,7 +146,7 @@ static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_
         return r;
 }
 
-/* Of the call that stands nobody knows how it was run: the profiles, and what is set. */
+/* The choices for the stuck call are not known: compare profiles and settings. */
 static int by_profile(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct choices c = {.job = job, .comm = &job->comms[v->comm], .profiles = true};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph of waiting, read. Everybody waits for somebody; whoever is waited for and waits for
- * nobody is the cause; where there is no such process it is a circle. It is read twice: once as if
- * a root and a small send waited like everybody else, once as if they never did, because NCCL may
- * have taken their data away. What both readings say is said; where they differ nobody is accused.
+ * Evaluates the graph of waiting. A process that others wait for, and that waits for none itself,
+ * is the cause; without such a process there is a circle. The graph is evaluated twice: once
+ * assuming that a root and a small send wait like all others, once assuming that they never wait,
+ * because NCCL may already have buffered their data. A result of both is reported. If they differ,
+ * no rank is accused.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "core/base/util.h"
 #include "analysis/hang/hang_judge.h"
 
-/* Of its last calls on @comm the latest that NCCL refused, with nothing taken behind it. */
+/* Its latest call on @comm that NCCL refused, if it made no accepted call after it. */
 static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p,
                                                       uint32_t comm)
 {
@@ -27,8 +28,8 @@ static const struct capo_hang_call *find_refused_call(const struct capo_hang_pro
         return NULL;
 }
 
-/* The call that its host is in, of a thread that makes calls on @comm; where none is known, of any.
- */
+/* The call that its host is in, on a thread that makes calls on @comm; if no such thread is known,
+ * on any. */
 static const struct capo_hang_call *find_call_inside(const struct capo_hang_process *p,
                                                      uint32_t comm)
 {
@@ -74,7 +75,7 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
         return hang_accuse(v, process, CAPO_HANG_WHY_HOST, last);
 }
 
-/* The node that most wait in: what the page is about. */
+/* Report the node in which most ranks wait. */
 static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job *job,
                         const struct hang_node *n)
 {
@@ -103,8 +104,7 @@ const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uin
         return NULL;
 }
 
-/* Those whose call most others did not make. Where no side is larger nobody can say who is wrong:
- * both are named. */
+/* Accuse the ranks whose call most others did not make. If no side is larger, both are named. */
 static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
                           struct capo_hang_verdict *v)
 {
@@ -173,8 +173,8 @@ static const struct hang_node *next_of(const struct hang_graph *g, uint32_t proc
         return NULL;
 }
 
-/* One send or receive in the circle has no other half: whoever owes it is the cause, the others
- * only wait. */
+/* If a send or receive in the circle has no other half, the rank that owes that half is the cause;
+ * the others only wait. */
 static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *owing = NULL;
@@ -206,7 +206,7 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
         uint32_t on;
         int r = seen ? 0 : -ENOMEM;
 
-        while (r == 0 && !seen[process] && next_of(g, process, &on)) { /* into it */
+        while (r == 0 && !seen[process] && next_of(g, process, &on)) { /* walk into the circle */
                 seen[process] = true;
                 process = on;
         }
@@ -238,7 +238,7 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
         return accuse_missing_half(g, v);
 }
 
-/* ---- who is not there ---- */
+/* ---- missing ranks ---- */
 
 static const struct hang_node *node_about(const struct hang_graph *g)
 {
@@ -265,8 +265,8 @@ static void waited_elsewhere(struct capo_hang_culprit *who, const struct hang_no
         who->n_waiting = n->n_in;
 }
 
-/* @n is a send or receive without its other half. Does another rank wait for just this from the
- * rank that makes it? Then that one names the wrong peer. NULL: no. */
+/* @n is a send or receive without its other half. Does another rank wait for the same from the rank
+ * that makes it? Then that other rank names the wrong peer. NULL: no. */
 static const struct hang_node *find_wrong_peer(const struct hang_graph *g,
                                                const struct hang_node *n)
 {
@@ -301,7 +301,7 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
                 if (capo_hang_ends(g, n->on[i].process))
                         r = accuse_absent(v, g->job, n, i);
         }
-        /* who keeps the others away from it, or holds up others */
+        /* the ranks that keep the culprit away, or that block others */
         for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) {
                 const struct hang_node *other = &g->nodes[k];
 
@@ -385,7 +385,7 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t un
         return r;
 }
 
-/* The strict reading stands when the lenient one says no other thing. */
+/* Keep the strict result if the lenient one does not contradict it. */
 static void compare_readings(struct capo_hang_verdict *strict,
                              const struct capo_hang_verdict *lenient)
 {
@@ -403,8 +403,8 @@ static void compare_readings(struct capo_hang_verdict *strict,
         strict->sure = CAPO_HANG_UNSURE;
 }
 
-/* Where the others only stand in a call that all have entered, or nowhere that is known, the stop
- * is the answer. */
+/* If the others are only stuck in a call that all have entered, or the place is not known, the stop
+ * is the cause. */
 static void name_stop(struct capo_hang_verdict *v)
 {
         if (!v->n_culprits || v->culprits[0].why != CAPO_HANG_WHY_STOPPED ||
@@ -424,7 +424,7 @@ static int judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
         bool stands;
         int r = read_graph(job, false, until_ns, v, &stands);
 
-        if (r == 0 && stands) { /* else nothing stands where less waits, either */
+        if (r == 0 && stands) { /* if nothing is stuck here, nothing is with fewer waits */
                 r = read_graph(job, true, until_ns, &lenient, &stands);
                 if (r == 0)
                         compare_readings(v, &lenient);
@@ -436,8 +436,8 @@ static int judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
         return r;
 }
 
-/* Some ranks work on, and at any moment one of them waits for another a little. That must not hide
- * those that have waited for long. */
+/* Ranks that still make progress wait for each other briefly at any moment. That must not hide
+ * ranks that have waited for long. */
 static int judge_long_waits(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct capo_hang_verdict longer;

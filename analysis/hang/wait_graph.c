@@ -50,8 +50,8 @@ static struct hang_node *node_new(struct hang_graph *g)
         return &g->nodes[g->n_nodes++];
 }
 
-/* A process with several ranks of a communicator is there once. A call that is not among those that
- * are known is older than they are. */
+/* Add a process to @n->in, once even if it has several ranks of the communicator. A call that is
+ * not in the known ones is older than they are. */
 static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t process,
                    const struct capo_hang_call *call)
 {
@@ -134,7 +134,8 @@ static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
         return node_on(n, pair->peer, pair->stand, has_left(&g->job->comms[n->comm], pair->peer));
 }
 
-/* Which thing is made or ended: the same call on the same communicator, or by the same id. */
+/* Do both calls create or destroy the same thing? The same call on the same communicator, or the
+ * same id. */
 static bool same_birth(const struct capo_hang_call *a, const struct capo_hang_call *b)
 {
         if (a->comm != b->comm || a->call != b->call)
@@ -155,8 +156,8 @@ bool capo_hang_is_birth(const struct capo_hang_call *c)
         }
 }
 
-/* By process: is it through with the making of what has the folded id @key? Return: owned by the
- * caller; NULL no memory. */
+/* By process: has it finished the creation with the hashed id @key? Return: owned by the caller;
+ * NULL: no memory. */
 static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 {
         bool *has = calloc(job->n_processes + 1, sizeof *has);
@@ -171,8 +172,8 @@ static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 }
 
 /*
- * The making of a communicator that one of the others left by its death: NCCL has told it, nothing
- * was done since but to clean up, so this is where the job stood.
+ * A failed creation of a communicator: NCCL reported that another rank died, and only cleanup calls
+ * followed. So this is where the job was stuck.
  */
 static const struct capo_hang_call *find_failed_init(const struct capo_hang_process *p)
 {
@@ -209,7 +210,7 @@ static bool in_birth(const struct hang_node *n, uint32_t process)
         return bsearch(&process, n->in, n->n_in, sizeof *n->in, by_process) != NULL;
 }
 
-/* Everybody who ought to be there and is not. */
+/* Add every rank that should take part and does not. */
 static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo_hang_call *c)
 {
         const struct capo_hang_job *job = g->job;
@@ -218,7 +219,8 @@ static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo
         bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY;
         int r = 0;
 
-        if (!comm && c->bytes != job->n_processes) { /* which of them, nobody can tell */
+        if (!comm &&
+            c->bytes != job->n_processes) { /* which processes should take part is not known */
                 n->unseen = c->bytes > n->n_in ? (uint32_t)c->bytes - n->n_in : 0;
                 return 0;
         }

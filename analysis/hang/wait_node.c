@@ -11,7 +11,7 @@
 #include "core/log/alive.h"
 #include "analysis/hang/wait_node.h"
 
-/* The letter behind the name, which may hold anything. */
+/* The state letter follows the name, which may contain anything. */
 static char state_in(const char *path)
 {
         char text[1024], *p;
@@ -131,7 +131,9 @@ bool capo_hang_node_oom(int pid)
         snprintf(wanted, sizeof wanted, "illed process %d ", pid);
         while (fd >= 0 && !found) {
                 n = read(fd, line, sizeof line - 1);
-                if (n < 0 && errno == EPIPE) /* overwritten meanwhile: go on with the next */
+                if (n < 0 &&
+                    errno ==
+                            EPIPE) /* the entry was overwritten meanwhile: continue with the next */
                         continue;
                 if (n <= 0)
                         break;

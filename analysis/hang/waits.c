@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All calls that are known, played: each stream of each process is a queue, the call at its head
- * runs, and a collective ends when every member of its communicator has it at a head. What is left
- * when nothing goes on any more stands still, whatever it is that the ranks were made to wait by: a
- * rank that never came, an order that differs, a call that differs. The hosts' own waiting is not
- * looked at: a rank that waits is one whose stream waits.
+ * Replays all known calls. Each stream of each process is a queue; the call at its head runs; a
+ * collective ends when every member of its communicator has it at a head. What remains when nothing
+ * can go on is stuck, for whatever reason: a missing rank, a different order, a different call.
+ * Waiting of hosts is not modelled: a rank waits if its stream does.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,10 +34,9 @@ const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_
         return NULL;
 }
 
-/* ---- the play ---- */
+/* ---- replay ---- */
 
-/* Its rank may be through with it although others have not come: data went into buffers on the way.
- */
+/* Can its rank be through with it although others have not come? Its data may be in buffers. */
 static bool may_be_through(const struct play *p, uint32_t i)
 {
         const struct capo_hang_call *c = p->call[i];
@@ -63,7 +61,7 @@ static void set_state(struct play *p, uint32_t i, enum play_state state)
         p->state[i] = (uint8_t)((p->state[i] & ~STATE) | state);
 }
 
-/* The call at a head goes on as far as it can. Return: it is done. */
+/* Advance a call at a head as far as possible. Return: it is done. */
 static bool step_call(struct play *p, uint32_t i, bool *changed)
 {
         const struct capo_hang_call *c = p->call[i];
@@ -86,8 +84,8 @@ static bool step_call(struct play *p, uint32_t i, bool *changed)
                 *changed = true;
                 return (p->state[i] & STATE) == DONE;
         }
-        /* calls of one communicator are one after the other, whatever their streams; that one was
-         * captured says nothing of those before it */
+        /* calls of one communicator run one after the other, whatever their streams; a captured one
+         * says nothing about those before it */
         if (c->seq <= retired ||
             (through && ((p->state[i] & ENDED && !c->captured) || c->seq <= done + 1))) {
                 m->reached = c->seq > m->reached ? c->seq : m->reached;
@@ -104,7 +102,7 @@ static bool step_call(struct play *p, uint32_t i, bool *changed)
         return false;
 }
 
-/* One launch after the other: a call, or all of a group that went to this stream. */
+/* Advance by one launch: a call, or all calls of a group on this stream. */
 static void advance_queue(struct play *p, struct play_queue *q, bool *changed)
 {
         while (q->at < q->n) {
@@ -144,8 +142,7 @@ static bool retire_seq(struct play *p, uint32_t comm)
                 known |= call_at(m, c->retired + 1) != NULL;
                 all = at < all ? at : all;
         }
-        if (!known) { /* counted and no more: all of these at once, however many a log says there
-                         were */
+        if (!known) { /* only counted: skip all of these at once, however many a log claims */
                 uint32_t next = capo_play_next(p, comm, c->retired + 1);
 
                 c->retired = next - 1 < all ? next - 1 : all;
@@ -175,7 +172,7 @@ static void play_queues(struct play *p)
         }
 }
 
-/* ---- what is left ---- */
+/* ---- what remains ---- */
 
 static uint32_t number_of(const struct play *p, uint32_t process, const struct capo_hang_call *c)
 {
@@ -218,9 +215,9 @@ static enum capo_hang_stand stand_of(const struct play *p, uint32_t comm, uint32
                                                                              : CAPO_STAND_IN;
 }
 
-/* Ranks may be through with a call that another one has not entered: a root whose data is under
- * way, a rank that has sent its part. Then they wait in a later one, which that rank does not come
- * to either. Return: the number of that; 0: nobody does. */
+/* Ranks can be through with a call that another one has not entered: a root whose data is buffered,
+ * a rank that has sent its part. They then wait in a later call, which that rank has not entered
+ * either. Return: the number of that call; 0: none. */
 static uint32_t find_later_wait(const struct play *p, uint32_t comm, uint32_t seq)
 {
         uint32_t found = 0;
@@ -285,7 +282,7 @@ static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front 
         return 0;
 }
 
-/* What a call of another process makes of a half that waits for it. */
+/* State of a half for which a call of another process waits. */
 static enum capo_hang_stand half_stand(const struct play *p, uint32_t i)
 {
         return i == CAPO_HANG_NONE                   ? CAPO_STAND_MISSING
