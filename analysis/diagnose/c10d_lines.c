@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 600000 ms": rank 0 of a barrier over
- * Gloo says itself who did not come. */
+ * Gloo names the ranks that did not come. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct barrier {
         uint32_t text;
 };
 
-/* The list that ends at @at: back to the word "Rank" or "Ranks" before it. */
+/* Parse the list that ends at @at: back to the word "Rank" or "Ranks" before it. */
 static void take_ranks(const char *line, const char *at, struct capo_diagnose_finding *f)
 {
         const char *from = at;
@@ -80,7 +80,8 @@ struct fingerprint {
         char op[WORD_ROOM];
 };
 
-/* The next "Rank N is running collective: CollectiveFingerPrint(...". Return: behind it; NULL. */
+/* Parse the next "Rank N is running collective: CollectiveFingerPrint(...". Return: the text after
+ * it; NULL: none. */
 static const char *take_fingerprint(const char *from, size_t size, struct fingerprint *out)
 {
         static const char words[] = " is running collective: CollectiveFingerPrint(";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lines of NCCL_DEBUG mean: an order that differs, a call that some have not made, a
+/* Finds in lines of NCCL_DEBUG: calls in a different order, a call that some ranks have not made, a
  * communicator that was not created. */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { BEHIND_ORDER = 16 };
 
-/* ---- what it means ---- */
+/* ---- findings ---- */
 
 /* "rank 3", or "host:pid". */
 static char *process_words(const struct debug *d, uint32_t process, char *text)
@@ -38,7 +38,8 @@ static void mark_last(const struct debug *d, struct capo_diagnose_finding *f, ui
         }
 }
 
-/* Calls that the process made after the one it would wait in: it did not wait there. */
+/* Number of calls that the process made after the one it would wait in: if there are any, it did
+ * not wait there. */
 static uint32_t count_behind(const struct capo_hang_process *p, const struct capo_hang_step *s)
 {
         uint32_t n = 0;
@@ -61,7 +62,7 @@ static void tell_order(const struct debug *d, const struct capo_hang_job *job,
                 const struct capo_hang_step *s = &v->steps[i];
 
                 if (count_behind(&job->processes[s->process], s) > BEHIND_ORDER)
-                        f->rank = CAPO_RANK_NOTE; /* so many calls later: it got through */
+                        f->rank = CAPO_RANK_NOTE; /* with so many calls after it, it got through */
                 capo_finding_rank_add(f, d->processes[s->process].rank);
                 mark_last(d, f, s->process, s->comm, s->seq);
                 if (strlen(f->detail) < 350)
@@ -148,7 +149,7 @@ static int judge_calls(struct debug *d)
         return r;
 }
 
-/* A communicator that ranks began to create, and none has. */
+/* A communicator that ranks began to create, but that no rank completed. */
 static int judge_births(struct debug *d)
 {
         for (uint32_t i = 0; i < d->n_comms; i++) {

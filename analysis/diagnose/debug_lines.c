@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL prints with NCCL_DEBUG=INFO, of many processes mixed:
+ * Output of NCCL_DEBUG=INFO, with many processes mixed:
  *
  *      host:pid:tid [0] NCCL INFO comm 0xa1 rank 0 nranks 2 cudaDev 0 ... commId 0x5 - Init START
  *      host:pid:tid [0] NCCL INFO AllReduce: opCount 1a sendbuff .. recvbuff .. count 8 datatype 7
  *      op 0 root 0 comm 0xa1 [nranks=2] stream 0x10
  *
- * A communicator has another address in every process. commId joins them; without these lines those
- * that made the same calls are joined, where only one of each process did. Sends and receives are
- * left out: which of them are of one group is not printed, nor is on which stream a call waits, so
- * all calls of a process are taken to be one queue.
+ * A communicator has another address in each process; commId joins them. Without it, communicators
+ * with the same calls are joined, if each process has only one such. Sends and receives are left
+ * out, because their groups are not printed. Nor is what a stream waits for, so all calls of a
+ * process are treated as one queue.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static bool integer_after(const char *line, size_t size, const char *word, int64
         return end != at;
 }
 
-/* "host:100:110 [0] NCCL INFO": @at is the blank before NCCL. */
+/* Parse "host:100:110 [0] NCCL INFO"; @at is the blank before NCCL. */
 static uint32_t find_process(struct debug *d, const char *line, const char *at)
 {
         const char *end = at, *begin, *colon;
@@ -90,7 +90,7 @@ static uint32_t find_process(struct debug *d, const char *line, const char *at)
         return (d->process_heads[hash] = d->n_processes) - 1;
 }
 
-/* The newest of that address. */
+/* The newest communicator with that address. */
 static struct debug_comm *find_comm(struct debug *d, uint32_t process, uint64_t address, bool add)
 {
         uint32_t hash = (uint32_t)((address ^ process) * UINT64_C(0x9e3779b97f4a7c15) >> 52);
@@ -113,7 +113,7 @@ static struct debug_comm *find_comm(struct debug *d, uint32_t process, uint64_t 
         return &d->comms[d->n_comms - 1];
 }
 
-/* Only the last calls of each process are looked at: leave out the others. */
+/* Keep only the last calls of each process. */
 static void drop_calls(struct debug *d)
 {
         uint32_t n = 0;
@@ -163,7 +163,7 @@ static void take_init(struct debug *d, uint32_t process, const char *line, size_
                          (long long)color);
         c = find_comm(d, process, address, false);
         if (c && (c->n_calls || (ended && c->ended) || (!ended && c->began)))
-                c = find_comm(d, process, address, true); /* of an address used again */
+                c = find_comm(d, process, address, true); /* the address is used again */
         if (!c)
                 return;
         memcpy(c->key, key, DEBUG_KEY);
@@ -244,7 +244,7 @@ static int take_line(const char *at, const char *line, uint32_t number, void *ar
         return 0;
 }
 
-/* ---- which communicators are one ---- */
+/* ---- which communicators belong together ---- */
 
 static bool is_alike(const struct debug_comm *a, const struct debug_comm *b)
 {
@@ -254,7 +254,7 @@ static bool is_alike(const struct debug_comm *a, const struct debug_comm *b)
                a->n_ranks == b->n_ranks;
 }
 
-/* Without an id only where each process has one such, and all of its ranks are there. @seen: by
+/* Without an id: has each process one such communicator, and are all ranks there? @seen: by
  * process, the communicator for which it was counted last, + 1. */
 static bool is_whole(const struct debug *d, uint32_t first, uint32_t *seen)
 {
@@ -274,8 +274,8 @@ static bool is_whole(const struct debug *d, uint32_t first, uint32_t *seen)
         return n == a->n_ranks;
 }
 
-/* Are its calls numbered alike on all ranks? Not where the lines of one begin later, or where
- * communicators that share resources share their counter. */
+/* Are its calls numbered equally on all ranks? They are not if the lines of one rank begin later,
+ * or if communicators that share resources share a counter. */
 static bool is_counted(const struct debug *d, const struct debug_comm *c)
 {
         for (uint32_t i = 0; i < d->n_comms; i++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines that say what went wrong: the rows of node_lines.def, error_lines.def and nccl_lines.def.
- */
+/* Finds the error lines listed in node_lines.def, error_lines.def and nccl_lines.def. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,10 +38,10 @@ enum { WORD_ROOM = 128 };
 struct search {
         struct capo_evidence *e;
         const struct error_row *row;
-        char word[WORD_ROOM], behind[WORD_ROOM]; /* of "A*B"; behind: "" none */
-        bool whole;                              /* no digit follows */
+        char word[WORD_ROOM], behind[WORD_ROOM]; /* of "A*B"; behind: "": none */
+        bool whole;                              /* no digit may follow */
         struct capo_diagnose_finding *f;         /* of this row; NULL: none so far */
-        uint32_t text, timeout;                  /* line of the text's first timeout; 0 none */
+        uint32_t text, timeout; /* timeout: line of the text's first timeout; 0: none */
 };
 
 static bool line_has(const char *line, const char *word)
@@ -50,7 +49,7 @@ static bool line_has(const char *line, const char *word)
         return memmem(line, strcspn(line, "\n"), word, strlen(word));
 }
 
-/* Programs quote NCCL's message in their own error, often on the line behind "Last error:". */
+/* Programs quote NCCL's message in their own error, often on the line after "Last error:". */
 static bool is_quoted(const char *text, const char *line)
 {
         static const char *const quotes[] = {
@@ -67,7 +66,7 @@ static bool is_quoted(const char *text, const char *line)
         return line_has(before, "Last error:");
 }
 
-/* An instance of the row, and not a word that happens to look like it. */
+/* Is it a real match, and not a similar word? */
 static bool is_instance(const struct search *s, const char *at, const char *line)
 {
         const struct capo_evidence_text *t = &s->e->texts[s->text];
@@ -76,18 +75,19 @@ static bool is_instance(const struct search *s, const char *at, const char *line
                 return false;
         if (s->whole && isdigit((unsigned char)at[strlen(s->word)]))
                 return false;
-        if (!strncmp(at, "Traceback", 9)) /* the launcher's says only that a process failed */
+        if (!strncmp(at, "Traceback",
+                     9)) /* the launcher's traceback only says that a process failed */
                 return !line_has(capo_exception_line(at, line), "ChildFailedError");
-        if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" says nothing elsewhere */
+        if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" means nothing elsewhere */
                 return t->n[CAPO_EVIDENCE_NODE];
-        if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints of its NICs comes without prefix */
+        if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints about NICs has no prefix */
                 return line_has(line, "NCCL WARN") || line_has(line, "NCCL ERROR") ||
                        is_quoted(t->text, line) ||
                        (!strncmp(at, "Got completion", 14) && line_has(line, "NET/IB"));
         return true;
 }
 
-/* The next of "A|B*C|D#" goes to @s. Return: what is behind it. */
+/* Copy the next item of "A|B*C|D#" to @s. Return: the rest. */
 static const char *take_words(const char *words, struct search *s)
 {
         size_t n = strcspn(words, "|"), first = strcspn(words, "*|");
@@ -106,7 +106,7 @@ static bool is_last_resort(const struct error_row *row)
         return !strcmp(row->kind, "error") || !strcmp(row->kind, "cancelled");
 }
 
-/* Several lines say the same in other words: one finding. NULL: none so far. */
+/* Several lines can report the same in other words: use one finding. NULL: none so far. */
 static struct capo_diagnose_finding *find_same(const struct capo_evidence *e,
                                                const struct error_row *row)
 {
@@ -151,7 +151,7 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
         }
         if (!after && s->row->rank > s->f->rank)
                 s->f->rank = s->row->rank;
-        if (!line_has(line, "local_rank")) /* numbers of a node, not of the job */
+        if (!line_has(line, "local_rank")) /* numbers within a node, not within the job */
                 capo_finding_rank_add(s->f, rank_of(&s->e->texts[s->text], line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
         return 0;

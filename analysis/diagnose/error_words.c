@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines with a word of failure that no reader knows. Without them capo would report that nothing
- * failed. */
+/* Lines with a word of failure that no other reader knows. Without them capo would report that
+ * nothing failed. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
 
-/* Whole words: neither "errors: 0" nor NCCL_ASYNC_ERROR_HANDLING=1. "ValueError" counts. */
+/* Whole words only: neither "errors: 0" nor NCCL_ASYNC_ERROR_HANDLING=1 counts; "ValueError" does.
+ */
 static bool has_word(const char *line, size_t size, const char *word)
 {
         size_t n = strlen(word);
@@ -24,7 +25,7 @@ static bool has_word(const char *line, size_t size, const char *word)
         return false;
 }
 
-/* NCCL's own INFO lines tell of attempts that fail by design; "#" begins a head of nccl-tests. */
+/* NCCL's INFO lines report attempts that fail by design; "#" begins a header of nccl-tests. */
 static bool is_failure(const char *line, size_t size)
 {
         static const char *const words[] = {"error",     "failed",    "failure",   "fatal",
@@ -67,7 +68,7 @@ static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **
         return 0;
 }
 
-/* Output of nccl-tests that came to its end without an error: its warnings did no harm. */
+/* Output of nccl-tests that ended without an error: its warnings did no harm. */
 static bool has_ended_well(const struct capo_evidence *e, uint32_t text)
 {
         for (uint32_t i = 0; i < e->n_findings; i++) {
@@ -85,7 +86,7 @@ int capo_words_read(struct capo_evidence *e)
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])
-                        return 0; /* capo hang knows more */
+                        return 0; /* the verdict of capo hang is better */
         }
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const char *line = has_ended_well(e, i) ? NULL : e->texts[i].text, *end;

@@ -149,7 +149,7 @@ int32_t capo_line_rank(const char *line)
                      (at = memmem(at, size - (size_t)(at - line), marks[i], n));) {
                         at += n;
                         if (at - line >= 12 && !strncmp(at - 12, "local_", 6))
-                                continue; /* a number of the node, not of the job */
+                                continue; /* a number within a node, not within the job */
                         rank = strtol(at, &end, 10);
                         if (end != at && rank >= 0 && rank < MOST_RANKS)
                                 return (int32_t)rank;
@@ -177,7 +177,7 @@ char *capo_rank_list(const int32_t *ranks, uint32_t n, char *text)
         for (uint32_t i = 0, last; i < n; i = last + 1) {
                 for (last = i; last + 1 < n && ranks[last + 1] == ranks[last] + 1;)
                         last++;
-                last = last == i + 1 ? i : last; /* "0, 1" and not "0-1" */
+                last = last == i + 1 ? i : last; /* "0, 1" instead of "0-1" */
                 if (strlen(text) > 100) {
                         capo_append(text, 128, " and %u more", n - i);
                         break;
@@ -247,9 +247,10 @@ const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evid
         return best;
 }
 
-/* ---- what it is ---- */
+/* ---- kinds of texts ---- */
 
-/* The first release behind the word: digits, a point, digits. The "13" of "cu13" is none. */
+/* Find the first release after the word: digits, a point, digits. The "13" of "cu13" does not
+ * count. */
 static int find_release(const char *at, const char *line, uint32_t number, void *arg)
 {
         const char *end = at + strcspn(at, "\n");
@@ -282,7 +283,7 @@ static const struct {
 #include "analysis/diagnose/evidence_signs.def"
 };
 
-/* "[core_client.py:425]", "worker.cc:382]": a number of a source line is behind the word. */
+/* "[core_client.py:425]", "worker.cc:382]": the word is followed by a number of a source line. */
 static int take_source(const char *at, const char *line, uint32_t number, void *arg)
 {
         *(uint32_t *)arg += isdigit((unsigned char)strchr(at, ':')[1]) != 0;
@@ -321,7 +322,7 @@ static int bad_values(const char *at, const char *line, uint32_t number, void *a
         return 0;
 }
 
-/* A run that came to its end has the line with the average behind its rows. */
+/* A complete run ends with the line of the average. */
 static int judge_tests(struct capo_evidence *e, uint32_t text)
 {
         uint32_t bad = 0;
@@ -398,7 +399,7 @@ int capo_evidence_judge(struct capo_evidence *e)
 
                 for (unsigned k = 0; k < CAPO_EVIDENCE_UNKNOWN; k++)
                         any |= k != CAPO_EVIDENCE_LINES && t->n[k] > 0;
-                if (any) /* what they are is known better */
+                if (any) /* other readers identified them better */
                         t->n[CAPO_EVIDENCE_LINES] = 0;
                 t->n[CAPO_EVIDENCE_UNKNOWN] = !any && !t->n[CAPO_EVIDENCE_LINES];
         }

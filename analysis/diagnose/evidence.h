@@ -2,12 +2,12 @@
 /*
  * Reads files that remain after a failure, and finds what they prove.
  *
- *      texts -> evidence.c: what each one is -> watchdog.c, debug_lines.c, error_lines.c: findings
+ *      texts -> evidence.c: the kinds of each -> watchdog.c, debug_lines.c, error_lines.c: findings
  *            -> evidence.c: the strongest finding is the verdict
  *
  * Texts are searched as a whole: a launcher may put anything before a line, and a terminal may
- * break it. Dumps of the flight recorder and answers of RAS go to analysis/hang; what it finds is
- * one more finding here.
+ * break it. Dumps of the flight recorder and answers of RAS go to analysis/hang; its verdict is one
+ * more finding here.
  */
 #ifndef CAPO_EVIDENCE_H
 #define CAPO_EVIDENCE_H
@@ -31,16 +31,16 @@ enum capo_line_label {
         CAPO_LABELS,
 };
 
-/* A place in an input: 1 is its first line, 0 the whole of it. */
+/* A place in an input: line 1 is the first, 0 means the whole input. */
 struct capo_evidence_mark {
         uint32_t text, line;
 };
 
 struct capo_evidence_text {
-        char *name;                      /* as it was given */
-        char *text;                      /* zero-terminated; NULL: a binary, or handed on */
-        uint64_t *grams;                 /* of the text (grams.h); NULL none */
-        uint32_t n[CAPO_EVIDENCE_KINDS]; /* lines, or things, of each kind */
+        char *name;      /* as given by the user */
+        char *text;      /* zero-terminated; NULL: a binary, or passed on to another reader */
+        uint64_t *grams; /* of the text (grams.h); NULL: none */
+        uint32_t n[CAPO_EVIDENCE_KINDS]; /* lines or items of each kind */
         enum capo_line_label label;
 };
 
@@ -58,12 +58,12 @@ enum { CAPO_DIAGNOSE_MARKS = 12, CAPO_DIAGNOSE_RANKS = 16 };
 
 struct capo_diagnose_finding {
         enum capo_finding_rank rank;
-        const char *kind; /* for programs: "missing", "killed", ...; as in docs/diagnose.md */
+        const char *kind; /* name in JSON: "missing", "killed", ...; as in docs/diagnose.md */
         const char *sure; /* "certain", "likely", "unsure" */
-        bool slurm_node;  /* of a node that lines of Slurm name (node_names.c) */
+        bool slurm_node;  /* about a node that Slurm's lines name (node_names.c) */
         char headline[448];
-        char detail[768];  /* lines; "" none */
-        char missing[256]; /* what would make it surer; "" nothing */
+        char detail[768];  /* several lines; "": none */
+        char missing[256]; /* what would make it more certain; "": nothing */
         char next[384];
         int32_t ranks[CAPO_DIAGNOSE_RANKS];
         uint32_t n_ranks;
@@ -79,24 +79,26 @@ struct capo_evidence {
         int nccl, ofi, torch; /* releases; 0 not known */
         int32_t n_ranks;      /* of the job; 0 not known */
         bool *seen;           /* by rank: there are lines of it */
-        uint32_t n_seen;      /* room of seen */
-        bool timed_out;       /* a watchdog said so */
+        uint32_t n_seen;      /* length of seen */
+        bool timed_out;       /* a watchdog reported a timeout */
 };
 
-/** capo_evidence_add() - one more text; @text is taken over, @name copied. Return: its number;
+/** capo_evidence_add() - add a text; takes ownership of @text, copies @name. Return: its index;
  * -ENOMEM. */
 int capo_evidence_add(struct capo_evidence *e, const char *name, char *text);
 
-/** capo_evidence_judge() - read all texts, after the last one was added. Return: 0; -ENOMEM. */
+/** capo_evidence_judge() - read all texts; call it after the last one was added. Return: 0;
+ * -ENOMEM.
+ */
 int capo_evidence_judge(struct capo_evidence *e);
 
 /** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
 const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
 
-/** capo_text_has() - is @word in the text? false also where there is no text. */
+/** capo_text_has() - does the text contain @word? False: also without a text. */
 bool capo_text_has(const struct capo_evidence_text *t, const char *word);
 
-/** capo_evidence_has() - is @text somewhere in the texts? For capo_bug_match(). */
+/** capo_evidence_has() - does any text contain @text? For capo_bug_match(). */
 bool capo_evidence_has(const char *text, void *evidence);
 
 void capo_evidence_finish(struct capo_evidence *e);
@@ -105,13 +107,14 @@ void capo_evidence_finish(struct capo_evidence *e);
 const char *capo_evidence_name(enum capo_evidence_kind kind);
 const char *capo_evidence_words(enum capo_evidence_kind kind);
 
-/** capo_evidence_each() - all places of @text that have @word: @found gets where, and its line.
- * Return: how many; -ENOMEM from @found. */
+/** capo_evidence_each() - call @found for every occurrence of @word in @text, with its line and
+ * line number. Return: how many; -ENOMEM from @found. */
 int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char *word,
                        int (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg);
 
-/** capo_evidence_finding() - one more, empty. Return: it, until the next; NULL no memory. */
+/** capo_evidence_finding() - append an empty finding. Return: it, valid until the next one; NULL:
+ * no memory. */
 struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e);
 void capo_finding_mark(struct capo_diagnose_finding *f, struct capo_evidence_mark at);
 void capo_finding_rank_add(struct capo_diagnose_finding *f, int32_t rank);
@@ -119,33 +122,33 @@ void capo_finding_rank_add(struct capo_diagnose_finding *f, int32_t rank);
 /** capo_rank_list() - "rank 3", "ranks 0-2, 5 and 7". @text: 128 bytes. */
 char *capo_rank_list(const int32_t *ranks, uint32_t n, char *text);
 
-/** capo_rank_shout() - "rank 3 and" becomes "RANK 3 and". Return: @text. */
+/** capo_rank_shout() - in place: "rank 3 and" becomes "RANK 3 and". Return: @text. */
 char *capo_rank_shout(char *text);
 
-/** capo_take_word() - the letters of @chars that @at begins with; sscanf() would look for the end
- * of the whole text each time. @word: @room bytes. Return: its length, 0 also where it is too long.
- */
+/** capo_take_word() - copy the characters of @chars at the begin of @at to @word (@room bytes).
+ * sscanf() would compute the length of the whole text each time. Return: its length; 0: also if it
+ * is too long. */
 size_t capo_take_word(const char *at, const char *chars, char *word, size_t room);
 
-/** capo_line_rank() - of "[rank3]:", "[Rank 3]"; -1. capo_text_rank() - also by the launcher's
- * label, "3: " of srun, where capo_labels_read() found that the text has them. */
+/** capo_line_rank() - the rank in "[rank3]:", "[Rank 3]"; -1: none. capo_text_rank() - also from a
+ * launcher's label ("3: " of srun) if capo_labels_read() found labels in the text. */
 int32_t capo_line_rank(const char *line);
 int32_t capo_text_rank(const struct capo_evidence_text *t, const char *line);
 void capo_labels_read(struct capo_evidence_text *t);
 
-/** capo_quote() - one line of an input, cut between words and marked "..." where it is long. */
+/** capo_quote() - one line of an input, cut between words and marked "..." if it is long. */
 void capo_quote(const char *line, char *out, size_t room);
 
-/** capo_rank_seen() - there is a line of it. Return: 0; -ENOMEM. */
+/** capo_rank_seen() - note that there is a line of @rank. Return: 0; -ENOMEM. */
 int capo_rank_seen(struct capo_evidence *e, int32_t rank);
 
-/** capo_exception_line() - the exception of a traceback whose first line is @line: the first one
- * behind it that is not indented. Lines may all have the prefix before @at ("[rank0]: "). Return:
- * it; @line where it was cut off. */
+/** capo_exception_line() - the exception of a traceback whose first line is @line: the first line
+ * after it that is not indented. All lines may have the prefix before @at ("[rank0]: "). Return:
+ * that line; @line if the traceback is cut. */
 const char *capo_exception_line(const char *at, const char *line);
 
-/** capo_torchrun_rank() - the rank that torchrun's list of failures names above this line of it,
- * "exitcode" or "traceback"; -1: another line, or none. @text: where it begins. */
+/** capo_torchrun_rank() - the rank that torchrun's list of failures names above this line, which
+ * must be an "exitcode" or "traceback" line of it; else -1. @text: begin of the text. */
 int32_t capo_torchrun_rank(const char *text, const char *line);
 
 /* The readers: each adds its findings. Return: 0; -ENOMEM. */

@@ -6,9 +6,9 @@
  *      [rank5]:   File "train.py", line 212, in forward
  *      [rank5]: ValueError: too many values to unpack
  *
- * It is the cause only where watchdogs of other ranks timed out and that rank's did not (else it
- * went on after the exception), the exception came before that (by its line, or it is in another
- * file), and it is none that the failure of another rank causes.
+ * It is the cause only if three conditions hold. Watchdogs of other ranks timed out and that rank's
+ * did not (else it continued after the exception). The exception came first (by line, or it is in
+ * another file). It is not one that the failure of another rank raises.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,9 +25,9 @@ static const char TIMEOUT[] = "Watchdog caught collective operation timeout";
 struct exceptions {
         struct capo_evidence *e;
         struct capo_diagnose_finding *f; /* NULL: none so far */
-        uint32_t text, timeout;          /* line of the text's first timeout; 0 none */
+        uint32_t text, timeout;          /* timeout: line of the text's first timeout; 0: none */
         bool *waits;                     /* by rank: it timed out */
-        uint32_t n_waits;                /* how many */
+        uint32_t n_waits;                /* number of such ranks */
 };
 
 const char *capo_exception_line(const char *at, const char *line)
@@ -64,7 +64,7 @@ static int take_first(const char *at, const char *line, uint32_t number, void *a
         return 0;
 }
 
-/* What a rank raises because another one failed, or because somebody ended it. */
+/* Is it an exception that follows from another rank's failure, or from ending the job? */
 static bool is_consequence(const char *exception)
 {
         static const char *const words[] = {

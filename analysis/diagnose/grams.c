@@ -7,10 +7,10 @@
 enum {
         GRAM = 4,
         GRAM_BITS = 22,       /* 512 KiB for each text */
-        SHORT_TEXT = 1 << 16, /* searched faster than read */
+        SHORT_TEXT = 1 << 16, /* a shorter text is searched faster than it is indexed */
 };
 
-/* A number of GRAM_BITS bits for the four letters at @at. */
+/* Hash of the four letters at @at, GRAM_BITS bits. */
 static uint32_t hash_gram(const char *at)
 {
         uint32_t letters;

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** capo_grams_read() - the set of @text's runs of four letters. To be freed. Return: the set; NULL
- * where the text is short or there is no memory: all words may be in it then. */
+/** capo_grams_read() - the set of @text's sequences of four letters; free() it. Return: NULL: a
+ * short text, or no memory; then any word may be in the text. */
 uint64_t *capo_grams_read(const char *text, size_t size);
 
 /** capo_grams_may_have() - false: @word is certainly not in the text. @grams may be NULL. */

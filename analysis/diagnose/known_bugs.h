@@ -11,7 +11,8 @@ enum capo_bug_effect { CAPO_BUG_HANG, CAPO_BUG_CRASH, CAPO_BUG_CORRUPT, CAPO_BUG
 
 struct capo_known_bug {
         enum capo_bug_of of;
-        int first, fixed; /* releases as in core/base/nccl_release.h; fixed: CAPO_NCCL_LAST none */
+        int first, fixed; /* releases as in core/base/nccl_release.h; fixed: CAPO_NCCL_LAST: not
+                             fixed */
         enum capo_bug_effect effect;
         const char *when, *needs, *symptom, *advice, *link;
 };
@@ -25,23 +26,23 @@ enum capo_bug_match {
         CAPO_BUG_FITS,  /* the release and the symptom */
 };
 
-/** capo_bug_in() - does release @release of its software have it? Never of 0; MACHINE: always. */
+/** capo_bug_in() - does release @release of its software have it? 0: no; MACHINE: always. */
 bool capo_bug_in(const struct capo_known_bug *bug, int release);
 
-/** capo_bugs_newest() - the newest release of NCCL that the table names: whether a later one still
- * has a bug is not known. */
+/** capo_bugs_newest() - the newest NCCL release in the table; for later releases nothing is known.
+ */
 int capo_bugs_newest(void);
 
 /**
- * capo_bug_match() - how well it fits to some evidence
+ * capo_bug_match() - how well a bug matches the evidence
  * @release: of the bug's software; 0 not known
- * @has:     does the evidence contain this text?
+ * @has: does the evidence contain this text?
  */
 enum capo_bug_match capo_bug_match(const struct capo_known_bug *bug, int release,
                                    bool (*has)(const char *text, void *arg), void *arg);
 
-/** capo_bug_any() - one of the texts of @list ("a|b") for which @has says yes; false: none, or
- * the list is empty. @found: the one, 128 bytes; NULL not wanted. */
+/** capo_bug_any() - does @has accept any text of @list ("a|b")? False for an empty list. @found:
+ * set to that text, 128 bytes; may be NULL. */
 bool capo_bug_any(const char *list, bool (*has)(const char *text, void *arg), void *arg,
                   char *found);
 

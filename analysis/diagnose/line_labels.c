@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Labels that launchers put before each line: " 8: " of srun -l, "[8] " of mpiexec -l,
- * "[1,8]<stderr>:" of mpirun. They are taken for ranks only where the whole text has them: half of
- * its lines at least, not numbered one after the other, and no line names another rank itself.
- * Under torchrun a label is a node.
+ * "[1,8]<stderr>:" of mpirun. They are used as ranks only if the whole text has them: at least half
+ * of its lines, not as consecutive line numbers, and no line names another rank itself. Under
+ * torchrun a label is a node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { LEAST_LINES = 2, MOST_LABEL = 1 << 20 };
 
-/* The number of the line's label of @kind; -1 it has none. */
+/* The number in the line's label of @kind; -1: no label. */
 static int32_t read_label(enum capo_line_label kind, const char *line)
 {
         const char *at = line + strspn(line, " ");

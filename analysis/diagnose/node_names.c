@@ -6,7 +6,7 @@
  *      slurmctld: error: Nodes node[117-118] not responding, setting DOWN
  *      slurmstepd: error: *** JOB 991 ON node100 CANCELLED AT ... DUE TO NODE FAILURE ***
  *
- * "ON node100" of the last is only where the message comes from: it names nobody.
+ * "ON node100" in the last line is the sender of the message, not the failed node.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum { NAMES_ROOM = 200 };
 
 struct names {
         struct capo_evidence *e;
-        char text[NAMES_ROOM]; /* "node117,node[3-4]"; "" none */
+        char text[NAMES_ROOM]; /* "node117,node[3-4]"; "": none */
 };
 
 static void add_name(struct names *names, const char *name, size_t n)
@@ -49,7 +49,7 @@ static int take_behind(const char *at, const char *line, uint32_t number, void *
         return 0;
 }
 
-/* The word before " not responding", or the one before "is". */
+/* Take the word before " not responding", or the one before "is". */
 static int take_before(const char *at, const char *line, uint32_t number, void *arg)
 {
         size_t head = (size_t)(at - line);

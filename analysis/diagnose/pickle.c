@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pickle is a program for a stack machine. Each item on our stack is the JSON text of what it
- * will be, so a value that is used twice is copied: nothing can refer to itself, and the sum of all
- * copies is bounded.
+ * A pickle is a program for a stack machine. Each stack item here is the JSON text of the value. A
+ * value used twice is copied, so nothing can refer to itself, and the total size of all copies is
+ * limited.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,7 +25,7 @@ enum { MOST_TEXT = 1 << 29, MOST_ITEMS = 1 << 24 };
 
 enum item_kind { ITEM_MARK, ITEM_NUMBER, ITEM_STRING, ITEM_LIST, ITEM_TUPLE, ITEM_DICT };
 
-/* @text: of lists and dicts without the brackets. Shared by the stack and the memo. */
+/* @text: lists and dicts without the brackets. Shared by the stack and the memo. */
 struct item {
         enum item_kind kind;
         unsigned refs;
@@ -87,7 +87,7 @@ static struct item *push_item(struct pickle *p, enum item_kind kind, const char 
         return item;
 }
 
-/* As part of another one. */
+/* Append an item as a part of @to. */
 static int write_item(struct pickle *p, struct item *to, const struct item *item)
 {
         const char *open = item->kind == ITEM_DICT   ? "{"
@@ -117,7 +117,7 @@ static int write_key(struct pickle *p, struct item *to, const struct item *key)
         return r ?: write_text(p, to, "\"", 1);
 }
 
-/* Items from @first on go into @to, in pairs where that is a dict. */
+/* Move the items from @first on into @to, in pairs if it is a dict. */
 static int take_items(struct pickle *p, size_t first, struct item *to)
 {
         bool pairs = to->kind == ITEM_DICT;
@@ -168,7 +168,7 @@ static int push_number(struct pickle *p, int64_t n)
         return push_item(p, ITEM_NUMBER, text, strlen(text)) ? 0 : -ENOMEM;
 }
 
-/* Signed, at most 64 bits; larger ones are none that a dump has. */
+/* Signed, at most 64 bits; dumps have no larger ones. */
 static int push_long(struct pickle *p, uint64_t bytes)
 {
         uint64_t v = 0;
@@ -201,7 +201,7 @@ static int push_float(struct pickle *p)
         return push_item(p, ITEM_NUMBER, text, strlen(text)) ? 0 : -ENOMEM;
 }
 
-/* Bytes that JSON does not take as they are become '?'. */
+/* Bytes that JSON does not allow become '?'. */
 static int push_string(struct pickle *p, uint64_t size)
 {
         struct item *item;
@@ -237,7 +237,7 @@ static int push_string(struct pickle *p, uint64_t size)
 static int keep_item(struct pickle *p, uint64_t number)
 {
         if (!p->n || p->stack[p->n - 1]->kind == ITEM_MARK || number > p->n_memo)
-                return -EINVAL; /* who writes them counts up */
+                return -EINVAL; /* writers number memo entries consecutively */
         if (number == p->n_memo) {
                 if (capo_array_room(&p->memo, p->n_memo, sizeof(struct item *)) < 0)
                         return -ENOMEM;
@@ -301,7 +301,7 @@ static int make_tuple(struct pickle *p, size_t n)
 
         if (p->n < n || !push_item(p, ITEM_TUPLE, "", 0))
                 return -EINVAL;
-        tuple = p->stack[p->n - 1]; /* below what it gets */
+        tuple = p->stack[p->n - 1]; /* below the items it gets */
         memmove(&p->stack[p->n - n], &p->stack[p->n - 1 - n], n * sizeof(struct item *));
         p->stack[p->n - 1 - n] = tuple;
         return take_items(p, p->n - n, tuple);

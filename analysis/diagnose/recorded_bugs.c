@@ -13,7 +13,7 @@
 
 struct recorded {
         const struct capo_job *job;
-        char *settings; /* of all ranks that differ, and what the GPUs are called */
+        char *settings; /* the different settings of all ranks, and the names of the GPUs */
         const char *stacks;
 };
 
@@ -30,7 +30,7 @@ static bool recorded_has(const char *text, void *arg)
         return false;
 }
 
-/* The settings of the processes; ranks with equal settings share a line. */
+/* Collect the settings of all processes; equal ones share a line. */
 static char *collect_settings(const struct capo_job *job)
 {
         const char *last[2] = {"", ""}, *now[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Known bugs that a recorded job meets: by its release of NCCL, its settings, its calls and, of a
- * job that hangs, the stacks of its ranks. */
+/* Known bugs that match a recorded job: by its NCCL release, settings and calls and, if it hangs,
+ * by the stacks of its ranks. */
 #ifndef CAPO_RECORDED_BUGS_H
 #define CAPO_RECORDED_BUGS_H
 
@@ -15,13 +15,13 @@ struct capo_recorded_bug {
 };
 
 /**
- * capo_recorded_bugs() - those that do one of @effects, the surest first
+ * capo_recorded_bugs() - bugs with one of @effects, best match first
  * @effects: bits, 1 << enum capo_bug_effect
- * @stacks:  frames of ranks that hang, lines; NULL none
- * @out:     CAPO_RECORDED_BUGS of them
+ * @stacks: frames of stuck ranks, one per line; NULL: none
+ * @out: CAPO_RECORDED_BUGS of them
  *
- * A row of the table without a condition or a symptom is never among them: every job of that
- * release would have it.
+ * Rows of the table with neither a condition nor a symptom are skipped, because every job of that
+ * release would match.
  *
  * Return: how many; -ENOMEM.
  */
@@ -29,15 +29,14 @@ int capo_recorded_bugs(const struct capo_job *job, unsigned effects, const char 
                        struct capo_recorded_bug *out);
 
 /** capo_bug_text() - "NCCL hang: WHEN: ADVICE (fixed in 2.28.7, LINK)". @room: 512 is enough for
- * every row. Return: @text. */
+ * all rows. Return: @text. */
 char *capo_bug_text(const struct capo_known_bug *bug, char *text, size_t room);
 
 /** capo_bug_fixed() - "fixed in 2.28.7", "no fix known", "a setting". @text: 32 bytes. */
 char *capo_bug_fixed(const struct capo_known_bug *bug, char *text);
 
-/** capo_page_bugs() - problems of @page, after all others: bugs that corrupt data or make the job
- * slow, and where a process was killed or stood still also those that crash or hang it. Return: 0;
- * -ENOMEM. */
+/** capo_page_bugs() - add problems to @page: bugs that corrupt data or make the job slow; if a
+ * process was killed or stuck, also those that crash or hang it. Return: 0; -ENOMEM. */
 int capo_page_bugs(struct capo_page *page);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks of several ranks: who does something else while the others wait in a collective?
+ * Stacks of several ranks: which rank does something else while the others wait in a collective?
  *
- * Only the main thread of each process counts, and only host work that is known by its frames is
- * counts against a rank. py-spy prints no rank: it is taken from the file's name ("rank3.txt"),
- * else the process is named by its pid.
+ * Only the main thread of each process counts, and only host work that is recognised by its frames
+ * counts against a rank. py-spy prints no rank: it is taken from the file name ("rank3.txt"), else
+ * the process is named by its pid.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ struct stack_process {
         int32_t rank; /* -1 not known */
         long pid;     /* 0 not known */
         enum doing doing;
-        const char *words; /* what it does; static */
+        const char *words; /* what it does; static text */
         struct capo_evidence_mark mark;
 };
 
@@ -48,7 +48,7 @@ struct stacks {
         uint32_t n;
 };
 
-/* "rank3", "rank_3", "rank-3" in a file's name. */
+/* Rank from a file name: "rank3", "rank_3", "rank-3". */
 static int32_t name_rank(const char *name)
 {
         const char *at = strstr(capo_base_name(name), "rank");
@@ -59,7 +59,7 @@ static int32_t name_rank(const char *name)
         return isdigit((unsigned char)*at) ? (int32_t)strtol(at, NULL, 10) : -1;
 }
 
-/* The frames below a thread's line: up to an empty line or the next thread. */
+/* Length of the frames below a thread's line: up to an empty line or the next thread. */
 static size_t frames_size(const char *from)
 {
         const char *end = from;
@@ -75,12 +75,13 @@ static size_t frames_size(const char *from)
         return (size_t)(end - from);
 }
 
-/* The pid of the last "Process N:" before @line. */
+/* The pid in the last "Process N:" before @line. */
 static long find_pid(const char *text, const char *line)
 {
         static const char mark[] = "Process ";
-        const char *found = NULL,
-                   *from = line - text > PID_ROOM ? line - PID_ROOM : text; /* not all again */
+        const char *found = NULL, *from = line - text > PID_ROOM
+                                                  ? line - PID_ROOM
+                                                  : text; /* search only the last part */
 
         for (const char *at = from; (at = memmem(at, (size_t)(line - at), mark, sizeof mark - 1));
              at++) {

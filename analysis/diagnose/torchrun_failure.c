@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What torchrun reports of the processes that failed, one block of each node's agent:
+ * torchrun's report of failed processes; each node's agent prints one block:
  *
  *      Failures:
  *      [1]:
@@ -14,7 +14,7 @@
  *        time      : 2026-11-26_15:43:03
  *        ...
  *
- * Of several blocks the one with the earliest time names the first failure of the job.
+ * With several blocks, the one with the earliest time names the first failure of the job.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -28,10 +28,10 @@
 enum { MOST_LINES = 8, MOST_RANK = 1 << 20, WORD = 72 };
 
 struct failure {
-        char time[WORD], host[WORD]; /* "" not there */
-        int32_t rank;                /* -1 not there */
+        char time[WORD], host[WORD]; /* "": missing */
+        int32_t rank;                /* -1: missing */
         long exit_code, pid;
-        bool exited; /* exit_code and pid are there */
+        bool exited; /* exit_code and pid are set */
         struct capo_evidence_mark mark;
 };
 
@@ -42,7 +42,7 @@ struct failures {
         uint32_t text;
 };
 
-/* What stands behind "@key   : " in the line that begins at @line; NULL: another line. */
+/* The value after "@key   : " in the line that begins at @line; NULL: another line. */
 static const char *find_value(const char *line, const char *key)
 {
         size_t size = strcspn(line, "\n"), n = strlen(key);
@@ -98,7 +98,7 @@ int32_t capo_torchrun_rank(const char *text, const char *line)
         for (unsigned i = 0; i < MOST_LINES && f.rank < 0 && line > text; i++) {
                 for (line--; line > text && line[-1] != '\n';)
                         line--;
-                if (!strncmp(line + strcspn(line, ":\n"), ":\n", 2)) /* "[1]:": it begins here */
+                if (!strncmp(line + strcspn(line, ":\n"), ":\n", 2)) /* "[1]:" begins a failure */
                         break;
                 read_line(line, &f);
         }
@@ -128,7 +128,7 @@ static int take_place(const char *at, const char *line, uint32_t number, void *a
         return 0;
 }
 
-/* How the first process ended, where a line of its own says no more. */
+/* Add how the first process ended, if no other line tells more. */
 static void tell_first(const struct failure *first, struct capo_diagnose_finding *f)
 {
         char how[96] = "", where[WORD + 16] = "";
@@ -156,7 +156,7 @@ static bool has_rank(const struct capo_diagnose_finding *f, int32_t rank)
         return false;
 }
 
-/* Its own line says how that rank ended: SIGKILL, a crash. */
+/* Is there a line that tells how that rank ended (SIGKILL, a crash)? */
 static bool is_told(const struct capo_evidence *e, int32_t rank)
 {
         for (uint32_t i = 0; i < e->n_findings; i++) {
@@ -195,7 +195,7 @@ int capo_torchrun_read(struct capo_evidence *e)
         }
         tell_first(&s.first, f);
         if (verdict && !strcmp(e->findings[at].kind, "error") && e->findings[at].n_ranks &&
-            !has_rank(&e->findings[at], s.first.rank)) { /* what failed later is no verdict */
+            !has_rank(&e->findings[at], s.first.rank)) { /* a later failure is no verdict */
                 before = e->findings[at];
                 e->findings[at] = *f;
                 *f = before;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PyTorch's watchdog prints (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.0 to 2.11):
+ * Lines of PyTorch's watchdog (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.0 to 2.11):
  *
  *      [rank3]:[E... ] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5729,
- *      OpType=BROADCAST, NumelIn=.., NumelOut=.., Timeout(ms)=600000) ran for 600008 milliseconds
+ *        OpType=BROADCAST, NumelIn=.., NumelOut=.., Timeout(ms)=600000) ran for 600008 milliseconds
  *      [rank3]:[E... ] [PG ID 4 PG GUID 67 Rank 3] failure detected by watchdog at work sequence
- * id: 5729 PG status: last enqueued work: 6464, last completed work: 5728 [rank2]:[E... ] [PG ID 0
- * PG GUID 0(default_pg) Rank 2] Received a dump signal due to a collective timeout from rank 6 ...
- * Last enqueued NCCL work: 22, last completed NCCL work: 21.
+ *        id: 5729 PG status: last enqueued work: 6464, last completed work: 5728
+ *      [rank2]:[E... ] [PG ID 0 PG GUID 0(default_pg) Rank 2] Received a dump signal due to a
+ *        collective timeout from rank 6 ... Last enqueued NCCL work: 22, last completed NCCL
+ * work: 21.
  *
  * Numbers count the calls of one process group. A rank that has not enqueued the call in which
  * others wait is missing from it. A rank that has not completed an earlier call that the others
- * have completed is behind. A rank that
- * printed nothing proves nothing: its lines may only be lost.
+ * have completed is behind. A rank that printed nothing proves nothing: its lines may be lost.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool number_within(const char *from, size_t size, const char *word, int64
         at += strlen(word);
         n = strtoll(at, &end, 10);
         if (end == at || n < 0 ||
-            n >= INT64_C(1) << 40) /* PyTorch 2.3 printed what was never set */
+            n >= INT64_C(1) << 40) /* PyTorch 2.3 prints uninitialised values */
                 return false;
         *out = n;
         return true;
@@ -47,10 +47,10 @@ static bool number_after(const char *line, const char *word, int64_t *out)
 }
 
 /*
- * The last mark of its kind before @at. "[PG ID 4 PG GUID 67 Rank 3]": 67, which is one group on
- * all ranks. "[PG 1 Rank 3]" of older releases: each process counts its own groups, and in them
- * sends like collectives, so numbers of different ranks cannot be compared: "PG 1". Return: the
- * mark; NULL.
+ * The last mark of its kind before @at. "[PG ID 4 PG GUID 67 Rank 3]" gives 67, which is the same
+ * group on all ranks. "[PG 1 Rank 3]" of older releases gives "PG 1": there each process numbers
+ * its own groups and counts sends like collectives, so numbers of different ranks cannot be
+ * compared. Return: the mark; NULL: none.
  */
 static const char *find_group(const char *from, const char *at, char *group)
 {
@@ -80,7 +80,7 @@ static int add_watch(struct watches *w, const struct watch *new)
         return 0;
 }
 
-/* "WorkNCCL(SeqNum=..." may stand on the next line where a terminal broke it. */
+/* "WorkNCCL(SeqNum=..." may be on the next line if a terminal broke it. */
 static int take_timeout(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct watches *w = arg;
@@ -140,7 +140,7 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
             !number_within(mark, size, "watchdog at work: ", &new.stuck) &&
             !number_within(mark, size, "Timeout at NCCL work: ", &new.stuck) &&
             new.completed >= 0 && new.completed < new.enqueued)
-                new.stuck = new.completed + 1; /* what it waits in when others time out */
+                new.stuck = new.completed + 1; /* the call it waits in while others time out */
         return add_watch(w, &new);
 }
 
@@ -155,7 +155,7 @@ static struct watch *find_watch(struct watches *w, uint32_t n, const struct watc
         return NULL;
 }
 
-/* A timeout's group stands in the status line of the same rank and number. */
+/* The group of a timeout is in the status line with the same rank and number. */
 static void name_groups(struct watches *w)
 {
         for (uint32_t i = 0; i < w->n; i++) {

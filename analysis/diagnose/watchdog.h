@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of PyTorch's watchdog as they were read: watchdog.c reads, watchdog_judge.c judges. Private
- * to these two. */
+/* Parsed lines of PyTorch's watchdog: watchdog.c reads them, watchdog_judge.c judges. Private to
+ * these two. */
 #ifndef CAPO_WATCHDOG_H
 #define CAPO_WATCHDOG_H
 
@@ -8,11 +8,11 @@
 
 enum { WATCH_GROUP = 64, WATCH_WORD = 40 };
 
-/* What is known of one rank in one process group. -1: not known. */
+/* One rank in one process group. -1: not known. */
 struct watch {
         int32_t rank;
-        char group[WATCH_GROUP]; /* "67", "0(default_pg)"; "" not known */
-        int64_t stuck;           /* the call that timed out */
+        char group[WATCH_GROUP]; /* "67", "0(default_pg)"; "": not known */
+        int64_t stuck;           /* number of the call that timed out */
         char op[WATCH_WORD];
         int64_t in, out;
         int64_t enqueued, completed;
@@ -26,11 +26,12 @@ struct watches {
         uint32_t n;
 };
 
-/** capo_watch_group() - the finding on one group, if one of its ranks waits. Return: 0; -ENOMEM. */
+/** capo_watch_group() - add the finding about one group, if one of its ranks waits. Return: 0;
+ * -ENOMEM. */
 int capo_watch_group(const struct watches *w, const char *group);
 
-/** capo_watch_told() - a finding where ranks timed out or were told to dump, and none says what it
- * waits in. Return: 0; -ENOMEM. */
+/** capo_watch_told() - add a finding if ranks timed out or received a dump signal, and none says
+ * what it waits in. Return: 0; -ENOMEM. */
 int capo_watch_told(struct watches *w);
 
 #endif

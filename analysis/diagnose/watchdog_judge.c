@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds ranks that are missing, behind or in another call, from the numbers that a watchdog
- * prints. */
+/* Finds ranks that are missing, behind or in another call, from the numbers that a watchdog prints.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,13 +9,13 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/watchdog.h"
 
-/* Ranks that name it alike are in one group. */
+/* Do all ranks use the same name for one group? */
 static bool is_one_group(const char *group)
 {
         return *group && strncmp(group, "PG ", 3) != 0;
 }
 
-/* Ranks of @group for which @chosen says yes, as text and in the finding. */
+/* Add the ranks of @group that @chosen accepts to the text and to the finding. */
 static void name_ranks(const struct watches *w, const char *group, struct capo_diagnose_finding *f,
                        bool (*chosen)(const struct watch *, int64_t), int64_t seq, bool accused,
                        char *text, uint32_t *n_out)
@@ -64,19 +64,20 @@ static bool has_not_enqueued(const struct watch *w, int64_t seq)
 
 struct front {
         int64_t least, most;
-        const struct watch *first, *differs; /* in the oldest; one whose call is another */
+        const struct watch *first,
+                *differs; /* first: in the oldest call; differs: in another call */
         uint32_t n_stuck, n_absent;
         bool p2p;
 };
 
-/* Their numbers say nothing about other ranks. */
+/* Their numbers cannot be compared with other ranks'. */
 static bool is_p2p(const char *op)
 {
         return !strcmp(op, "SEND") || !strcmp(op, "RECV") || !strcmp(op, "COALESCED") ||
                !strcmp(op, "RECVANYSOURCE");
 }
 
-/* Elements must be alike on all ranks. */
+/* Must the number of elements be equal on all ranks? */
 static bool is_alike(const char *op)
 {
         return !strcmp(op, "ALLREDUCE") || !strcmp(op, "BROADCAST") || !strcmp(op, "REDUCE") ||
