@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyTorch's flight recorder: one dump per rank of the calls that PyTorch made
- * (torch/csrc/distributed/c10d/FlightRecorder.hpp; versions 2.x of the dump). Input is the JSON of
- * _dump_nccl_trace_json(), or the pickle that is dumped on a timeout, converted to JSON; the pickle
- * also has call sites.
+ * PyTorch's flight recorder: one dump per rank (torch/csrc/distributed/c10d/FlightRecorder.hpp;
+ * versions 2.x). Input is the JSON of _dump_nccl_trace_json(), or the pickle that is dumped on a
+ * timeout, converted to JSON; the pickle also has call sites.
  *
- *      entry        a call: its group, its number there (collective_seq_id), sizes, "scheduled",
- *                   "started" or "completed"
+ *      entry        a call: group, number there (collective_seq_id), sizes, state
  *      "coalesced"  closes a group of calls: the entries just before it with the same numbers,
  *                   which are never marked completed themselves
  *
@@ -492,8 +490,7 @@ int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct 
                 struct capo_hang_process *p = &out->processes[i];
 
                 p->end_ns = out->now_ns;
-                for (uint32_t k = 0; k < p->n_calls;
-                     k++) { /* the recorder may not have checked it yet */
+                for (uint32_t k = 0; k < p->n_calls; k++) { /* may not be checked yet */
                         if (p->calls[k].gpu == CAPO_HANG_GPU_RUNNING &&
                             p->calls[k].begin_ns + SETTLED_NS > out->now_ns)
                                 p->calls[k].gpu = CAPO_HANG_GPU_UNKNOWN;
