@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs: what people write on a command line, and what a scheduler gave. */
+/* Parses allocations from command lines and schedulers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static int find_busid(const void *topology, const char *text)
         return capo_topology_gpu_by_busid(topology, text);
 }
 
-/* Machines by order; the numbers that were written for them say no more. */
+/* Number machines in the order of appearance; the user's numbers only identify them. */
 static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *places, const char *text,
                         char *why, size_t room)
 {

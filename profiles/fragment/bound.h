@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ceilings beside what capo plan says NCCL does: in its terms, ranks as (node, GPU number) and
- * bus bandwidth. */
+/* The ceilings in the terms of capo plan: ranks as (node, GPU number), rates as bus bandwidth. */
 #ifndef CAPO_FRAGMENT_BOUND_H
 #define CAPO_FRAGMENT_BOUND_H
 
@@ -10,22 +9,22 @@
 
 struct fragment_bound {
         char class[3 * CAPO_CLASS_ROOM];
-        double busbw_gbs[CAPO_NCCL_COLLS]; /* nothing exceeds it; 0 not known */
+        double busbw_gbs[CAPO_NCCL_COLLS]; /* upper bound; 0 not known */
         enum capo_ceiling_of of[CAPO_NCCL_COLLS];
-        bool hybrid; /* NVLink alone does not join the ranks: PCIe and NICs are in it */
+        bool hybrid; /* NVLink alone does not connect the ranks: the bound includes PCIe and NICs */
 };
 
-/** capo_class_of_gpus() - capo_class_name() of the same. Return: 0; -EINVAL a GPU that @t lacks;
- * -ENOMEM. */
+/** capo_class_of_gpus() - as capo_class_name(), for GPUs by number. Return: 0; -EINVAL: @t lacks a
+ * GPU; -ENOMEM. */
 int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                        char *class, size_t room);
 
-/** capo_alloc_ranks() - an allocation as plan.h has it. Return: malloc'ed; NULL out of memory. */
+/** capo_alloc_ranks() - convert an allocation to the form of plan.h. Return: to be freed; NULL: out
+ * of memory. */
 struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const struct capo_alloc *a);
 
-/** fragment_bound() - ceilings of an allocation as nccl-tests' busbw. Return: 0; -EINVAL a GPU that
- * @t lacks; -ENOMEM.
- */
+/** fragment_bound() - ceilings of an allocation as nccl-tests' busbw. Return: 0; -EINVAL: @t lacks
+ * a GPU; -ENOMEM. */
 int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                    struct fragment_bound *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ceilings of one allocation, from the rates of tree_pack.h; behind one switch with equal ports
- * they are closed forms (72 GPUs take no time). */
+/* The ceilings of an allocation from the rates of tree_pack.h. With one switch and equal ports they
+ * have closed forms (72 GPUs take no time). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,8 +9,8 @@
 #include "profiles/fragment/flow_net.h"
 #include "profiles/machine/platform.h"
 
-/* Every rank on one switch, by a port each: a chain for broadcast; for the others every GPU is the
- * centre of one tree. */
+/* All ranks on one switch with one port each: a chain for broadcast; for the others, every GPU is
+ * the centre of one tree. */
 static void star_rates(double port_gbs, int n, struct capo_rates *out)
 {
         out->broadcast_gbs = port_gbs;
@@ -33,7 +33,7 @@ static int pack_rates(const struct pack_net *net, double unit_gbs, struct capo_r
         return 0;
 }
 
-/* Do the switches of this machine add and copy? */
+/* Can the switches of this machine add and copy? */
 static bool switches_add(const struct capo_topology *t)
 {
         const struct capo_wire_kind *wire = capo_wire_kind(CAPO_WIRE_NVLINK, t->gpus[0].sm, 0);
@@ -41,8 +41,9 @@ static bool switches_add(const struct capo_topology *t)
         return t->n_switches && wire && wire->adds;
 }
 
-/* NVLink SHARP: each GPU's shard is fetched summed by the switch, then stored to all by it. A GPU
- * sends its buffer once and its shard once, and receives as much: port / (1 + 1/n). */
+/* NVLink SHARP: each GPU fetches its shard summed from the switch and stores it to all through the
+ * switch. A GPU sends its buffer once and its shard once, and receives as much: port / (1 + 1/n).
+ */
 static double nvls_rate(const struct capo_topology *t, int64_t port, int n, double unit_gbs)
 {
         return port && n > 1 && switches_add(t) ? (double)port * unit_gbs / (1 + 1.0 / n) : 0;
@@ -62,7 +63,7 @@ double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum cap
 {
         const struct {
                 enum capo_ceiling_of of;
-                double gbs; /* 0 or less: not known, or it does not join all */
+                double gbs; /* 0 or less: not known, or it does not connect all */
         } ways[] = {
                 {CAPO_CEILING_LINKS, c->connected ? rate_of(&c->links, coll) : 0},
                 {CAPO_CEILING_SWITCH, coll == CAPO_COLL_ALLREDUCE ? c->nvls_gbs : 0},
@@ -74,7 +75,7 @@ double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum cap
 
         *of = CAPO_CEILING_NONE;
         for (size_t i = 0; i < N_ELEMENTS(ways); i++) {
-                if (ways[i].gbs > most * (1 + 1e-9)) { /* the simplest way of equal ones */
+                if (ways[i].gbs > most * (1 + 1e-9)) { /* of equal ones, the simplest */
                         most = ways[i].gbs;
                         *of = ways[i].of;
                 }

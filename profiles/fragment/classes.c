@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Classes of allocations. NCCL sees only the GPUs of a communicator, so two allocations behave
- * alike when the links among their own GPUs are alike: a renumbering turns one link matrix into the
- * other. (The machine's own symmetries are such renumberings; tests/fragment compares the two for
- * the DGX-1.) The canonical form is the largest matrix over all orders, read row by row; a search
- * that drops an order at the first smaller row finds it at once.
+ * alike if a renumbering turns the link matrix of one into that of the other. (Symmetries of the
+ * machine are such renumberings; tests/fragment compares the two for the DGX-1.) The canonical form
+ * is the largest matrix over all orders, read row by row. The search drops an order at its first
+ * smaller row, which is fast.
  *
- * A name says what matters: how many GPUs, and whether rings (how many), a chain, a branching tree,
- * or nothing joins them all. Classes of one machine that share those words are told apart by a
- * letter, a for the most bricks; on machines that capo does not know by name, by four digits of a
- * hash of the canonical form, so that the name does not depend on the rest of the machine.
+ * A name has the number of GPUs, and whether rings (and how many), a chain, a branching tree, or
+ * nothing connects them all. Classes of one machine with the same words are distinguished by a
+ * letter, a for the most bricks. On machines without a known name they are distinguished by four
+ * digits of a hash of the canonical form, so that the name does not depend on the rest of the
+ * machine.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,8 +21,10 @@
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"
 
-#define CLASS_GPUS 16 /* of one machine without a switch */
-#define EXACT_MAX  10 /* GPUs whose orders are searched; above, only sorted rows are compared */
+#define CLASS_GPUS 16 /* GPUs of one machine without a switch, at most */
+#define EXACT_MAX                                                                                \
+        10 /* up to this many GPUs all orders are searched; above, only sorted rows are compared \
+            */
 
 /* --- canonical form --- */
 
@@ -39,8 +42,8 @@ struct order {
         bool have;
 };
 
-/* @equal: the rows so far equal the best ones; otherwise they are larger, and all that follow
- * replace them. */
+/* @equal: the rows so far equal the best ones; otherwise they are larger, and all later rows
+ * replace those. */
 static void search_orders(struct order *o, int depth, unsigned used, bool equal)
 {
         if (depth == o->n) {
@@ -62,7 +65,7 @@ static void search_orders(struct order *o, int depth, unsigned used, bool equal)
                 if (cmp > 0) {
                         memcpy(o->best[depth], row, (size_t)depth);
                         for (int k = depth + 1; k < o->n;
-                             k++) /* what follows was best for a smaller beginning */
+                             k++) /* the later rows belong to a smaller beginning */
                                 memset(o->best[k], 0, sizeof o->best[k]);
                         o->have = true;
                 }
@@ -81,8 +84,8 @@ static int by_row(const void *a, const void *b)
         return memcmp(b, a, CLASS_GPUS);
 }
 
-/* Equal codes exactly when some renumbering makes the labels equal (up to EXACT_MAX GPUs; above,
- * equal labels still have equal codes). */
+/* Codes are equal if and only if a renumbering makes the labels equal. Above EXACT_MAX GPUs,
+ * different labels may have equal codes too. */
 static void class_code(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], struct class_code *out)
 {
         struct order o = {.n = n};
@@ -155,7 +158,7 @@ static void list_components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *
         }
 }
 
-/* Is there a chain through all? */
+/* Is there a chain through all GPUs? */
 static bool has_chain(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
 {
         for (int s = 0; s < n; s++) {
@@ -216,7 +219,7 @@ static int class_words(const struct capo_topology *t, const int *gpus, int n,
         return 0;
 }
 
-/* Bricks between GPUs; for PCIe-only machines the enum capo_path between them. */
+/* Labels: bricks between GPUs; on PCIe-only machines the enum capo_path between them. */
 static void class_labels(const struct capo_topology *t, const int *gpus, int n,
                          uint8_t label[CLASS_GPUS][CLASS_GPUS])
 {
@@ -254,7 +257,7 @@ static bool known_machine(const struct capo_topology *t)
         return true;
 }
 
-/* Letters for those of the machine's classes of n GPUs that share words. */
+/* The letter that distinguishes the machine's classes of n GPUs with equal words. */
 static int class_letter(const struct capo_topology *t, const struct class_code *code,
                         const char *base, char *out)
 {
@@ -308,7 +311,7 @@ static uint32_t code_hash(const struct class_code *c)
         return h ^ h >> 16;
 }
 
-/* All of them on one switch by equal links: no two subsets of a size differ. */
+/* Are all on one switch with equal links? Then all subsets of one size are alike. */
 static bool on_switch(const struct capo_topology *t, const int *gpus, int n)
 {
         int want = -1;
@@ -363,8 +366,8 @@ static int name_node(const struct capo_topology *t, const int *gpus, int n, char
         if (any_slice(t, gpus, n)) {
                 int distinct = distinct_gpus(gpus, n);
 
-                /* nothing between slices but the host's memory: their number says all; and of how
-                 * many GPUs */
+                /* MIG slices are connected only by host memory, so their number is enough; and the
+                 * number of GPUs */
                 if (distinct < n)
                         snprintf(name, room, "%.20s/%d-mig%d", machine, n, distinct);
                 else
@@ -422,7 +425,8 @@ int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, c
         qsort(names, (size_t)a->n_nodes, CAPO_CLASS_ROOM, by_text);
         *name = 0;
         for (int node = 0;
-             node < a->n_nodes;) { /* equal machines once, with their number: 4*hgxh100/8 */
+             node <
+             a->n_nodes;) { /* equal machines are named once, with their number: 4*hgxh100/8 */
                 int same = 1;
 
                 while (node + same < a->n_nodes && !strcmp(names[node], names[node + same]))

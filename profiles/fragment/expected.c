@@ -15,7 +15,7 @@ const struct capo_public_rate capo_public_rates[] = {
 };
 const size_t capo_n_public_rates = N_ELEMENTS(capo_public_rates);
 
-/* From here on a larger message is no slower. */
+/* From this size on, larger messages are not slower. */
 #define SATURATED (UINT64_C(1) << 30)
 #define SMALL     (UINT64_C(64) << 20)
 
@@ -45,12 +45,12 @@ static bool is_same_layout(const struct capo_expected_shape *shape, const char *
 static bool is_same_size(uint64_t measured, uint64_t rate)
 {
         if (rate < SMALL)
-                return measured == rate; /* there the size decides the rate */
+                return measured == rate; /* for this call the size determines the rate */
         return (measured >= rate / 2 && measured / 2 <= rate) ||
                (measured > rate && rate >= SATURATED);
 }
 
-/* Measurements of the platform that the user named say more than those of its like. */
+/* Measurements on the platform that the user named come before those on similar ones. */
 static bool is_named(const struct capo_expected_shape *shape, const struct capo_public_rate *rate)
 {
         return shape->named &&
@@ -118,7 +118,7 @@ void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_ex
                 row->verdict = CAPO_EXPECTED_IMPOSSIBLE;
 }
 
-/* ---- why it is not ---- */
+/* ---- causes ---- */
 
 enum nodes { ONE, MANY, ANY };
 enum fits { ANYWAY, FORCED, ONE_NIC, NVLINK, SHARP };
@@ -153,7 +153,7 @@ static bool fits_share(const struct cause_row *cause, const struct capo_expected
         return cause->fits != FORCED && share >= cause->least && share <= cause->most;
 }
 
-/* The first of the words that the evidence has. */
+/* The first of the words that the evidence contains. */
 static bool find_proof(const char *words, bool (*has)(const char *text, void *arg), void *arg,
                        char proof[64])
 {
@@ -169,7 +169,7 @@ static bool find_proof(const char *words, bool (*has)(const char *text, void *ar
         return false;
 }
 
-/* A proof needs no advice how to see it: what is behind "NCCL_DEBUG=INFO: ...; ". */
+/* With proof, skip the advice how to look for it: "NCCL_DEBUG=INFO: ...; ". */
 static const char *find_advice(const char *next, bool proved)
 {
         const char *behind =
@@ -205,7 +205,11 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
 
 const char *capo_expected_misfit(const char *gpu, int sm, bool named)
 {
-        enum { CARD, MODULE, FEWER }; /* FEWER: a module with fewer NVLinks than its like */
+        enum {
+                CARD,
+                MODULE,
+                FEWER
+        }; /* FEWER: a module with fewer NVLinks than others of its series */
         static const struct {
                 const char *name;
                 int sm, form;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Dinic's algorithm. set_levels() numbers the vertices by their distance from the source over arcs
- * that have room left; push_flow() then fills every way that goes one level up with each arc, as
- * far as it goes (`at` remembers which arcs of a vertex have nothing left to give, so that none is
- * tried twice). The next round's distance is larger, so there are fewer rounds than vertices. When
- * the sink is out of reach, the vertices that still have a level are the source's side of a
- * smallest cut (flow_side).
+ * with capacity left. push_flow() then fills every path that rises one level per arc; `at`
+ * remembers the exhausted arcs of a vertex, so that none is tried twice. Each round's distance is
+ * larger, so there are fewer rounds than vertices. When the sink is out of reach, the vertices with
+ * a level are the source's side of a smallest cut (flow_side).
  *
- * The networks here have tens of vertices, so there is nothing to tune except never to allocate
- * between questions.
+ * These networks have tens of vertices. The only optimisation is not to allocate between calls.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +100,7 @@ static int64_t push_flow(struct flow *f, int v, int t, int64_t most)
                 arc->left -= got;
                 f->arcs[*a ^ 1].left += got;
                 done += got;
-                if (done == most) /* keep *a: this arc may have more to give */
+                if (done == most) /* keep *a: this arc may have capacity left */
                         return done;
         }
         return done;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vertices are the ranks first, then the relays of each machine. Capacities are kept in MB/s and
- * divided by their common divisor, so a DGX-1's NVLinks become 1 and 2, and all later arithmetic is
- * in small whole numbers.
+ * Vertices: first the ranks, then the relays of each machine. Capacities are in MB/s divided by
+ * their common divisor: a DGX-1's NVLinks become 1 and 2, and all arithmetic uses small whole
+ * numbers.
  */
 #include <errno.h>
 #include <math.h>
@@ -30,7 +30,7 @@ static void connect_vertices(struct builder *b, int u, int v, double gbs)
 
 /*
  * The link between CPUs: src/graph/topo.h of NCCL 2.28 (QPI_BW, SKL_QPI_BW, SRP_QPI_BW, ERP_QPI_BW,
- * AMD_BW, ARM_BW, P9_BW), chosen as ncclTopoGetInterCpuBw does.
+ * AMD_BW, ARM_BW, P9_BW), selected as in ncclTopoGetInterCpuBw.
  */
 double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu)
 {
@@ -53,7 +53,7 @@ double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu)
 
 #define NIC_LEAST_GBS 1.0
 
-/* Interfaces below 1 GB/s are for management, unless there is nothing faster. */
+/* Interfaces below 1 GB/s are management interfaces, unless there is nothing faster. */
 static bool nic_counts(const struct capo_topology *t, size_t nic)
 {
         bool fast = false;
@@ -64,7 +64,7 @@ static bool nic_counts(const struct capo_topology *t, size_t nic)
                (!fast || t->nics[nic].gbs >= NIC_LEAST_GBS);
 }
 
-/* Vertex numbers of one machine's parts. */
+/* Vertices of one machine's parts. */
 struct places {
         int *gpu, *pci, *cpu;
         int fabric; /* all NVSwitches */
@@ -100,7 +100,7 @@ static void add_pci(struct builder *b, const struct capo_alloc *a, int node, con
 
                 if (g->pci < 0 || a->ranks[r].node != node)
                         continue;
-                /* the GPU is its PCI function; a slice reaches its siblings by way of the bus only
+                /* the GPU is its PCI function; a MIG slice reaches its siblings only over the bus
                  */
                 connect_vertices(b, r, p->pci[g->pci], g->mig ? t->pcis[g->pci].gbs : 1e6);
         }
@@ -130,8 +130,8 @@ static void remove_vertex(struct builder *b, int v)
                 b->cap[last * b->room + u] = b->cap[u * b->room + last] = 0;
 }
 
-/* Relays with one neighbour lead nowhere; with two, they are a link as wide as the narrower side.
- */
+/* Relays with one neighbour lead nowhere. One with two neighbours is a link as wide as its narrower
+ * side. */
 static void simplify_relays(struct builder *b, int n_ranks)
 {
         for (bool again = true; again;) {

@@ -7,10 +7,9 @@
 #include "core/base/util.h"
 #include "profiles/fragment/formula.h"
 
-/* What 2.24 to 2.27 and 2.31.2 plan with for Tree and Ring on Volta, Ampere and Hopper but tell
- * nobody (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 tells the same. Whether it is what the
- * table was made from is checked against the table.
- */
+/* Constants of NCCL 2.24 to 2.27 and 2.31.2 for Tree and Ring on Volta, Ampere and Hopper, which
+ * these releases do not report (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 reports the same
+ * values. The table is checked against them. */
 static const struct constants untold = {
         .hw_latency = {{{0.6, 1.25, 4.0}}, {{1.0, 1.9, 4.0}}},
         .ll_bw = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}},
@@ -82,7 +81,7 @@ struct formula formula_new(const struct capo_plan_answer *a, int sm, bool amd, i
 
         if (a->told.n_constants == (int)(sizeof *k / sizeof(double))) {
                 memcpy(k, a->told.constants, sizeof *k);
-                f.told = k->hw_latency[0][TREE][SIMPLE] > 0; /* 2.31.2 tells zeros */
+                f.told = k->hw_latency[0][TREE][SIMPLE] > 0; /* 2.31.2 reports zeros */
         }
         if (f.told)
                 f.k = k;

@@ -2,40 +2,38 @@
 /*
  * NCCL's model of a call is latency + bytes / bandwidth per algorithm and protocol
  * (src/graph/tuning.cc, ncclTopoTuneModel and ncclTopoGetAlgoTime; read in 2.28 and 2.30). It was
- * made for nodes of one size, and two of its terms miss an uneven node:
+ * made for nodes of equal size. Three terms are corrected:
  *
- * 1. Tree's latency counts nRanks / nNodes - 1 hops inside a node, divided in whole numbers: 3 for
- *    4+4, and also for 3+5, 2+6 and 1+7, where the longest chain has 4, 5 and 6. Up and down it is
- *    2 (largest - 1) hops; what is missing is added:  2 (largest - mean) x the hop's latency. (Ring
- *    counts its hops over all ranks, which is right.)
+ * 1. Tree's latency counts nRanks / nNodes - 1 hops inside a node, as a whole number. That is 3 for
+ *    4+4, but also for 3+5, 2+6 and 1+7, where the longest chain has 4, 5 and 6. Up and down it is
+ * 2 (largest - 1) hops, so 2 (largest - mean) x the hop's latency is added. (Ring counts its hops
+ *    over all ranks, which is right.)
  *
- * 2. Bandwidths come from one number per graph: channels x the speed the search reserved on each
- *    link, the least of all nodes. The search reserves from a list of round speeds; with two nodes
- *    it reserves for a Tree channel as much on the NIC as inside, although each NIC carries a
- *    channel's share once each way, half of that, and then tries to raise the inside alone, which
- *    where a GPU must reach a far NIC it cannot. So Tree counts half of what its links carry on
- *    some splits and all of it on others. Here the channels themselves are laid over the links
- *    (link_loads.c), for Ring and Tree alike, and the same factors as in NCCL are applied to the
- *    result: Tree 0.92, the caps per channel of ncclTunerConstants, LL a half or 1/3.8, LL128
- *    15/16, 0.92 or 7/9.
+ * 2. Bandwidths come from one number per graph: channels x the speed that the search reserved on
+ *    each link, the least over all nodes. The search reserves from a list of round speeds. With two
+ *    nodes, it reserves as much for a Tree channel on the NIC as inside the node, although each NIC
+ *    carries half of that each way. Then it tries to raise only the inside, which fails if a GPU
+ *    must reach a far NIC. So on some splits Tree counts half of what its links carry, on others
+ * all of it. Here the channels are laid over the links (link_loads.c), for Ring and Tree alike.
+ *    NCCL's factors are then applied: Tree 0.92, the caps per channel of ncclTunerConstants, LL a
+ *    half or 1/3.8, LL128 15/16, 0.92 or 7/9.
  *
  * 3. NVLS inside one node counts (channels - 1) / channels with a channel per GPU: 3/4 of the port
- *    for 4 GPUs, 7/8 for 8. What the switch allows is port / (1 + 1/n): each GPU's share of the sum
- *    is fetched, and stored to all. NCCL's own efficiency (nvlsEfficiency) of that is within 2 % of
- *    4 and 6 measured H100; its own figure is 36 and 19 % below.
+ *    for 4 GPUs, 7/8 for 8. The switch allows port / (1 + 1/n): each GPU fetches its share of the
+ *    sum, and stores it to all. That times NCCL's efficiency (nvlsEfficiency) is within 2 % of 4
+ * and 6 measured H100; NCCL's own value is 36 and 19 % below.
  *
- * NVLSTree, CollNet and PAT stay as NCCL has them.
+ * NVLSTree, CollNet and PAT stay as in NCCL.
  *
- * Two answers come of it. One keeps NCCL's factors and caps. The other takes Tree with Simple by
- * its links alone: the cap per channel was measured by NVIDIA on other machines, and is wrong on
- * some (12 GB200 on 3 trays, NVIDIA/nccl#1801: links 128 GB/s, measured 128, NCCL's cell 88; 24 of
- * them: 256, 253, 82) and right on others (5 x 8 H100 with 4 NICs, #1368: 145 GB/s by the cap, 150
- * measured, where the links alone would carry 187). Nothing that is known before a measurement
- * tells the two apart.
+ * There are two results. One keeps NCCL's factors and caps. The other computes Tree with Simple
+ * from its links alone, because NVIDIA measured the cap per channel on other machines. It is wrong
+ * on some (12 GB200 on 3 trays, NVIDIA/nccl#1801: links 128 GB/s, measured 128, NCCL's cell 88; 24
+ * of them: 256, 253, 82) and right on others (5 x 8 H100 with 4 NICs, #1368: 145 GB/s by the cap,
+ * 150 measured, links alone 187). Nothing known before a measurement distinguishes these cases.
  *
- * A cell's latency and bandwidth are read back from the table itself: two sizes so large that no
- * correction factor by size applies. Ratios of our formula with and without the correction are then
- * applied to the cell, so what we do not know of a release's formula cancels.
+ * A cell's latency and bandwidth are read back from the table at two sizes so large that no
+ * size-dependent correction applies. The cell is then scaled by the ratio of our formula with and
+ * without the correction, so unknown parts of a release's formula cancel.
  */
 #include <errno.h>
 #include <math.h>
@@ -54,13 +52,13 @@
 
 #define LARGE (1ull << 30) /* and twice that: beyond the 24 sizes of treeCorrectionFactor */
 
-/* ---- asking: the allocation; and where a machine falls into several nodes, the others again, each
- * as the first, because the first rank of a machine tells the graphs ---- */
+/* ---- asking: the allocation. If a machine is several nodes, each other node is asked again as the
+ * first, because only the first rank of a machine reports graphs ---- */
 
 struct views {
         const struct fragment_machine *m;
         const struct capo_alloc *a;
-        struct capo_plan_answer answers[16]; /* the first is the caller's question */
+        struct capo_plan_answer answers[16]; /* the first is for the caller's question */
         int n;
         struct fragment_domain domains[CAPO_PLAN_WHOLE_MAX];
         int n_domains;
@@ -90,7 +88,7 @@ static int ask_in_order(const struct views *v, const int *order, const struct ca
         return r;
 }
 
-/* The GPUs that a graph's first channel goes through. */
+/* The GPUs on the first channel of a graph. */
 static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *g,
                    int gpus[CAPO_NODE_GPUS_MAX])
 {
@@ -115,7 +113,7 @@ static bool list_has(const int *list, int n, int x)
         return false;
 }
 
-/* GPUs of a machine of the allocation. */
+/* GPUs that the allocation uses on one machine. */
 static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_NODE_GPUS_MAX])
 {
         int n = 0;
@@ -127,8 +125,7 @@ static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_NODE
         return n;
 }
 
-/* A domain that was seen on this machine, or on one with the same GPUs, and has @gpu; NULL: not
- * seen yet. */
+/* A known domain with @gpu on this machine, or on one with the same GPUs; NULL: none yet. */
 static const struct fragment_domain *find_domain(const struct views *v, int node, int gpu)
 {
         int mine[CAPO_NODE_GPUS_MAX], theirs[CAPO_NODE_GPUS_MAX],
@@ -146,11 +143,11 @@ static const struct fragment_domain *find_domain(const struct views *v, int node
         return NULL;
 }
 
-/* The domain of @gpu, from the graphs of a node of an answer. */
+/* Read the domain of @gpu from the graphs of a node in an answer. */
 static bool read_domain(const struct views *v, const struct capo_plan_answer *answer, int node,
                         int gpu, struct fragment_domain *d)
 {
-        if (v->m->tray) /* the first tray has the graphs of its domain */
+        if (v->m->tray) /* the first tray reports the graphs of its domain */
                 node *= v->m->domain;
         d->ring = capo_plan_graph_find(answer, node, 0);
         d->tree = capo_plan_graph_find(answer, node, 1);
@@ -158,8 +155,8 @@ static bool read_domain(const struct views *v, const struct capo_plan_answer *an
         return d->ring && d->tree && list_has(d->gpus, d->n_gpus, gpu);
 }
 
-/* Look at every domain, in the order of lowest ranks, which is the order of NCCL's nodes. Return:
- * 0, 1 when there are too many kinds of node, or what the asking says. */
+/* Read every domain in the order of lowest ranks, which is the order of NCCL's nodes. Return: 0; 1:
+ * too many kinds of node; errors of asking. */
 static int collect_domains(struct views *v, char *why, size_t room)
 {
         static const struct capo_plan_ask small[] = {{CAPO_COLL_ALLREDUCE, 1 << 20}};
@@ -215,7 +212,7 @@ static void set_shape_rate(struct fragment_shape_rate *s, double believed, doubl
         snprintf(s->full, sizeof s->full, "%s", full);
 }
 
-/* What NCCL took for each shape, and what the links carry. */
+/* NCCL's value for each shape, and the capacity of the links. */
 static void set_rates(struct fragment_model *f, const struct views *v, const struct formula *k,
                       struct line ring, struct line tree)
 {
@@ -242,7 +239,7 @@ static void set_rates(struct fragment_model *f, const struct views *v, const str
                                         nearly_equal(2 * tree.gbs, 0.85 * formula_tree(k, bus))));
 }
 
-/* All-reduce in the switch of one node. */
+/* All-reduce through the switch of one node. */
 static void switch_rate(struct fragment_model *f, const struct views *v, const struct formula *k,
                         struct line nvls)
 {
@@ -306,7 +303,7 @@ static void set_domain_sizes(struct fragment_model *f, const struct views *v)
         f->mean_local = v->a->n_ranks / (f->n_nodes ? f->n_nodes : 1);
 }
 
-/* NVLink latencies hold where the tree's worst path inside any node is NVLink, else PCI's do. */
+/* NVLink latencies apply if the tree's worst path inside any node is NVLink, else PCI's. */
 static int tree_link(const struct views *v)
 {
         bool nvlink = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's own cost model for an allocation, and the same corrected by what is really there. Nothing
- * is measured: the result is good for rules that say "modelled".
+ * NCCL's cost model for an allocation, and the same model corrected by the actual links. Nothing is
+ * measured: rules made from it are marked as predicted ("modelled" in profiles).
  */
 #ifndef CAPO_FRAGMENT_MODEL_H
 #define CAPO_FRAGMENT_MODEL_H
@@ -9,46 +9,48 @@
 #include "profiles/fragment/link_loads.h"
 #include "profiles/fragment/nccl_model.h"
 
-/* One shape's bus bandwidth, GB/s in NCCL's sense. */
+/* The bus bandwidth of one shape, in GB/s as NCCL defines it. */
 struct fragment_shape_rate {
-        double believed, corrected; /* believed: what NCCL's table was made from */
-        double links;  /* what the links carry, whatever NCCL's formula makes of it; 0 not known */
-        char full[64]; /* the link that limits it */
-        bool understood; /* our account of NCCL's formula gives its table; else only lowered, never
-                            raised */
+        double believed, corrected; /* believed: the value in NCCL's table; corrected: from the
+                                       actual links */
+        double links;               /* capacity of the links, without NCCL's formula; 0 not known */
+        char full[64];              /* the link that limits it */
+        bool understood; /* our version of NCCL's formula reproduces its table; if not, values are
+                            only lowered, never raised */
 };
 
 struct fragment_model {
-        struct capo_plan_answer nccl; /* rows as asked, by NCCL alone */
+        struct capo_plan_answer nccl; /* rows as asked, from NCCL alone */
         int n_nodes;                  /* as NCCL counts them */
-        int max_local, mean_local;    /* ranks of the largest node; nRanks / nNodes, rounded down as
-                                         NCCL does */
-        int channels;                 /* the least that any node found of any graph */
-        struct fragment_shape_rate ring, tree, nvls; /* nvls: all-reduce inside one node; 0 none */
-        double tree_late_us[CAPO_PLAN_PROTOS];       /* added to Tree's all-reduce, per protocol */
-        double tree_cap; /* GB/s that NCCL plans with for Tree at most, its cap per channel times
-                            the channels; 0 no cap, or not known */
+        int max_local, mean_local; /* ranks of the largest node; nRanks / nNodes rounded down, as in
+                                      NCCL */
+        int channels;              /* the fewest that any node found for any graph */
+        struct fragment_shape_rate ring, tree, nvls; /* nvls: all-reduce inside one node; 0: none */
+        double tree_late_us[CAPO_PLAN_PROTOS];       /* added to the time of Tree's all-reduce, per
+                                                        protocol */
+        double tree_cap; /* NCCL's upper limit for Tree: its cap per channel times the channels,
+                            GB/s; 0: no cap, or not known */
         float (*cost)[CAPO_PLAN_ALGOS]
                      [CAPO_PLAN_PROTOS]; /* corrected us per row; -1 not available */
         float (*links)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS]; /* the same without NCCL's factor and cap
                                                               for Tree with Simple */
-        char why_not[256]; /* bandwidths are NCCL's, because ...; "" they were corrected */
+        char why_not[256]; /* why bandwidths were not corrected; "": they were */
 };
 
 /**
- * fragment_model() - ask and correct
- * @asks: sizes that all ranks can divide, or NCCL answers for the next smaller one
- * @out:  ended by the caller with fragment_model_finish(), on success only
+ * fragment_model() - ask NCCL and correct its answer
+ * @asks: sizes must be divisible by all ranks; for others NCCL answers for the next smaller one
+ * @out: on success only, the caller ends it with fragment_model_finish()
  *
- * Return: 0; -ENOTSUP this release has no cost table; what capo_plan_ask() returns; all with @why.
+ * Return: 0; -ENOTSUP: this release has no cost table; errors of capo_plan_ask(); all with @why.
  */
 int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
                    const struct capo_plan_ask *asks, size_t n_asks, struct fragment_model *out,
                    char *why, size_t room);
 void fragment_model_finish(struct fragment_model *f);
 
-/** fragment_model_best() - the fastest cell of a row after correction, CAPO_ALGO_PROTO; 0 none.
- * fragment_links_best() - by the links' own account. */
+/** fragment_model_best() - the fastest cell of a row after correction, as CAPO_ALGO_PROTO; 0: none.
+ * fragment_links_best() - the same from `links`. */
 uint8_t fragment_model_best(const struct fragment_model *f, size_t row);
 uint8_t fragment_links_best(const struct fragment_model *f, size_t row);
 

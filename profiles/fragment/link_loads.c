@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine's links are counters, one per direction. Every channel is walked once and adds its
- * share to each link it crosses; the fullest link says how often the whole fits. Shares are equal:
- * NCCL cuts data evenly over channels, so a channel over a crowded NIC holds up the others.
+ * Each link of a machine has one counter per direction. Every channel is walked once and adds its
+ * share to each link it crosses; the fullest link limits the rate. Shares are equal, because NCCL
+ * divides data evenly over channels: a channel over a busy NIC delays the others.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,8 +15,8 @@
 
 struct machine {
         struct ways ways;
-        double *load; /* a number per link */
-        bool lost;    /* there was no way */
+        double *load; /* by link */
+        bool lost;    /* a path was missing */
 };
 
 static void add_way_load(struct machine *m, struct way way, double x)
@@ -34,10 +34,10 @@ static void gpu_to_gpu(struct machine *m, const struct fragment_domain *d, int a
 
 struct channel {
         int gpus[CAPO_NODE_GPUS_MAX], n;
-        int nic[2]; /* where it enters and leaves; -1 it does not leave the node */
+        int nic[2]; /* where it enters and leaves; -1: it stays in the node */
 };
 
-/* "net0 0 2 1 net0" */
+/* Parse "net0 0 2 1 net0". */
 static int channel_read(const struct capo_topology *t, const char *text, struct channel *c)
 {
         *c = (struct channel){.nic = {-1, -1}};
@@ -52,7 +52,7 @@ static int channel_read(const struct capo_topology *t, const char *text, struct 
                 if (net) {
                         at = dev < (int)t->n_nics
                                      ? dev
-                                     : -1; /* capo plan numbers them as the file lists them */
+                                     : -1; /* capo plan numbers them in the order of the file */
                         c->nic[c->n > 0] = at;
                 } else {
                         at = capo_topology_gpu_by_dev(t, dev);
@@ -85,10 +85,10 @@ static int ring_channel(struct machine *m, const struct fragment_domain *d, cons
         return 0;
 }
 
-/* Neighbours of node @r of @n in one of the two trees: does it have a parent, a first and a second
- * child? A binary tree over the numbers: who ends in k zero bits is 2^(k-1) from its children;
- * number 0 is above all. The other tree is the mirror image, or with an odd number of nodes the
- * same shifted by one (src/graph/trees.cc). */
+/* The place of node @r of @n in one of the two trees: has it a parent, a first and a second child?
+ * It is a binary tree over the numbers: a number with k trailing zero bits is 2^(k-1) away from its
+ * children; number 0 is the root. The other tree is the mirror image, or, with an odd number of
+ * nodes, the same shifted by one (src/graph/trees.cc). */
 struct place {
         bool parent, child[2];
 };
@@ -115,9 +115,9 @@ static struct place place_in_tree(int r, int n, bool second)
         return p;
 }
 
-/* The GPU of a chain that talks to the parent is its first; who talks to the children the pattern
- * says: all the first (tree), all the second (split tree), the first child the second and the other
- * the first (balanced). */
+/* The first GPU of a chain talks to the parent. The pattern decides which talk to the children: the
+ * first (tree), the second (split tree), or the second for the first child and the first for the
+ * other (balanced). */
 static int tree_channel(struct machine *m, const struct fragment_domain *d, const struct channel *c,
                         int node, int n_nodes, double x)
 {
@@ -132,8 +132,7 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
                 return 0;
         if (c->nic[0] < 0)
                 return -EINVAL;
-        for (int copy = 0; copy < 2;
-             copy++) { /* half of the channels follow each of the two trees */
+        for (int copy = 0; copy < 2; copy++) { /* half of the channels use each of the two trees */
                 struct place p = place_in_tree(node, n_nodes, copy);
 
                 for (int k = 0; k < 3; k++) {
@@ -216,7 +215,6 @@ int fragment_loads(const struct capo_topology *t, const struct fragment_domain *
         if (r == 0)
                 r = shape_rate(t, domains, n_domains, n_channels, true, &out->tree_gbs,
                                out->tree_full, sizeof out->tree_full);
-        out->tree_gbs *=
-                2; /* what NCCL calls bus bandwidth of Tree is twice what all-reduce gets */
+        out->tree_gbs *= 2; /* NCCL's bus bandwidth of Tree is twice the rate of all-reduce */
         return r;
 }

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The revised simplex method with columns made on demand. Rows are links: sum of use * amount +
- * slack = capacity. The basis inverse is kept whole; with tens of links that is small.
+ * The revised simplex method with columns generated on demand. Rows are links: sum of use * amount
+ * + slack = capacity. The basis inverse is stored completely; with tens of links it is small.
  *
- * One step: the basis gives each link a price (how much more could be packed if it had one unit
- * more). A link whose price is negative is used too much: its slack comes back in. Otherwise the
- * oracle is asked for the thing that is cheapest at these prices; if it costs less than the 1 that
- * it brings, it comes in, and whatever would first become negative goes out (the largest pivot
- * among equals, for the sake of rounding). If not even the cheapest thing costs less than 1,
- * nothing is left to gain.
+ * One step: the basis gives each link a price (how much more could be packed with one unit more).
+ * If a price is negative, the link is overused and its slack enters the basis. Otherwise the oracle
+ * finds the cheapest thing at these prices. If it costs less than 1, its value, it enters the
+ * basis, and the variable that would first become negative leaves (the largest pivot among equals,
+ * for numerical stability). If the cheapest thing costs at least 1, the packing is optimal.
  *
- * The proof does not rest on the steps having been right. Let the prices be >= 0 and every thing
- * cost at least c > 0. Whatever is packed, all together pays at least c for each unit, and at most
- * the price of everything there is, so its amount is at most (sum of price * capacity) / c: the
- * smallest such bound that was seen is the answer. At the end what is packed adds up to it.
+ * The bound does not depend on correct steps. Let the prices be >= 0 and every thing cost at least
+ * c > 0. Any packing pays at least c per unit and at most the price of all capacity, so its amount
+ * is at most (sum of price * capacity) / c. The smallest such bound seen is the result; at the end
+ * the packing reaches it.
  */
 #include <errno.h>
 #include <math.h>
@@ -30,8 +29,8 @@ struct simplex {
         int m;
         const double *cap;
         double *inverse; /* m * m */
-        double *amount;  /* of the basic variable of each row */
-        double *value;   /* objective of each basic variable: 1 a thing, 0 slack */
+        double *amount;  /* of each row's basic variable */
+        double *value;   /* objective of each basic variable: 1 for a thing, 0 for slack */
         double *price, *use, *step;
 };
 
@@ -46,7 +45,7 @@ static void set_prices(struct simplex *s)
         }
 }
 
-/* Bring a column into the basis. False: nothing limits it (a thing that uses no link). */
+/* Bring a column into the basis. False: nothing limits it (it uses no link). */
 static int enter_column(struct simplex *s, const double *column, double value)
 {
         int m = s->m, row = -1;
@@ -118,7 +117,7 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most
                         if (s.price[j] < -SMALL && (slack < 0 || s.price[j] < s.price[slack]))
                                 slack = j;
                 }
-                if (slack >= 0) { /* a negative price: the link's slack comes back */
+                if (slack >= 0) { /* a negative price: the link's slack enters the basis */
                         memset(s.use, 0, sizeof *s.use * rows);
                         s.use[slack] = 1;
                         if (enter_column(&s, s.use, 0) < 0)
@@ -132,7 +131,7 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most
                 }
                 memset(s.use, 0, sizeof *s.use * rows);
                 cost = oracle(user, s.price, s.use);
-                if (cost < 0) { /* there is no such thing */
+                if (cost < 0) { /* there is none */
                         *most = 0;
                         return 0;
                 }

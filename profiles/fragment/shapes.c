@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rings and chains: what NCCL builds its channels from. How many whole-brick rings fit is a search
- * (small, and exact up to 8 GPUs); how much fits when rings share bricks is a packing whose oracle
- * is the travelling salesman's problem, by Held and Karp's table over sets of GPUs.
+ * Rings and chains, from which NCCL builds its channels. How many rings of whole bricks fit is a
+ * search (small, and exact up to 8 GPUs). If rings share bricks, it is a packing whose oracle
+ * solves the travelling salesman's problem with Held and Karp's table over sets of GPUs.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/flow_net.h"
 
-#define TOUR_GPUS 12 /* the table behind rings and chains has 12 * 2^12 cells */
+#define TOUR_GPUS 12 /* the table for rings and chains has 12 * 2^12 cells */
 
 struct tour {
         int n, n_links;
@@ -24,17 +24,16 @@ struct tour {
 };
 
 /*
- * The cheapest ring or chain through all GPUs, by Held and Karp's dynamic programme. cost[set][v]
- * is the price of the cheapest chain that passes every GPU of `set` once and ends at v; what comes
- * before v is such a chain itself, through the set without v, so
+ * The cheapest ring or chain through all GPUs, by Held and Karp's dynamic programming. cost[set][v]
+ * is the price of the cheapest chain that passes every GPU of `set` once and ends at v. The part
+ * before v is such a chain through the set without v, so
  *
  *      cost[{v}][v] = 0
  *      cost[set][v] = min over u in set - v of cost[set - v][u] + price of the link u - v
  *
- * Sets are taken by rising number, which puts every set behind its own subsets. A ring is a chain
- * that begins at GPU 0 (a ring has no other beginning) and pays for the link back from its end.
- * `before` keeps the u that was best, and from it the links are read backwards. n^2 2^n steps:
- * 590,000 for 12 GPUs, instead of 12! orders.
+ * Sets are visited in rising order, so subsets come first. A ring is a chain that begins at GPU 0
+ * and also pays for the link back from its end. `before` keeps the best u, from which the links are
+ * read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders.
  */
 static double cheapest_tour(void *user, const double *price, double *use)
 {
@@ -95,13 +94,12 @@ static double cheapest_tour(void *user, const double *price, double *use)
 }
 
 /*
- * As many rings as possible out of whole bricks: extend a path from GPU 0, take its bricks away,
- * close it, start the next in what is left; at the end of a try give the bricks back. A ring is
- * tried in one of its two directions only; the same rings in another order are tried again, which
- * costs time and changes nothing. Two bounds end most tries early: every GPU needs two bricks for
- * each further ring (cannot_improve()), and no more rings fit than half the bricks of the poorest
- * GPU (`most`), where the search stops at once. After 2,000,000 steps the best so far stands as "at
- * least".
+ * As many rings as possible out of whole bricks: extend a path from GPU 0 and remove its bricks,
+ * close it, start the next ring in the rest; then backtrack. A ring is tried in one direction only.
+ * The same rings in another order are tried again, which costs only time. Two bounds end most tries
+ * early: every GPU needs two bricks per further ring (cannot_improve()), and at most half the
+ * bricks of the poorest GPU are rings (`most`), where the search stops. After 2,000,000 steps the
+ * best so far is reported as "at least".
  */
 struct search {
         int n, best, most;
@@ -144,8 +142,7 @@ static void extend_ring(struct search *s, int depth, unsigned seen)
         if (s->best >= s->most || ++s->steps > 2000000)
                 return;
         if (depth == s->n) {
-                if (s->left[u][0] > 0 &&
-                    s->path[1] < u) { /* each ring in one of its two directions */
+                if (s->left[u][0] > 0 && s->path[1] < u) { /* each ring in one direction only */
                         s->left[u][0]--;
                         s->left[0][u]--;
                         s->made++;
@@ -195,7 +192,7 @@ static int count_rings(const struct pack_net *net, double per_brick, bool *exact
         return s.best;
 }
 
-/* Rings (@closed) or chains through all GPUs, packed as full as they go. */
+/* The largest packing of rings (@closed) or chains through all GPUs. */
 static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, double *out)
 {
         int n = net->n, r;
@@ -230,14 +227,14 @@ int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gb
         int n = net->n_ranks, r = 0;
         double per_brick = brick_gbs > 0 ? unit_gbs / brick_gbs : 0;
 
-        if (port && n >= 2) { /* any order of GPUs is a ring, one brick out of each and one in */
+        if (port && n >= 2) { /* any order of GPUs is a ring: one brick out of each and one in */
                 int bricks = (int)floor((double)port * per_brick + 1e-9);
 
                 s.ring = true;
                 s.rings = n == 2 ? bricks : bricks / 2;
                 s.rings_exact = true;
                 s.ring_gbs = s.ring_split_gbs = (double)port * unit_gbs;
-                /* a chain's inner GPUs use two links, its ends one: the ends take turns */
+                /* inner GPUs of a chain use two links, its ends one: the ends rotate */
                 s.chain_gbs = (double)port * unit_gbs * n / (2.0 * (n - 1));
         } else if (net->n == n && n == 2) {
                 s.ring = net->cap[1] > 0;
@@ -248,7 +245,7 @@ int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gb
                 r = pack_tours(net, true, unit_gbs, &s.ring_split_gbs);
                 if (!r)
                         r = pack_tours(net, false, unit_gbs, &s.chain_gbs);
-                s.ring_split_gbs *= 2; /* each ring in both directions */
+                s.ring_split_gbs *= 2; /* each ring works in both directions */
                 s.ring = s.ring_split_gbs > 0;
                 s.rings = s.ring ? count_rings(net, per_brick, &s.rings_exact) : 0;
                 s.rings_exact |= !s.ring;

@@ -50,7 +50,7 @@ static int list_subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
         return 0;
 }
 
-/* Sets that no symmetry maps to a smaller one, and for how many each stands. */
+/* List the sets that no symmetry maps to a smaller one, each with the size of its orbit. */
 static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets,
                        uint32_t **counts, size_t *n)
 {
@@ -77,11 +77,10 @@ static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **s
 }
 
 /*
- * Symmetry is used between two nodes only. On one node NCCL decides ties of its search by the
- * numbers of the GPUs, so that sets which the machine's symmetry makes equal are not always treated
- * alike: of the 56 5-GPU subsets of a DGX-1V 2.28.9 gives 13 two channels where their 14 least
- * images would say 12, of the 3-GPU subsets 8 of 16 go out by another way. All are asked there; it
- * takes seconds.
+ * Symmetry is only used between two nodes. On one node, NCCL breaks ties of its search by GPU
+ * number, so that sets equal by symmetry can differ. Of the 56 5-GPU subsets of a DGX-1V, 2.28.9
+ * gives 13 two channels where their 14 representatives would give 12; of the 3-GPU subsets, 8 of 16
+ * use another path. So all are asked there; it takes seconds.
  */
 static int list_splits(struct splits *s, char *why, size_t room)
 {
@@ -92,7 +91,7 @@ static int list_splits(struct splits *s, char *why, size_t room)
         size_t n[2] = {1, 1};
         int r = 0;
 
-        /* GPU numbers in the topology are sorted, as ours are */
+        /* GPU numbers in the topology are sorted, like ours */
         if (two && !s->all && s->question->n_topo == 1) {
                 r = capo_topology_read_nccl(s->question->topo[0], 0, 0, &t, why, room);
                 if (r == 0 && t->n_gpus == s->n_devs)
@@ -104,7 +103,7 @@ static int list_splits(struct splits *s, char *why, size_t room)
                 for (size_t k = 0; k < n[1] && r == 0; k++) {
                         uint32_t stands = counts[0][i] * (two ? counts[1][k] : 1);
 
-                        /* 4+4: the nodes themselves can be exchanged */
+                        /* 4+4: the nodes themselves are interchangeable */
                         if (same && sets[1][k] < sets[0][i])
                                 continue;
                         if (same && sets[1][k] != sets[0][i])
@@ -149,7 +148,7 @@ static int take_answer(size_t i, int rc, struct capo_plan_answer *answer, const 
         if (rc < 0)
                 return rc == -ENOEXEC || rc == -ENOENT || rc == -EINTR
                                ? rc
-                               : 0; /* no use in asking on */
+                               : 0; /* further questions are useless */
         s->version = answer->version;
         p->nodes = answer->told.n_nodes;
         graph_text(capo_plan_graph_find(answer, -1, 0), p->ring, sizeof p->ring);
@@ -179,7 +178,7 @@ static bool same_answer(const struct splits *s, const struct split *x, const str
         return true;
 }
 
-/* Fastest first, by the last size asked. */
+/* Fastest first, by the last size. */
 static int by_speed(const void *x, const void *y, void *arg)
 {
         const struct splits *s = arg;
@@ -218,7 +217,7 @@ static int group_splits(struct splits *s)
         return 0;
 }
 
-/* The ceiling of the last ask over a group's allocations, and the classes in it. */
+/* Add an allocation's class and ceiling to its group. */
 static void fold_bound(struct split_group *g, const struct fragment_bound *b, enum capo_coll coll)
 {
         size_t k = 0;
@@ -235,9 +234,8 @@ static void fold_bound(struct split_group *g, const struct fragment_bound *b, en
                 g->more_classes = true;
 }
 
-/* Classes and ceilings: every allocation of one node; of two nodes, where one takes longer, those
- * that are shown first.
- */
+/* Compute classes and ceilings: for one node, of every allocation; for two nodes, which takes
+ * longer, only of those that are printed first. */
 static void set_bounds(struct splits *s)
 {
         enum capo_coll coll = s->question->asks[s->question->n_asks - 1].coll;
@@ -246,7 +244,7 @@ static void set_bounds(struct splits *s)
 
         if (capo_topology_read_nccl(s->question->topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
                                     sizeof why) < 0)
-                return; /* said before, when NCCL was asked */
+                return; /* reported before, when NCCL was asked */
         for (size_t i = 0; i < s->n_splits && t->n_links; i++) {
                 struct split *p = &s->splits[i];
 

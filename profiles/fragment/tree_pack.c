@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rates. Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, let
- * flows look for a set that cannot send that much, take that set's own ratio as the next x. The
- * guess is always some set's ratio, so the answer is never above it; and it only falls, so no set
- * comes twice and it ends: where no set objects, x is both a set's ratio and possible, which is the
- * exact answer. All-reduce is a linear program over trees whose edges are paths through relays:
- * attained by the trees it finds, and proved by its prices.
+ * Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, use flows to find
+ * a set that cannot send that much, take that set's ratio as the next x. Each guess is some set's
+ * ratio, so it is never below the answer; it only falls, so no set comes twice and it ends. If no
+ * set objects, x is a set's ratio and feasible, so it is exact. All-reduce is a linear program over
+ * trees whose edges are paths through relays: attained by the trees that it finds, and proved by
+ * its prices.
  *
- * Fractions are kept out of the flows: for x = num / den all capacities are taken den times, and x
- * is num.
+ * Fractions are avoided in the flows: for x = num / den, all capacities are multiplied by den, and
+ * x is num.
  */
 #include <errno.h>
 #include <math.h>
@@ -90,8 +90,8 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out)
                 return -ENOMEM;
         if (n < 2)
                 return 0;
-        /* all ranks but one must get through the links of that one: the usual bottleneck, so a good
-         * first guess */
+        /* start with the link set of one rank, which is the usual bottleneck: all other ranks' data
+         * must enter it */
         for (int v = 0; v < n; v++) {
                 memset(in, true, (size_t)net->n);
                 in[v] = false;
@@ -133,17 +133,17 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out)
 
 struct relay_tree {
         const struct pack_net *net;
-        int *link;   /* n * n: number of the link or -1 */
-        double *far; /* n_ranks * n: price from a rank to every vertex through relays */
-        int *before; /* n_ranks * n: vertex before it on that path */
-        double *at; /* for Prim, one per rank: price of joining, where, and done; for Dijkstra done,
-                       one per vertex */
+        int *link;   /* n * n: index of the link or -1 */
+        double *far; /* n_ranks * n: price of the path from a rank to every vertex through relays */
+        int *before; /* n_ranks * n: previous vertex on that path */
+        double *at;  /* Prim, per rank: price of joining, from where, done; Dijkstra, per vertex:
+                        done */
         int *parent;
         bool *done;
 };
 
-/* Dijkstra from rank s; paths do not run through other ranks (those could keep a copy, and do as
- * ends). */
+/* Dijkstra from rank s. Paths do not pass through other ranks, which are ends of paths of their
+ * own. */
 static void find_paths(struct relay_tree *w, int s, const double *price)
 {
         int n = w->net->n, ranks = w->net->n_ranks;
@@ -180,9 +180,8 @@ static void find_paths(struct relay_tree *w, int s, const double *price)
 }
 
 /*
- * The cheapest spanning tree of the ranks, each of its edges a path: Prim's algorithm over the
- * prices of paths. Two paths may use one link; it is then counted, and paid for, twice, as the tree
- * would use it twice.
+ * The cheapest spanning tree of the ranks, with paths as edges: Prim's algorithm over path prices.
+ * If two paths use one link, it is counted and paid twice, because the tree uses it twice.
  */
 static double cheapest_tree(void *user, const double *price, double *use)
 {
@@ -221,8 +220,8 @@ static double cheapest_tree(void *user, const double *price, double *use)
         return total;
 }
 
-/* Over direct links the answer is a whole number over less than the number of ranks (Tutte):
- * rounding is taken back. */
+/* With direct links, the answer is a fraction with a denominator below the number of ranks (Tutte):
+ * remove the rounding error. */
 static double round_fraction(double value, int ranks)
 {
         for (int den = 1; den < ranks; den++) {

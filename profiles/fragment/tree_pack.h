@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mathematics of what a set of links can carry, in whole numbers.
+ * The capacity of a set of links for each collective, in whole numbers.
  *
- * A network has `n` vertices; the first `n_ranks` are GPUs, the rest are relays: switches, PCI
- * bridges, CPUs, NICs, which pass data on but neither copy nor add it. cap[u * n + v] is the
- * capacity from u to v in units; full duplex, so it is symmetric. All results are exact; that of
- * all-reduce with relays to one part in 1e9.
+ * A network has `n` vertices. The first `n_ranks` are GPUs; the rest are relays (switches, PCI
+ * bridges, CPUs, NICs), which forward data but neither copy nor add it. cap[u * n + v] is the
+ * capacity from u to v in units; it is symmetric, because links are full duplex. All results are
+ * exact, except all-reduce with relays: one part in 1e9.
  *
  *   broadcast, reduce           Edmonds: as many link-disjoint trees from the root as the smallest
  *                               cut allows. Links are full duplex, so the smallest cut, and the
@@ -38,19 +38,19 @@ struct pack_rate {
         int64_t num, den;
 };
 
-/** pack_gcd() - the greatest common divisor; that with 0 is the other. */
+/** pack_gcd() - greatest common divisor; with 0, the other number. */
 int64_t pack_gcd(int64_t a, int64_t b);
 
 /** pack_rate_make() - num / den in lowest terms. */
 struct pack_rate pack_rate_make(int64_t num, int64_t den);
 
-/* Each returns 0, or -ENOMEM. A net whose ranks are not connected has rate 0. */
+/* Each returns 0 or -ENOMEM. If the ranks are not connected, the rate is 0. */
 
 /** pack_broadcast() - rate of broadcast or reduce, any root. */
 int pack_broadcast(const struct pack_net *net, struct pack_rate *out);
 
-/** pack_gather() - x, the rate each rank's own data spreads at; the algorithm bandwidth is n_ranks
- * times that. */
+/** pack_gather() - the rate x at which each rank's own data spreads; the algorithm bandwidth is
+ * n_ranks times x. */
 int pack_gather(const struct pack_net *net, struct pack_rate *out);
 
 /** pack_allreduce() - rate of all-reduce. */

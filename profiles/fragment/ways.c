@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links have two directions, and each counts for itself. The ways over them are NCCL's, since
- * nobody can choose them (nccl src/graph/paths.cc): between GPUs NVLink, straight, by a switch or
- * by way of one other GPU, and PCI only where NVLink leads nowhere; from a NIC to a GPU by PCI;
- * from a GPU to a NIC by PCI when both are below one bridge, else over NVLink to the GPU beside the
- * NIC (PXN), else by PCI through the CPU. Two losses that NCCL's search reckons with are reckoned
- * with here (search.cc, followPath): a NIC that writes into a GPU before Ampere takes an eighth of
- * the way back, and a GPU that goes through an Intel CPU takes a fifth more of PCI.
+ * Each direction of a link is counted separately. Paths are NCCL's, which cannot be configured
+ * (nccl src/graph/paths.cc). Between GPUs: NVLink, direct, through a switch or through one other
+ * GPU; PCI only without NVLink. From a NIC to a GPU: PCI. From a GPU to a NIC: PCI below one
+ * bridge, else NVLink to the GPU beside the NIC (PXN), else PCI through the CPU. Two losses are as
+ * in NCCL's search (search.cc, followPath): a NIC that writes into a GPU before Ampere uses an
+ * eighth of the way back, and a GPU that goes through an Intel CPU uses a fifth more of PCI.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,8 +18,8 @@
 
 /* ---- links ---- */
 
-/* Numbers: NVLinks by pair of GPUs, ports to a switch, PCI devices (up, down), pairs of CPUs, NICs
- * (out, in). */
+/* Order of numbers: NVLinks by pair of GPUs, ports to a switch, PCI devices (up, down), pairs of
+ * CPUs, NICs (out, in). */
 int ways_new(const struct capo_topology *t, struct ways *w)
 {
         int n = (int)t->n_gpus, cpus = (int)t->n_cpus;
@@ -87,7 +86,7 @@ void ways_link_name(const struct ways *w, int link, char *text, size_t room)
         }
 }
 
-/* ---- ways ---- */
+/* ---- paths ---- */
 
 static void add_link_share(struct way *way, int link, double share)
 {
@@ -128,7 +127,7 @@ static bool is_above(const struct capo_topology *t, int pci, int maybe)
         return false;
 }
 
-/* By PCI from one function to another: up to what is above both, or to the CPU, and down again. */
+/* The PCI path between two functions: up to the common bridge, or to the CPU, and down. */
 static void by_pci(const struct ways *w, int from, int to, double share, struct way *way)
 {
         const struct capo_topology *t = w->t;
@@ -169,7 +168,7 @@ static enum way_type to_nic(const struct ways *w, int gpu, int nic)
                        : WAY_NONE;
 }
 
-/* NVLink between two GPUs, straight or by a switch; 0: none. */
+/* NVLink rate between two GPUs, direct or through a switch; 0: none. */
 static double nvlink_rate(const struct ways *w, int a, int b)
 {
         double straight = w->cap[a * (int)w->t->n_gpus + b];
@@ -190,7 +189,7 @@ static struct way by_wire(const struct ways *w, int a, int b)
         return way;
 }
 
-/* The GPU that is best joined to both, of equals the lowest, as NCCL has them; -1: none is. */
+/* The GPU with the best links to both, the lowest of equals, as in NCCL; -1: none. */
 static int find_relay(const struct ways *w, const int *gpus, int n, int a, int b)
 {
         double most = 0;
@@ -260,7 +259,7 @@ static struct way straight_out(const struct ways *w, int gpu, int nic)
         return way;
 }
 
-/* The GPU beside a NIC that the others send through: the lowest. -1: none is beside it. */
+/* The lowest GPU beside a NIC, through which the others send (PXN); -1: none. */
 static int gpu_near_nic(const struct ways *w, const int *gpus, int n, int nic)
 {
         int least = -1;
