@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model sums the buckets of a step one after another. A job that overlaps them with its
- * backward pass gains less from fewer, larger buckets: the last one starts later. So the best is
- * only named when it saves 3 % of the step's communication or more, and more than the 95 %
- * intervals of the times that it is modelled from; and the smallest cap that comes within 1 % of
- * the best is taken.
+ * The model adds up the buckets of a step one after another. A job that overlaps them with its
+ * backward pass gains less from fewer, larger buckets, because the last one starts later. So a best
+ * size is only named if it saves at least 3 % of the step's communication, and more than the 95 %
+ * intervals of the times used. The smallest size within 1 % of the best is chosen.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,17 +30,17 @@ static int add_point(struct capo_curve *c, double bytes, double us, double pm)
         return 0;
 }
 
-#define QUARTER 0.25 /* the quantile that stands for a size */
+#define QUARTER 0.25 /* quantile used as the time of a size */
 
-/* How sure that quantile is: by how many calls lie below it. Ranks time the same calls, so a call
- * counts once. */
+/* Uncertainty of that quantile, from the number of calls below it. Ranks time the same calls, so a
+ * call counts once. */
 static double doubt_of(const struct capo_job_row *r, const struct capo_hist *h, double us)
 {
         double drawn = (double)h->count * (double)r->count / (double)r->calls;
         double part = 1.96 * sqrt(QUARTER * (1 - QUARTER) / fmax(drawn, 1));
 
         if (drawn < 2)
-                return 1; /* one call tells nothing of the next */
+                return 1; /* one call says nothing about variation */
         return (capo_hist_quantile(h, fmin(1, QUARTER + part)) -
                 capo_hist_quantile(h, fmax(0, QUARTER - part))) /
                2e3 / us;
@@ -50,7 +49,8 @@ static double doubt_of(const struct capo_job_row *r, const struct capo_hist *h, 
 int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_curve *c)
 {
         *c = (struct capo_curve){0};
-        for (uint32_t i = 0; i < job->n_rows; i++) { /* by communicator, call, bytes */
+        for (uint32_t i = 0; i < job->n_rows;
+             i++) { /* rows are sorted by communicator, call, bytes */
                 const struct capo_job_row *r = &job->rows[i];
                 enum capo_clock clock = capo_job_row_clock(r);
                 double us, pm;
@@ -62,8 +62,8 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
                 if (!(us > 0))
                         continue;
                 pm = doubt_of(r, &r->time[clock], us);
-                if (c->n &&
-                    c->bytes[c->n - 1] == (double)r->bytes) { /* the same size ran in two ways */
+                if (c->n && c->bytes[c->n - 1] ==
+                                    (double)r->bytes) { /* the same size ran with two algorithms */
                         c->pm[c->n - 1] = us < c->us[c->n - 1] ? pm : c->pm[c->n - 1];
                         c->us[c->n - 1] = fmin(c->us[c->n - 1], us);
                 } else if (add_point(c, (double)r->bytes, us, pm) < 0)
@@ -117,7 +117,7 @@ double capo_curve_at(const struct capo_curve *c, double bytes)
                                                log(c->bytes[i] / c->bytes[i - 1]));
 }
 
-/* How sure that is: as the less sure of the points beside it. */
+/* The larger uncertainty of the two neighbouring points. */
 static double doubt_at(const struct capo_curve *c, double bytes)
 {
         size_t i = 0;
@@ -183,7 +183,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 b->doubt_seconds = hypot(doubt, b->seconds * doubt_at(curve, (double)b->bucket));
                 a->n_buckets++;
                 if (b->n == 1)
-                        break; /* larger caps change nothing */
+                        break; /* larger buckets change nothing */
         }
         a->within = LEAST_GAIN;
         best = a->now_seconds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ran beside NCCL's table: told, and kept out of everything that rules are made of. */
+/* Calls that ran outside of NCCL's table: reported, but not used for rules. */
 #include <errno.h>
 #include <stdlib.h>
 

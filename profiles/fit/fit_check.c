@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How good are the decisions where they were not made? Where runs repeat, one run of each candidate
- * is left out in turn, the rest is fitted, and its decisions are timed by the run left out. Where
- * none repeat, one size is left out in turn, and the rows that its neighbours give are timed there.
+ * Cross-validation of the decisions. If runs repeat, one run of each candidate is left out at a
+ * time, the rest is fitted, and its decisions are timed by the run left out. If none repeat, one
+ * size is left out at a time, and the rows from its neighbours are timed there.
  *
- * "Best" is the shortest time that the left-out part itself measured, so a perfect decision still
- * shows a little regret: the noise of the best of several.
+ * "Best" is the shortest time in the part left out, so even a perfect decision shows a small loss:
+ * the noise of the best of several.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,7 +24,7 @@ struct tally {
         bool *scored; /* by point */
 };
 
-/* One decision, @c at point @p, timed by @truth. */
+/* Score one decision, @c at point @p, with the times in @truth. */
 static void score_decision(struct tally *t, const struct capo_fit_cell *truth, int p, int c)
 {
         struct capo_fit_series *s = t->s;
@@ -59,8 +59,7 @@ static int row_choice(const struct capo_fit_row *rows, int n, uint64_t bytes)
         return 0;
 }
 
-/* Runs repeat when that is more than an exception: a third of the blocks are of a second run or a
- * later one. */
+/* Runs count as repeated if at least a third of the blocks belong to second or later runs. */
 static int folds_of(const struct capo_fit_series *s)
 {
         int again = 0, most = 0;

@@ -24,12 +24,12 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
 
-#define SWITCH_COST                                                                            \
-        0.003          /* of ln time: what a change of candidate between neighbours must bring \
-                        */
-#define MOST      0.80 /* a gain above this is a fault, not a choice: five times */
-#define MOST_ONCE 0.15 /* the same against one run of NCCL's own choice that is not interleaved */
-#define SAME_TIME 1.5  /* standard errors: times that differ by less are the same */
+#define SWITCH_COST \
+        0.003     /* of ln time: the least gain for a change of candidate between neighbours */
+#define MOST 0.80 /* a larger gain (five times faster) is a measurement error */
+#define MOST_ONCE \
+        0.15 /* the same against a single run of NCCL's own choice that is not interleaved */
+#define SAME_TIME 1.5 /* standard errors: times that differ by less count as the same */
 enum { GAP_DOUBLINGS = 6 };
 
 struct view {
@@ -65,7 +65,7 @@ int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_opt
         return next;
 }
 
-/* ln of the baseline's time over the candidate's; NAN where one of them was not measured. */
+/* ln of the baseline's time over the candidate's; NAN: one of them was not measured. */
 static double gain_at(const struct view *v, int p, int c, double *se)
 {
         const struct capo_fit_cell *row = cell_at(v, p, 0), *cell = &row[c], *base;
@@ -74,14 +74,14 @@ static double gain_at(const struct view *v, int p, int c, double *se)
         if (b < 0 || (c > 0 && cell->is_default))
                 return NAN;
         base = &row[b];
-        /* measured from its own run's default, the default's run does not matter */
+        /* both compared within one run: the variation between runs cancels */
         *se = cell->anchored && base->anchored ? hypot(cell->se, base->se_within)
                                                : hypot(cell->se, base->se);
         return ln_us(base) - ln_us(cell);
 }
 
-/* Is the time of NCCL's own choice at @p more than that of one run, which may have been slow?
- * Repeats that agree tell, and so does a run that has both choices: it was slow for both. */
+/* Is the time of NCCL's own choice at @p confirmed by more than one run, which may have been slow?
+ * By repeats that agree, or by a run with both choices, which was slow for both. */
 static bool default_repeated(const struct view *v, int p, int c)
 {
         const struct capo_fit_cell *row = cell_at(v, p, 0);
@@ -90,8 +90,8 @@ static bool default_repeated(const struct view *v, int p, int c)
                (row[0].anchored && row[c].anchored);
 }
 
-/* Where it is one run, another candidate must repeat its time: what NCCL chose mostly is one of
- * them. */
+/* With a single run, another candidate must have the same time, because NCCL mostly chooses one of
+ * the candidates. */
 static bool default_believed(const struct view *v, int p, int c)
 {
         if (default_repeated(v, p, c))
@@ -105,8 +105,8 @@ static bool default_believed(const struct view *v, int p, int c)
         return false;
 }
 
-/* One run of an otherwise repeated candidate: do its runs agree at a size beside? Else its label
- * may be wrong. */
+/* For a single run of a candidate that is repeated elsewhere: do its runs agree at a neighbouring
+ * size? If not, its label may be wrong. */
 static bool label_believed(const struct view *v, int p, int c)
 {
         if (cell_at(v, p, c)->n_runs > 1 || v->s->candidates[c].n_runs < 2)
@@ -121,7 +121,7 @@ static bool label_believed(const struct view *v, int p, int c)
         return false;
 }
 
-/* ln gain of a measured candidate worth a rule; 0: it is not. @why: set when it is refused. */
+/* ln gain of a measured candidate that is worth a rule, else 0. @why: set if it is refused. */
 static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_verdict *why)
 {
         const struct capo_fit_point *q = &v->s->points[p];
@@ -149,7 +149,7 @@ static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_
         return *why ? 0 : gain;
 }
 
-/* Between two sizes where @c is worth it: its gain there, 0 when it is not so. */
+/* Its gain between two sizes where @c is worth it, interpolated; 0: it is not between such. */
 static double interpolate_gain(const struct view *v, const double *value, int p, int c)
 {
         int lo = p - 1, hi = p + 1, m = v->s->n_candidates;
@@ -169,13 +169,13 @@ static double interpolate_gain(const struct view *v, const double *value, int p,
         return value[lo * m + c] + (value[hi * m + c] - value[lo * m + c]) * (x - xa) / (xb - xa);
 }
 
-/* Is it NCCL's own choice whose time is not believed? */
+/* Was it refused because the time of NCCL's own choice is doubtful? */
 static bool default_doubted(enum capo_fit_verdict why)
 {
         return why == CAPO_FIT_TOO_GOOD || why == CAPO_FIT_ONCE || why == CAPO_FIT_DISAGREE;
 }
 
-/* Of the candidates at @p none is worth it; false: none was. */
+/* Reject all candidates at @p. False: there were none. */
 static bool clear_point(const struct view *v, double *value, int p)
 {
         bool any = false;
@@ -189,7 +189,7 @@ static bool clear_point(const struct view *v, double *value, int p)
         return any;
 }
 
-/* Does any candidate seem to gain at @p, significantly or not? */
+/* Does any candidate seem faster at @p, significantly or not? */
 static bool seems_to_gain(const struct view *v, int p)
 {
         double se;
@@ -201,9 +201,9 @@ static bool seems_to_gain(const struct view *v, int p)
         return false;
 }
 
-/* Where the time of NCCL's own choice is not believed, no candidate is measured by it; and what
- * made one run of it slow there made it slow at the sizes beside, as far as anything seems to gain.
- */
+/* If the time of NCCL's own choice is doubtful at a size, no candidate can be compared there. Its
+ * slow run may have been slow at the neighbouring sizes too: clear these as far as candidates seem
+ * faster. */
 static void clear_refused(const struct view *v, double *value, struct capo_fit_point *points)
 {
         for (int p = 0; p < v->s->n_points; p++) {
@@ -226,8 +226,7 @@ static void clear_refused(const struct view *v, double *value, struct capo_fit_p
         }
 }
 
-/* value[p * m + c]: ln gain where @c may be written, 0 for NCCL's own choice, -INFINITY elsewhere.
- */
+/* value[p * m + c]: ln gain if @c may be written, 0 for NCCL's own choice, -INFINITY otherwise. */
 static void admit_candidates(const struct view *v, double *value, struct capo_fit_point *points)
 {
         int m = v->s->n_candidates;
@@ -255,7 +254,7 @@ static void admit_candidates(const struct view *v, double *value, struct capo_fi
                             !cell_at(v, p, c)->is_default)
                                 *x = -interpolate_gain(
                                         v, value, p,
-                                        c); /* below zero: not yet seen by the next size */
+                                        c); /* below zero: hidden from the check of the next size */
                 }
         }
         for (int p = 0; p < v->s->n_points; p++) {
@@ -267,7 +266,7 @@ static void admit_candidates(const struct view *v, double *value, struct capo_fi
         }
 }
 
-/* The path with the largest total, from the last size back. */
+/* The path with the largest total gain, backwards from the last size. */
 static void find_path(const struct view *v, const double *value, double *score, int *from,
                       struct capo_fit_point *points)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks to cells: what a candidate takes at a size, and how sure that is. The unit is the run: its
- * in-place and out-of-place halves are no repeats of each other. Of three runs and more the median
- * stays, so that one slow run moves nothing; and a cell whose own runs differ by more than its
- * neighbourhood says is believed to be that uncertain.
+ * From blocks to cells: the time of a candidate at a size, with its uncertainty. The unit is the
+ * run: its in-place and out-of-place halves do not repeat each other. From three runs on, the
+ * median is used, so that one slow run has no effect. If a cell's own runs differ by more than its
+ * neighbourhood's noise, its own scatter is used.
  */
 #include <errno.h>
 #include <math.h>
@@ -46,7 +46,8 @@ static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *r
         cell->se_within = sqrt(within);
         cell->se = sqrt(pooled);
         cell->disagree = n > 1 && !capo_fit_runs_agree(squares, n - 1, pooled * n);
-        if (cell->disagree && n == 2 && own) { /* runs are slow now and then, never fast */
+        if (cell->disagree && n == 2 &&
+            own) { /* slow runs occur, fast ones do not: use the faster */
                 mean = least_of(v, n);
                 cell->se = sqrt(pooled * n);
         } else if (cell->disagree) {

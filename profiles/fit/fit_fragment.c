@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a corrected model to a rule. NCCL's own choice and the best one are both timed by the
- * corrected model, so what it gets wrong about both cancels. A row is only written where both
- * accounts of the links (fragment_model.c) name the same choice and a gain above
- * CAPO_MODEL_MARGIN. Where only one of them does, a measurement decides, and the page names it.
- * NCCL's constants are left alone: they move choices that no margin guards.
+ * corrected model, so common errors cancel. A row is only written if both results of the model
+ * (fragment_model.c) name the same choice with a gain above CAPO_MODEL_MARGIN. If only one does,
+ * the page names the measurement that decides. NCCL's constants are not changed, because that would
+ * change choices without any margin.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit_model.h"
 
-/* "dgx1v/3-chain-a" says how GPUs are joined beyond their number, "hgxh100/5" does not. */
+/* "dgx1v/3-chain-a" tells how GPUs are connected, "hgxh100/5" only their number. */
 static bool more_than_numbers(const char *class)
 {
         for (const char *s = strchr(class, '/'); s; s = strchr(s, '/')) {
@@ -28,7 +28,7 @@ static bool more_than_numbers(const char *class)
         return false;
 }
 
-/* Share of the time of NCCL's choice that @best saves; 0 where it cannot be told. */
+/* Share of the time of NCCL's choice that @best saves; 0: also if not known. */
 static double gain_of(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], uint8_t own, uint8_t best)
 {
         double us = (double)cost[(own >> 4) - 1][(own & 15) - 1];

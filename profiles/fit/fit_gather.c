@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first three steps of fit.c: sorted samples to blocks, habits taken out, and the noise that is
- * left. */
+/* The first three steps of fit_make.c: sorted samples to blocks, removal of systematic differences,
+ * and the remaining noise. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +15,9 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define STALL \
-        5.0 /* a single call this many times its block's median, once in a hundred, is a stall */
+#define STALL                                                                                      \
+        5.0 /* a call that takes this many times its block's median, at most once in a hundred, is \
+               a stall */
 
 /* ---- 1. blocks ---- */
 
@@ -140,8 +141,8 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
 
 /* ---- contradictions ---- */
 
-/* Two runs of one candidate that differ by the same huge factor at all sizes were not written in
- * the same units. One size alone is a stall. */
+/* Two runs of one candidate that differ by the same huge factor at all sizes have different units.
+ * At one size alone it is a stall. */
 static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_series *s,
                        struct capo_fault *fault)
 {
@@ -203,8 +204,8 @@ static int check_labels(const struct capo_fit_maker *m, const struct capo_fit_se
         return mixed_units(m, s, fault);
 }
 
-/* A mean over a few calls with a stall in it. Three and more repeats outvote it; of two, the one
- * that also stands out from the sizes beside it goes. */
+/* Is it a mean over a few calls, one of which stalled? With three or more repeats the others
+ * outvote it; of two, the one that also deviates from the neighbouring sizes is dropped. */
 static bool block_stalled(const struct capo_fit_series *s, int i, double median, int repeats,
                           double other)
 {
@@ -264,9 +265,9 @@ static int set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
         return 0;
 }
 
-/* ---- 2. in-place habit ---- */
+/* ---- 2. in-place differences ---- */
 
-/* Are blocks @i - 1 and @i the two halves of one run of a candidate? */
+/* Are blocks @i - 1 and @i the in-place and out-of-place parts of one run of a candidate? */
 static bool are_halves(const struct capo_fit_series *s, int i)
 {
         const struct capo_fit_block *a = &s->blocks[i - 1], *b = &s->blocks[i];
@@ -279,7 +280,7 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
 {
         double *habit = calloc((size_t)s->n_candidates, sizeof *habit), all = 0;
         size_t *at = calloc((size_t)s->n_candidates + 1, sizeof *at),
-               n_all = 0; /* where the next of a candidate goes */
+               n_all = 0; /* insert position for the next block of a candidate */
         double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
 
         if (!habit || !at || !v) {
@@ -302,7 +303,7 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
                                 s->blocks[i].value - s->blocks[i - 1].value;
         }
         for (int c = 0; c < s->n_candidates;
-             c++) { /* the one over all is for candidates with few pairs */
+             c++) { /* the overall one is for candidates with few pairs */
                 size_t from = c ? at[c - 1] : 0;
 
                 habit[c] = at[c] - from >= 3 ? capo_median(v + from, at[c] - from) : NAN;
@@ -324,8 +325,8 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
         return 0;
 }
 
-/* Blocks are sorted by size: one size at a time. Only where single calls were timed is a run one
- * process: the rows of a table that somebody wrote may come from anywhere. */
+/* Systematic difference of a run, per size (blocks are sorted by size). Only if single calls were
+ * timed is a run one process: the rows of a hand-written table may come from anywhere. */
 static int run_habit(struct capo_fit_series *s)
 {
         double *v;
@@ -348,7 +349,7 @@ static int run_habit(struct capo_fit_series *s)
                         continue;
                 usual = capo_median(v, n);
                 for (int d = i, next; d < end && s->blocks[d].candidate == 0;
-                     d = next) { /* NCCL's choice sorts first, by run */
+                     d = next) { /* NCCL's choice sorts first, then by run */
                         double own = 0;
                         bool others = false;
 
@@ -375,7 +376,7 @@ static int run_habit(struct capo_fit_series *s)
         return 0;
 }
 
-/* ---- the same thing under two names, and folds ---- */
+/* ---- one candidate under two names, and folds ---- */
 
 static void what_default_ran(struct capo_fit_series *s)
 {
@@ -402,7 +403,7 @@ static void what_default_ran(struct capo_fit_series *s)
         }
 }
 
-/* Blocks are sorted by run within a cell: the how many-th run. */
+/* Number the runs within each cell; blocks are sorted by run there. */
 static void number_folds(struct capo_fit_series *s)
 {
         for (int i = 0; i < s->n_blocks; i++) {
@@ -413,10 +414,9 @@ static void number_folds(struct capo_fit_series *s)
         }
 }
 
-/* Could NCCL's own choice have been anything but one of these? Its choice is the cheapest pair by
- * its model, and under NCCL_PROTO=p it takes the cheapest with p: so one of the three runs with
- * each protocol is its own choice. The same holds for algorithms, where all that the collective has
- * were tried. */
+/* Must NCCL's own choice be one of these candidates? NCCL takes the cheapest pair by its model;
+ * with NCCL_PROTO=p it takes the cheapest with p. So one of the three runs with a forced protocol
+ * is its own choice. The same holds for algorithms, if all that the collective has were tried. */
 static bool covers_default(const struct capo_fit_series *s)
 {
         unsigned algos = 0, protos = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which runs may be compared. A time says something of a choice only beside a time that differs
- * from it in the choice alone; so what was run under other settings, on other hosts, or twice under
- * two names is left out before the fit.
+ * Which runs may be compared. Two times can be compared only if nothing but the choice differs. So
+ * runs under other settings, on other hosts, or stored twice under two names are left out before
+ * the fit.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,9 +14,9 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
 
-/* What the samples of a run come to. */
+/* Properties of a run's samples. */
 struct seen {
-        uint64_t sum; /* of all it measured, in any order */
+        uint64_t sum; /* checksum over all it measured, in any order */
         size_t n, n_default, n_forced;
 };
 
@@ -72,10 +72,10 @@ static int by_sum(const void *a, const void *b, void *seen)
         return CAPO_ORDER(v[x].sum, v[y].sum) ?: CAPO_ORDER(x, y);
 }
 
-/* The same times twice are one measurement, whatever the files are called. */
+/* Identical times are one measurement, whatever the file names are. */
 static int drop_identical(struct capo_samples *set, const struct seen *seen)
 {
-        enum { LEAST = 3 }; /* samples: fewer may agree by chance */
+        enum { LEAST = 3 }; /* with fewer samples, equality may be chance */
         _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
 
         if (!order)
@@ -107,8 +107,8 @@ static int by_settings(const void *a, const void *b, void *runs)
                strcmp(v[x].settings, v[y].settings) ?: CAPO_ORDER(x, y);
 }
 
-/* The @n runs of one place, by settings: those that most samples of NCCL's own choice have; none
- * where as many, else the first. NULL: it was not measured there. */
+/* Of the @n runs of one place, the settings with most samples of NCCL's own choice; on a tie none
+ * (""), else the first. NULL: NCCL's own choice was not measured there. */
 static const char *usual_settings(const struct capo_samples *set, const struct seen *seen,
                                   const uint32_t *runs, size_t n)
 {
@@ -136,7 +136,7 @@ static const char *usual_settings(const struct capo_samples *set, const struct s
         return best;
 }
 
-/* What was run with other settings than NCCL's own choice mostly was. */
+/* Leave out runs with other settings than most of NCCL's own choice. */
 static int same_settings(struct capo_samples *set, const struct seen *seen)
 {
         _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
@@ -167,15 +167,15 @@ static int same_settings(struct capo_samples *set, const struct seen *seen)
         return 0;
 }
 
-/* Known to differ: what nobody wrote down is not, nor is what CUDA says of a driver and what a
- * person says. */
+/* Are both known, and different? A driver version from CUDA is not compared with one that a person
+ * wrote. */
 static bool known_to_differ(const char *a, const char *b)
 {
         return *a && *b && strcmp(a, b) && !strncmp(a, "CUDA ", 5) == !strncmp(b, "CUDA ", 5);
 }
 
-/* Of the runs in @t's place that have NCCL's own choice (or else candidates): is there one that is
- * not known to differ from @t? -1: there is no such run at all. @of: the text that is compared. */
+/* Is there a run of NCCL's own choice (or else of candidates) in @t's place that is not known to
+ * differ from @t? -1: there is no such run. @of: offset of the text to compare. */
 static int has_comparable_run(const struct capo_samples *set, const struct seen *seen,
                               const struct capo_trial *t, size_t of, bool own_choice)
 {
@@ -194,8 +194,8 @@ static int has_comparable_run(const struct capo_samples *set, const struct seen 
         return found;
 }
 
-/* Candidates without NCCL's own choice there; then NCCL's own choice where no candidate that is
- * left is: what differs between the two places would be taken for noise. */
+/* Leave out candidates without NCCL's own choice on the same host or driver, then NCCL's own choice
+ * without candidates: the difference between two hosts would be taken for noise. */
 static void one_place(struct capo_samples *set, const struct seen *seen, size_t of,
                       const char *what)
 {
@@ -217,8 +217,8 @@ static void one_place(struct capo_samples *set, const struct seen *seen, size_t 
         }
 }
 
-/* Only a few sets of files have runs that differ in hosts or drivers; so the loops over all runs
- * are rare. */
+/* Few sets of files have runs with different hosts or drivers, so these loops over all runs are
+ * rare. */
 static int compare_runs(struct capo_samples *set, const struct seen *seen)
 {
         bool settings = false, hosts = false, drivers = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person should know of a series: why each size was written or left, and what would help
+/* For the reader of a fit: why each size was written or left, and which measurement would help
  * most. */
 
 #include <math.h>
@@ -80,7 +80,7 @@ static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s,
                                      : CAPO_FIT_LEFT_NOISE;
 }
 
-/* What more runs may change at @p: what to measure; NOTHING. */
+/* What to measure at @p, if more runs may change the decision; else NOTHING. */
 static int point_needs(const struct capo_fit_series *s, int p)
 {
         switch (s->points[p].verdict) {
@@ -95,8 +95,8 @@ static int point_needs(const struct capo_fit_series *s, int p)
         }
 }
 
-/* What deciding rightly at @p is worth: the mean of the gain where it is above zero, with the gain
- * normal around what was measured. */
+/* Value of the right decision at @p: mean of the positive part of the gain, which is normal around
+ * the measured one. */
 static double expected_gain(const struct capo_fit_point *q)
 {
         double se = (q->gain_hi - q->gain_lo) / 2 / q->quantile, x;
@@ -107,8 +107,8 @@ static double expected_gain(const struct capo_fit_point *q)
         return q->gain * 0.5 * erfc(-x * M_SQRT1_2) + se * exp(-x * x / 2) / sqrt(2 * M_PI);
 }
 
-/* Runs of both, until a gain as measured would pass: the error falls with the root of their number.
- */
+/* Number of further runs until a gain as measured would be significant: the error falls with the
+ * square root of the number. */
 static int runs_missing(const struct capo_fit_series *s, int p)
 {
         enum { MOST = 9 };
@@ -117,7 +117,7 @@ static int runs_missing(const struct capo_fit_series *s, int p)
         double se = (q->gain_hi - q->gain_lo) / 2 / q->quantile, ratio;
         double n = cell->n_runs ? cell->n_runs : 1;
 
-        if (s->one_run) /* then they also tell how much runs differ */
+        if (s->one_run) /* these also measure the noise between runs */
                 return 2;
         if (isnan(q->gain) || q->gain <= 0)
                 return MOST;

@@ -8,10 +8,10 @@
 #include "profiles/import/import.h"
 #include "profiles/machine/topology.h"
 
-/* NCCL plans with three quarters (PCIe) to four fifths (NVLink) of what data sheets say of a link;
- * a bound needs the whole. */
+/* NCCL plans with three quarters (PCIe) to four fifths (NVLink) of a link's data-sheet rate; an
+ * upper bound needs all of it. */
 #define PLANNED    0.75
-#define NIC_UNSAID 1.25 /* what a NIC counts as, GB/s, whose speed nobody wrote down */
+#define NIC_UNSAID 1.25 /* assumed GB/s of a NIC with unknown speed */
 
 struct capo_fit_links capo_fit_links_of_gpu(const char *name)
 {
@@ -61,8 +61,8 @@ bool capo_fit_beyond(struct capo_fit_links links, const struct capo_trial *where
                      capo_call_kind(call) == CAPO_KIND_REDUCESCATTER;
         double gbs = (double)bytes / us / 1e3, own_gpu = 0, own_node = 0;
 
-        /* What has to be added is as much going out, wherever the adding is done. Of uneven nodes
-         * one has less than its share. */
+        /* Reduction sends as much out, wherever it is done. With uneven nodes, one has less than
+         * its share. */
         if (parts && where->n_ranks > 0)
                 own_gpu = 1.0 / where->n_ranks;
         if (parts && where->n_nodes > 0)

@@ -83,8 +83,9 @@ static int group_classes(const struct capo_samples *set, uint32_t *class_of, uin
         return n;
 }
 
-/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as
- * Simple only, broadcast and reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
+/* The candidate: the forced choice, completed by what ran and by what NCCL has. NVLS, CollNet and
+ * PAT exist only with Simple, broadcast and reduce only with Ring (NCCL 2.30.7
+ * src/graph/tuning.cc). */
 static uint64_t candidate_of(const struct capo_sample *s)
 {
         unsigned algo = CAPO_ALGO_OF(s->want), proto = CAPO_PROTO_OF(s->want);
@@ -104,10 +105,10 @@ static uint64_t candidate_of(const struct capo_sample *s)
                s->want_chunk;
 }
 
-/* Each side's first and last run: by their time stamps where all have them, else by their place in
- * the one file that has them all. */
+/* First and last run of each side: by time stamp if all have one, else by position in the one file
+ * that has them all. */
 struct turns_side {
-        int64_t first[2], last[2]; /* by stamp, by line */
+        int64_t first[2], last[2]; /* by time stamp, by line */
         uint32_t run;
 };
 
@@ -122,7 +123,7 @@ static void side_add(struct turns_side *side, const struct capo_trial *t, uint32
         }
 }
 
-/* A run that has both choices, as of a sweep, has them in turn. */
+/* A run with both choices, like a sweep, has them in turn. */
 static enum capo_fit_turns find_turns(const struct capo_samples *set,
                                       const struct capo_fit_item *items, size_t n)
 {
@@ -178,14 +179,15 @@ static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s,
         return capo_fit_check(s, o);
 }
 
-/* Of the clocks a class and collective was timed by, the one with most samples; the others cannot
- * be compared. */
+/* If a class and collective has times of several clocks, keep the clock with most samples; others
+ * cannot be compared. */
 static uint64_t one_clock(struct capo_fit_item *items, size_t *n)
 {
         size_t kept = 0;
         uint64_t dropped = 0;
 
-        for (size_t i = 0, k; i < *n; i = k) { /* key = class and call, above the clock */
+        for (size_t i = 0, k; i < *n;
+             i = k) { /* key: class and call, in the bits above the clock */
                 size_t best = i, best_n = 0;
 
                 for (k = i; k < *n && items[k].key >> 8 == items[i].key >> 8;) {

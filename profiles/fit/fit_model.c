@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's cost table has a time for each algorithm and protocol. Where both a time was measured and
- * the table is known, their ratio says how wrong the model is for this algorithm, protocol and size
- * on these machines. The ratio is taken to be the same on another allocation: links and GPUs are,
- * the graph is not, and the graph is what the table knows. So the time there is table x ratio, for
- * candidates and for NCCL's own choice alike, and the errors of the two partly cancel. What is left
- * is larger than noise: a rule is only written for a gain above CAPO_MODEL_MARGIN.
+ * NCCL's cost table has a time for each algorithm and protocol. Where a measured time and the table
+ * exist, their ratio is the error of the model for this algorithm, protocol and size on these
+ * machines. The ratio is assumed to be the same on another allocation: links and GPUs are the same,
+ * and the graph, which differs, is in the table. So the predicted time is table x ratio, for
+ * candidates and NCCL's own choice alike, and part of the errors cancels. The rest is larger than
+ * noise: a rule is only written for a gain above CAPO_MODEL_MARGIN.
  */
 #include <errno.h>
 #include <math.h>
@@ -51,7 +51,7 @@ static int ask_plan(const struct capo_fit_machine *m, const char *layout,
         return capo_plan_ask(&q, out, why, room);
 }
 
-/* Measured over modelled for one algorithm and protocol at one size; NAN when either is not known.
+/* Measured over predicted time for one algorithm and protocol at one size; NAN: one is not known.
  */
 static double measured_ratio(const struct capo_fit_series *s, const struct capo_plan_answer *here,
                              int p, unsigned algo, unsigned proto)
@@ -75,7 +75,7 @@ static double measured_ratio(const struct capo_fit_series *s, const struct capo_
         return us / row->cost[algo - 1][proto - 1];
 }
 
-/* The choice at one size of the new allocation; 0: leave. */
+/* The choice at one size of the new allocation; 0: NCCL's. */
 static uint8_t choose_pair(const struct capo_fit_series *s, const struct capo_plan_answer *here,
                            const struct capo_plan_answer *there, int p, double margin, double *us,
                            double *gain)
@@ -127,7 +127,7 @@ int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll,
         if (!any)
                 return 0;
         if (d[0].choice && d[0].bytes > 1 && (e = leave_up_to(profile, coll, d[0].bytes - 1)) < 0)
-                return e; /* nothing is claimed below what was looked at */
+                return e; /* nothing is claimed below the smallest size */
         for (int p = 0; p < n; p++) {
                 struct capo_row row = {.coll = (uint8_t)coll,
                                        .algo = d[p].choice >> 4,
@@ -203,7 +203,7 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                 bool first = true;
 
                 for (int k = 0; k < i;
-                     k++) /* one measured allocation per collective is leant on: the first */
+                     k++) /* use one measured allocation per collective: the first */
                         first &= fit->series[k].call != s->call;
                 if (!first || !s->like.layout[0] || s->n_candidates < 2)
                         continue;
@@ -229,8 +229,7 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                                         rule->when.nccl = (struct capo_range){minor, minor + 99};
                                 e = write_rows(s, &here, &there, margin, profile, out);
                                 if (e == 0 && out->n_rows == before)
-                                        profile->n_rules =
-                                                rules; /* nothing in it: the rule is taken back */
+                                        profile->n_rules = rules; /* the rule is empty: remove it */
                         }
                 }
                 capo_plan_answer_finish(&here);

@@ -34,27 +34,28 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define PRIOR         0.005 /* public series, docs/internals/fit-statistics.md: worth one repeated run */
+#define PRIOR                                                                                      \
+        0.005 /* from public series, docs/internals/fit-statistics.md: as much as one repeated run \
+               */
 #define PRIOR_FREEDOM 1.0
-#define SHAPE_OF_RUN  1.5 /* variance: a run as a whole is slow or fast, which its shape hides */
-#define SHAPE_FREEDOM 8.0 /* the most that shapes count for, less what repeated runs say */
+#define SHAPE_OF_RUN \
+        1.5 /* variance: a whole run can be slow or fast, which its shape does not show */
+#define SHAPE_FREEDOM 8.0 /* upper limit for shapes, minus that of repeated runs */
 #define GAIN_ALPHA    0.1 /* two-sided: a gain is above 0 with 95 %, over all candidates compared */
-#define HARM_ALPHA    0.005 /* for each candidate and size: a loss of CAPO_FIT_HARM is excluded */
+#define HARM_ALPHA    0.005 /* for each candidate and size: excludes a loss of CAPO_FIT_HARM */
 #define WINDOW        2.0   /* doublings */
-enum { PASSES = 2 };        /* of leaving out the cells whose runs contradict each other */
-enum {
-        KEPT = 64
-}; /* a median holds for the next points until one in so many of its cells changed */
-#define STALLED                                                                                  \
-        0.26 /* ln: halves of a run of NCCL's own choice that differ by more: the slower one was \
-                held up, and the other counts */
+enum { PASSES = 2 };        /* rounds of leaving out cells whose runs contradict each other */
+enum { KEPT = 64 };         /* reuse a median until one in this many of its cells has changed */
+#define STALLED                                                                                   \
+        0.26 /* ln: if the halves of a run of NCCL's own choice differ by more, the slower one is \
+                ignored */
 
-/* The first block of candidate @c at point @p that is of run @fold or a later one. */
+/* The first block of candidate @c at point @p that belongs to run @fold or later. */
 static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
 {
         int from = s->points[p].first_block, end = s->points[p].end_block;
 
-        while (from < end) { /* they come by candidate, then by run */
+        while (from < end) { /* sorted by candidate, then by run */
                 int mid = from + (end - from) / 2;
                 const struct capo_fit_block *b = &s->blocks[mid];
 
@@ -66,8 +67,7 @@ static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
         return from;
 }
 
-/* The runs of candidate @c alone are added to the @n that are there; those of candidate @first come
- * by run. */
+/* Add the runs of candidate @c to the @n in @runs; those of candidate @first are sorted by run. */
 static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
                     int *first, int n, struct capo_fit_run *runs)
 {
@@ -91,7 +91,7 @@ static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, 
                 }
                 runs[k].least = runs[k].n_blocks ? fmin(runs[k].least, b->value) : b->value;
                 runs[k].most = runs[k].n_blocks ? fmax(runs[k].most, b->value) : b->value;
-                runs[k].value += b->value; /* a sum until all are in */
+                runs[k].value += b->value; /* a sum until all are added */
                 runs[k].variance += b->se * b->se;
                 runs[k].n_samples += b->n;
                 runs[k].n_blocks++;
@@ -122,9 +122,9 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
         return n;
 }
 
-/* What the runs of one cell differ by. */
+/* How much the runs of one cell differ. */
 struct scatter {
-        double squares, within; /* around their mean; the mean variance within them */
+        double squares, within; /* sum of squares around their mean; mean variance within runs */
         int freedom;            /* runs beyond the first */
 };
 
@@ -155,7 +155,7 @@ static void scatter_of_point(struct capo_fit_series *s, int p, struct capo_fit_r
                 n = capo_fit_runs(s, CAPO_FIT_ALL, p, c, runs);
                 if (c == 0)
                         s->points[p].default_runs = n;
-                if (c > 0 || n == 0 || !runs[0].anchored) /* anchored: made equal, run by run */
+                if (c > 0 || n == 0 || !runs[0].anchored) /* anchored: made equal run by run */
                         row[c] = scatter_of(runs, n);
         }
 }
@@ -168,15 +168,14 @@ bool capo_fit_runs_agree(double squares, int freedom, double variance)
         return squares <= freedom * variance * root * root * root;
 }
 
-/* What a stretch of cells says of how runs differ; of all cells before a point, so that the
- * difference of two is that of the points between. */
+/* Prefix sums over cells: the difference of two is the pool of the points between. */
 struct pool {
         long double squares, within;
         int64_t freedom;
 };
 
-/* The cells of each point are added up; without those whose runs contradict each other by
- * @variance. */
+/* Add up the cells of each point, without those whose runs contradict each other under @variance.
+ */
 static void pool_points(const struct capo_fit_series *s, const struct scatter *all,
                         const double *variance, struct pool *before)
 {
@@ -198,7 +197,7 @@ static void pool_points(const struct capo_fit_series *s, const struct scatter *a
         }
 }
 
-/* From which point on, or up to which, are points within the window of @p? */
+/* The first point inside, or the first one past, the window of @p. */
 static int window_edge(const struct capo_fit_series *s, int p, int from, bool end)
 {
         double x = log2((double)s->points[p].bytes) + (end ? WINDOW + 1e-9 : -WINDOW - 1e-9);
@@ -209,10 +208,9 @@ static int window_edge(const struct capo_fit_series *s, int p, int from, bool en
         return from;
 }
 
-/* A first variance between runs at each point that a few slow runs do not move: the (lower) median
- * of what the cells in its window say, over the median of chi squared (Wilson and Hilferty 1931).
- * Without a limit where a cell has three runs: the median of those is not moved, either. @v: room
- * for all cells. */
+/* A robust first estimate of the variance between runs at each point: the (lower) median over the
+ * cells in its window, divided by the median of chi squared (Wilson and Hilferty 1931). No limit if
+ * a cell has three runs: their median is robust itself. @v: room for all cells. */
 static void first_variance(const struct capo_fit_series *s, const struct scatter *all, double *v,
                            double *variance)
 {
@@ -244,8 +242,8 @@ static void first_variance(const struct capo_fit_series *s, const struct scatter
         }
 }
 
-/* The variance between runs at each point, from the cells in its window; @freedom: how many
- * independent runs say so. */
+/* The variance between runs at each point, from the cells in its window; @freedom: degrees of
+ * freedom. */
 static void window_variance(const struct capo_fit_series *s, const struct pool *before,
                             double *variance, double *freedom)
 {
@@ -261,11 +259,12 @@ static void window_variance(const struct capo_fit_series *s, const struct pool *
                                                    (before[hi].within - before[lo].within))) /
                                               (double)n
                                 : 0;
-                freedom[p] = (double)n / 2; /* what makes a run slow makes it slow at many sizes */
+                freedom[p] = (double)n /
+                             2; /* runs that are slow are slow at many sizes, so they count half */
         }
 }
 
-/* @shape, @shape_freedom: the noise that the curves around @q show. */
+/* @shape, @shape_freedom: noise from the curves around @q. */
 static void set_noise(struct capo_fit_point *q, double variance, double freedom, double shape,
                       double shape_freedom, int compared)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs that cannot be what the others are: times in other units, and another choice of NCCL's own
- * for the same question. Runs of one place vote, question by question (collective, clock, size);
- * who is against the majority is left out by name. Where there is no majority - one run against one
- * - nobody is, and the fit says that they contradict each other.
+ * Runs that contradict the others: times in other units, or another choice by NCCL for the same
+ * question. The runs of one place vote on each question (collective, clock, size), and runs against
+ * the majority are left out, with a message. Without a majority, as with one run against one, none
+ * is left out, and the fit reports the contradiction.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum {
         CHOICES = 4,
         MOST = 1 << 16,
         LEAST = 3
-}; /* LEAST: sizes that tell units; one alone is a stall */
+}; /* LEAST: number of sizes that shows other units; a single one is a stall */
 
 struct ballot {
         uint64_t key; /* 0: free */
@@ -35,7 +35,7 @@ struct votes {
 
 struct suspect {
         uint32_t odd, sound;
-        int64_t apart; /* sum of decades */
+        int64_t apart; /* sum of differences in decades */
 };
 
 static uint64_t mix_key(uint64_t h, uint64_t v)
@@ -56,7 +56,7 @@ static uint64_t place_of(const struct capo_trial *t)
         return h;
 }
 
-/* The ballot of @key; NULL where it is not there, and may not be added or cannot. */
+/* The ballot of @key; NULL: it does not exist, and was not or could not be added. */
 static struct ballot *find_ballot(struct votes *w, uint64_t key, bool add)
 {
         size_t i;
@@ -93,7 +93,7 @@ static struct ballot *find_ballot(struct votes *w, uint64_t key, bool add)
         return &w->v[i];
 }
 
-/* From 0.1 ns on; without a logarithm, as it is asked of each sample. */
+/* From 0.1 ns on; without a logarithm, because it runs for each sample. */
 static int decade_of(double us)
 {
         int d = 0;
@@ -120,7 +120,7 @@ static void cast_vote(struct ballot *b, const struct capo_sample *s)
         }
 }
 
-/* The decade that most are in, or next to; -1: no majority. */
+/* The decade that most runs are in, or next to; -1: no majority. */
 static int usual_decade(const struct ballot *b)
 {
         int best = -1;
@@ -138,7 +138,7 @@ static int usual_decade(const struct ballot *b)
         return best;
 }
 
-/* What NCCL chose in most runs; 0: no majority. */
+/* NCCL's choice in most runs; 0: no majority. */
 static uint8_t usual_choice(const struct ballot *b)
 {
         for (int k = 0; k < CHOICES; k++) {

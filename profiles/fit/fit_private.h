@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a fit, in their order: gather, estimate, decide, rows, check, judge. fit.c takes
+/* The steps of a fit in their order: gather, estimate, decide, rows, check, judge. fit_make.c calls
  * them. */
 #ifndef CAPO_FIT_PRIV_H
 #define CAPO_FIT_PRIV_H
 
 #include "profiles/fit/fit.h"
 
-/* One sample, reduced to what sorting needs. */
+/* A sample, reduced to what sorting needs. */
 struct capo_fit_item {
         uint64_t key; /* class, call, make */
         uint64_t bytes;
@@ -25,19 +25,19 @@ struct capo_fit_maker {
 
 /* The samples of one candidate at one size in one run, in-place or out-of-place. */
 struct capo_fit_block {
-        double value; /* median of ln(us), the in-place habit of its candidate taken out */
-        double se;    /* of that median */
+        double value; /* median of ln(us), corrected for the candidate's in-place difference */
+        double se;    /* standard error of that median */
         uint32_t run;
         uint32_t n;
         int point, candidate;
-        int fold; /* how many-th run of its candidate this is, for leaving one out */
+        int fold; /* index among its candidate's runs, for leaving one out */
         uint8_t place;
         uint8_t ran, ran_channels;
-        bool anchor; /* of a run that has NCCL's own choice and other candidates at this size: those
-                        are measured from it */
+        bool anchor; /* its run has NCCL's own choice and other candidates at this size: these are
+                        compared within the run */
 };
 
-/* Which part of the measurements an estimate is made from. */
+/* The part of the measurements that an estimate uses. */
 struct capo_fit_part {
         int without_fold;  /* -1: all */
         int only_fold;     /* -1: all */
@@ -45,76 +45,75 @@ struct capo_fit_part {
 };
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
 
-/** capo_fit_odd_runs() - leave out runs that most others of their place contradict: times in other
- * units, another choice of NCCL's own at the same size (fit_odd.c). Return: 0 or -ENOMEM. */
+/** capo_fit_odd_runs() - leave out runs that most others of their place contradict: other units, or
+ * another choice by NCCL at the same size (fit_odd.c). Return: 0 or -ENOMEM. */
 int capo_fit_odd_runs(struct capo_samples *set);
 
-/** capo_fit_beside() - fit->beside from the @n @items of what ran beside the table; sorts them.
- * Return: 0 or -ENOMEM. */
+/** capo_fit_beside() - fill fit->beside from the @n @items that ran outside of the table; sorts
+ * them. Return: 0 or -ENOMEM. */
 int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
                     struct capo_fit_item *items, size_t n);
 
 /**
- * capo_fit_gather() - points, candidates, blocks and noise of a series from its items, sorted by
- * size, candidate, run, place and order
+ * capo_fit_gather() - make points, candidates, blocks and noise of a series from its items, sorted
+ * by size, candidate, run, place and order
  *
- * Return: 0; -EINVAL they contradict each other (@fault says how); -ENOMEM.
+ * Return: 0; -EINVAL: they contradict each other (@fault has the reason); -ENOMEM.
  */
 int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
                     const struct capo_fit_item *items, size_t n, struct capo_fault *fault);
 
-/* What one run says of a cell. */
+/* One run's part of a cell. */
 struct capo_fit_run {
-        double value, variance; /* ln us, and the square of its error within the run */
-        double least, most;     /* of its blocks */
+        double value, variance; /* ln us, and its variance within the run */
+        double least, most;     /* over its blocks */
         uint32_t run, n_samples, n_blocks;
-        bool anchored; /* measured from NCCL's own choice in the same run */
+        bool anchored; /* compared with NCCL's own choice in the same run */
 };
 
-/** capo_fit_runs() - the runs of candidate @c at point @p that @part has; candidates that ran what
- * NCCL chose are its own choice, and the other way round. @runs: room for all blocks of the series.
- * Returns how many. */
+/** capo_fit_runs() - the runs of candidate @c at point @p within @part. Candidates that ran what
+ * NCCL chose are merged with its own choice, and the reverse. @runs: room for all blocks of the
+ * series. Returns how many. */
 int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
                   struct capo_fit_run *runs);
 
-/** capo_fit_noise() - how much runs differ at each point (fit_noise.c). Return: 0 or -ENOMEM. */
+/** capo_fit_noise() - set the noise between runs at each point (fit_noise.c). Return: 0 or -ENOMEM.
+ */
 int capo_fit_noise(struct capo_fit_series *s);
 
-/** capo_fit_shape_noise() - what the curves within @window doublings of each point scatter by
- * (fit_shape.c): @noise, and how many independent differences say so (@freedom, 0: none). Return: 0
- * or -ENOMEM. */
+/** capo_fit_shape_noise() - scatter of the curves within @window doublings of each point
+ * (fit_shape.c): @noise, and its degrees of freedom (@freedom, 0: none). Return: 0 or -ENOMEM. */
 int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
                          double *freedom);
 
-/** capo_fit_runs_agree() - false: in one of a thousand cells only would the runs of a cell differ
- * by so much, were @variance that of one run. @squares: of their distances from their mean, of
- * @freedom + 1 runs. */
+/** capo_fit_runs_agree() - false: with @variance per run, the runs of a cell would differ this much
+ * only in one of a thousand cells. @squares: sum of squared distances of @freedom + 1 runs from
+ * their mean. */
 bool capo_fit_runs_agree(double squares, int freedom, double variance);
 
-/** capo_fit_estimate() - cells of @s from the blocks of @part, under the noise of its points.
+/** capo_fit_estimate() - cells of @s from the blocks of @part, with the noise of its points.
  * Return: 0 or -ENOMEM. */
 int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
                       struct capo_fit_cell *cells);
 
-/** capo_fit_baseline() - what candidate @c of @row is measured against: NCCL's own choice, or the
- * next best where that is a fair stand-in; -1 nothing. */
+/** capo_fit_baseline() - the candidate that @c of @row is compared with: NCCL's own choice, or the
+ * next best where that is a fair substitute; -1: none. */
 int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
                       const struct capo_fit_cell *row, int c);
 
-/** capo_fit_decide() - points' best, chosen and gains from @cells; @skip: a point to leave out, -1
- * none. */
+/** capo_fit_decide() - set best, chosen and gains of the points from @cells; @skip: a point to
+ * leave out; -1: none. */
 int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
                     const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points);
 
-/** capo_fit_rows() - rows from decided points; at most 2 * n_points + 2. Returns how many. */
+/** capo_fit_rows() - rows from decided points, at most 2 * n_points + 2. Returns how many. */
 int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int skip,
                   const struct capo_fit_point *points, struct capo_fit_row *rows);
 
-/** capo_fit_check() - s->regret by leaving parts out. 0 or -ENOMEM. */
+/** capo_fit_check() - fill s->regret by leaving out parts. Return: 0 or -ENOMEM. */
 int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o);
 
-/** capo_fit_judge() - the verdict of each point and what to measure next, from all that is decided.
- */
+/** capo_fit_judge() - set each point's verdict, and what to measure next. */
 void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fit as a profile. Only what was measured is claimed: the rule names the ranks, nodes and layout
- * it was measured on, and the NCCL release, to the minor number; where one fit has several patch
- * releases of one minor, to the patch.
+ * Converts a fit to a profile. A rule claims only what was measured: it names ranks, nodes, layout
+ * and the minor NCCL release; if one fit has several patch releases of one minor, the patch
+ * release.
  */
 #include <errno.h>
 #include <math.h>

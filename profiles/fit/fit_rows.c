@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions at the measured sizes to rows that cover all sizes. Nothing is claimed beyond the first
- * and the last size: NCCL's own choice may change its mind there.
+ * From decisions at measured sizes to rows that cover all sizes. Little is claimed beyond the first
+ * and the last size, because NCCL's own choice may change there.
  */
 #include <math.h>
 
@@ -31,13 +31,13 @@ static bool slower_between(const struct capo_fit_cell *ra, const struct capo_fit
 }
 
 /*
- * Where the choice of @a's size gives way to that of the next size @b: the last byte of the first
- * row. *@leave: the last byte left to NCCL between the two, else the same.
+ * The border between the choices of the sizes @a and @b (the next): the last byte of the first row.
+ * *@leave: the last byte left to NCCL between the two; if there are none, the same.
  *
- * It is where the two curves cross, straight in log size and log time. NCCL's own curve jumps where
- * it changes its mind: it is taken for straight only where the same thing ran at both sizes; else a
- * candidate keeps to the sizes where it was seen to gain, as it does where its own curve ends.
- * Where two candidates cross above NCCL's own curve, NCCL's own choice is left between them.
+ * It is where the two curves cross, linear in log size and log time. NCCL's own curve jumps where
+ * its choice changes, so it is taken as linear only if the same choice ran at both sizes. Otherwise
+ * a candidate keeps to the sizes where it was seen to gain, as where its own curve ends. If two
+ * candidates cross above NCCL's own curve, NCCL's choice is left between them.
  */
 static uint64_t find_border(const struct capo_fit_series *s, const struct capo_fit_cell *cells,
                             int a, int b, int ca, int cb, uint64_t *leave)
@@ -53,7 +53,7 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
         uint64_t bytes, step = 1;
 
         *leave = begins ? s->points[a].bytes : s->points[b].bytes - 1;
-        if (!reaches) { /* nor is it known from where on the next is better */
+        if (!reaches) { /* it is also not known from where on the next is better */
                 *leave = cb > 0 ? s->points[b].bytes - 1 : s->points[a].bytes;
                 return s->points[a].bytes;
         }
@@ -70,8 +70,8 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
                         find_border(s, cells, a, b, 0, cb, leave);
                         return ends;
                 }
-                if (ca == 0 || cb == 0) { /* not further than where the candidate is still sure to
-                                             gain: a row may not harm */
+                if (ca == 0 || cb == 0) { /* only as far as the candidate certainly gains: a row
+                                             must not harm */
                         double sign = cb == 0 ? 1 : -1, ends = cb == 0 ? xa : xb;
 
                         da += sign * s->points[a].quantile * hypot(ra[ca].se, ra[cb].se);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise of one run, seen in its shape. The time of one choice is a smooth curve over the size,
- * so what its differences of second, third and fourth order show is noise, plus some curvature
- * that the higher orders have less of. The k-th difference of independent errors has the variance
- * binomial(2k, k) times theirs (von Neumann, Annals of Mathematical Statistics 12, 1941; Rice,
- * Annals of Statistics 12, 1984: difference-based estimators of variance). The median of their
- * sizes over 0.6745 is robust against steps, and of the three orders the least is taken, because
- * curvature can only add to each.
+ * The noise of a single run, from its shape. The time of one choice is a smooth curve over the
+ * size, so its differences of second, third and fourth order are noise, plus curvature that shrinks
+ * with the order. The k-th difference of independent errors has binomial(2k, k) times their
+ * variance (von Neumann, Annals of Mathematical Statistics 12, 1941; Rice, Annals of Statistics 12,
+ * 1984: difference-based estimators of variance). The median of the absolute differences over
+ * 0.6745 is robust against steps. The least of the three orders is used, because curvature can only
+ * add.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
 
-#define LEAST_STEP 0.5 /* doublings: sizes closer than that are no curve but a swarm */
+#define LEAST_STEP 0.5 /* doublings: closer sizes do not form a curve */
 enum { FIRST_ORDER = 2, ORDERS = 3, LEAST = 6 };
 
 /* One size of one run of a candidate. */
@@ -26,10 +26,10 @@ struct knot {
         int candidate, point;
         uint32_t run;
         int n;
-        double value; /* ln us; a sum over n until all blocks are in */
+        double value; /* ln us; a sum over n until all blocks are added */
 };
 
-/* One difference of a curve, in units of the error of a single time. */
+/* One difference of a curve, in units of a single time's error. */
 struct bend {
         int point, order;
         double size;
@@ -51,7 +51,7 @@ static int by_point(const void *a, const void *b)
                CAPO_ORDER(x->size, y->size);
 }
 
-/* The times of NCCL's own choice are left out: it changes its mind. */
+/* Times of NCCL's own choice are left out, because the choice changes. */
 static int collect_knots(const struct capo_fit_series *s, struct knot *knots)
 {
         int n = 0, kept = 0;
@@ -77,8 +77,8 @@ static int collect_knots(const struct capo_fit_series *s, struct knot *knots)
         return kept;
 }
 
-/* The difference of @order that begins at @k; NAN: its sizes are not evenly apart, or of several
- * curves. */
+/* The difference of @order that begins at @k; NAN: the sizes are not evenly spaced, or belong to
+ * several curves. */
 static double take_difference(const struct capo_fit_series *s, const struct knot *k, int order)
 {
         double step = log2((double)s->points[k[1].point].bytes / (double)s->points[k->point].bytes),
@@ -127,7 +127,7 @@ int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double 
         _cleanup_free_ struct bend *bends =
                 malloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *bends);
         _cleanup_free_ double *v = malloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *v);
-        double first, last; /* doublings: at both ends the window reaches farther inside */
+        double first, last; /* doublings; at both ends the window extends further inside */
         int n;
 
         if (!knots || !bends || !v)
@@ -157,7 +157,8 @@ int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double 
                         scale = capo_median(v, seen) / 0.6745;
                         if (freedom[p] == 0 || scale < noise[p]) {
                                 noise[p] = scale;
-                                freedom[p] = (double)seen / 4; /* they overlap; a median */
+                                freedom[p] = (double)seen /
+                                             4; /* differences overlap, and a median is used */
                         }
                 }
         }

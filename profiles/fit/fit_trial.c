@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trials end in three ways: faster, no gain, or open. Both choices ran in the same job, a call of
- * one among calls of the other, so that the difference of their medians has the error that is
- * within the run (struct capo_fit_cell.se_within). What is decided at two neighbouring sizes of a
- * row holds between them; beyond the measured sizes the row stays what it was.
+ * A trial ends as faster, no gain, or open. Both choices ran in the same job, alternating, so the
+ * error of the difference of their medians is the one within the run (struct
+ * capo_fit_cell.se_within). A decision at two neighbouring sizes of a row holds between them;
+ * beyond the measured sizes the row does not change.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,7 +21,7 @@
 enum { LEAST_CALLS = 8 }; /* of each */
 #define SURE       2.576  /* standard errors: 99 % */
 #define LEAST_GAIN 0.01   /* as capo fit --min-gain */
-#define LEAST_SE   0.002  /* of ln us: no median is known better */
+#define LEAST_SE   0.002  /* of ln us: the least error assumed for a median */
 
 static bool holds_for(const struct capo_rule *rule, const struct capo_trial *like)
 {
@@ -113,7 +113,7 @@ static int by_row(const void *a, const void *b)
                CAPO_ORDER(y->n_row, x->n_row);
 }
 
-/* Of several releases that a rule holds for, the one with most calls. Returns how many are left. */
+/* If a rule holds for several releases, keep the one with most calls. Returns how many are left. */
 static int once_per_size(struct capo_trial_found *found, int n)
 {
         int kept = 0;
@@ -157,13 +157,13 @@ int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profi
         return once_per_size(*found, n);
 }
 
-/* ---- the profile that follows ---- */
+/* ---- the next profile ---- */
 
 struct applying {
         const struct capo_trial_found *found;
         int n_found;
         struct capo_profile *out;
-        bool predicted; /* rows of the rule are, where they say nothing else */
+        bool predicted; /* rows of the rule are predicted unless they say otherwise */
         int changed;
 };
 
@@ -190,7 +190,7 @@ static int put_piece(struct applying *a, const struct capo_row *row, uint64_t up
         return capo_profile_row(a->out, &piece);
 }
 
-/* The next decided size of row @at from found[*i] on; NULL none. */
+/* The next decided size of row @at from found[*i] on; NULL: none. */
 static const struct capo_trial_found *next_decided(const struct applying *a, uint32_t at, int *i)
 {
         for (; *i < a->n_found; ++*i) {
@@ -200,7 +200,7 @@ static const struct capo_trial_found *next_decided(const struct applying *a, uin
         return NULL;
 }
 
-/* @row in pieces: from each decided size to the last beside it that was decided alike. */
+/* Write @row in pieces: from each decided size to the last adjacent one with the same decision. */
 static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
 {
         uint64_t from = row->from;
