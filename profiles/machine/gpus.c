@@ -91,7 +91,7 @@ static int read_gpu(struct reader *r)
         return e;
 }
 
-/* "1:" before a machine; a bus id has a dot behind its colons. */
+/* Parse "1:" before a machine; a bus id has a dot after its colons. */
 static int read_node(struct reader *r)
 {
         size_t digits = strspn(r->at, "0123456789");
@@ -108,7 +108,7 @@ static int read_node(struct reader *r)
         return 0;
 }
 
-/* "5 x " before a machine in braces: so many alike. */
+/* Parse "5 x" before a machine in braces: a number of equal machines. */
 static int read_times(struct reader *r, unsigned long *times)
 {
         size_t n = strspn(r->at, "0123456789"), cross = n + strspn(r->at + n, " \t");
@@ -125,7 +125,7 @@ static int read_times(struct reader *r, unsigned long *times)
         return 0;
 }
 
-/* The GPUs from @first on once more, on the next machine. */
+/* Copy the GPUs from @first on to the next machine. */
 static int repeat_machine(struct reader *r, size_t first)
 {
         size_t end = r->n;
@@ -179,7 +179,7 @@ static int read_list(struct reader *r)
         }
 }
 
-/* Counts that this machine has. */
+/* Check that the machine has that many GPUs. */
 static int check_counts(struct reader *r)
 {
         struct capo_layout l;
@@ -204,11 +204,11 @@ bool capo_gpus_counts(const char *text, bool counts)
         return strpbrk(text, "x*") || (counts && !strpbrk(text, ",-:;.{}"));
 }
 
-#define BLANKS \
-        " \t\n\v\f\r" /* what capo_layout_parse() takes, which has looked at the text before */
+#define BLANKS                                                                                   \
+        " \t\n\v\f\r" /* the blanks that capo_layout_parse() accepts, which has checked the text \
+                       */
 
-/* In the order they are written: nodes of 5+3 are not those of 3+5 where each has a description of
- * its own. */
+/* In the written order: 5+3 differs from 3+5 if each node has its own description. */
 static int read_counts(struct reader *r)
 {
         const char *at = r->text;

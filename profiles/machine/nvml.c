@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few functions of NVML that are needed, by their names and types in nvml.h (CUDA 11 and later;
- * the MIG functions since driver 450). A driver that lacks one of a group knows no MIG, or tells no
+ * The few NVML functions that are needed, with names and types of nvml.h (CUDA 11 and later; the
+ * MIG functions since driver 450). A driver without one group of them has no MIG, or reports no
  * NVLinks.
  */
 #include <dlfcn.h>
@@ -97,7 +97,7 @@ static void read_slices(device d, int gpu, struct capo_nvml *out)
                 device slice;
 
                 *s = (struct capo_nvml_slice){.gpu = gpu};
-                if (nv.DeviceGetMigDeviceHandleByIndex(d, i, &slice)) /* numbers may have gaps */
+                if (nv.DeviceGetMigDeviceHandleByIndex(d, i, &slice)) /* indices can have gaps */
                         continue;
                 if (!nv.DeviceGetUUID(slice, s->uuid, sizeof s->uuid) &&
                     !nv.DeviceGetGpuInstanceId(slice, &s->gi) &&
@@ -149,8 +149,8 @@ static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t 
                 struct pci_info pci = {0};
                 device d;
 
-                if (nv.DeviceGetHandleByIndex_v2(
-                            i, &d)) /* no permission, or lost from the bus: CUDA has it no more */
+                if (nv.DeviceGetHandleByIndex_v2(i, &d)) /* no permission, or lost from the bus:
+                                                            CUDA does not see it either */
                         continue;
                 r = nv.DeviceGetPciInfo_v3(d, &pci);
                 if (!r)
@@ -197,7 +197,7 @@ static int read_driver(struct capo_nvml *out, char *why, size_t room)
         return r;
 }
 
-static double limit_s = 30; /* without nvidia-persistenced a first start takes seconds per GPU */
+static double limit_s = 30; /* without nvidia-persistenced, a first start takes seconds per GPU */
 
 void capo_nvml_limit(double seconds)
 {
@@ -205,8 +205,8 @@ void capo_nvml_limit(double seconds)
                 limit_s = seconds;
 }
 
-/* Return: does @end end within the limit? A child in the kernel does not end, killed or not: it is
- * not waited for. */
+/* Does @child end within the limit? A child stuck in the kernel does not end even when killed; it
+ * is not waited for. */
 static bool await_end(int end, pid_t child)
 {
         struct pollfd p = {.fd = end};
@@ -225,17 +225,17 @@ static bool await_end(int end, pid_t child)
         return r > 0;
 }
 
-/* What the child leaves. */
+/* The child's result. */
 struct answer {
         struct capo_nvml all;
         char why[256];
         int r;
 };
 
-/* Not in this process: the driver of a GPU that has failed may never return. */
+/* In a child process, because the driver of a failed GPU may never return. */
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
 {
-        static bool hangs; /* not asked again */
+        static bool hangs; /* do not ask again */
         struct answer *a;
         int ends[2], r = -EIO;
         bool ended = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking up platforms.def: by name, by shape, by generation of links. */
+/* Finds rows of platforms.def: by name, by shape, by generation of links. */
 #include <stdio.h>
 #include <strings.h>
 
@@ -15,7 +15,8 @@ static const uint8_t cube_v100[8][8] = {
         {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0},
 };
 
-/* DGX-1 with P100: 4 NVLinks per GPU, both quads fully connected, each GPU to its counterpart. */
+/* DGX-1 with P100: 4 NVLinks per GPU; both quads fully connected, and each GPU connected to its
+ * counterpart. */
 static const uint8_t cube_p100[8][8] = {
         {0, 1, 1, 1, 1, 0, 0, 0}, {1, 0, 1, 1, 0, 1, 0, 0}, {1, 1, 0, 1, 0, 0, 1, 0},
         {1, 1, 1, 0, 0, 0, 0, 1}, {1, 0, 0, 0, 0, 1, 1, 1}, {0, 1, 0, 0, 1, 0, 1, 1},
@@ -96,8 +97,8 @@ double capo_brick_measured_gbs(const struct capo_topology *t, const char **sourc
 
 /* --- by shape --- */
 
-/* NVLinks of each GPU, and to how many others, as many as in the table: the cube meshes of the
- * DGX-1 are regular, and nothing else of their size has their numbers. */
+/* Has each GPU as many NVLinks, to as many others, as in the table? The cube meshes of the DGX-1
+ * are regular, and no other machine of their size has these numbers. */
 static bool is_mesh(const struct capo_topology *t, const struct capo_platform *p)
 {
         int degree[CAPO_PLATFORM_GPUS] = {0}, bricks[CAPO_PLATFORM_GPUS] = {0};
@@ -155,8 +156,7 @@ const char *capo_platform_recognise(const struct capo_topology *t)
 
                 if ((size_t)p->n_gpus != t->n_gpus)
                         continue;
-                /* a generation: 70 and 75, 100 to 109; links of a mesh tell theirs by their number
-                 */
+                /* generations: 70 to 75, 100 to 109; for a mesh the number of links tells it */
                 if (p->mesh ? !switched && is_mesh(t, p)
                             : switched && p->sm / 10 == t->gpus[0].sm / 10)
                         return p->classes;

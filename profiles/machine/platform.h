@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machines known by name and the generations of their links: the rows of platforms.def. */
+/* The machines known by name, and the generations of their links: the rows of platforms.def. */
 #ifndef CAPO_PLATFORM_H
 #define CAPO_PLATFORM_H
 
@@ -18,36 +18,36 @@ struct capo_platform {
         enum capo_platform_from from;
         const char *classes; /* the name in classes of its allocations */
         int n_gpus, sm;
-        int nic_speed; /* Mb/s; 0 not described */
-        /* NVLinks of one GPU to each NVSwitch, 0-terminated; all 0: the GPUs are wired to each
-         * other by `mesh` */
+        int nic_speed; /* Mb/s; 0: not described */
+        /* NVLinks of one GPU to each NVSwitch, 0-terminated; all 0: `mesh` has the links between
+         * GPUs */
         uint8_t to_switch[CAPO_PLATFORM_SWITCHES + 1];
         const uint8_t (*mesh)[CAPO_PLATFORM_GPUS];
         const char *tray;   /* RACK: the platform of one of its trays, ... */
-        int trays;          /* ... of which so many share the NVLink domain */
-        const char *what;   /* for people */
-        const char *source; /* where this is from */
-        const char *unlike; /* what is not modelled; "" nothing that matters to NCCL's choice */
+        int trays;          /* ... and how many of these share the NVLink domain */
+        const char *what;   /* description for people */
+        const char *source; /* where the data is from */
+        const char *unlike; /* what is not modelled; "": nothing that affects NCCL's choice */
 };
 
 struct capo_wire_kind {
         enum capo_wire wire;
-        int from, to; /* sm or gcn */
-        double gbs;   /* NCCL's planning constant, each direction */
+        int from, to; /* range of sm or gcn */
+        double gbs;   /* NCCL's planning constant, per direction */
         const char *source;
-        bool adds;           /* behind a switch: that adds and copies (NVLink SHARP) */
+        bool adds;           /* behind a switch that adds and copies (NVLink SHARP) */
         double measured_gbs; /* 0: not measured */
         const char *measured_in;
 };
 
-/** capo_platform_at() - the i-th row, NULL after the last. */
+/** capo_platform_at() - row @i; NULL after the last. */
 const struct capo_platform *capo_platform_at(size_t i);
 
-/** capo_platform_find() - by name, case ignored; of those that --platform takes (no SHAPE). NULL:
- * none. */
+/** capo_platform_find() - by name, ignoring case; only names that --platform accepts (no SHAPE).
+ * NULL: none. */
 const struct capo_platform *capo_platform_find(const char *name);
 
-/** capo_platform_names() - " dgx1p dgx1v ..." of those; @racks: with those that no file describes.
+/** capo_platform_names() - " dgx1p dgx1v ..." of those; @racks: include those without a file.
  * Return: @text. */
 char *capo_platform_names(bool racks, char *text, size_t room);
 
@@ -55,13 +55,12 @@ char *capo_platform_names(bool racks, char *text, size_t room);
  */
 const struct capo_wire_kind *capo_wire_kind(enum capo_wire wire, int sm, int gcn);
 
-/** capo_brick_measured_gbs() - what one link of this machine's kind was measured to carry; *@source
- * says where. 0: not measured. */
+/** capo_brick_measured_gbs() - the measured rate of one link of this machine's kind; *@source:
+ * where. 0: not measured. */
 double capo_brick_measured_gbs(const struct capo_topology *t, const char **source);
 
-/** capo_platform_recognise() - the name for classes, from the shape: how many GPUs, how they are
- * joined, which generation. "pcie", "nvlink", "xgmi" and "nvswitch" for machines that have no row.
- * Static. */
+/** capo_platform_recognise() - name for classes from the shape: number of GPUs, links, generation.
+ * "pcie", "nvlink", "xgmi" or "nvswitch" for machines without a row. Static. */
 const char *capo_platform_recognise(const struct capo_topology *t);
 
 #endif

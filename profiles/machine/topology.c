@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking things up in a machine, and ending it. */
+/* Look-ups in a topology, and its end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM])
         unsigned bus, device, function = 0;
         int end = 0, n;
 
-        if (strpbrk(text, "+-")) /* which %x takes */
+        if (strpbrk(text, "+-")) /* which %x accepts */
                 return -EINVAL;
         if ((n = sscanf(text, "%lx:%2x:%2x%n.%1x%n", &domain, &bus, &device, &end, &function,
                         &end)) < 3) {

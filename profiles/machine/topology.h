@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine in memory: GPUs, CPUs, the PCI tree, NICs, NVSwitches and the fast links among them,
- * from whatever describes it: an NCCL topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE; RCCL's
- * too), lstopo XML, the text of `nvidia-smi topo -m`, hwloc for this machine, or a named platform.
+ * A machine in memory: GPUs, CPUs, the PCI tree, NICs, NVSwitches and fast links. Sources: an NCCL
+ * topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE; also RCCL's), lstopo XML, the text of
+ * `nvidia-smi topo -m`, hwloc for this machine, or a named platform.
  *
  * All bandwidths are GB/s (1e9 bytes) in each direction of a full-duplex link. They are NCCL's
- * planning constants, so they compare with what NCCL's own search works with; the source of each is
- * beside it in platforms.def.
+ * planning constants, so they can be compared with NCCL's search; platforms.def has the source of
+ * each.
  */
 #ifndef CAPO_TOPOLOGY_H
 #define CAPO_TOPOLOGY_H
@@ -22,37 +22,36 @@
 
 struct capo_topology_cpu {
         int numa;
-        char host_hash[32]; /* "" unless the file has it: machines of one rack are told apart by it
-                             */
+        char host_hash[32]; /* distinguishes the machines of a rack; "": not in the file */
         char arch[16], vendor[24];
         int model; /* 0 not known */
         const struct capo_xml *xml;
 };
 
-/* A PCI function: bridge, GPU, NIC or anything else. Parents come before their children. */
+/* A PCI function: bridge, GPU, NIC or other. Parents come before their children. */
 struct capo_topology_pci {
         char busid[CAPO_BUSID_ROOM]; /* lower case, domain first */
-        uint32_t class; /* 0x030200 a GPU, 0x060400 a bridge, 0x068000 NVSwitch, 0x02.... NIC; 0 not
+        uint32_t class; /* 0x030200: GPU, 0x060400: bridge, 0x068000: NVSwitch, 0x02....: NIC; 0 not
                            known */
-        int parent;     /* index in pci, or -1: directly at the CPU */
+        int parent;     /* index in pci; -1: directly at the CPU */
         int cpu;
-        double gbs; /* of the link towards the parent */
+        double gbs; /* of the link to the parent */
         const struct capo_xml *xml;
 };
 
 struct capo_topology_gpu {
-        int dev;  /* number on its host, as CUDA and nvidia-smi count */
-        int rank; /* rank in the communicator that was dumped; -1 not given */
-        int sm;   /* NVIDIA: compute capability, 70 for V100; 0 not known */
+        int dev;  /* number on its host, as in CUDA and nvidia-smi */
+        int rank; /* in the communicator that was dumped; -1: not given */
+        int sm;   /* compute capability, 70 for V100; 0 not known */
         int gcn;  /* AMD: 908, 910, 940, ...; 0 otherwise */
         bool gdr;
         char busid[CAPO_BUSID_ROOM];
         char model[48]; /* "" not known */
         char uuid[48];  /* "" not known */
-        bool mig;       /* cut into MIG slices: capo_topology_slice() */
-        int cpu, pci;   /* -1: the description does not say */
+        bool mig;       /* divided into MIG slices: capo_topology_slice() */
+        int cpu, pci;   /* -1: not in the description */
         const struct capo_xml
-                *xml; /* <gpu>, or the <pci> where there is no <gpu>; NULL outside NCCL's format */
+                *xml; /* <gpu>, or <pci> if there is no <gpu>; NULL for other formats */
 };
 
 /* One <net>: a NIC port as NCCL counts them. */
@@ -62,28 +61,28 @@ struct capo_topology_nic {
         double gbs; /* 0: not known */
         bool gdr;
         char guid[24];
-        int cpu, pci; /* pci -1: behind no PCI device, a virtual interface */
+        int cpu, pci; /* pci -1: a virtual interface without a PCI device */
         const struct capo_xml *xml;
 };
 
 enum capo_wire { CAPO_WIRE_NVLINK, CAPO_WIRE_XGMI, CAPO_WIRE_C2C };
 enum capo_link_end { CAPO_END_GPU, CAPO_END_SWITCH, CAPO_END_CPU };
 
-/* A bundle of links; GPU to GPU bundles are listed once, with from < to. */
+/* A bundle of links. GPU-to-GPU bundles are listed once, with from < to. */
 struct capo_topology_link {
         enum capo_wire kind;
-        enum capo_link_end end; /* what `to` indexes */
+        enum capo_link_end end; /* kind of device that `to` indexes */
         int from;               /* gpu */
         int to;
         int count;  /* bricks */
-        double gbs; /* of the bundle, each direction: count times brick_gbs, or as the file says */
+        double gbs; /* of the bundle, per direction: count times brick_gbs, or from the file */
 };
 
 struct capo_topology_switch {
         char busid[CAPO_BUSID_ROOM];
 };
 
-/* How far two devices are apart, nearest first, as nvidia-smi and NCCL name it. */
+/* Distance between two devices, nearest first, with the names of nvidia-smi and NCCL. */
 enum capo_path {
         CAPO_PATH_SELF,
         CAPO_PATH_NVL,
@@ -97,9 +96,8 @@ enum capo_path {
 
 struct capo_topology {
         char *name;     /* of the file or platform, for messages */
-        char *platform; /* "dgx1v", "dgx2", ...: recognised from its shape; "" when it is none we
-                           know by name */
-        struct capo_xml *xml; /* the document behind it, or NULL; owned */
+        char *platform; /* "dgx1v", "dgx2", ...: recognised from the shape; "": no known name */
+        struct capo_xml *xml; /* the parsed document, or NULL; owned */
 
         struct capo_topology_cpu *cpus;
         struct capo_topology_pci *pcis;
@@ -109,14 +107,13 @@ struct capo_topology {
         struct capo_topology_link *links;
         size_t n_cpus, n_pcis, n_gpus, n_nics, n_switches, n_links;
 
-        double brick_gbs; /* one NVLink or xGMI link, each direction; 0 when the machine has none */
-        const char *brick_source; /* where that number is from */
-        bool pci_known;     /* the PCI tree and its speeds are known (not so for nvidia-smi text) */
-        bool links_unknown; /* an NCCL file with PCI only: NCCL asks the driver for the links when
-                               it runs */
-        int hidden;         /* link ends that lead to GPUs the description leaves out
-                               (CAPO_TOPOLOGY_PARTIAL) */
-        uint8_t *gpu_path; /* [a * n_gpus + b], enum capo_path by PCI alone, NVLink not looked at */
+        double brick_gbs; /* one NVLink or xGMI link, per direction; 0: the machine has none */
+        const char *brick_source; /* source of that number */
+        bool pci_known;     /* the PCI tree and its speeds are known (not from nvidia-smi text) */
+        bool links_unknown; /* an NCCL file with only PCI: NCCL asks the driver for links when it
+                               runs */
+        int hidden; /* link ends to GPUs that are not in the description (CAPO_TOPOLOGY_PARTIAL) */
+        uint8_t *gpu_path; /* [a * n_gpus + b], enum capo_path over PCI only, ignoring NVLink */
         uint8_t *nic_path; /* [gpu * n_nics + nic] */
 };
 
@@ -127,53 +124,53 @@ enum capo_topology_flag {
 };
 
 /**
- * capo_topology_read() - read a description, finding out by itself which kind it is
- * @path:      NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; - is standard input for
- *             the first
- * @flags:     enum capo_topology_flag
- * @brick_gbs: bandwidth of one NVLink or xGMI link to use instead of the table's; 0 for the table's
- * @out:       the caller ends it with capo_topology_free()
- * @why:       on failure "FILE:LINE: what was expected, what was found"
+ * capo_topology_read() - read a description of any supported format
+ * @path: NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; "-": NCCL topology XML from
+ * standard input
+ * @flags: enum capo_topology_flag
+ * @brick_gbs: bandwidth of one NVLink or xGMI link, instead of the table's; 0: the table's
+ * @out: the caller frees it with capo_topology_free()
+ * @why: on failure "FILE:LINE: what was expected, what was found"
  *
- * Return: 0; -EINVAL the content is wrong: not a topology, one-way links, links to unknown devices,
- * a bus id twice, no GPU; other negative errno from reading; -ENOMEM.
+ * Return: 0; -EINVAL: wrong content (not a topology, one-way links, links to unknown devices, a
+ * duplicate bus id, no GPU); other negative errno from reading; -ENOMEM.
  */
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
                        struct capo_topology **out, char *why, size_t room);
 
 /**
- * capo_topology_slice() - GPU @gpu is used in MIG slices from here on: its NVLinks are dropped, as
- * NVIDIA's MIG User Guide says of slices: no P2P, over NVLink or PCIe. Its place on the PCI bus
- * stays; that data of slices goes through the host's memory is for those who count on that path.
+ * capo_topology_slice() - mark GPU @gpu as used in MIG slices. Its NVLinks are removed, because
+ * slices have no P2P over NVLink or PCIe (NVIDIA's MIG User Guide). Its PCI place stays; users of
+ * that path must consider that data of slices goes through host memory.
  */
 void capo_topology_slice(struct capo_topology *t, int gpu);
 
-/** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL
- * when there is no GPU.
- */
+/** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL:
+ * no GPU. */
 int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why,
                                size_t room);
 
-/** capo_topology_made() - a rack of platforms.def, written from its data sheet. Return: 0; -ENOENT
- * the name is none of these; -ENOMEM. */
+/** capo_topology_made() - a rack of platforms.def, from its data sheet. Return: 0; -ENOENT: no such
+ * rack; -ENOMEM. */
 int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why,
                        size_t room);
 
-/** capo_topology_read_nccl() - NCCL's (and RCCL's) format only. */
+/** capo_topology_read_nccl() - the same for NCCL's and RCCL's format only. */
 int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
                             struct capo_topology **out, char *why, size_t room);
 
-/** capo_topology_read_trays() - @n machines of one NCCL file whose NVLinks lead to the same
- * switches, as one topology. GPU g of machine i has the index and number i * (GPUs of one) + g,
- * NICs alike. */
+/** capo_topology_read_trays() - @n machines of one NCCL file, with NVLinks to the same switches, as
+ * one topology. GPU g of machine i gets index and number i * (GPUs per machine) + g; NICs likewise.
+ */
 int capo_topology_read_trays(const char *path, int n, double brick_gbs, struct capo_topology **out,
                              char *why, size_t room);
 
 /**
- * capo_topology_write_nccl() - a description that has no PCI tree (nvidia-smi's text) as NCCL's XML
- * @taken: what was assumed, because the description does not say it
+ * capo_topology_write_nccl() - write a description without a PCI tree (nvidia-smi's text) as NCCL's
+ * XML
+ * @taken: set to a text about assumptions for what the description lacks
  *
- * Return: 0; -E2BIG more than 32 GPUs or 64 NICs; -EIO; -ENOMEM.
+ * Return: 0; -E2BIG: more than 32 GPUs or 64 NICs; -EIO; -ENOMEM.
  */
 int capo_topology_write_nccl(const struct capo_topology *t, FILE *f, char *taken, size_t room);
 
@@ -185,13 +182,13 @@ void capo_topology_freep(struct capo_topology **t);
 int capo_topology_gpu_by_dev(const struct capo_topology *t, int dev);
 
 /** capo_topology_gpu_by_busid() - index, or -1. "00000000:06:00.0", "0000:06:00.0" and "06:00.0"
- * are the same. */
+ * are equal. */
 int capo_topology_gpu_by_busid(const struct capo_topology *t, const char *busid);
 
 /** capo_path_name() - "PIX" and so on; static. */
 const char *capo_path_name(enum capo_path path);
 
-/** capo_busid_canonical() - lower case, with a domain of four digits at least. Return: 0; -EINVAL.
+/** capo_busid_canonical() - lower case, with a domain of at least four digits. Return: 0; -EINVAL.
  */
 int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM]);
 

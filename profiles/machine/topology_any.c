@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the formats a file is: by its first characters, never by its name. And racks that no
- * file describes. */
+/* Detects the format of a file by its first characters, never by its name. Also makes racks, which
+ * no file describes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +27,7 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
 
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
-        if (fstat(fileno(f), &st) == 0 &&
-            S_ISFIFO(st.st_mode)) /* its head could not be read a second time */
+        if (fstat(fileno(f), &st) == 0 && S_ISFIFO(st.st_mode)) /* its head cannot be read twice */
                 return capo_why(
                         -EINVAL, why, room,
                         "%s: is a pipe; expected a file, or - for NCCL's XML on standard input",
@@ -68,7 +67,7 @@ int capo_topology_made(const char *name, double brick_gbs, struct capo_topology 
                 struct half_link *h = topology_add_half(&b);
 
                 if (!gpu || !h)
-                        break; /* topology_build_end says so */
+                        break; /* topology_build_end() reports it */
                 gpu->dev = k;
                 gpu->sm = p->sm;
                 snprintf(gpu->busid, sizeof gpu->busid, "gpu%d", k);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every description ends in. A reader adds devices and, for each GPU, the links it says it
- * has; here the two ends of each link are brought together. A description whose ends do not agree
- * was edited by hand or cut, and everything computed from it would be wrong without a sign, so that
- * is an error and not a guess.
+ * The last part of every reader. A reader adds devices and, for each GPU, its links; here the two
+ * ends of each link are matched. If the ends do not agree, the description was edited or cut, and
+ * everything computed from it would be silently wrong. So that is an error.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -93,7 +92,7 @@ static int line_of(const struct capo_xml *e)
         return e ? e->line : 0;
 }
 
-/* Machines of one rack may repeat bus ids: a device is known by its host and its bus id. */
+/* Machines of one rack may repeat bus ids: a device is identified by host and bus id. */
 static const char *host_of(const struct capo_topology *t, int cpu)
 {
         return cpu >= 0 ? t->cpus[cpu].host_hash : "";
@@ -139,8 +138,8 @@ static int check_devices(struct topology_build *b)
         return 0;
 }
 
-/* GPUs without a number (files that leave <gpu> to NCCL) are counted in bus order, as CUDA and
- * nvidia-smi do. */
+/* GPUs without a number (files that leave <gpu> to NCCL) are numbered in bus order, as in CUDA and
+ * nvidia-smi. */
 static void number_gpus(struct capo_topology *t)
 {
         for (size_t i = 0; i < t->n_gpus; i++) {
@@ -264,7 +263,7 @@ static int join_gpus(struct topology_build *b, const struct half_link *h, int to
         return h->from < to ? add_link(b, h, CAPO_END_GPU, h->from, to) : 0;
 }
 
-/* tclass says what a link leads to: src/graph/topo.cc of NCCL, kvDictPciClass (0x03 GPU, 0x068000
+/* tclass tells the target of a link: src/graph/topo.cc of NCCL, kvDictPciClass (0x03 GPU, 0x068000
  * NVSwitch, 0x068001 or 0x06... CPU bridge). */
 static int join_half(struct topology_build *b, const struct half_link *h)
 {
@@ -336,10 +335,9 @@ static int climb_pci(const struct capo_topology *t, int pci, int *chain)
 }
 
 /*
- * Up to the first common bridge and down again. The words are nvidia-smi's: PIX crosses at most one
- * bridge, PXB several but no CPU, PHB the CPU's own host bridge, SYS the link between CPUs. (NODE,
- * two host bridges of one NUMA node, cannot be told from PHB in NCCL's files and is not used for
- * them.)
+ * The path goes up to the first common bridge and down again. Names are nvidia-smi's: PIX crosses
+ * at most one bridge, PXB several but no CPU, PHB the CPU's host bridge, SYS the link between CPUs.
+ * (NODE, two host bridges of one NUMA node, looks like PHB in NCCL's files and is not used there.)
  */
 static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_cpu, int b_pci,
                                int b_cpu)
@@ -365,7 +363,7 @@ static int measure_paths(struct capo_topology *t)
 {
         size_t n = t->n_gpus;
 
-        if (t->gpu_path) /* nvidia-smi text brings its own */
+        if (t->gpu_path) /* nvidia-smi text has its own */
                 return 0;
         t->gpu_path = malloc(n * n + 1);
         t->nic_path = malloc(n * t->n_nics + 1);

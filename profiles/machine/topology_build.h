@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the readers of topology.h's formats share: arrays that grow, half links that find their
- * other half, the end. */
+/* Shared by the readers of topology formats: growing arrays, matching of half links, final checks.
+ */
 #ifndef CAPO_TOPOLOGY_BUILD_H
 #define CAPO_TOPOLOGY_BUILD_H
 
@@ -9,14 +9,14 @@
 #include "capo/msg.h"
 #include "profiles/machine/topology.h"
 
-/* One end of a link bundle, as its owner's description has it. */
+/* One end of a link bundle, from the description of its owner. */
 struct half_link {
         enum capo_wire kind;
         int from; /* gpu */
         char to[CAPO_BUSID_ROOM];
-        char class_text[12]; /* NCCL's tclass; "" not given */
+        char class_text[12]; /* NCCL's tclass; "": not given */
         int count;
-        double gbs; /* of the bundle; 0: count times the brick */
+        double gbs; /* of the bundle; 0: count times the rate of a brick */
         int line;
 };
 
@@ -33,8 +33,8 @@ struct topology_build {
 
 int topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
                          double brick_gbs, char *why, size_t room);
-/* Each returns a zeroed new element, or NULL with no_memory set. Pointers move when the next is
- * added. */
+/* Each returns a zeroed new element; NULL: no_memory is set. Pointers are valid until the next add.
+ */
 struct capo_topology_cpu *topology_add_cpu(struct topology_build *b);
 struct capo_topology_pci *topology_add_pci(struct topology_build *b);
 struct capo_topology_gpu *topology_add_gpu(struct topology_build *b);
@@ -43,12 +43,12 @@ struct half_link *topology_add_half(struct topology_build *b);
 int topology_add_switch(struct topology_build *b,
                         const char *busid); /* finds or adds; index or -ENOMEM */
 
-/** topology_fail() - "NAME:LINE: ..." into why (without the line when it is 0). Return: -EINVAL. */
+/** topology_fail() - write "NAME:LINE: ..." to why (no line if it is 0). Return: -EINVAL. */
 #define topology_fail(b, line, ...) \
         capo_why_at(-EINVAL, (b)->why, (b)->room, (b)->t->name, line, __VA_ARGS__)
 
-/** topology_build_end() - join the half links, check, order the GPUs, measure distances, name the
- * platform; @r: 0, or why reading failed. Return: 0 and *out; or an error, and everything is freed.
+/** topology_build_end() - match half links, check, sort the GPUs, compute distances, name the
+ * platform. @r: 0, or the error of reading. Return: 0 and *out; or an error, with everything freed.
  */
 int topology_build_end(struct topology_build *b, int r, struct capo_topology **out);
 

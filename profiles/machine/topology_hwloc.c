@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hwloc: this machine, or one that lstopo wrote to XML. hwloc has the PCI tree, and with its NVML
- * or RSMI backend the link bandwidths as a distance matrix between GPUs (and NVSwitches):
- * NVLinkBandwidth, XGMIBandwidth, in MB/s of the wire. Bricks are that divided by a brick's wire
- * rate, and get NCCL's constant like everywhere else.
+ * hwloc: this machine, or one that lstopo wrote to XML. hwloc has the PCI tree. With its NVML or
+ * RSMI backend it also has link bandwidths, as a distance matrix between GPUs (and NVSwitches):
+ * NVLinkBandwidth, XGMIBandwidth, in MB/s of the wire. The number of bricks is that divided by the
+ * wire rate of one; a brick gets NCCL's constant, as everywhere else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,7 @@
 #include "core/base/file.h"
 #include "profiles/machine/topology_build.h"
 
-/* GPU models by a word in their name: the compute capability, and the wire rate of one link in
- * MB/s. */
+/* GPU models by a word of their name: compute capability, and wire rate of one link in MB/s. */
 static const struct model {
         const char *word;
         int sm;
@@ -45,7 +44,7 @@ static int sm_of(const char *model)
 }
 
 enum { TRIAL_SECONDS = 60 };
-enum { WIRES = 1000 }; /* between two devices at most, as in NCCL's XML (topology_nccl.c) */
+enum { WIRES = 1000 }; /* limit between two devices, as in NCCL's XML (topology_nccl.c) */
 
 /* Wire rate of a link, MB/s: NVIDIA's data sheets (P100 20, V100 to H100 25, B200 50 GB/s each
  * way). */
@@ -60,8 +59,8 @@ static void format_busid(hwloc_obj_t o, char out[CAPO_BUSID_ROOM])
                  o->attr->pcidev.bus, o->attr->pcidev.dev, o->attr->pcidev.func);
 }
 
-/* PCI speeds are known to hwloc in GB/s of the whole link; NCCL's constants are 12 for gen 3 x16,
- * 24 for gen 4. */
+/* hwloc has PCI speeds in GB/s of the whole link; NCCL's constants are 12 for gen 3 x16, 24 for gen
+ * 4. */
 static double pci_gbs(hwloc_obj_t o)
 {
         double wire = o->attr->pcidev.linkspeed;
@@ -103,7 +102,7 @@ static int cpu_of(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
         return (int)b->t->n_cpus - 1;
 }
 
-/* A PCI device and, first, the bridges above it. Return: index, or -1 without memory. */
+/* Add a PCI device, after the bridges above it. Return: index; -1: no memory. */
 static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, int cpu)
 {
         struct capo_topology_pci *d;
@@ -156,8 +155,8 @@ static int add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
         return 0;
 }
 
-/* A verbs device. hwloc 3 counts the types of OS devices otherwise, so in its files names decide.
- */
+/* Is it a verbs device? hwloc 3 numbers the types of OS devices differently, so in its files the
+ * name decides. */
 static bool is_verbs(hwloc_obj_t os)
 {
         static const char *const names[] = {"mlx",   "hfi",     "rdmap", "efa",
@@ -188,8 +187,8 @@ static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                 nic->cpu = cpu;
                 nic->pci = pci;
                 nic->dev = (int)b->t->n_nics - 1;
-                nic->gbs = b->t->pcis[pci]
-                                   .gbs; /* hwloc knows no port speed: as much as its PCI link */
+                nic->gbs =
+                        b->t->pcis[pci].gbs; /* hwloc has no port speed: use that of its PCI link */
                 snprintf(nic->name, sizeof nic->name, "%s", os->name ? os->name : "");
         }
         return 0;
@@ -201,7 +200,7 @@ static bool is_switch(hwloc_obj_t o)
                (o->attr->pcidev.class_id == 0x0680 && o->attr->pcidev.vendor_id == 0x10de);
 }
 
-/* The PCI function of an object of the distance matrix, which may be an NVML device below it. */
+/* The PCI function of an object in the distance matrix, which may be an NVML device below it. */
 static hwloc_obj_t device_of(hwloc_obj_t o)
 {
         while (o && o->type != HWLOC_OBJ_PCI_DEVICE)
@@ -268,7 +267,7 @@ static int build_topology(struct topology_build *b, hwloc_topology_t h)
                 if (class >> 8 == 0x03 && (vendor == 0x10de || vendor == 0x1002))
                         r = add_gpu(b, h, o);
                 else if (class >> 8 == 0x12 &&
-                         vendor == 0x1002) /* AMD Instinct: processing accelerator */
+                         vendor == 0x1002) /* AMD Instinct is a processing accelerator */
                         r = add_gpu(b, h, o);
                 else if (class >> 8 == 0x02)
                         r = add_nic(b, h, o);
@@ -284,8 +283,8 @@ static int build_topology(struct topology_build *b, hwloc_topology_t h)
         return r;
 }
 
-/* hwloc 2 refuses files of hwloc 3 by their version number alone; what is read here did not change
- * between them. */
+/* hwloc 2 rejects files of hwloc 3 only because of the version number; the parts read here are the
+ * same. */
 static int read_xml(const char *path, char **out, size_t *size)
 {
         static const char three[] = "<topology version=\"3.";
@@ -318,9 +317,9 @@ static int load_hwloc(struct topology_build *b, const char *text, size_t size)
 }
 
 /*
- * libhwloc believes a file: where an object of it lacks its cpuset it reads through a null pointer
- * (2.9, found by fuzzing). So what others wrote is read by a child first, and what the child does
- * not survive is refused. Where no child can be had the file is read all the same.
+ * libhwloc trusts its input: if an object lacks its cpuset, it dereferences a null pointer (2.9,
+ * found by fuzzing). So a child process reads the file first, and a file that crashes the child is
+ * rejected. If no child can be created, the file is read anyway.
  */
 static bool crashes_hwloc(struct topology_build *b, const char *text, size_t size)
 {
@@ -333,8 +332,8 @@ static bool crashes_hwloc(struct topology_build *b, const char *text, size_t siz
                 int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
                 if (nothing >= 0)
-                        dup2(nothing, 2); /* what it says is said once more, or is the report of a
-                                             sanitizer */
+                        dup2(nothing, 2); /* its messages will be printed by the parent, or are a
+                                             sanitizer's report */
                 for (size_t i = 0; i < N_ELEMENTS(deaths); i++)
                         signal(deaths[i], SIG_DFL);
                 setrlimit(RLIMIT_CORE, &no_core);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's topology file: <system> of <cpu>, of <pci> in <pci>, with <gpu>, <nic> and <net> at the
- * leaves, and the links of a GPU inside it. RCCL writes the same with <xgmi> and version 2.
- * Attributes that are absent or empty are ones NCCL fills in on the machine itself; here they get
- * what NCCL assumes for them (src/graph/topo.cc, 2.28).
+ * NCCL's topology file: <system> contains <cpu>, which contains nested <pci>, with <gpu>, <nic> and
+ * <net> as leaves, and the links of a GPU inside it. RCCL writes the same with <xgmi> and version
+ * 2. NCCL fills in missing or empty attributes on the machine; here they get NCCL's defaults
+ * (src/graph/topo.cc, 2.28).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +13,8 @@
 #include "core/base/util.h"
 #include "profiles/machine/topology_build.h"
 
-/* Speed of one PCI lane in units of 100 Mb/s after encoding, as NCCL's kvDictPciGen rounds it;
- * absent or unknown: 60.
- */
+/* Speed of one PCI lane in units of 100 Mb/s after encoding, rounded as in NCCL's kvDictPciGen;
+ * missing or unknown: 60. */
 static double lane_speed(const char *text)
 {
         static const struct {
@@ -39,7 +38,7 @@ static double pci_gbs(const struct capo_xml *e)
         return lane_speed(capo_xml_get(e, "link_speed")) * (lanes > 0 ? lanes : 16) / 80.0;
 }
 
-/* A whole number; absent or empty gives `otherwise`. */
+/* A whole number; missing or empty: `otherwise`. */
 static int parse_int_attr(struct topology_build *b, const struct capo_xml *e, const char *attr,
                           long low, long high, int otherwise, int *out)
 {
@@ -61,8 +60,7 @@ static int parse_int_attr(struct topology_build *b, const struct capo_xml *e, co
         return 0;
 }
 
-/* "942", or as RCCL writes it since ROCm 6: "gfx942", "gfx90a:sramecc+". 90a is 910 where it is a
- * number. */
+/* Parse "942" or, from RCCL since ROCm 6, "gfx942", "gfx90a:sramecc+". The number of 90a is 910. */
 static int gcn_of(struct topology_build *b, const struct capo_xml *e, int *out)
 {
         const char *text = capo_xml_get(e, "gcn");
@@ -120,7 +118,7 @@ static int read_links(struct topology_build *b, const struct capo_xml *gpu_xml, 
                                              "expected <%s> to have a target, found none", e->name);
                 } else if (!strncmp(target, "fffffff", 7)) {
                         snprintf(h->to, sizeof h->to,
-                                 "nvswitch"); /* one that the operating system does not see */
+                                 "nvswitch"); /* the operating system does not see it */
                         snprintf(h->class_text, sizeof h->class_text, "0x068000");
                 } else if (capo_busid_canonical(target, h->to) < 0) {
                         return topology_fail(
@@ -143,7 +141,7 @@ static int read_gpu(struct topology_build *b, const struct capo_xml *e, int cpu,
         gpu->xml = e;
         if (pci >= 0)
                 snprintf(gpu->busid, sizeof gpu->busid, "%s", b->t->pcis[pci].busid);
-        if (strcmp(e->name, "gpu") != 0) /* a bare <pci> of a GPU's class */
+        if (strcmp(e->name, "gpu") != 0) /* a bare <pci> with a GPU's class */
                 return 0;
         if ((r = parse_int_attr(b, e, "dev", 0, 4095, -1, &gpu->dev)) < 0 ||
             (r = parse_int_attr(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 ||
@@ -181,12 +179,12 @@ static int read_nic(struct topology_build *b, const struct capo_xml *e, int cpu,
                         return r;
                 nic->gdr = gdr;
                 nic->gbs = (speed > 0 ? speed : 10000) /
-                           8000.0; /* Mb/s; 10 Gb/s when not given, as NCCL takes it */
+                           8000.0; /* Mb/s; 10 Gb/s by default, as in NCCL */
         }
         return 0;
 }
 
-/* Everything below one <cpu> or <pci>. The XML reader limits the depth. */
+/* Read everything below one <cpu> or <pci>. The XML reader limits the depth. */
 static int read_devices(struct topology_build *b, const struct capo_xml *parent, int cpu,
                         int parent_pci)
 {
@@ -232,15 +230,14 @@ static int read_devices(struct topology_build *b, const struct capo_xml *parent,
                         r = read_gpu(b, e, cpu, parent_pci);
                 } else if (!strcmp(e->name, "nic")) {
                         r = read_nic(b, e, cpu, parent_pci);
-                } /* <pcilink> and what later releases add is left to those who know it: the XML
-                     stays at hand */
+                } /* <pcilink> and later additions stay available in the XML */
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
-/* @tray: number of a machine that the file describes several times over; -1: as it is. */
+/* @tray: number of the machine if the file stands for several; -1: a single one. */
 static int read_system(struct topology_build *b, const struct capo_xml *root, int tray)
 {
         if (strcmp(root->name, "system") != 0)
@@ -288,7 +285,7 @@ int capo_topology_read_trays(const char *path, int n, double brick_gbs, struct c
                 r = read_system(&b, b.t->xml, i);
         r = topology_build_end(&b, r, out);
         for (size_t i = 0; !r && i < (*out)->n_gpus; i++)
-                (*out)->gpus[i].dev = (int)i; /* they are sorted by tray, then by number */
+                (*out)->gpus[i].dev = (int)i; /* sorted by tray, then by number */
         return r;
 }
 

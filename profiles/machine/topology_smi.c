@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of `nvidia-smi topo -m`: a matrix of words between GPUs and NICs, with terminal escapes
- * around its heading. It names no GPU model and no switch, so two things are concluded from the
- * counts: GPUs whose NV# with all others would need more than 18 links (no GPU has more) are joined
- * by a switch; and the generation follows from the largest port count (4 P100, 6 V100, 12 A100, 18
- * H100). A caller who knows better gives the bandwidth of a link.
+ * around its heading. It names neither GPU model nor switches. If the NV# of a GPU with all others
+ * would need more than 18 links (no GPU has more), the GPUs are connected by a switch. The
+ * generation follows from the largest number of ports (4 P100, 6 V100, 12 A100, 18 H100). The
+ * caller can give the bandwidth of a link.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #define COLUMNS 256
 #define PORTS   18
 
-/* Take out ESC [ ... letter. */
+/* Remove ESC [ ... letter. */
 static void strip_escapes(char *line)
 {
         char *to = line;
@@ -59,8 +59,9 @@ static enum capo_path path_of(const char *word)
                 if (!strcmp(word, capo_path_name(paths[i])))
                         return paths[i];
         }
-        return !strcmp(word, "SOC") ? CAPO_PATH_SYS
-                                    : CAPO_PATH_UNKNOWN; /* SOC: SYS before driver 396 */
+        return !strcmp(word, "SOC")
+                       ? CAPO_PATH_SYS
+                       : CAPO_PATH_UNKNOWN; /* SOC: the name of SYS before driver 396 */
 }
 
 struct matrix {
@@ -86,7 +87,7 @@ static int read_row(struct topology_build *b, struct matrix *m, char **words, si
         while (row < m->n_columns && strcmp(m->names[row], words[0]) != 0)
                 row++;
         if (row == m->n_columns)
-                return 0; /* legend, or another table */
+                return 0; /* the legend, or another table */
         if (n < m->n_columns + 1)
                 return topology_fail(b, line, "expected %zu entries for %s, found %zu",
                                      m->n_columns, words[0], n - 1);

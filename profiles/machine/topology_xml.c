@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A description without a PCI tree, such as the text of `nvidia-smi topo -m`, as NCCL's XML. Words
- * between devices say which share a PCI switch (PIX, PXB) and which a CPU (PHB, NODE). The text has
- * no speeds: PCIe's is that of the GPU's generation, the NICs' that of the machine by this shape.
+ * Writes a description without a PCI tree, such as the text of `nvidia-smi topo -m`, as NCCL's XML.
+ * The words between devices tell which share a PCI switch (PIX, PXB) and which a CPU (PHB, NODE).
+ * The text has no speeds: PCIe gets that of the GPU's generation, NICs that of the known machine
+ * with this shape.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,10 +12,10 @@
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 
-/* By generation: what the first servers with such GPUs had. */
+/* By generation, as in the first servers with such GPUs. */
 static const struct {
         int sm;
-        const char *speed; /* of a lane, as sysfs has it */
+        const char *speed; /* of a lane, as in sysfs */
         const char *name;
         int nic_mbs;
 } generations[] = {{90, "32.0 GT/s PCIe", "PCIe 5 x16", 400000},
@@ -26,7 +27,8 @@ struct writing {
         FILE *f;
         const char *speed;
         int nic_mbs;
-        int *group[2]; /* by device, GPUs first: the lowest device of its CPU, of its PCI switch */
+        int *group[2]; /* by device, GPUs first: the lowest device with the same CPU, and with the
+                          same PCI switch */
 };
 
 enum { OF_CPU, OF_SWITCH };
@@ -42,7 +44,7 @@ static enum capo_path path_between(const struct capo_topology *t, size_t i, size
         return i < n ? t->nic_path[i * t->n_nics + j - n] : t->nic_path[j * t->n_nics + i - n];
 }
 
-/* Devices that are at most @far from one another, directly or by others, get one number. */
+/* Give devices that are at most @far apart, directly or through others, one number. */
 static void group_devices(const struct capo_topology *t, enum capo_path far, int *group)
 {
         size_t n = t->n_gpus + t->n_nics;

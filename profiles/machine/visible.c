@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three lists meet here: what is on the bus (hwloc), what the driver opens to this process (NVML;
- * in a container that is what the container was given), and what the user asks for. CUDA counts in
- * the second, so does this.
+ * Combines three lists: devices on the bus (hwloc), devices that the driver shows to this process
+ * (NVML; in a container, those of the container), and what the user asks for. CUDA numbers the
+ * second list, and so does this.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -15,17 +15,17 @@
 #include "core/base/util.h"
 #include "profiles/machine/visible.h"
 
-/* A device that can be asked for. */
+/* A device that can be requested. */
 struct candidate {
         int gpu; /* index in the topology */
         bool mig, slice, taken;
-        char uuid[CAPO_UUID_ROOM], old_name[CAPO_UUID_ROOM + 32]; /* "" none */
+        char uuid[CAPO_UUID_ROOM], old_name[CAPO_UUID_ROOM + 32]; /* "": none */
 };
 
 struct finder {
         const struct capo_topology *t;
         struct candidate gpus[CAPO_NVML_GPUS],
-                slices[CAPO_NVML_SLICES]; /* open ones, in CUDA's order of equal GPUs */
+                slices[CAPO_NVML_SLICES]; /* accessible ones, in CUDA's order for equal GPUs */
         int n_gpus, n_slices;
         bool taken_twice;
         struct capo_visible *out;
@@ -107,8 +107,8 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
                         f->t->n_gpus, f->n_gpus);
 }
 
-/* The device whose UUID begins with @word; -1 none, -2 several. A whole name goes before the
- * beginnings of others. */
+/* The device whose UUID begins with @word; -1: none, -2: several. An exact match comes before
+ * prefixes. */
 static int match_uuid(const struct candidate *list, int n, const char *word)
 {
         size_t length = strlen(word);
@@ -152,7 +152,7 @@ static void take_device(struct finder *f, struct candidate *c, const char *name)
         snprintf(v->devices[v->n++].name, sizeof v->devices[0].name, "%s", name);
 }
 
-/* One entry. 1: taken, 0: it ends the list, -EINVAL: it cannot be resolved here. */
+/* Resolve one entry. Return: 1: added; 0: it ends the list; -EINVAL: it cannot be resolved here. */
 static int resolve_entry(struct finder *f, const char *word, bool by_bus, char *why, size_t room)
 {
         bool slice = !strncasecmp(word, "MIG", 3), gpu = !strncasecmp(word, "GPU", 3);

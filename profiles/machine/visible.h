@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs CUDA would show to a program started here: CUDA_VISIBLE_DEVICES, MIG, containers. */
+/* The GPUs that CUDA would show to a program started here: CUDA_VISIBLE_DEVICES, MIG, containers.
+ */
 #ifndef CAPO_VISIBLE_H
 #define CAPO_VISIBLE_H
 
@@ -10,29 +11,29 @@ struct capo_visible {
         struct {
                 int gpu;        /* index in the topology */
                 bool slice;     /* a MIG slice of it */
-                char name[120]; /* as the list names it */
+                char name[120]; /* as in the list */
         } devices[256];         /* in CUDA's order */
-        int n_shared;           /* slices whose GPU an earlier one has too */
-        char said[1024]; /* what a person should know, one sentence each, lines; "" nothing */
+        int n_shared;           /* slices on the same GPU as an earlier one */
+        char said[1024];        /* remarks for the user, one per line; "": none */
 };
 
 typedef const char *(*capo_visible_getenv)(const char *name, void *user); /* NULL when unset */
 
 /**
- * capo_visible_find() - resolve the settings against a machine
- * @t:    the machine, by hwloc: what is on the PCI bus, open to this process or not
- * @nvml: what the driver shows to this process; NULL: not known (then UUIDs are those of the
- * topology, if it has them, and all its GPUs count as open)
+ * capo_visible_find() - resolve the settings on a machine
+ * @t: the machine from hwloc: all on the PCI bus, accessible or not
+ * @nvml: what the driver shows to this process; NULL: not known (then UUIDs come from the topology,
+ * if it has them, and all its GPUs count as accessible)
  *
  * CUDA's rules (CUDA C++ Programming Guide, environment variables; MIG User Guide): entries are
- * numbers, UUIDs or unambiguous beginnings of UUIDs, of GPUs (GPU-...), of slices (MIG-...) or, as
- * drivers before R470 name them, MIG-GPU-<uuid>/<gpu instance>/<compute instance>; the first entry
- * that is none ends the list. A number counts the GPUs that are open to the process, by PCI bus
- * (CUDA_DEVICE_ORDER=PCI_BUS_ID) or the fastest first; of equal GPUs both are one order, of unequal
- * ones the second is not known here and a number is refused.
+ * numbers, UUIDs or unambiguous prefixes of UUIDs, of GPUs (GPU-...), of slices (MIG-...) or, with
+ * drivers before R470, MIG-GPU-<uuid>/<gpu instance>/<compute instance>. The first invalid entry
+ * ends the list. Numbers count the accessible GPUs by PCI bus (CUDA_DEVICE_ORDER=PCI_BUS_ID) or
+ * fastest first. For equal GPUs both orders are the same; for unequal ones the second is not known
+ * here, and a number is rejected.
  *
- * CUDA shows a process only the first slice of a list; here each entry is taken for the slice of
- * some rank, as schedulers mean it.
+ * CUDA shows a process only the first slice of a list. Here each entry counts as the slice of one
+ * rank, because schedulers mean it that way.
  *
  * Return: 0 with at least one device; -EINVAL with @why.
  */

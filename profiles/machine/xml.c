@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expat makes events, this makes a tree of them. It is freed by walking it without recursion.
+ * Builds a tree from expat's events. It is freed without recursion.
  */
 #include <errno.h>
 #include <expat.h>
@@ -42,7 +42,8 @@ void capo_xml_free(struct capo_xml *root)
         while (e) {
                 struct capo_xml *up = e->parent;
 
-                if (e->child) { /* go down, and unhook on the way so that we come back only once */
+                if (e->child) { /* go down, and unlink on the way, so that this element is revisited
+                                   once */
                         struct capo_xml *down = e->child;
 
                         e->child = NULL;
@@ -100,7 +101,7 @@ static void on_start(void *user, const char *name, const char **attrs)
                 b->open->child = e;
         b->open = e;
         b->last = NULL;
-        for (; *attrs; attrs += 2) { /* expat has refused one that comes twice */
+        for (; *attrs; attrs += 2) { /* expat rejects duplicates */
                 struct capo_xml_attr *a = capo_array_room(&e->attrs, e->n_attrs, sizeof *a) < 0
                                                   ? NULL
                                                   : &e->attrs[e->n_attrs++];
@@ -124,7 +125,7 @@ static void on_end(void *user, const char *name)
         b->open = b->open->parent;
 }
 
-/* Entities are of no use here, and nested ones are how a small file becomes a large one. */
+/* Entities are not needed, and nested ones expand a small file to a huge one. */
 static void on_entity(void *user, const char *name, int is_parameter, const char *value, int size,
                       const char *base, const char *system, const char *public,
                       const char *notation)
@@ -148,8 +149,8 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
                                 "%s: %zu bytes is more than a topology can have (64 MiB)", name,
                                 size);
         }
-        /* Blank lines before <?xml are a fault in XML, but occur in dumps: turn them into spaces of
-         * the prolog. */
+        /* Blank lines before <?xml are an error in XML, but occur in dumps: make them part of the
+         * prolog. */
         while (blank < size && strchr(" \t\r\n", text[blank]))
                 blank++;
         if (size - blank < 5 || memcmp(text + blank, "<?xml", 5) != 0)
