@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, adding, reading, forgetting. SQLite's own words for trouble are turned into ours in one
- * place. */
+/* Opening, adding, reading, removing. SQLite's errors are converted in one place. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -27,8 +26,8 @@ void capo_store_wait(unsigned seconds)
 struct capo_store {
         sqlite3 *db;
         bool write;
-        struct stat still; /* of a file that SQLite may not lock, as it was when it was opened;
-                              st_ino 0: it locks */
+        struct stat still; /* state at opening of a file that SQLite must not lock; st_ino 0: SQLite
+                              locks it */
 };
 
 static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t room)
@@ -75,8 +74,7 @@ static int store_error(struct capo_store *s, int rc, char *why, size_t room)
         return sqlite_error(s->db, rc, file_of(s), why, room);
 }
 
-/* In one transaction: what is read must be of one moment, because another process may be making the
- * store right now. */
+/* In one transaction, for a consistent result: another process may be creating the store. */
 static int check_store_head(sqlite3 *db, const char *path, bool *old, char *why, size_t room)
 {
         struct capo_schema_head head = {0};
@@ -84,7 +82,7 @@ static int check_store_head(sqlite3 *db, const char *path, bool *old, char *why,
 
         if (rc == SQLITE_OK)
                 rc = capo_schema_head(db, &head);
-        if (rc != SQLITE_OK) { /* in its words, before another statement has others */
+        if (rc != SQLITE_OK) { /* read the message before another statement replaces it */
                 rc = sqlite_error(db, rc, path, why, room);
                 sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
                 return rc;
@@ -114,9 +112,9 @@ static int log_of(const char *path, struct stat *st)
 }
 
 /*
- * Somebody else's store in a folder where we may not write: SQLite wants its lock file there, which
- * the last writer has taken away, and would not read. Nobody writes it then; should somebody begin
- * to, the answer is thrown away (still_same()).
+ * For a store of another user in a folder without write permission. SQLite wants to create its lock
+ * file there, which the last writer removed, and would not read. So it is opened without locks; if
+ * another process begins to write, the result is discarded (still_same()).
  */
 static int open_unlocked(struct capo_store *s, const char *path)
 {
@@ -127,7 +125,7 @@ static int open_unlocked(struct capo_store *s, const char *path)
         if (!f)
                 return SQLITE_NOMEM;
         fputs(*path == '/' ? "file://" : "file:", f);
-        for (const char *c = path; *c; c++) /* as RFC 3986 has it, but for the slashes */
+        for (const char *c = path; *c; c++) /* as in RFC 3986, except for slashes */
                 fprintf(f, strchr("%?#", *c) ? "%%%02x" : "%c", (unsigned char)*c);
         fputs("?immutable=1", f);
         if (fclose(f) != 0)
@@ -139,7 +137,7 @@ static int open_unlocked(struct capo_store *s, const char *path)
         return sqlite3_open_v2(uri, &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
 }
 
-/* At the end of an answer: @rc of it, or that it may be torn. */
+/* After reading: @rc, or an error if the file changed meanwhile. */
 static int still_same(struct capo_store *s, int rc, char *why, size_t room)
 {
         struct stat now, log;
@@ -156,8 +154,8 @@ static int still_same(struct capo_store *s, int rc, char *why, size_t room)
                         file_of(s));
 }
 
-/* A store of an older version is brought up to date in a copy, which goes with this process: its
- * reader may not be allowed to write it. */
+/* A store of an older version is migrated in a copy that is deleted with this process: its reader
+ * may not be allowed to write it. */
 static int open_copy(struct capo_store *s, const char *path, char *why, size_t room)
 {
         sqlite3 *copy = NULL;
@@ -209,7 +207,7 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
         rc = sqlite3_open_v2(
                 path, &s->db,
                 write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE, NULL);
-        if (rc != SQLITE_OK && !write) { /* a store on a file system that cannot be written */
+        if (rc != SQLITE_OK && !write) { /* a store on a read-only file system */
                 sqlite3_close(s->db);
                 rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL);
         }
@@ -234,17 +232,18 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 }
         }
         if (e == 0 && write) {
-                /* cells of a cluster's shared file system do not share memory: there WAL fails and
-                 * stays off */
+                /* on a shared file system of a cluster, nodes do not share memory: there WAL fails
+                 * and stays off */
                 sqlite3_exec(
                         s->db,
                         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;"
-                        "PRAGMA cache_size = -65536;" /* a page of every kind stays in memory */,
+                        "PRAGMA cache_size = -65536;" /* a page of each kind stays in memory */,
                         NULL, NULL, NULL);
                 if (old) {
                         e = sqlite_error(s->db, capo_schema_migrate(s->db), path, why, room);
-                        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL,
-                                     NULL); /* what is left after an error, told of above */
+                        sqlite3_exec(
+                                s->db, "ROLLBACK", NULL, NULL,
+                                NULL); /* rolls back after an error, which was reported above */
                 }
         } else if (e == 0 && old) {
                 e = open_copy(s, path, why, room);
@@ -272,7 +271,7 @@ int capo_store_add(struct capo_store *s, const struct capo_samples *set,
 {
         int rc, e;
 
-        /* IMMEDIATE: take the writer's place now and wait for it, rather than fail half way */
+        /* IMMEDIATE: wait for the write lock now, instead of failing half way */
         rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
         if (rc == SQLITE_OK)
                 rc = capo_store_insert(s->db, set, about, id);
@@ -306,7 +305,7 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
                 " AND (?4 = '' OR t.gpu LIKE ?4) AND (?5 = '' OR t.layout = ?5) AND (?6 = '' OR i.cluster LIKE ?6)"
                 " AND (?7 = 0 OR t.ranks = ?7) ORDER BY t.id, s.n",
                 f->import ? "t.import = ?1"
-                          : "?1 = 0"); /* of one its own trials only, by their index */
+                          : "?1 = 0"); /* of one import only its own trials, by their index */
         rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
         if (rc != SQLITE_OK)
                 return store_error(s, rc, why, room);
@@ -426,7 +425,7 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
                         break;
                 for (int i = 0; i < n; i++) {
                         bool words = sqlite3_column_type(q, i) ==
-                                     SQLITE_TEXT; /* before it becomes text */
+                                     SQLITE_TEXT; /* before it is converted to text */
                         const char *t = (const char *)sqlite3_column_text(q, i);
 
                         fputs(i ? "," : "", out);

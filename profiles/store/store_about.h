@@ -2,7 +2,7 @@
 #ifndef CAPO_STORE_ABOUT_H
 #define CAPO_STORE_ABOUT_H
 
-/* What a store keeps with an import that measurements themselves do not say; "" not known. */
+/* Properties of an import that are not in the measurements; "" not known. */
 struct capo_store_about {
         const char *cluster, *link, *nic, *driver;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flat on purpose: every engine reads it, no join is needed, and a column's name says its unit.
- * Text that holds a comma, a quote or a newline is quoted as RFC 4180 has it.
+ * One flat table: every tool reads it, no join is needed, and column names include units. Text with
+ * a comma, a quote or a newline is quoted as in RFC 4180.
  */
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "profiles/store/store_insert.h"
 #include "profiles/store/store_schema.h"
 
-/* Samples of one run that differ in nothing but their time. */
+/* Samples of one run that differ only in their time. */
 struct kind {
         struct kind_key {
                 uint64_t bytes;
@@ -104,7 +104,7 @@ static void bind_kind(sqlite3_stmt *q, const struct kind_key *k, const struct ca
         sqlite3_bind_text(q, 17, cluster, -1, SQLITE_STATIC);
 }
 
-/* The number of the kind in the store, put there when it is new. */
+/* The number of the kind in the store, inserted if new. */
 static int store_kind(sqlite3_stmt *put, sqlite3_stmt *get, struct kind *k,
                       const struct capo_trial *t, const char *cluster)
 {
@@ -125,7 +125,7 @@ static int store_kind(sqlite3_stmt *put, sqlite3_stmt *get, struct kind *k,
 
 struct inserting {
         sqlite3_stmt *put, *get, *sample;
-        void *kinds; /* of this import: tsearch() by key */
+        void *kinds; /* of this import: a tsearch() tree by key */
 };
 
 static int compare_keys(const void *a, const void *b)
@@ -152,7 +152,7 @@ static int insert_sample(struct inserting *in, const struct capo_samples *set, s
         struct kind **found = tsearch(&key, &in->kinds, compare_keys), *k = NULL;
         int rc = found ? SQLITE_OK : SQLITE_NOMEM;
 
-        if (found && (struct kind_key *)*found == &key) { /* a new one */
+        if (found && (struct kind_key *)*found == &key) { /* it is new */
                 k = calloc(1, sizeof *k);
                 if (!k) {
                         tdelete(&key, &in->kinds, compare_keys);

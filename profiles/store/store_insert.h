@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of one import. */
+/* Inserts the rows of one import. */
 #ifndef CAPO_STORE_INSERT_H
 #define CAPO_STORE_INSERT_H
 
@@ -8,8 +8,8 @@
 #include "profiles/import/import.h"
 #include "profiles/store/store_about.h"
 
-/** capo_store_insert() - put @set into the tables as one import; @id: its number. Inside the
- * caller's transaction. Return: SQLITE_OK or its error, then the caller rolls back. */
+/** capo_store_insert() - insert @set as one import; @id: its number. Must run inside the caller's
+ * transaction. Return: SQLITE_OK or an SQLite error, on which the caller rolls back. */
 int capo_store_insert(sqlite3 *db, const struct capo_samples *set,
                       const struct capo_store_about *about, int64_t *id);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema is a list of steps, each bringing a store of one version to the next; a new store
- * takes all of them. A sample is a row of numbers. What samples have in common stands once: of one
- * run in table trial, of one kind of call at one place in table kind. Codes (collective, algorithm,
- * protocol) are the numbers of the log format, which never change; table kind has their names, too,
- * and indices by which a question that groups samples needs no sort.
+ * The schema is a list of steps, each from one version to the next; a new store runs all of them. A
+ * sample is a row of numbers. Common properties are stored once: those of a run in table trial,
+ * those of one kind of call at one place in table kind. Codes (collective, algorithm, protocol) are
+ * the numbers of the log format, which never change. Table kind also has their names, and indices
+ * that make grouping queries need no sort.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "profiles/import/import.h"
 #include "profiles/store/store_schema.h"
 
-/* The view since it names what runs beside NCCL's table; more: columns that came later. */
+/* The view with names of what runs beside NCCL's table; more: columns that were added later. */
 #define SAMPLES(more)                                                                                                 \
         "DROP VIEW samples;"                                                                                          \
         "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, " \
@@ -52,7 +52,7 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         " ran INTEGER NOT NULL, ran_channels INTEGER NOT NULL);"
         "CREATE INDEX trial_import ON trial(import);"
         "CREATE INDEX sample_trial ON sample(trial);",
-        /* what the fingerprint of a platform lacked, and names for the codes */
+        /* properties of a platform, and names for the codes */
         "ALTER TABLE import ADD COLUMN link TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE import ADD COLUMN nic TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE import ADD COLUMN driver TEXT NOT NULL DEFAULT '';"
@@ -71,18 +71,18 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
         " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
         " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15;",
-        /* what decides whether runs can be compared, and how a run was labelled */
+        /* properties that decide whether runs can be compared, and the run's label */
         "ALTER TABLE trial ADD COLUMN hosts TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN settings TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN tuner TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN why TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;",
         "ALTER TABLE trial ADD COLUMN cuda TEXT NOT NULL DEFAULT '';",
-        /* names of what runs beside NCCL's table: of the whole code */
+        /* names of what runs beside NCCL's table, from the whole code */
         SAMPLES(""),
         "ALTER TABLE sample ADD COLUMN want_chunk INTEGER NOT NULL DEFAULT 0;" SAMPLES(
                 " s.want_chunk AS forced_chunk,"),
-        /* a name is looked up where a query asks for it: a third of the time of joins */
+        /* names are looked up only in queries that use them: a third of the time of joins */
         "DROP VIEW samples;"
         "CREATE VIEW samples AS SELECT t.import AS import," IMPORT(time) IMPORT(cluster) IMPORT(
                 link) IMPORT(nic)
@@ -99,7 +99,7 @@ static const char *const steps[CAPO_STORE_VERSION] = {
                                                                                                             "s.ran & 15") ") AS proto,"
                                                                                                                           " s.ran_channels AS channels, s.seq AS sequence"
                                                                                                                           " FROM sample s JOIN trial t ON t.id = s.trial;",
-        /* kinds; samples lie by run, and once more by kind */
+        /* kinds; samples are indexed by run and by kind */
         "DROP VIEW samples;"
         "CREATE TABLE kind (id INTEGER PRIMARY KEY, bytes INTEGER NOT NULL, want INTEGER NOT NULL, ran INTEGER NOT NULL,"
         " coll INTEGER NOT NULL, want_channels INTEGER NOT NULL, ran_channels INTEGER NOT NULL, want_chunk INTEGER NOT"
@@ -129,7 +129,7 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         "CREATE INDEX kind_forced_algo ON kind(forced_algo, forced_proto);"
         "CREATE INDEX kind_gpu ON kind(gpu, nccl, layout, collective, bytes, forced_algo, forced_proto);"
         "CREATE INDEX kind_cluster ON kind(cluster, gpu, nccl, layout);"
-        /* CROSS: kinds outside, in the order of one of their indices, and their samples inside */
+        /* CROSS: outer loop over kinds in index order, inner loop over their samples */
         "CREATE VIEW samples AS SELECT t.import AS import, i.time, k.cluster, i.link, i.nic, i.driver, t.source, k.gpu,"
         " k.nccl, k.layout, k.nodes, k.ranks, k.collective, k.bytes, s.us, k.clock_name AS clock, k.place, k.forced_algo,"
         " k.forced_proto, k.want_channels AS forced_channels, k.want_chunk AS forced_chunk, k.algo, k.proto,"
