@@ -28,7 +28,7 @@ static uint32_t rank_at(const struct plan_job *job, const struct plan_unit *u, u
         return job->by_unit[u->first + i];
 }
 
-/* The same GPUs of the same machines, and neighbours on one node where the other's are. */
+/* Do both have the same GPUs of the same machines, with the same neighbours on one node? */
 static bool units_match(const struct plan_job *job, const struct plan_unit *a,
                         const struct plan_unit *b)
 {
@@ -60,7 +60,7 @@ static void find_kinds(struct plan_job *job)
 
                         if (kind->like[0] != k || !units_match(job, kind, unit))
                                 continue;
-                        if (kind->like[1] == k) /* the second of its kind */
+                        if (kind->like[1] == k) /* the second one of its kind */
                                 kind->like[1] = u;
                         unit->like[0] = k;
                         unit->like[1] = kind->like[1];
@@ -102,8 +102,9 @@ int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n)
         return 0;
 }
 
-/* A rank whose NVLink domain has @n ranks: NCCL keeps the paths between all GPUs and NICs of the
- * domain in each of them (4 to 18 trays of GB200 with 2.28.9, 4 and 9 with 2.30.7). */
+/* Memory of a rank whose NVLink domain has @n ranks: in each of them NCCL keeps the paths between
+ * all GPUs and NICs of the domain (measured: 4 to 18 trays of GB200 with 2.28.9, 4 and 9 with
+ * 2.30.7). */
 static double domain_rank_bytes(double n, bool twice)
 {
         return 7e6 + n * n * (twice ? 66e3 : 37e3);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where each figure of an answer comes from. Algorithm and protocol: NCCL's profiler event (2.23
- * and later) or the line it prints about its choice (2.20 to 2.23). Channels: the thread blocks of
- * the kernel it launched, in every release. Time: the cost table that NCCL gives a tuner, at the
- * cell it chose, before any tuner changed it; without a table (2.19 to 2.21) the time in that
+ * Sources of each part of an answer. Algorithm and protocol: NCCL's profiler event (2.23 and
+ * later), or the line that it prints about its choice (2.20 to 2.23). Channels: the thread blocks
+ * of the kernel that it launched, in every release. Time: the cell of its choice in the cost table
+ * that NCCL passes to a tuner, before any change; without a table (2.19 to 2.21), the time in that
  * printed line; else not known.
  */
 #include <errno.h>
@@ -32,7 +32,7 @@ double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)
         return capo_busbw_factor(kinds[coll], n_ranks);
 }
 
-/* What a node's NCCL printed; NULL nothing. */
+/* The output of a node's NCCL; NULL: none. */
 static char *read_log(const char *folder, uint32_t node)
 {
         char path[PLAN_PATH], *text = NULL;
@@ -43,10 +43,9 @@ static char *read_log(const char *folder, uint32_t node)
 }
 
 /*
- * The line NCCL prints about its choice, for rows that no profiler event told about: "<n> Bytes ->
- * Algo 1 proto 0 time 12.34" in 2.20 to 2.23, where a tuner chose there may be none; "Broadcast:
- * <n> Bytes -> Algo RING proto LL ..." later. From 2.29 on a Broadcast with one root has that line
- * and no profiler event.
+ * NCCL's line about its choice, for rows without a profiler event: "<n> Bytes -> Algo 1 proto 0
+ * time 12.34" in 2.20 to 2.23, missing where a tuner chose; "Broadcast: <n> Bytes -> Algo RING
+ * proto LL ..." later. From 2.29 on, a Broadcast with one root has that line and no profiler event.
  */
 static void read_line(const char *line, struct capo_plan_row *r)
 {
@@ -73,8 +72,8 @@ static void read_line(const char *line, struct capo_plan_row *r)
                 r->us = us;
 }
 
-/* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ...", as 2.28 to 2.32
- * have it. */
+/* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ..." of 2.28 to 2.32.
+ */
 static void read_kernel(const char *line, struct capo_plan_row *r)
 {
         char name[64];
@@ -108,7 +107,7 @@ static void read_printed(const struct plan_job *job, const char *folder,
         }
 }
 
-/* The time of a choice: what the tuner was told of that cell. */
+/* The time of a choice, from the tuner's table. */
 static double told_us(const struct capo_plan_row *r)
 {
         if (!r->algo || !r->proto || r->algo > r->n_algo || r->proto > r->n_proto ||
@@ -147,8 +146,8 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
 
 /*
  * Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on
- * `dev` is hexadecimal, with the number of the host in its top 8 bits. Where hosts share an NVLink
- * domain that is the tray, told as "1:2".
+ * `dev` is hexadecimal, with the number of the host in its top 8 bits. If hosts share an NVLink
+ * domain, the host is the tray, printed as "1:2".
  */
 
 static void read_path(const struct capo_xml *channel, bool trays, char *text, size_t room)
@@ -180,7 +179,7 @@ static double get_real_attr(const struct capo_xml *e, const char *attr)
         return text ? strtod(text, NULL) : 0;
 }
 
-/* 0 for what is no int, too. */
+/* 0 also for invalid values. */
 static int get_int_attr(const struct capo_xml *e, const char *attr)
 {
         double v = get_real_attr(e, attr);
@@ -209,7 +208,7 @@ static void read_graph(const struct capo_xml *g, uint32_t node, bool trays,
                 read_path(c, trays, to->paths[to->n_paths++], sizeof *to->paths);
 }
 
-/* @as: the node that has them: another where it is only like the one that wrote them. */
+/* @as: the node that gets them; it may only be like the one that wrote them. */
 static int read_graphs(const struct plan_job *job, const char *folder, uint32_t node, uint32_t as,
                        struct capo_plan_answer *out)
 {
@@ -220,7 +219,7 @@ static int read_graphs(const struct plan_job *job, const char *folder, uint32_t 
         snprintf(path, sizeof path, "%s/graph.%u", folder, node);
         r = capo_xml_read(path, &root, why, sizeof why);
         if (r < 0)
-                return r == -ENOMEM ? r : 0; /* one rank has none */
+                return r == -ENOMEM ? r : 0; /* a single rank has none */
         for (const struct capo_xml *g = root->child; g && !r; g = g->next) {
                 r = capo_array_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
                 if (!r) {
@@ -232,7 +231,7 @@ static int read_graphs(const struct plan_job *job, const char *folder, uint32_t 
         return r;
 }
 
-/* The node that was asked in place of this one. */
+/* The node that was started in place of this one. */
 static uint32_t like_node(const struct plan_job *job, uint32_t node)
 {
         const struct plan_unit *u = &job->units[job->node_unit[node]];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parent's side: writes the question down, starts one worker per node, watches them, reads the
- * answer, removes every trace. A worker is somebody else's program with half its body replaced, so
- * it is given nothing that it could harm: its own folder, a memory file, a time limit.
+ * The parent's side: writes the question, starts one worker per node, watches them, reads the
+ * answer, and cleans up. A worker runs foreign code with parts replaced, so it gets nothing that it
+ * could damage: its own folder, a memory file, a time limit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,14 +28,14 @@
 
 enum { TIMEOUT_MS = 60000, RANK_MS = 1000 };
 
-#define MESSAGES_BYTES (16ull << 30) /* of address space; only what is written takes memory */
+#define MESSAGES_BYTES (16ull << 30) /* address space; only written pages take memory */
 
 struct run {
         const struct capo_plan_question *q;
         struct plan_job *job;
         int fd;
         char folder[64];
-        pid_t pids[PLAN_MAX_NODES]; /* 0: gone */
+        pid_t pids[PLAN_MAX_NODES]; /* 0: ended */
         char *why;
         size_t room;
 };
@@ -47,7 +47,7 @@ static double now_ms(void)
         return (double)capo_clock_mono() * 1e-6;
 }
 
-/* The question, written down. */
+/* ---- the question ---- */
 
 static int prepare_machines(struct run *run)
 {
@@ -116,7 +116,7 @@ static int prepare_ranks(struct run *run)
         return 0;
 }
 
-/* Who is asked for real: all, or those that others are like. */
+/* Choose the ranks to start: all, or the representatives. */
 static int prepare_asked(struct run *run, bool whole)
 {
         const struct capo_plan_question *q = run->q;
@@ -188,7 +188,7 @@ static int prepare_run(struct run *run)
         return r;
 }
 
-/* The workers. */
+/* ---- the workers ---- */
 
 static int start_worker(struct run *run, uint32_t node)
 {
@@ -239,8 +239,8 @@ static void kill_all(struct run *run)
         }
 }
 
-/* The first line a worker wrote by itself: the dynamic linker's complaint, or an assertion of
- * somebody's plugin. */
+/* The first line that a worker printed itself: an error of the dynamic linker, or a plugin's failed
+ * assertion. */
 static void first_words(const struct run *run, uint32_t node, char *text, size_t room)
 {
         char path[PLAN_PATH];
@@ -277,7 +277,7 @@ void capo_plan_interrupt(int signal)
         interrupted = 1;
 }
 
-/* The workers share the processors with whatever else runs here. */
+/* The workers share the processors with other processes. */
 static unsigned default_limit_ms(const struct run *run)
 {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -307,8 +307,7 @@ static int watch_workers(struct run *run)
                         run->pids[n] = 0;
                         alive--;
                         if (status != 0) {
-                                /* another process may still be saying why, unless it died doing so
-                                 */
+                                /* another process may still be writing the error, unless it died */
                                 for (int i = 0; i < 2000 && atomic_load(&run->job->failed) ==
                                                                     PLAN_FAILED_SAYING;
                                      i++)
@@ -335,7 +334,7 @@ static int watch_workers(struct run *run)
         return 0;
 }
 
-/* Traces. */
+/* ---- cleaning up ---- */
 
 static void clean_up_run(struct run *run)
 {
@@ -429,7 +428,7 @@ int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *o
         return r;
 }
 
-/* Several questions: a few threads take them in order. */
+/* ---- several questions: a few threads take them in order ---- */
 
 struct pool {
         const struct capo_plan_question *q;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL would find here, written down. NCCL's PCI tree has every second bridge only: from a
+ * Writes down what NCCL would find here. NCCL's PCI tree has only every second bridge: from a
  * device it goes two steps up, past the port, to the switch (nccl src/graph/xml.cc,
  * ncclTopoGetXmlFromSys); so does this file. CPUs are NUMA nodes.
  */
@@ -25,7 +25,7 @@ struct capture {
         struct capo_nvml nvml;
 };
 
-/* sysfs */
+/* ---- sysfs ---- */
 
 static bool read_line(const char *path, char *text, size_t room)
 {
@@ -46,7 +46,7 @@ static bool pci_line(const char *busid, const char *file, char *text, size_t roo
         return read_line(path, text, room);
 }
 
-/* The slower of a device and its port, as NCCL takes it. */
+/* The slower of a device and its port, as in NCCL. */
 static void put_link(const struct capture *c, const char *busid)
 {
         char own[64], port[64];
@@ -107,8 +107,8 @@ static void put_gpu(struct capture *c, hwloc_obj_t o, int depth)
                 fprintf(c->out, " sm=\"%d\"", gpu->sm);
         fputs(" gdr=\"1\">\n", c->out);
         for (int i = 0; gpu && i < gpu->n_links; i++) {
-                /* a target that is no PCI device here is an NVSwitch of the host around this
-                 * virtual machine */
+                /* a target that is no PCI device here is an NVSwitch on the host of this virtual
+                 * machine */
                 if (!pci_line(gpu->links[i].target, "class", class, sizeof class))
                         strcpy(class, "0x068000");
                 fprintf(c->out, "%*s<nvlink target=\"%s\" count=\"%d\" tclass=\"%s\"/>\n",
@@ -119,8 +119,8 @@ static void put_gpu(struct capture *c, hwloc_obj_t o, int depth)
         c->found->n_gpus++;
 }
 
-/* InfiniBand and RoCE: Gb/s of port 1; others: Mb/s of the interface; 10 Gb/s when it does not say,
- * as NCCL assumes. */
+/* InfiniBand and RoCE: Gb/s of port 1; others: Mb/s of the interface; 10 Gb/s if unknown, as in
+ * NCCL. */
 static int net_speed(hwloc_obj_t os)
 {
         char path[256], text[64];
@@ -136,7 +136,7 @@ static int net_speed(hwloc_obj_t os)
         return speed > 0 ? speed : 10000;
 }
 
-/* The name NCCL uses: the verbs device where there is one, else the interface. */
+/* NCCL's name: the verbs device if there is one, else the interface. */
 static hwloc_obj_t net_of(hwloc_obj_t pci)
 {
         hwloc_obj_t found = NULL;
@@ -155,8 +155,8 @@ static hwloc_obj_t net_of(hwloc_obj_t pci)
 static void put_net(struct capture *c, hwloc_obj_t os, int depth)
 {
         bool verbs = os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-        bool gdr = verbs && c->found->nvml; /* with the peer memory module or DMA-BUF, which the
-                                               driver tells only NCCL */
+        bool gdr = verbs && c->found->nvml; /* needs the peer memory module or DMA-BUF, which only
+                                               NCCL can ask the driver about */
 
         fprintf(c->out,
                 "%*s<nic>\n%*s<net name=\"%s\" dev=\"%u\" speed=\"%d\" port=\"1\" latency=\"0.000000\" guid=\"0x%x\" "
@@ -179,7 +179,7 @@ static bool is_net(hwloc_obj_t o)
                net_of(o);
 }
 
-/* Anything below that NCCL would look at? */
+/* Is there a device below that NCCL uses? */
 static bool leads_somewhere(hwloc_obj_t o)
 {
         if (is_gpu(o) || is_net(o))
@@ -191,8 +191,7 @@ static bool leads_somewhere(hwloc_obj_t o)
         return false;
 }
 
-/* @port: this bridge is a port, left out of the file; the next one below it is a switch, and so on.
- */
+/* @port: this bridge is a port and is left out; the next one below is a switch, and so on. */
 static void put_below(struct capture *c, hwloc_obj_t parent, bool port, int depth)
 {
         for (hwloc_obj_t o = parent->io_first_child; o; o = o->next_sibling) {
@@ -221,8 +220,8 @@ static void put_below(struct capture *c, hwloc_obj_t parent, bool port, int dept
         }
 }
 
-/* I/O hangs below the object that contains the NUMA node's processors, or below one above it for
- * all of its nodes. */
+/* I/O is below the object that contains the NUMA node's processors, or below a common parent of
+ * several nodes. */
 static bool belongs_to_numa(hwloc_obj_t holder, hwloc_obj_t numa, hwloc_obj_t first_numa)
 {
         return hwloc_bitmap_isequal(holder->cpuset, numa->cpuset) ||
@@ -247,7 +246,7 @@ static const char *find_hwloc_info(hwloc_obj_t o, const char *name)
         return text;
 }
 
-/* The kernel's form of a mask, as in sysfs: groups of 8 hexadecimal digits with commas. */
+/* A mask in the kernel's format, as in sysfs: groups of 8 hexadecimal digits with commas. */
 static void put_mask(FILE *out, hwloc_const_bitmap_t set)
 {
         int last = hwloc_bitmap_last(set) / 32;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This machine as an NCCL topology file: for `capo topo capture`, and to ask about it elsewhere. */
+/* Writes this machine as an NCCL topology file, for `capo topo capture`, so that it can be used
+ * elsewhere. */
 #ifndef CAPO_PLAN_CAPTURE_H
 #define CAPO_PLAN_CAPTURE_H
 
@@ -8,19 +9,18 @@
 
 struct capo_capture {
         unsigned n_cpus, n_gpus, n_nets, n_links; /* what was found */
-        int nvml; /* whether NVML answered: without it no NVLinks and no compute capability */
+        int nvml; /* did NVML answer? Without it, NVLinks and compute capability are missing */
 };
 
 /**
  * capo_topology_capture() - write this machine in NCCL's format
- * @out:   receives the XML
- * @found: filled; what a file without GPUs is good for is for the caller to say
+ * @out: receives the XML
+ * @found: filled; the caller decides what to do without GPUs
  *
- * CPUs, PCI tree and devices by hwloc; link speeds and NIC rates from sysfs, read as NCCL reads
- * them; GPU numbers, compute capability and NVLinks by NVML (libnvidia-ml.so.1, opened at run
- * time).
+ * CPUs, PCI tree and devices come from hwloc; link speeds and NIC rates from sysfs, as in NCCL; GPU
+ * numbers, compute capability and NVLinks from NVML (libnvidia-ml.so.1, opened at run time).
  *
- * Return: 0; -EIO hwloc sees no machine, or the file cannot be written; -ENOMEM; with @why.
+ * Return: 0; -EIO: hwloc fails, or the file cannot be written; -ENOMEM; with @why.
  */
 int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size_t room);
 

@@ -28,10 +28,10 @@ bool capo_plan_setting_passes(const char *var)
         return true;
 }
 
-/* Everything else of the environment that is no NCCL setting, but would reach into a worker. */
+/* Other variables that would affect a worker. */
 static bool is_kept(const char *var)
 {
-        /* the last: glibc would fill all that NCCL allocates, most of which it never touches */
+        /* the last: glibc would write to all that NCCL allocates, most of which is never used */
         static const char *const others[] = {
                 "LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
                 "CUDA_",       "MALLOC_PERTURB_="};
@@ -102,9 +102,9 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
         put_env(e, "NCCL_TOPO_FILE=%s", job->machines[job->node_machine[node]].topo);
         put_env(e, "NCCL_HOSTID=capo-plan-%u", node);
         put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only
-                                                   form 2.19 takes */
+                                                   form that 2.19 accepts */
         put_env(e, "NCCL_PROFILER_PLUGIN=%s", PLAN_PROFILER_LINK);
-        put_env(e, "%s=none", CAPO_ENV_conf); /* a site's profile is not what was asked about */
+        put_env(e, "%s=none", CAPO_ENV_conf); /* the site's profile must not be used */
         if (q->tuner && !q->wrap && !strchr(q->tuner, '/'))
                 put_env(e, "NCCL_TUNER_PLUGIN=%s", q->tuner);
         else
@@ -112,12 +112,11 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
         if (q->tuner) {
                 char layout[CAPO_LAYOUT_TEXT];
 
-                /* what `capo run` exports, for tuner interfaces that do not tell the size of nodes
-                 */
+                /* exported by `capo run` for tuner interfaces without node sizes */
                 put_env(e, "%s=%s", CAPO_ENV_layout,
                         q->layout ? q->layout : layout_of(job, layout, sizeof layout));
-                put_env(e, "%s=only", CAPO_ENV_tuner); /* or capo's tuner would take our spy for one
-                                                          to chain to */
+                put_env(e, "%s=only",
+                        CAPO_ENV_tuner); /* otherwise capo's tuner would chain to our spy */
                 if (q->profile)
                         put_env(e, "%s=%s", CAPO_ENV_profile, q->profile);
                 if (q->allow_modelled)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker finds in its environment: the user's NCCL settings, and what stands for the machine
- * that is not here. */
+/* The environment of a worker: the user's NCCL settings, and settings that replace the machine. */
 #ifndef CAPO_PLAN_ENVIRONMENT_H
 #define CAPO_PLAN_ENVIRONMENT_H
 
@@ -10,24 +9,24 @@
 enum { PLAN_ENVIRONMENT_ROOM = 40 };
 
 /*
- * The plugins, as links in the question's folder, which the loader searches. Of all ways to name
- * one, libX.so is the one that every release takes: 2.19 and 2.20 open what the variable says and
- * nothing else, 2.27.3 no path (tried on 2.19.3, 2.20.5, 2.21.5, 2.27.3, 2.27.7 and 2.32.3). The
- * net plugin's is looked for as libnccl-net-<name>.so.
+ * The plugins are links in the question's folder, where the loader searches. libX.so is the one
+ * form of name that every release accepts: 2.19 and 2.20 open the variable's value and nothing
+ * else, 2.27.3 accepts no path (tried on 2.19.3, 2.20.5, 2.21.5, 2.27.3, 2.27.7 and 2.32.3). The
+ * net plugin is searched as libnccl-net-<name>.so.
  */
 #define PLAN_NET_LINK      "libnccl-net-capoplan.so"
 #define PLAN_TUNER_LINK    "libcapo-plan-tuner.so"
 #define PLAN_PROFILER_LINK "libcapo-plan-profiler.so"
 
 struct environment {
-        char **vars; /* the first ones are the parent's own */
+        char **vars; /* the first ones belong to the parent */
         size_t n;
         char text[PLAN_ENVIRONMENT_ROOM][PLAN_PATH + 64];
         size_t n_text;
 };
 
-/** plan_environment_new() - of the worker of @node; @folder is the question's own. Return: NULL out
- * of memory. */
+/** plan_environment_new() - for the worker of @node; @folder is the question's own. Return: NULL:
+ * out of memory. */
 struct environment *plan_environment_new(const struct capo_plan_question *q,
                                          const struct plan_job *job, const char *folder,
                                          uint32_t node);

@@ -13,8 +13,7 @@
 #include "core/base/nccl_release.h"
 #include "profiles/plan/plan_judge.h"
 
-/* Bus bandwidth that a cell implies, as the plugin works it out (core/profile/match.h); -1 not
- * known. */
+/* Bus bandwidth of a cell, computed as in the plugin (core/profile/match.h); -1 not known. */
 static double cell_gbs(const struct capo_plan_row *r, enum capo_algo algo, unsigned n_ranks)
 {
         unsigned a = algo - 1u, p = CAPO_PROTO_SIMPLE - 1u;
@@ -79,7 +78,7 @@ const char *capo_plan_blocked(const struct capo_choice *choice, const struct cap
         return "NCCL ran something else although the pair was offered";
 }
 
-/* The rule that a row belongs to; UINT32_MAX none. @row: index + 1, 0 none. */
+/* The rule of a row; UINT32_MAX: none. @row: index + 1; 0: none. */
 static uint32_t rule_of(const struct capo_profile *p, unsigned coll, uint32_t row)
 {
         for (uint32_t r = 0; r < p->n_rules && row; r++) {
@@ -139,7 +138,7 @@ const struct capo_rule *capo_plan_constants(const struct capo_profile *profile,
         return NULL;
 }
 
-/* --- by itself and with a tuner --- */
+/* --- without and with a tuner --- */
 
 static void row_text(const struct capo_profile *profile, const struct capo_row *row,
                      uint32_t number, char *text, size_t room)
@@ -163,8 +162,7 @@ static bool same_choice(const struct capo_plan_row *a, const struct capo_plan_ro
                a->channels == b->channels;
 }
 
-/* The tuned answer's time is NCCL's own model for that choice, from the table before anybody
- * changed it. */
+/* The time of the tuned choice, from NCCL's own unchanged table. */
 static double model_us(const struct capo_plan_row *own, const struct capo_plan_row *with)
 {
         if (with->algo && with->proto && with->algo <= own->n_algo && with->proto <= own->n_proto) {
@@ -190,8 +188,8 @@ static const char *gap_of(const struct capo_plan_answer *a)
         return NULL;
 }
 
-/* Rules there are, and not one of them can hold for this communicator: the condition of the first
- * that fails. */
+/* There are rules, but none can match this communicator: report the failed condition of the first.
+ */
 static void find_match(const struct capo_plan_by *by, const struct capo_plan_decision *d,
                        struct capo_plan_comparison *c)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL merges its topology file with what it finds on the machine. There is no machine here, so
- * what a file leaves out has to be in the file: GPUs and NICs that are only PCI functions get their
- * <gpu> and <net>, and NVLinks come from the platform when it is named. Nothing that is in the file
- * is changed, except that ranks of the dump are dropped, and GUIDs of NICs, which the virtual NICs
- * tell: they differ from node to node.
+ * NCCL combines its topology file with what it finds on the machine. Here it finds no machine, so
+ * the file must be complete: GPUs and NICs that are only PCI functions get their <gpu> and <net>,
+ * and NVLinks come from the platform if one is named. Existing contents do not change, with two
+ * exceptions: ranks of the dump are removed, and so are GUIDs of NICs, which differ from node to
+ * node and come from the virtual NICs.
  *
- * The XML tree stays as it was read; what is added is kept beside it, by element, and put in when
- * the file is written.
+ * The XML tree is not changed; additions are kept beside it, by element, and inserted when the file
+ * is written.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ struct reading {
         const struct capo_platform *platform;
         struct plan_machine *m;
         const struct capo_xml
-                *gpu_at[CAPO_PLAN_GPUS_MAX]; /* the <pci> of each GPU, same order as m->gpus */
+                *gpu_at[CAPO_PLAN_GPUS_MAX]; /* the <pci> of each GPU, in the order of m->gpus */
         const struct capo_xml *net_at[PLAN_MAX_NETS]; /* the <net>, or the <pci> that gets one */
         bool has_links, has_switch;
         char *why;
@@ -37,7 +37,7 @@ struct reading {
         int rc;
 };
 
-/* The first fault is kept. */
+/* Keeps the first error. */
 #define fail(r, line, ...)                                                              \
         ((r)->rc = (r)->rc ? (r)->rc                                                    \
                            : capo_why_at(-EINVAL, (r)->why, (r)->room, (r)->path, line, \
@@ -89,7 +89,7 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
                      "expected a busid as 0000:06:00.0 on the <pci> of a GPU, found \"%s\"", busid);
                 return;
         }
-        for (size_t i = 0; busid[i]; i++) /* NCCL compares bus ids as text, in lower case */
+        for (size_t i = 0; busid[i]; i++) /* NCCL compares bus ids as lower-case text */
                 gpu->busid[i] =
                         busid[i] >= 'A' && busid[i] <= 'F' ? (char)(busid[i] + 32) : busid[i];
         gpu->dev = xml ? get_number_attr(xml, "dev", -1) : -1;
@@ -178,7 +178,7 @@ static void walk_elements(struct reading *r, const struct capo_xml *e, int numa)
                 walk_elements(r, c, numa < 0 ? 0 : numa);
 }
 
-/* GPUs without a number are counted as CUDA does for equal GPUs: by bus id. */
+/* GPUs without a number are numbered by bus id, as CUDA does for equal GPUs. */
 static void number_gpus(struct reading *r)
 {
         struct plan_machine *m = r->m;
@@ -206,7 +206,7 @@ static void number_gpus(struct reading *r)
         }
 }
 
-/* Writing. */
+/* ---- writing ---- */
 
 static void put_links(FILE *f, const struct reading *r, int dev)
 {

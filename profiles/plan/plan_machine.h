@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A topology file made into what a worker needs: the list of GPUs and NICs, and a complete XML for
- * NCCL. */
+/* Prepares a topology file for a worker: the list of GPUs and NICs, and a complete XML for NCCL. */
 #ifndef CAPO_PLAN_MACHINE_H
 #define CAPO_PLAN_MACHINE_H
 
 #include "profiles/plan/plan_job.h"
 
 /**
- * plan_machine_prepare() - read @topo, complete it, write what NCCL shall read
- * @topo:     NCCL topology XML
- * @platform: its NVLinks and compute capability fill what the file leaves to the driver; NULL:
- * nothing is filled
- * @write_to: where the completed XML goes; NULL: nowhere
- * @m:        filled
+ * plan_machine_prepare() - read @topo, complete it, write it for NCCL
+ * @topo: NCCL topology XML
+ * @platform: its NVLinks and compute capability fill in what the file leaves to the driver; NULL:
+ * nothing is filled in
+ * @write_to: path of the completed XML; NULL: do not write it
+ * @m: filled
  *
  * Return: 0; -EINVAL and other negative errno with @why.
  */

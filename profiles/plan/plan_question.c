@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of a question: allocations, sizes, and which libnccl is meant when none is named. */
+/* Parses the parts of a question: allocations and sizes; and finds a libnccl if none is named. */
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -37,7 +37,7 @@ int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_
         return 0;
 }
 
-/* "{1,2,3}" of one machine; "" when it has none. */
+/* "{1,2,3}" for one machine; "": it has none. */
 static void print_node(const struct capo_plan_gpu *gpus, size_t n, unsigned node, char *text,
                        size_t room)
 {
@@ -53,7 +53,7 @@ static void print_node(const struct capo_plan_gpu *gpus, size_t n, unsigned node
 const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text,
                                  size_t room)
 {
-        enum { FOLDED = 5 }; /* so many alike in a row are written once */
+        enum { FOLDED = 5 }; /* this many equal ones in a row are printed once */
         char one[2048], next[2048];
         unsigned nodes = 0, same;
 
@@ -137,7 +137,7 @@ long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *w
         return n;
 }
 
-/* Which libnccl. */
+/* ---- finding libnccl ---- */
 
 static int resolve_candidate(const char *candidate, char *path, size_t room)
 {
@@ -157,7 +157,7 @@ static int take_pattern(const char *pattern, char *path, size_t room)
 
         if (glob(pattern, 0, NULL, &found) != 0)
                 return -ENOENT;
-        for (size_t i = found.gl_pathc; r < 0 && i > 0; i--) /* the newest Python last */
+        for (size_t i = found.gl_pathc; r < 0 && i > 0; i--) /* sorted: the newest Python is last */
                 r = resolve_candidate(found.gl_pathv[i - 1], path, room);
         globfree(&found);
         return r;

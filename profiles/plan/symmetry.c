@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Automorphisms of a machine by trying: GPU after GPU gets an image that agrees with all pairs
- * placed so far. Eight to sixteen GPUs with a few distances leave little to try.
+ * Finds the automorphisms of a machine by backtracking: each GPU gets an image that agrees with all
+ * pairs placed so far. With eight to sixteen GPUs and a few distances, few branches remain.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ enum { GPUS = 32, MAPS = 40320 };
 
 struct search {
         const struct capo_topology *t;
-        uint32_t pair[GPUS][GPUS]; /* all that can be said about two GPUs; [i][i] about one */
+        uint32_t pair[GPUS][GPUS]; /* all properties of a pair of GPUs; [i][i]: of one */
         struct capo_symmetry *out;
         uint8_t map[GPUS];
         uint32_t used;
@@ -44,7 +44,7 @@ static void describe_pairs(struct search *s)
         }
 }
 
-/* Every NIC must have a counterpart that is as far from the images as it is from the originals. */
+/* Every NIC needs a counterpart at the same distances from the images. */
 static bool nics_follow(const struct search *s)
 {
         const struct capo_topology *t = s->t;

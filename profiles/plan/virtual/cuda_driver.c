@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver functions that NCCL asks the runtime for (cudaGetDriverEntryPoint), and up to 2.20 the
- * library libcuda.so, of which it takes the three that are exported here. Virtual memory management
- * is real enough for NCCL's bookkeeping: a handle is a size and a count, mapping it gives fresh
- * anonymous memory, exporting it makes a file descriptor that names the handle. Two mappings of one
- * handle do not share contents; only kernels would notice.
+ * The driver functions that NCCL gets from the runtime (cudaGetDriverEntryPoint) and, up to 2.20,
+ * from libcuda.so, of which it uses the three that are exported here. Virtual memory management is
+ * complete enough for NCCL's bookkeeping: a handle is a size and a count; mapping it gives new
+ * anonymous memory; exporting it makes a file descriptor that names the handle. Two mappings of one
+ * handle do not share contents, which only kernels would notice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct handle {
         uint64_t bytes;
         _Atomic int count;
         int pid;
-        int types; /* of shareable handles that it was made for */
+        int types; /* types of shareable handles it was created for */
 };
 
 /* Mappings of handles, for cuMemRetainAllocationHandle. */
@@ -57,13 +57,13 @@ static void handle_put(struct handle *h)
                 free(h);
 }
 
-/* What needs no answer but that it went well. */
+/* For functions that only need to succeed. */
 static int return_success(void)
 {
         return 0;
 }
 
-/* devices and contexts */
+/* ---- devices and contexts ---- */
 
 CAPO_EXPORT int cuInit(unsigned flags);
 CAPO_EXPORT int cuDriverGetVersion(int *v);
@@ -124,7 +124,7 @@ static int cuGetErrorString(int e, const char **text)
         return 0;
 }
 
-/* virtual memory management */
+/* ---- virtual memory management ---- */
 
 static int cuMemGetAllocationGranularity(size_t *bytes, const void *prop, int option)
 {
@@ -186,7 +186,7 @@ static int cuMemMap(void *p, size_t bytes, size_t offset, struct handle *h,
         return rc;
 }
 
-/* The mapping that @p lies in, or NULL; call with the lock held. */
+/* The mapping that contains @p, or NULL. The lock must be held. */
 static struct mapping *mapping_of(const char *p)
 {
         for (size_t i = 0; i < n_mappings; i++) {
@@ -235,8 +235,8 @@ static int cuMemGetAllocationPropertiesFromHandle(int *prop, struct handle *h)
         return 0;
 }
 
-/* What a shareable handle says: the handle's address and the process in which it means something. A
- * file descriptor is of a memory file that holds it; a fabric handle (64 bytes) holds it itself. */
+/* Contents of a shareable handle: the address of the handle, and the process in which it is valid.
+ * A file descriptor refers to a memory file with it; a fabric handle (64 bytes) contains it. */
 enum { BY_FD = 1, BY_FABRIC = 8 };
 
 struct shared_name {
@@ -306,7 +306,7 @@ static int cuPointerGetAttribute(void *out, int attribute, void *p)
         return 0;
 }
 
-/* multicast: the NVSwitch object that NVLS needs */
+/* ---- multicast: the NVSwitch object for NVLS ---- */
 
 static int cuMulticastGetGranularity(size_t *bytes, const void *prop, int option)
 {
@@ -321,7 +321,7 @@ static int cuMulticastCreate(struct handle **h, const size_t *prop)
         return *h ? 0 : OUT_OF_MEMORY;
 }
 
-/* kernels */
+/* ---- kernels ---- */
 
 static int cuLaunchKernel(const void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned shared, void *stream, void **args,

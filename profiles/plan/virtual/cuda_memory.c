@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual device memory: anonymous pages that cost nothing until they are touched. NCCL clears what
- * it allocates, so clearing is done by dropping the pages instead of touching them. A table of
- * ranges, sorted by address, answers "what allocation is this pointer in"; there are some hundreds
- * of them.
+ * Virtual device memory: anonymous pages that cost nothing until they are written. NCCL clears what
+ * it allocates, so clearing drops the pages instead of writing them. A table of ranges, sorted by
+ * address, finds the allocation of a pointer; there are some hundreds.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +22,7 @@ static struct range {
 } * ranges;
 static size_t n_ranges;
 
-/* First range whose base is above @address; call with the lock held. */
+/* First range whose base is above @address. The lock must be held. */
 static size_t find_above(const char *address)
 {
         size_t lo = 0, hi = n_ranges;
@@ -52,7 +51,7 @@ static void remove_range(struct range *r)
         memmove(r, r + 1, (size_t)(ranges + n_ranges - r) * sizeof *r);
 }
 
-/* Map @bytes (whole pages) at @at, or anywhere when it is NULL, and note the range. */
+/* Map @bytes (whole pages) at @at, or anywhere if it is NULL, and note the range. */
 static char *map_range(char *at, size_t bytes)
 {
         char *base =
@@ -102,8 +101,8 @@ void plan_memory_unmap(void *address)
         pthread_mutex_unlock(&lock);
 }
 
-/* One call puts back the reservation: where it was a hole for a moment, another thread could get
- * memory in it, which would be taken away. */
+/* One call restores the reservation: with a hole in between, another thread could get memory there,
+ * and lose it. */
 int plan_memory_unmap_at(void *address, size_t bytes)
 {
         void *reserved;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA runtime as seen by libnccl in a worker. cuda_runtime.def is the list; this file has the
- * few answers that take more than a line. Nothing here computes: a virtual GPU is a bus id, a
- * compute capability and some memory.
+ * The CUDA runtime that libnccl uses in a worker. cuda_runtime.def is the list; this file has the
+ * functions that need more than a line. Nothing is computed: a virtual GPU is a bus id, a compute
+ * capability and some memory.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 _Thread_local int plan_device;
 _Thread_local struct plan_seen *plan_seen;
 
-/* Public layouts of cuda_runtime_api.h, in our own words (checked against CUDA 13.0's headers). */
+/* Public layouts of cuda_runtime_api.h, rewritten (checked against CUDA 13.0's headers). */
 struct dim3 {
         unsigned x, y, z;
 };
@@ -84,9 +84,8 @@ int plan_cuda_device_attribute(int *v, int attr, int dev)
         return 0;
 }
 
-/* cudaDeviceProp up to 13.0: name 0, totalGlobalMem 288, major 360, minor 364; the rest is left as
- * the caller had it.
- */
+/* cudaDeviceProp up to 13.0: name 0, totalGlobalMem 288, major 360, minor 364; the rest is not
+ * changed. */
 static int device_properties(char *prop, int dev)
 {
         const struct plan_gpu *gpu = gpu_of(dev);
@@ -177,9 +176,8 @@ int plan_cuda_launched(unsigned grid, unsigned block, void **args)
         return 0;
 }
 
-/* @status is NULL with CUDA 11, whose callers pass three arguments; it is then whatever the
- * register held, so it is only used where the library was built for CUDA 12 or later
- * (plan_cuda_has_status). */
+/* CUDA 11 callers pass three arguments, so @status is undefined there: use it only if the library
+ * was built for CUDA 12 or later (plan_cuda_has_status). */
 bool plan_cuda_has_status = true;
 
 static int entry_point(const char *name, void **f, int *status)

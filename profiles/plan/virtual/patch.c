@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overwrites the beginning of a function with a jump. libnccl's CUDA runtime is linked into it and
- * called directly, so no symbol can be interposed: the code itself has to be redirected. Only
- * worker processes do this, to their own private copy of the pages; the file is never touched.
+ * Overwrites the begin of a function with a jump. libnccl contains its CUDA runtime and calls it
+ * directly, so symbols cannot be interposed: the code itself must be redirected. Only worker
+ * processes do this, in their private copy of the pages; the file is never changed.
  */
 #include <assert.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ enum { STUB_ARGUMENT = 16, STUB_FUNCTION = 24, CODE_STEP = 4 };
 #error "redirecting a function needs a few instructions for this architecture"
 #endif
 
-/* The instructions of other cores' caches are not looked at: no thread may be there. */
+/* Instruction caches of other cores are not flushed: no thread may run there. */
 static void code_written(void *at, size_t n)
 {
         __builtin___clear_cache((char *)at, (char *)at + n);
@@ -42,8 +42,7 @@ int capo_patch_jump(void *from, const void *to)
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
         uintptr_t first = (uintptr_t)from & ~(page - 1);
         uintptr_t last = ((uintptr_t)from + CAPO_PATCH_BYTES - 1) & ~(page - 1);
-        static uintptr_t open_first,
-                open_last; /* functions come in address order, many to a page */
+        static uintptr_t open_first, open_last; /* functions come in address order, many per page */
 
         if (first < open_first || last > open_last || !open_first) {
                 if (mprotect((void *)first, last - first + page,
@@ -71,7 +70,7 @@ size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *
         return (sizeof stub + 7) & ~(size_t)7;
 }
 
-/* A call, or the jump that ends a function, at @code: where to? NULL: it is neither. */
+/* The target of a call, or of the jump that ends a function, at @code; NULL: it is neither. */
 static const unsigned char *call_target(const unsigned char *code)
 {
         int32_t distance;
@@ -92,7 +91,7 @@ static const unsigned char *call_target(const unsigned char *code)
 #endif
 }
 
-/* Return: does the distance from there to @to fit? */
+/* Return: false: @to is too far away. */
 static bool set_target(unsigned char *code, const unsigned char *to)
 {
 #if defined(__x86_64__)

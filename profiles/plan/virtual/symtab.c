@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads .symtab, the table the dynamic linker does not need and `strip` removes. libnccl carries
- * its CUDA runtime inside, as local functions: only this table says where they are.
+ * Reads .symtab, the table that the dynamic linker does not need and `strip` removes. libnccl
+ * contains its CUDA runtime as local functions, and only this table has their addresses.
  */
 #include <elf.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ static bool is_inside_file(uint64_t offset, uint64_t size, uint64_t file_size)
         return offset <= file_size && size <= file_size - offset;
 }
 
-/* A table, which ELF has at a multiple of 8. */
+/* Is a table inside the file and aligned to 8? */
 static bool table_inside(uint64_t offset, uint64_t size, uint64_t file_size)
 {
         return offset % 8 == 0 && is_inside_file(offset, size, file_size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of a loaded shared object that it does not export. */
+/* Finds and patches functions of a loaded shared object that it does not export. */
 #ifndef CAPO_PLAN_SYMTAB_H
 #define CAPO_PLAN_SYMTAB_H
 
@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 /**
- * capo_elf_symbols() - call @each for every defined function, or object, in .symtab of a file
- * @path: an ELF64 shared object of this machine's architecture and byte order
+ * capo_elf_symbols() - call @each for every defined function or object in .symtab of a file
+ * @path: an ELF64 shared object with this machine's architecture and byte order
  * @type: STT_FUNC or STT_OBJECT of <elf.h>
  * @each: name, value (relative to the load address), size; a non-zero result stops and is returned
- * @why:  filled with a sentence on error
+ * @why: a sentence on error
  *
- * Return: 0; what @each returned; -ENOEXEC not such a file; -ENODATA stripped: it has no .symtab;
+ * Return: 0; what @each returned; -ENOEXEC: not such a file; -ENODATA: stripped, without .symtab;
  * negative errno.
  */
 int capo_elf_symbols(const char *path, unsigned type,
@@ -21,13 +21,15 @@ int capo_elf_symbols(const char *path, unsigned type,
                      void *arg, char *why, size_t why_room);
 
 /**
- * capo_patch_jump() - make the code at @from continue at @to for ever
- * @from: beginning of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no
- * thread may be in it
+ * capo_patch_jump() - make the code at @from jump to @to
+ * @from: begin of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no thread
+ * may run in it
  *
  * A jump through an address that follows it: FF 25 00000000 on x86-64, ldr x16 and br x16 on
- * AArch64. The page stays writable and executable, so that patching its neighbours costs no further
- * system call. Return: 0; negative errno.
+ * AArch64. The page stays writable and executable, so that patching neighbours needs no further
+ * system call.
+ *
+ * Return: 0; negative errno.
  */
 int capo_patch_jump(void *from, const void *to);
 #if defined(__x86_64__)
@@ -37,20 +39,20 @@ enum { CAPO_PATCH_BYTES = 16 };
 #endif
 
 /**
- * capo_patch_stub() - code at @at that calls @function with @argument as its only argument
+ * capo_patch_stub() - write code to @at that calls @function with @argument as its only argument
  * @at: writable and executable, a multiple of 8
  *
- * Return: bytes that it takes, a multiple of 8; 0 there is no room.
+ * Return: bytes written, a multiple of 8; 0: no room.
  */
 size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *function);
 
 /**
- * capo_patch_calls() - make every direct call of @callee in @n bytes of code call @to
- * @code: of a loaded object; @callee itself stays as it is, so @to can call it
- * @spare: CAPO_PATCH_BYTES among that code that nothing runs, a multiple of 4: the calls reach no
- *         further than that, and a jump is put there
+ * capo_patch_calls() - redirect every direct call of @callee in @n bytes of code to @to
+ * @code: of a loaded object; @callee itself is unchanged, so @to can call it
+ * @spare: CAPO_PATCH_BYTES near that code that are never executed, a multiple of 4: a jump is put
+ * there, because the calls cannot reach further
  *
- * Return: how many calls there were; -ERANGE a call cannot reach that far; negative errno.
+ * Return: number of calls; -ERANGE: a call cannot reach @spare; negative errno.
  */
 int capo_patch_calls(char *code, size_t n, const void *callee, const void *to, void *spare);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tuner plugin that looks and leaves everything as it is: it notes what NCCL tells a tuner - at
- * init and, per collective, the table of predicted times. Given another plugin (job->wrapped) it
- * passes every call on, and notes what that one made of it; the other plugin is looked up as NCCL
- * would do it, newest ABI first, down from the one NCCL itself asked us for.
+ * A tuner plugin that changes nothing: it notes what NCCL passes to a tuner at init, and the table
+ * of predicted times per collective. With another plugin (job->wrapped) it forwards every call and
+ * notes the result. That plugin is looked up as NCCL would, newest ABI first, starting with the one
+ * that NCCL used for us.
  *
- * The adapters are those of the tuner plugin (tuner/abi/tuner_vN.c), with the bodies here behind
- * them: no communicator is "plain", so every question comes to capo_mark_considered() or
+ * It uses the adapters of the tuner plugin (tuner/abi/tuner_vN.c) with the functions below: no
+ * communicator is "plain", so every question reaches capo_mark_considered() or
  * capo_name_considered().
  */
 #include <dlfcn.h>
@@ -20,11 +20,11 @@
 const char capo_plugin_name[] = "capo-plan-spy";
 
 struct spy {
-        struct capo_tuner tuner; /* what the adapters look into */
+        struct capo_tuner tuner; /* used by the adapters */
         struct capo_other other;
 };
 
-/* The other plugin, looked up once per process. */
+/* the other plugin, looked up once per process */
 static struct capo_other wrapped;
 
 static void find_other(int abi)
@@ -154,7 +154,7 @@ void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int al
         }
 }
 
-/* Only plain communicators come here. */
+/* Never called: it is for plain communicators. */
 capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows,
                                      size_t bytes, float *table, int n_algos, int *channels)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose topology this is. Where an NVLink domain has several nodes, NCCL merges their topologies
- * and tells processors apart by their host_hash, which it writes itself when it detects a machine.
+ * The host identity in the topology. If an NVLink domain has several nodes, NCCL merges their
+ * topologies and distinguishes processors by host_hash, which it writes when it detects a machine.
  * Up to 2.26 it does not add it to a topology file, so this node's file gets it here.
  */
 #include <errno.h>

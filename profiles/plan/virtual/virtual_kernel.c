@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL 2.19 chose, read from what it launches. That release has no profiler interface and
- * prints nothing about its choice. Its kernels take (communicator, channel mask, first work); a
+ * Reads NCCL 2.19's choice from its kernel launch. That release has no profiler interface and
+ * prints nothing about its choice. Its kernels take (communicator, channel mask, first work). A
  * work begins with 4 bytes of chaining and the 16-bit number of the device function. The number
- * comes from a table, ncclDevFuncRowToId, whose rows are counted by collective, operator, type,
+ * comes from a table, ncclDevFuncRowToId, whose rows are ordered by collective, operator, type,
  * algorithm and protocol (2.19.3 src/include/device.h: ncclWorkHeader, ncclDevFuncId).
  */
 #include <string.h>
@@ -28,8 +28,8 @@ enum {
 };
 
 static const int *row_to_id;
-static int kinds; /* of all-gather and reduce-scatter: Ring, NVLS; from 2.20 on Ring, CollNetDirect,
-                     NVLS */
+static int kinds; /* for all-gather and reduce-scatter: Ring, NVLS; from 2.20 on Ring,
+                     CollNetDirect, NVLS */
 
 int plan_kernel_table(const char *name, uint64_t value, uint64_t size, void *base)
 {
@@ -76,7 +76,7 @@ static int row_of(int func, int type, int algo, int proto)
 
 void plan_kernel_decode(struct plan_seen *seen, int func)
 {
-        static const int types[] = {7, 0}; /* what the worker calls with: float, or bytes */
+        static const int types[] = {7, 0}; /* the types that the worker uses: float, or bytes */
 
         if (!row_to_id || seen->func_index < 0)
                 return;

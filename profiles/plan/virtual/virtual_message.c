@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages in the job's memory file: each is appended once, by one atomic addition, and never
- * changed. Readers walk the list. There are some thousand messages in a question, so nothing is
- * indexed. Pages of zeros are left out: topologies are mostly that.
+ * changed. Readers walk the list; a question has some thousand messages, so there is no index.
+ * Pages of zeros are left out: topologies consist mostly of them.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { PAGE = 4096 };
 
-/* As plan_message_put() lays it out; the pages themselves follow the list of their numbers. */
+/* Layout of plan_message_put(); the pages follow the list of their numbers. */
 struct plan_message {
         uint64_t key, size;
         uint32_t from;
@@ -95,7 +95,7 @@ int plan_message_put(uint64_t key, uint32_t from, const void *data, size_t size)
         return 0;
 }
 
-/* Zeros are not written over zeros: most of what NCCL allocates is never touched. */
+/* Zeros are not written over zeros: most of NCCL's memory is never used. */
 void plan_message_copy(const struct plan_message *m, void *to)
 {
         size_t all = (m->size + PAGE - 1) / PAGE, k = 0;
@@ -111,7 +111,7 @@ void plan_message_copy(const struct plan_message *m, void *to)
         }
 }
 
-/* The message at *@at, and *@at moved on; NULL when it is not there yet. */
+/* The message at *@at, which is moved past it; NULL: it is not there yet. */
 static const struct plan_message *next_message(uint64_t *at)
 {
         const struct plan_message *m = message_at(*at);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A network plugin whose NICs are those of the topology file. It connects at once, registers
- * anything, and never completes a request: NCCL decides before it sends, and the communicator is
- * aborted afterwards. v8 is loaded by NCCL 2.20 and later, v7 by 2.19.
+ * A network plugin with the NICs of the topology file. It connects at once, registers anything, and
+ * never completes a request: NCCL decides before it sends, and the communicator is aborted
+ * afterwards. NCCL 2.20 and later load v8, 2.19 loads v7.
  */
 #include <string.h>
 
@@ -51,7 +51,7 @@ struct net {
         int (*irecv_consumed)(void *comm, int n, void *request);
 };
 
-static char something; /* what every handle and request points to */
+static char something; /* target of every handle and request */
 
 static int count_net_devices(int *n)
 {
@@ -65,7 +65,7 @@ static int properties_v8(int dev, void *props)
 
         *(struct properties_v8 *)props = (struct properties_v8){
                 .name = net->name,
-                .guid = net->guid ^ (uint64_t)plan_node << 40, /* no two nodes have the same */
+                .guid = net->guid ^ (uint64_t)plan_node << 40, /* unique per node */
                 .ptr_support = PTR_HOST | (net->gdr ? PTR_CUDA : 0),
                 .speed = net->speed,
                 .port = net->port,

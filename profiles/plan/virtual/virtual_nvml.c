@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML as NCCL sees it. This object is linked with SONAME libnvidia-ml.so.1 and loaded by path
- * before libnccl, so NCCL's dlopen of that name finds it. NVLinks come from the topology file, so
- * everything about links is "not supported", but for the NVLink domain of a GPU.
+ * NVML for NCCL. This object has SONAME libnvidia-ml.so.1 and is loaded by path before libnccl, so
+ * NCCL's dlopen of that name finds it. NVLinks come from the topology file, so all functions about
+ * links return "not supported", except the NVLink domain of a GPU.
  */
 #include <stdio.h>
 #include <string.h>
@@ -131,7 +131,7 @@ NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, 
         return 0;
 }
 
-/* Nodes that share an NVLink domain have its name in common; by itself no GPU is in any. */
+/* Nodes that share an NVLink domain report its common name; other GPUs are in none. */
 NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info *info)
 {
         enum { COMPLETED = 3, VERSION_2_BYTES = 36 };
@@ -158,7 +158,7 @@ NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
         return 0;
 }
 
-/* Whatever they are given: NVLinks are in the topology file, and the rest is not modelled. */
+/* Whatever the arguments: NVLinks are in the topology file, and the rest is not modelled. */
 #define NONE(name)                    \
         NVML name(void);              \
         NVML name(void)               \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks would say that are not there. Of each kind of unit two are there.
+ * Makes up what ranks that are not started would send. Two units of each kind are started.
  *
- * A piece is made word by word (32 bits). Where the two of a kind say the same, the third does.
- * Where both name the rank at the same place of their own unit, the third names its own. Everything
- * else that differs is a hash, a process or an address: it becomes another number, the same for
- * equal words of one unit.
+ * A piece is made word by word (32 bits). If the two units send the same, so does the third. If
+ * both send their rank at the same place of their unit, the third sends its own. Everything else
+ * that differs is a hash, a process id or an address: it becomes another number, the same for equal
+ * words of one unit.
  *
- * Large pieces are topologies (struct ncclXml), whose attributes are text. There the same holds for
- * whole strings: a decimal number is a rank, and "0x..." a hash.
+ * Large pieces are topologies (struct ncclXml), whose attributes are text. The same rules hold for
+ * whole strings: a decimal number is a rank, "0x..." a hash.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 
 #include "profiles/plan/virtual/virtual.h"
 
-/* Where a rank is: place of each rank among those asked, or -1, and within its unit. */
+/* by rank: its index among the started ones, or -1; and its index within its unit */
 static int16_t asked_at[CAPO_PLAN_RANKS_MAX];
 static uint16_t place_in_unit[CAPO_PLAN_RANKS_MAX];
 
@@ -58,7 +58,8 @@ static uint32_t make_word(uint32_t a, uint32_t b, uint32_t unit)
 
 enum { PAGE = 4096, TEXT_BYTES = 1 << 16, TEXT_MOST = 255 /* NCCL's MAX_STR_LEN */ };
 
-/* The string around @at of @a and of @b, which differ there, as @unit has it. Return: behind it. */
+/* Convert the differing strings around @at of @a and of @b to that of @unit. Return: the offset
+ * after it. */
 static size_t make_text(char *to, const char *a, const char *b, size_t size, size_t at,
                         uint32_t unit)
 {
@@ -90,7 +91,7 @@ static void make_topology(char *to, const char *a, const char *b, size_t size, u
 {
         static const char zeros[PAGE];
 
-        for (size_t at = 0, n; at < size; at += n) { /* most pages are not touched: leave them so */
+        for (size_t at = 0, n; at < size; at += n) { /* most pages are untouched: keep them so */
                 n = size - at < PAGE ? size - at : PAGE;
                 if (memcmp(a + at, zeros, n) != 0)
                         memcpy(to + at, a + at, n);

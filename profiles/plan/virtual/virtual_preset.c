@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPU comes before and after a rank in the rings of its NVLink domain: ncclTopoPreset() notes
- * it for its own rank, and the ranks tell each other. Of a rank that is stood in for nobody says
- * it, and it follows from no other rank. The graphs of a domain are the same in all of its ranks,
- * so this rank asks ncclTopoPreset() once for each rank that is absent, and then for itself again.
+ * The previous and next GPU of a rank in the rings of its NVLink domain: ncclTopoPreset() computes
+ * them for its own rank, and the ranks exchange them. For a rank that is not started they cannot be
+ * derived from other ranks. But the graphs of a domain are equal on all of its ranks, so this rank
+ * calls ncclTopoPreset() once for each missing rank, and then for itself again.
  *
- * Fact of NCCL 2.19 to 2.32: ncclTopoPreset(comm, graphs, ranks) depends on comm->rank, writes
- * @ranks and comm->channels anew, and @ranks lies in what the rank gathers next (connect.cc).
+ * In NCCL 2.19 to 2.32, ncclTopoPreset(comm, graphs, ranks) depends on comm->rank, overwrites
+ * @ranks and comm->channels, and @ranks is in what the rank gathers next (connect.cc).
  */
 #include <stddef.h>
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's own report of what it is about to run: the Coll event of its profiler interface, in any
- * version: the adapters are those of the profiler plugin (tuner/profiler/profiler_vN.c), with this
- * body behind them. Only that event is asked for, and what copy engines do in its place. It arrives
- * on the thread that called the collective.
+ * NCCL's report of what it is about to run: the Coll event of its profiler interface, in any
+ * version. It uses the adapters of the profiler plugin (tuner/profiler/profiler_vN.c) with the
+ * function below. Only that event is requested, and the event of copy engines in its place. It
+ * arrives on the thread that called the collective.
  */
 #include "core/base/calls.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "tuner/profiler/profiler.h"
 
 static struct capo_profiler profiler;
-static char handle; /* of every event: 2.23 to 2.26 report no Coll inside a Group whose handle is
-                       NULL */
+static char
+        handle; /* of every event: 2.23 to 2.26 report no Coll inside a Group with handle NULL */
 
 capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info,
                                     struct capo_profiler **out, int *mask)
@@ -33,8 +33,8 @@ capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **event,
 
                 plan_seen->algo = of_table ? (e->ran.algo_proto >> 4) - 1 : -1;
                 plan_seen->proto = of_table ? (e->ran.algo_proto & 15) - 1 : -1;
-                plan_seen->channels = e->ran.channels; /* v1 to v3 tell the most there may be, later
-                                                          versions what it got */
+                plan_seen->channels = e->ran.channels; /* v1 to v3 report the maximum, later
+                                                          versions the actual number */
         }
         return CAPO_NCCL_SUCCESS;
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators of thousands of ranks of which a few are there. A unit is a node, or the nodes that
- * NCCL counts as one; of each kind of unit two are played (profiles/plan/plan_alike.h). All that a
- * rank learns of others when a communicator is made are the pieces of bootstrapAllGather(), so:
+ * Communicators of thousands of ranks, of which only a few are started. A unit is a node, or the
+ * nodes that NCCL counts as one; two units of each kind are started (profiles/plan/plan_alike.h).
+ * When a communicator is created, a rank learns about others only through bootstrapAllGather(), so:
  *
- *   bootstrapInit       meets the ranks that are there only: while it runs the communicator has
- *                       their number, and the rank its place among them
- *   bootstrapAllGather  and its relatives go through the job's memory, among ranks that are there;
- *                       the pieces of the others are made up (virtual_piece.c)
- *   connecting          is left out: no peer of another unit need be there. Choices are made from
- *                       what was gathered, not from connections
+ *   bootstrapInit       connects only the started ranks: while it runs, the communicator has their
+ *                       number, and the rank its index among them
+ *   bootstrapAllGather  and related functions go through the job's memory, among started ranks; the
+ *                       pieces of the others are made up (virtual_piece.c)
+ *   connecting          is left out, because peers in other units may not exist. Choices depend on
+ *                       what was gathered, not on connections
  *
- * Where all nodes share one NVLink domain, NCCL takes them for one node: the trays are the units,
- * and what the ranks of this node gather is made up in the same way.
+ * If all nodes share one NVLink domain, NCCL counts them as one node: the trays are the units, and
+ * what the ranks of this node gather is made up in the same way.
  *
- * Otherwise ranks that are played only to be copied stop after they said what they are, which is
- * their second gathering, until the others gather more.
+ * Otherwise ranks that are started only as a pattern stop after their second gathering, in which
+ * they describe themselves, until the others gather more.
  *
- * Facts of NCCL 2.19 to 2.32: the functions below; `int rank; int nRanks; int cudaDev;` in a row in
- * struct ncclComm; and union ncclSocketAddress of 28 bytes (bootstrap.h, proxy.h, comm.h,
+ * Needed from NCCL 2.19 to 2.32: the functions below; `int rank; int nRanks; int cudaDev;` in a row
+ * in struct ncclComm; and union ncclSocketAddress of 28 bytes (bootstrap.h, proxy.h, comm.h,
  * socket.h).
  */
 #include <errno.h>
@@ -32,11 +32,11 @@
 
 enum { SUCCESS = 0, INTERNAL_ERROR = 3, ADDRESS = 28, KEYS = 256 };
 
-struct speaker { /* a rank that is there */
+struct speaker { /* a started rank */
         uint32_t asked;
         int rank;
         bool meeting;  /* in bootstrapInit */
-        bool together; /* NCCL takes all ranks for one node */
+        bool together; /* NCCL counts all ranks as one node */
         int *words;    /* rank and nRanks of its communicator */
         void *state;
         struct {
@@ -64,7 +64,7 @@ int plan_standin_begin(uint32_t asked)
         return 0;
 }
 
-/* NCCL asks on the thread that makes the communicator, later also on threads of its own. NULL: a
+/* NCCL asks on the thread that creates the communicator, later also on its own threads. NULL: a
  * communicator of one rank. */
 static struct speaker *speaker_of(void *state)
 {
@@ -80,9 +80,9 @@ static struct speaker *speaker_of(void *state)
         return NULL;
 }
 
-/* Names of exchanges. */
+/* ---- names of exchanges ---- */
 
-/* @group names who takes part and in what; the next exchange of it has another key. */
+/* @group identifies the participants and the purpose; the next exchange of it gets another key. */
 static uint64_t next_key(struct speaker *s, uint64_t group, unsigned *n)
 {
         for (size_t i = 0; i < KEYS; i++) {
@@ -98,7 +98,7 @@ static uint64_t next_key(struct speaker *s, uint64_t group, unsigned *n)
 
 enum { ALL = 1, MEETING, UNIT, DIRECT };
 
-/* Pieces that come to places of one's buffer. */
+/* The places in the receiver's buffer. */
 
 struct pieces {
         char *all;
@@ -117,7 +117,7 @@ static void take_piece(size_t i, const struct plan_message *m, void *arg)
                           p->size);
 }
 
-/* Everybody's piece but one's own, which is told. @from: by job->asked. */
+/* Publish this rank's piece and collect those of all others. @from: indices in job->asked. */
 static int gather_pieces(struct speaker *s, uint64_t key, const uint32_t *from, size_t n, size_t me,
                          const struct pieces *p)
 {
@@ -137,7 +137,7 @@ static int gather_pieces(struct speaker *s, uint64_t key, const uint32_t *from, 
         return SUCCESS;
 }
 
-/* NCCL's functions: these stand in their place. */
+/* ---- replacements of NCCL's functions ---- */
 
 static int wait_until_needed(unsigned next)
 {
@@ -164,7 +164,7 @@ static int all_gather(void *state, char *all, int size)
                 return SUCCESS;
         for (uint32_t i = 0; i < plan_job->n_asked; i++)
                 from[i] = i;
-        if (s->meeting) /* up to 2.22 bootstrapInit() itself gathers, among those who are there */
+        if (s->meeting) /* up to 2.22 bootstrapInit() itself gathers, among started ranks */
                 p.places = from;
         r = gather_pieces(s, next_key(s, s->meeting ? MEETING : ALL, &n), from, plan_job->n_asked,
                           s->asked, &p);
@@ -242,8 +242,7 @@ static int unit_broadcast(void *state, const int *ranks, int me, int n, int root
         return plan_message_get(group, &from, 1, take_piece, &p) < 0 ? INTERNAL_ERROR : SUCCESS;
 }
 
-/* What is told to or heard from a rank that is stood in for has no meaning that could be made up.
- */
+/* A message to or from a rank that is not started cannot be made up. */
 static int tell_rank(void *state, int peer, int tag, void *data, int size)
 {
         struct speaker *s = speaker_of(state);
@@ -283,7 +282,7 @@ static int hear_rank(void *state, int peer, int tag, void *data, int size)
 
 static int all_barrier(void *state, int rank, int n, int tag)
 {
-        return SUCCESS; /* nobody writes what another reads before the barrier of its unit */
+        return SUCCESS; /* within a unit, the barrier separates writers from readers */
 }
 
 static int connect_nothing(void *comm)
@@ -298,14 +297,14 @@ static int need_no_proxy(void *comm, void *op, bool *inquire)
         return SUCCESS;
 }
 
-/* Meeting. */
+/* ---- bootstrapInit ---- */
 
 static int (*real_init)(void *, void *, void *, void *);
 static int (*real_proxy_init)(void *comm, void *socket, char *addresses, uint64_t *local);
 static bool proxies_have_names;
-static int init_comm_at; /* which argument is the communicator */
+static int init_comm_at; /* index of the communicator argument */
 
-/* rank and nRanks of a communicator; NULL when they are not to be found. */
+/* Pointer to rank and nRanks of a communicator; NULL: not found. */
 static int *find_rank_words(void *comm, int rank)
 {
         size_t n = malloc_usable_size(comm) / sizeof(int);
@@ -351,8 +350,8 @@ static int meet_ranks(void *a, void *b, void *c, void *d)
         return r;
 }
 
-/* Addresses of those who are there, at the places of their ranks. The arrays belong to the
- * communicator, which lasts as long as the process. Up to 2.19 there are no local names. */
+/* Put the addresses of started ranks at the places of their ranks. The arrays belong to the
+ * communicator, which lives as long as the process. Up to 2.19 there are no local names. */
 static int init_proxy(void *comm, void *socket, char *addresses, uint64_t *names)
 {
         struct speaker *s = speaking;
@@ -383,12 +382,12 @@ static int init_proxy_unnamed(void *comm, void *socket, char *addresses)
         return init_proxy(comm, socket, addresses, &none);
 }
 
-/* Which is which. */
+/* ---- names of NCCL's functions ---- */
 
 static const struct {
         const char *name;
         void *by;
-        bool optional; /* not in every release, or in another form */
+        bool optional; /* not in every release, or with other parameters */
 } redirected[] = {
         {"_Z18bootstrapAllGatherPvS_i", (void *)all_gather, false},
         {"_Z13bootstrapSendPviiS_i", (void *)tell_rank, false},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One simulated node: loads the libnccl that was asked for, turns its CUDA runtime into ours, and
- * plays the node's ranks, one thread each. Every rank makes every call of the question, as in a
- * job; what NCCL decides is caught on the way (profiler, tuner, kernel launch). Kernels never
- * finish, so nothing is waited for and the communicators are not destroyed: when all ranks of all
- * nodes have made their last call, the process ends.
+ * One simulated node: loads the libnccl in question, replaces its CUDA runtime, and runs the node's
+ * ranks, one thread each. Every rank makes every call of the question, as in a job. NCCL's
+ * decisions are captured on the way (profiler, tuner, kernel launch). Kernels never finish, so
+ * nothing waits for them and communicators are not destroyed: when all ranks of all nodes have made
+ * their last call, the process exits.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -77,7 +77,7 @@ static const struct {
 };
 
 static pthread_mutex_t saying =
-        PTHREAD_MUTEX_INITIALIZER; /* held from the claim to the last word */
+        PTHREAD_MUTEX_INITIALIZER; /* held from the claim until the error text is complete */
 
 void plan_fail(const char *format, ...)
 {
@@ -94,7 +94,7 @@ void plan_fail(const char *format, ...)
         pthread_mutex_unlock(&saying);
 }
 
-/* The process must not end under a thread of its own that is still saying why. */
+/* The process must not exit while one of its threads is writing the error text. */
 static void let_finish_saying(void)
 {
         pthread_mutex_lock(&saying);
@@ -115,17 +115,17 @@ int plan_gap(const char *name)
         return 801;
 }
 
-/* Redirecting the runtime. */
+/* ---- redirecting the runtime ---- */
 
 struct patching {
         char *base;          /* load address */
-        unsigned char *stub; /* next free place for a thunk */
+        unsigned char *stub; /* next free place for a stub */
         unsigned char *stub_end;
         unsigned patched, n_spare;
-        void *spare[PLAN_SPARE]; /* room for a jump in code that nothing runs any more */
+        void *spare[PLAN_SPARE]; /* room for jumps in code that is no longer executed */
 };
 
-/* What says the name of a function that is not there. */
+/* Make a stub that reports the name of a missing function. */
 static void *stub_make(struct patching *p, const char *name)
 {
         const char *kept = strdup(name);
@@ -137,7 +137,7 @@ static void *stub_make(struct patching *p, const char *name)
         return n ? at : (void *)plan_gap;
 }
 
-enum { SPARE_AT = 16 }; /* the jump, to a multiple of 4 */
+enum { SPARE_AT = 16 }; /* offset of the jump, to a multiple of 4 */
 static_assert(SPARE_AT >= (int)CAPO_PATCH_BYTES, "behind the jump");
 
 static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
@@ -238,19 +238,19 @@ static int load_nccl(void)
         return check_memory() < 0 ? -ENOMEM : redirect_cuda(handle);
 }
 
-/* The ranks. */
+/* ---- the ranks ---- */
 
 struct rank {
         pthread_t thread;
-        uint32_t rank, asked; /* asked: its place in job->asked */
+        uint32_t rank, asked; /* asked: index in job->asked */
         int dev;
         void *comm;
         int rc;
 };
 
 static uint64_t most;              /* bytes of the largest row */
-static char *plain_buffer;         /* address space only; no kernel ever reads it */
-static _Thread_local char *buffer; /* that, or this rank's window */
+static char *plain_buffer;         /* address space only; no kernel reads it */
+static _Thread_local char *buffer; /* plain_buffer, or this rank's window */
 
 static int call_collective(void *comm, uint32_t n_ranks, const struct capo_plan_row *row)
 {
@@ -269,8 +269,7 @@ static int call_collective(void *comm, uint32_t n_ranks, const struct capo_plan_
         }
 }
 
-/* NCCL writes whole lines to NCCL_DEBUG_FILE at once: what it printed so far belongs to the calls
- * so far. */
+/* NCCL writes whole lines to NCCL_DEBUG_FILE, so its output so far belongs to the calls so far. */
 static uint64_t log_size(void)
 {
         const char *path = getenv("NCCL_DEBUG_FILE");
@@ -295,7 +294,8 @@ static int open_window(struct rank *me)
                           nccl.GetErrorString(me->rc));
                 return -EIO;
         }
-        if (!window) /* so it does where it has none on this machine: the buffer is as any other */
+        if (!window) /* NCCL returns none if the machine does not support windows: the buffer is an
+                        ordinary one */
                 atomic_store(&plan_job->windowless, 1);
         buffer = memory;
         return 0;
@@ -367,10 +367,10 @@ static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
 }
 
 /*
- * Up to 2.21 threads that load the tuner at the same moment may be told that there is none
- * (misc/tuner.cc reads its state without the lock). Jobs with a process per rank cannot meet this;
- * our threads do. So one communicator of one rank comes first, without the graph file, which is
- * another one's.
+ * Up to 2.21, threads that load the tuner at the same time may wrongly find none (misc/tuner.cc
+ * reads its state without the lock). Jobs with one process per rank do not have that problem, but
+ * our threads do. So a communicator of one rank is created first, without the graph file, which is
+ * for another one.
  */
 static int load_tuner_alone(uint32_t node)
 {
@@ -380,7 +380,7 @@ static int load_tuner_alone(uint32_t node)
         int r = -ENOENT;
         void *comm;
 
-        unsetenv("NCCL_GRAPH_FILE"); /* no other thread is there yet */
+        unsetenv("NCCL_GRAPH_FILE"); /* no other thread runs yet */
         for (uint32_t i = 0; i < plan_job->n_ranks && r == -ENOENT; i++) {
                 if (plan_job->ranks[i].node != node)
                         continue;
@@ -416,7 +416,7 @@ static int play_node(uint32_t node)
         }
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_NVLS_GRAPH_UNWRITABLE) &&
             plan_machine->multicast && plan_job->ranks[0].node != node)
-                unsetenv("NCCL_GRAPH_DUMP_FILE"); /* then the graphs of this node are not told */
+                unsetenv("NCCL_GRAPH_DUMP_FILE"); /* then this node writes no graphs */
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE) &&
             load_tuner_alone(node) < 0) {
                 plan_fail("a communicator of one rank could not be made");
@@ -436,7 +436,8 @@ static int play_node(uint32_t node)
                 return -EIO;
         }
         pthread_attr_init(&attr);
-        pthread_attr_setstacksize(&attr, 16 << 20); /* its search of a domain of 72 GPUs is deep */
+        pthread_attr_setstacksize(&attr,
+                                  16 << 20); /* NCCL's search is deep for a domain of 72 GPUs */
         for (uint32_t i = 0; i < plan_job->n_asked; i++) {
                 uint32_t r = plan_job->asked[i];
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo-plan-worker: the process around one simulated node. It is a program of its own, and not the
- * capo command itself, because it exports the C library functions below to everything it loads. All
- * of them do what the C library does, only more gently or without touching this machine:
+ * capo-plan-worker: the process of one simulated node. It is a program of its own, because it
+ * exports these C library functions to everything that it loads. They work like the originals, with
+ * less load or without access to this machine:
  *
- *   sched_yield, recv, accept   NCCL polls with them; many virtual ranks share few cores here, so a
- *                               poll that finds nothing gives the processor away for a moment.
- *                               Results are unchanged, 16 ranks start ten times as fast.
+ *   sched_yield, recv, accept   NCCL polls with them. Many virtual ranks share few cores here, so a
+ *                               poll that finds nothing yields the processor for a moment. Results
+ *                               are unchanged, and 16 ranks start ten times as fast.
  *   fallocate                   34 MB per rank in /dev/shm stay a sparse file.
  *   mkstemp                     notes the files made in /dev/shm, so that the parent can remove
  *                               them.
- *   realpath                    hides this machine's PCI tree: the topology file is the machine.
- *   dlopen                      finds the virtual driver as libcuda.so, by which name NCCL up to
- *                               2.20 asks for it; without one it has no NVLS, and one of this
- *                               machine's would be a real one.
+ *   realpath                    hides this machine's PCI tree: only the topology file counts.
+ *   dlopen                      returns the virtual driver for libcuda.so, the name that NCCL up to
+ *                               2.20 uses. Without it there is no NVLS, and this machine's would be
+ *                               a real driver.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,7 +36,7 @@
 
 static struct plan_job *job;
 
-/* The names as libraries ask for them: headers rename some of these functions by the size of off_t.
+/* The symbol names in the libraries: headers rename some of these functions by the size of off_t.
  */
 #define EXPORT(name) __asm__(name) CAPO_EXPORT __attribute__((used))
 
@@ -52,8 +52,8 @@ char *soft_realpath(const char *path, char *out) EXPORT("realpath");
 void *soft_dlopen(const char *path, int mode) EXPORT("dlopen");
 
 /*
- * The n-th empty poll in a row of this thread: the more in a row, and the more ranks share the
- * machine, the longer the pause, up to 2 ms.
+ * Number of consecutive empty polls of this thread. The pause grows with it and with the number of
+ * ranks, up to 2 ms.
  */
 static _Thread_local unsigned empty_polls;
 
@@ -107,8 +107,7 @@ int soft_fallocate64(int fd, int mode, off_t offset, off_t length)
         return soft_fallocate(fd, mode, offset, length);
 }
 
-/* The name is noted before the file is made, so that being killed in between leaves nothing behind.
- */
+/* The name is noted before the file is made, so that a kill in between leaves no unknown file. */
 static int noted_mkstemp(char *template, char *tail)
 {
         static const char letters[] =
@@ -129,7 +128,7 @@ static int noted_mkstemp(char *template, char *tail)
                 fd = open(template, O_RDWR | O_CREAT | O_EXCL, 0600);
                 if (fd >= 0)
                         return fd;
-                if (note < PLAN_MAX_SHM) /* somebody else's, or none */
+                if (note < PLAN_MAX_SHM) /* not one of NCCL's, or none */
                         job->shm[note][0] = 0;
                 if (errno != EEXIST)
                         return -1;
@@ -159,15 +158,16 @@ static void fill_bytes(unsigned char *to, int value, size_t n)
 #if defined(__x86_64__)
         __asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(value) : "memory");
 #else
-        for (volatile unsigned char *p = to; n; n--) /* volatile: or it becomes a call of memset */
+        for (volatile unsigned char *p = to; n;
+             n--) /* volatile: otherwise it is compiled to a call of memset */
                 *p++ = (unsigned char)value;
 #endif
 }
 
 /*
- * Clear @n whole pages except those that were never touched: not mapped here nor swapped out
- * (pagemap, bits 63 and 62: Documentation/admin-guide/mm/pagemap.rst) and not in the page cache
- * either (mincore), which a shared file could be.
+ * Clear @n whole pages, except those never written: not mapped and not swapped out (pagemap, bits
+ * 63 and 62: Documentation/admin-guide/mm/pagemap.rst) and, for shared files, not in the page cache
+ * (mincore).
  */
 static bool clear_pages(unsigned char *first, size_t n)
 {
@@ -246,9 +246,8 @@ int main(int argc, char **argv)
                       stderr);
                 return 2;
         }
-        /* NCCL clears its path tables after it allocates them. Pages that come new from the kernel
-         * are not touched then (soft_memset); by default malloc() keeps freed ones after a while.
-         */
+        /* NCCL clears its path tables after it allocates them. New pages from the kernel stay
+         * untouched then (soft_memset); by default malloc() reuses freed ones. */
         mallopt(M_MMAP_THRESHOLD, 128 << 10);
         prctl(PR_SET_PDEATHSIG, 9); /* never outlive capo */
         job = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, PLAN_JOB_FD, 0);
@@ -265,7 +264,6 @@ int main(int argc, char **argv)
                 fprintf(stderr, "%s\n", dlerror());
                 return 2;
         }
-        /* Threads of NCCL are still at work on what will never complete: leave without asking them.
-         */
+        /* NCCL's threads still wait for what never completes: exit without joining them. */
         _exit(node(job, (uint32_t)atoi(argv[2])));
 }
