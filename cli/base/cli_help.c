@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tables say to people (--help), to man(1) and to tests. */
+/* Prints --help, the manual page and a table for tests, from the option tables. */
 #include <ctype.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 
 enum { WIDTH = 80, LABEL_MAX = 22 };
 
-/* A line that is as it is, such as a command: where it has to be broken, its shell has to hear of
- * it. */
+/* Print a line verbatim, such as a command. If it must be broken, it is broken as a shell would
+ * allow. */
 static void wrap_command(FILE *out, const char *line, int n, const char *hear, int indent)
 {
         int at = (int)strspn(line, " ");
@@ -34,9 +34,8 @@ static void wrap_command(FILE *out, const char *line, int n, const char *hear, i
         }
 }
 
-/* Words of @text from column @at on, broken so that lines end before WIDTH; further lines begin at
- * @indent. Lines of
- * @text are paragraphs, and stay as they are when they begin with a blank. */
+/* Print the words of @text from column @at on, wrapped at WIDTH; further lines are indented by
+ * @indent. Lines of @text are paragraphs; those that begin with a blank are printed unchanged. */
 static void wrap_text(FILE *out, const char *text, int at, int indent)
 {
         while (*text) {
@@ -79,7 +78,7 @@ static int format_label(const struct cli_option *o, char *text, size_t room)
                         o->word ? o->word : "");
 }
 
-/* Calls @each with every row, headings too, as --help lists them. */
+/* Call @each for every row, headings included, in the order of --help. */
 static void visit_rows(const struct cli_option *o, void (*each)(const struct cli_option *, void *),
                        void *arg)
 {
@@ -94,8 +93,8 @@ static void visit_rows(const struct cli_option *o, void (*each)(const struct cli
 struct page {
         FILE *out;
         int column;
-        bool any; /* option has been printed */
-        bool all; /* also those that few need */
+        bool any; /* an option has been printed */
+        bool all; /* include rarely needed ones */
         unsigned left_out;
 };
 
@@ -133,7 +132,7 @@ static void print_option(const struct cli_option *o, void *arg)
         wrap_text(p->out, o->help, at, p->column + 4);
 }
 
-/* Is it one of the group's? */
+/* Is it a verb of the group? */
 static bool is_in_group(const struct cli_verb *v, const char *group)
 {
         size_t n = strlen(group);
@@ -223,7 +222,7 @@ void cli_usage(FILE *out)
               out);
 }
 
-/* ---- man(1): nothing in our texts may be taken for a request or a hyphen ---- */
+/* ---- man(1): texts must not be parsed as requests or hyphens ---- */
 
 static void write_roff(FILE *out, const char *text, size_t n)
 {
@@ -247,7 +246,7 @@ static void roff_line(FILE *out, const char *request, const char *text)
         fputc('\n', out);
 }
 
-/* Paragraphs, a line each. */
+/* Print paragraphs, one per line. */
 static void roff_text(FILE *out, const char *text)
 {
         while (text && *text) {

@@ -16,13 +16,13 @@
 #include "profiles/store/store_csv.h"
 #include "core/base/nccl_release.h"
 
-/* Words that take a label back. */
+/* Words that clear a label. */
 static bool clears_label(const char *v)
 {
         return !strcmp(v, "none") || !strcmp(v, "auto");
 }
 
-/* "one of a, b, auto"; @words as capo_algo_words() fills it. */
+/* "one of a, b, auto"; @words is a function like capo_algo_words(). */
 static const char *one_of(char *(*words)(const char *last, char *text, size_t room))
 {
         static char text[120];
@@ -157,7 +157,7 @@ void cli_inputs_filter(const struct capo_store_filter *filter)
         filter_in_force = filter;
 }
 
-/* The imports of a store, and what their samples come to. */
+/* The imports of a store, with sums over their samples. */
 struct imports {
         struct import {
                 int64_t id;
@@ -183,7 +183,7 @@ static void add_import(const struct capo_store_import *m, void *user)
                 i->v[i->n++] = (struct import){.id = m->id};
 }
 
-/* Of the samples from @first on, whatever their order; runs by their place behind @run. */
+/* Sum over the samples from @first on, independent of their order; runs are numbered from @run. */
 static uint64_t sum_of(const struct capo_samples *set, size_t first, uint32_t run)
 {
         uint64_t sum = 0;
@@ -207,8 +207,8 @@ static void drop_from(struct capo_samples *set, size_t sample, size_t run)
         set->n = sample;
 }
 
-/* One import after the other: the same measurements added twice are no evidence. A few samples may
- * be alike by chance. */
+/* Read one import after the other. An import with the same measurements as an earlier one is
+ * skipped, because it is no new evidence. A few samples may be equal by chance. */
 static int read_imports(struct capo_store *store, const struct capo_store_filter *filter,
                         struct capo_samples *set, char *error, size_t room)
 {
@@ -282,13 +282,13 @@ int cli_inputs_csv(FILE *out, const struct capo_samples *set)
         return 0;
 }
 
-/* @r of reading something, whose notes begin at @before: its error said. */
+/* Print the error @r of reading something whose notes begin at @before. */
 static int report_read_result(int r, const char *error, size_t before, struct capo_samples *set)
 {
         cli_progress_end();
         if (r < 0) {
                 for (size_t i = before; r == -ENODATA && i < set->n_notes;
-                     i++) { /* why there is nothing, said once */
+                     i++) { /* print the reason once */
                         capo_warn("%s", set->notes[i]);
                         free(set->notes[i]);
                 }
@@ -325,7 +325,8 @@ int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set)
 {
         int first = 0;
 
-        for (size_t i = 0; i <= inputs->n; i++) { /* after the last what has to be read together */
+        for (size_t i = 0; i <= inputs->n;
+             i++) { /* after the last one, what must be read together */
                 int r = i == inputs->n ? read_end(set)
                                        : read_one(inputs->v[i].path, &inputs->v[i].label, set);
 

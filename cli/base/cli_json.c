@@ -14,7 +14,7 @@ json_t *cli_json_real(double value)
         return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Six digits that count: what was measured is no better, and 17 are no good to read. */
+/* Six significant digits: measurements are no better, and 17 digits are hard to read. */
 json_t *cli_json_number(double v)
 {
         char text[40];
@@ -106,7 +106,7 @@ int cli_json_print(FILE *out, json_t *page, size_t flags)
                 fputc('\n', out);
         json_decref(page);
         return r && !ferror(out) ? -ENOMEM
-                                 : 0; /* a full device is reported by who closes the file */
+                                 : 0; /* the caller that closes the file reports a full device */
 }
 
 void cli_json_csv_value(FILE *out, const json_t *value)
@@ -125,7 +125,7 @@ void cli_json_csv_value(FILE *out, const json_t *value)
                 fprintf(out, "%.6g", json_real_value(value));
 }
 
-/* The scalars of @node, those of objects in it as "object_scalar". */
+/* Add the scalars of @node; those of objects in it as "object_scalar". */
 static void add_scalars(json_t *row, json_t *node, const char *before)
 {
         json_t *item;
@@ -142,7 +142,7 @@ static void add_scalars(json_t *row, json_t *node, const char *before)
         }
 }
 
-/* Objects at the end of @path, each with the scalars of those around it. */
+/* Collect the objects at the end of @path, each with the scalars of its enclosing objects. */
 static void collect_rows(json_t *node, const char *path, const json_t *around, json_t *rows)
 {
         char name[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the machine that is meant, for the verbs that look at allocations. */
+/* Loads the machine that a command line names. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #include "profiles/machine/platform.h"
 #include "profiles/plan/plan_machine.h"
 
-/* A file with the PCI tree only, completed by what the platform has: through a temporary file, as
- * NCCL gets it. */
+/* Complete a file that has only the PCI tree with the platform's links, through a temporary file,
+ * as NCCL gets it. */
 static int load_completed_topology(const char *path, const struct cli_machine_words *o,
                                    struct capo_topology **t, char *why, size_t room)
 {
@@ -29,7 +29,7 @@ static int load_completed_topology(const char *path, const struct cli_machine_wo
         if (!r)
                 r = capo_topology_read(name, 0, o->brick_gbs, t, why, room);
         unlink(name);
-        if (!r) { /* messages and pages name the file the user knows */
+        if (!r) { /* messages and pages use the name that the user gave */
                 char *known = strdup(path);
 
                 if (known) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing by the tables of cli_options.h. getopt_long() does the words; what they mean and every
- * message is here. */
+/* Parses command lines by the tables of cli_options.h. getopt_long() splits the words; values and
+ * all messages are handled here. */
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -46,7 +46,7 @@ unsigned cli_options(const struct cli_command *command, struct cli_found found[C
         return add_table(command->options, 0, false, found, 0);
 }
 
-/* ---- values: each returns NULL, or what was expected ---- */
+/* ---- values: each function returns NULL, or what it expected ---- */
 
 static const char *take_number(const struct cli_option *row, void *target, const char *value)
 {
@@ -114,7 +114,7 @@ static const char *take_words(const struct cli_option *row, void *options, void 
                 return NULL;
         }
         for (char *word = (char *)value, *comma; word;
-             word = comma) { /* the words of main() may be written to */
+             word = comma) { /* main()'s words are writable */
                 comma = strchr(word, ',');
                 if (comma)
                         *comma++ = 0;
@@ -203,7 +203,7 @@ static int add_operand(const struct parser *p, struct words *w, char *word)
         return w->command->take ? w->command->take(p->options, word) : 0;
 }
 
-/* Return: 0; 1 help was asked for, 2 all of it; -EINVAL, said. */
+/* Return: 0; 1: help was requested; 2: all of it; -EINVAL, printed. */
 static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
 {
         struct option longs[CLI_OPTIONS_MAX + 2] = {{0}};
@@ -212,7 +212,7 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
 
         *at++ = w->command->command
                         ? '+'
-                        : '-'; /* stop at the first operand, or give operands in their place */
+                        : '-'; /* stop at the first operand, or return operands in order */
         *at++ = ':';
         *at++ = 'h';
         for (unsigned i = 0; i < p->n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Command lines, from tables. A verb is a struct cli_command: its texts, the rows of its options,
- * and the function that gets them parsed. One row is one option: the parser, --help, the manual
- * page and the completion of shells are all made from it (cli/base/cli_options.c, cli_help.c;
+ * and the function that runs with the parsed options. A row is one option; the parser, --help, the
+ * manual page and shell completion all use it (cli/base/cli_options.c, cli_help.c;
  * cli/cmd_completion.c).
  *
  *      struct job { bool all; unsigned jobs; const char *out; };
@@ -13,8 +13,8 @@
  *              {"output", CLI_FILE(struct job, out, "FILE"), "write there", .letter = 'o'},
  *              {0}};
  *
- * --name=VALUE and --name VALUE are the same, a name may be shortened as long as only one option
- * begins so, the last of several wins, and -- ends the options.
+ * --name=VALUE and --name VALUE are the same. A name may be shortened to an unambiguous prefix. The
+ * last of several wins. -- ends the options.
  */
 #ifndef CAPO_CLI_OPTIONS_H
 #define CAPO_CLI_OPTIONS_H
@@ -24,11 +24,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Exit statuses of all verbs: fine; failed, or the answer is "no"; the command line is wrong. */
+/* Exit statuses of all verbs: success; failure, or the answer is "no"; wrong command line. */
 enum { CAPO_EXIT_OK = 0, CAPO_EXIT_FAIL = 1, CAPO_EXIT_USAGE = 2 };
 
 enum cli_kind {
-        CLI_KIND_END, /* of a table */
+        CLI_KIND_END, /* end of a table */
         CLI_KIND_HEADING,
         CLI_KIND_TABLE,
         CLI_KIND_FLAG,
@@ -48,44 +48,44 @@ enum cli_kind {
 };
 
 struct cli_option {
-        const char *name; /* without the dashes; NULL for headings and tables */
+        const char *name; /* without dashes; NULL for headings and tables */
         enum cli_kind kind;
-        size_t at; /* of the target, in the verb's options */
+        size_t at; /* offset of the target in the verb's options */
         union {
                 int value;
                 struct {
                         double least, most;
                 };
-                const char *const *words; /* NULL ends them */
+                const char *const *words; /* NULL-terminated */
                 struct {
                         size_t n_at, room;
                 };
                 const char *(*take)(void *target, const char *value);
                 const struct cli_option *table;
         };
-        const char *word;    /* what stands for the value in --help: "FILE" */
-        const char *help;    /* a sentence or some; it is broken into lines where it is printed.
-                                NULL: an earlier name of an option, taken and shown nowhere */
-        char letter;         /* also -x; 0 none */
-        bool rare;           /* few need it: in --help=all only */
-        const char *example; /* a value that is taken, for tests; NULL: what the kind suggests */
+        const char *word;    /* the value in --help: "FILE" */
+        const char *help;    /* sentences, wrapped when printed. NULL: an earlier name of an option,
+                                accepted but not listed */
+        char letter;         /* also -x; 0: none */
+        bool rare;           /* rarely needed: only in --help=all */
+        const char *example; /* a valid value, for tests; NULL: one of the kind's */
 };
 
-/* offsetof(), and the compiler refuses a target of another type. */
+/* offsetof() that rejects a target of another type at compile time. */
 #define CLI_IF(condition, at) ((at) + 0 * sizeof(char[(condition) ? 1 : -1]))
 #define CLI_IS(type, S, m)    __builtin_types_compatible_p(type, __typeof__(((S *)0)->m))
 #define CLI_AT(type, S, m)    CLI_IF(CLI_IS(type, S, m), offsetof(S, m))
 #define CLI_INT(S, m)         CLI_IF(sizeof(((S *)0)->m) == sizeof(int), offsetof(S, m))
 
-/* Without a value: bool made true or false; an int or enum set to a constant. */
+/* Without a value: set a bool to true or false; set an int or enum to a constant. */
 #define CLI_FLAG(S, m)   CLI_KIND_FLAG, CLI_AT(bool, S, m), {0}, NULL
 #define CLI_CLEAR(S, m)  CLI_KIND_CLEAR, CLI_AT(bool, S, m), {0}, NULL
 #define CLI_SET(S, m, v) CLI_KIND_SET, CLI_INT(S, m), {.value = v}, NULL
-/* const char *, kept as it is; a FILE is completed by file names. */
+/* const char *, not copied; a FILE is completed by file names. */
 #define CLI_TEXT(S, m, w) CLI_KIND_TEXT, CLI_AT(const char *, S, m), {0}, w
 #define CLI_FILE(S, m, w) CLI_KIND_FILE, CLI_AT(const char *, S, m), {0}, w
-/* int or unsigned, from @l to @h (INT_MAX: no end); double; double, "1.5" or "1.5s"; double, "3" or
- * "3%" is 0.03. */
+/* int or unsigned, from @l to @h (INT_MAX: no limit); double; double in seconds, "1.5" or "1.5s";
+ * double, where "3" or "3%" is 0.03. */
 #define CLI_COUNT(S, m, w, l, h) CLI_KIND_COUNT, CLI_INT(S, m), {.least = (l), .most = (h)}, w
 #define CLI_NUMBER(S, m, w, l, h) \
         CLI_KIND_NUMBER, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
@@ -93,10 +93,10 @@ struct cli_option {
         CLI_KIND_SECONDS, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
 #define CLI_PERCENT(S, m, w, l, h) \
         CLI_KIND_PERCENT, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
-/* int or enum: the number of the word in a list. */
+/* int or enum: index of the word in a list. */
 #define CLI_CHOICE(S, m, w, list) CLI_KIND_CHOICE, CLI_INT(S, m), {.words = (list)}, w
-/* const char *m[], with their number in size_t n: one more with every use; LIST: also several with
- * commas between. */
+/* const char *m[], with their number in size_t n: each use adds one; LIST: also several with commas
+ * between. */
 #define CLI_WORDS(S, m, n, w) CLI_KIND_WORDS, CLI_MANY(S, m, n), w
 #define CLI_LIST(S, m, n, w)  CLI_KIND_LIST, CLI_MANY(S, m, n), w
 #define CLI_MANY(S, m, n)                                                                      \
@@ -104,12 +104,12 @@ struct cli_option {
         {                                                                                      \
                 .n_at = CLI_AT(size_t, S, n), .room = sizeof((S *)0)->m / sizeof((S *)0)->m[0] \
         }
-/* Anything: @f puts it at the target. It returns NULL, or what it expected: "ranks per node, such
- * as 3+5". */
+/* Anything: @f parses the value into the target. It returns NULL, or what it expected: "ranks per
+ * node, such as 3+5". */
 #define CLI_TAKE(S, m, w, f) CLI_KIND_TAKE, offsetof(S, m), {.take = (f)}, w
-/* The same with the whole struct for a target. */
+/* The same with the whole struct as target. */
 #define CLI_WHOLE(w, f) CLI_KIND_TAKE, 0, {.take = (f)}, w
-/* The options of another table, whose struct is member @m here; under a heading, or NULL. */
+/* The options of another table, for member @m; under a heading, or NULL. */
 #define CLI_TABLE(S, m, t) NULL, CLI_KIND_TABLE, offsetof(S, m), {.table = (t)}, NULL
 /* The row of every verb that prints tables (cli_screen.h). */
 #define CLI_WIDE                                                                    \
@@ -119,28 +119,28 @@ struct cli_option {
 #define CLI_HEADING NULL, CLI_KIND_HEADING, 0, {0}, NULL
 
 struct cli_command {
-        const char *usage; /* what follows "usage: capo VERB", a line per form */
-        const char *about; /* paragraphs, a line each; lines that begin with a blank are printed as
-                              they are */
-        const char *after; /* behind the options: more paragraphs, and examples; NULL none */
-        void (*list)(FILE *); /* for --help=all: a list that only the program knows; NULL none */
+        const char *usage;    /* text after "usage: capo VERB", one line per form */
+        const char *about;    /* paragraphs, one per line; lines that begin with a blank are printed
+                                 unchanged */
+        const char *after;    /* after the options: more paragraphs and examples; NULL: none */
+        void (*list)(FILE *); /* for --help=all: prints a list made at run time; NULL: none */
         const char *status;   /* exit statuses: "0; 1 no log to report, 2 wrong command line" */
-        const char *operand; /* what an operand is, for messages and completion: "FILE"; NULL: takes
-                                none */
-        const char *missing; /* what is said when there are too few */
-        unsigned least, most; /* operands */
-        bool command; /* the first operand ends the options: the rest is a command with its own */
+        const char *operand;  /* name of an operand in messages and completion: "FILE"; NULL: it
+                                 takes none */
+        const char *missing;  /* message if there are too few */
+        unsigned least, most; /* number of operands */
+        bool command;         /* the first operand ends the options: the rest is a command */
         const struct cli_option *options;
-        size_t size;          /* of the struct they fill */
-        const void *defaults; /* what it is before; NULL: zero */
-        /* takes each operand when it comes, beside the options before it; NULL: they are collected
-         * for run(). Return: 0; -EINVAL after saying what is wrong */
+        size_t size;          /* of the options' struct */
+        const void *defaults; /* its initial value; NULL: zero */
+        /* called for each operand in order, so that it sees the options before it; NULL: operands
+         * are collected for run(). Return: 0; -EINVAL after printing the reason */
         int (*take)(void *options, char *word);
-        /* The verb. @words: its operands, with NULL behind them. Return: an exit status. NULL: the
+        /* Runs the verb. @words: its operands, NULL-terminated. Return: an exit status. NULL: the
          * command is a group of others. */
         int (*run)(void *options, int n, char **words);
-        void (*finish)(void *options); /* frees what take() has made, also when run() was never
-                                          called; NULL nothing */
+        void (*finish)(void *options); /* frees what take() allocated, also if run() was not called;
+                                          may be NULL */
 };
 
 enum cli_verb_group {
@@ -158,25 +158,27 @@ struct cli_verb { /* a row of cli/base/verbs.def */
         const struct cli_command *command;
 };
 
-/** cli_verbs - all of them, those of a group behind it; a row without name ends them. */
+/** cli_verbs - all verbs; a group is followed by its members. Ends with a row without name. */
 extern const struct cli_verb cli_verbs[];
 
-/** cli_fail_verb() - that there is no verb @name, with the one that it is like. Return:
- * CAPO_EXIT_USAGE. */
+/** cli_fail_verb() - print that there is no verb @name, with a similar one. Return:
+ * CAPO_EXIT_USAGE.
+ */
 int cli_fail_verb(const char *name);
 
-/** cli_verb_find() - by "topo", or "topo capture" (@sub NULL: none). Return: NULL when there is
- * none. */
+/** cli_verb_find() - find "topo", or "topo capture" (@sub NULL: no second word). Return: NULL:
+ * none.
+ */
 const struct cli_verb *cli_verb_find(const char *name, const char *sub);
 
-/** cli_run() - parse @argv (argv[0] is the verb) and run the verb; --help is answered here. Return:
+/** cli_run() - parse @argv (argv[0] is the verb) and run the verb; also handles --help. Return:
  * exit status. */
 int cli_run(const struct cli_verb *verb, int argc, char **argv);
 
-/** cli_wide_options - for verbs that have no other. */
+/** cli_wide_options - the table for verbs without other options. */
 extern const struct cli_option cli_wide_options[];
 
-/* An option as it was found: its row, and where the struct begins that its target is in. */
+/* An option of a command: its row, and the offset of the struct that its target is in. */
 struct cli_found {
         const struct cli_option *row;
         size_t base;
@@ -184,10 +186,10 @@ struct cli_found {
 
 enum { CLI_OPTIONS_MAX = 64 };
 
-/** cli_options() - the rows of a command with those of its tables. Return: how many. */
+/** cli_options() - the rows of a command, including those of its tables. Return: how many. */
 unsigned cli_options(const struct cli_command *command, struct cli_found found[CLI_OPTIONS_MAX]);
 
-/** cli_has_value() - does it take one? */
+/** cli_has_value() - does the option take a value? */
 static inline bool cli_has_value(const struct cli_option *o)
 {
         return o->kind > CLI_KIND_SET;
@@ -195,17 +197,17 @@ static inline bool cli_has_value(const struct cli_option *o)
 
 /* cli_help.c */
 
-/** cli_help() - what VERB --help prints; @all: --help=all, with the options that few need. */
+/** cli_help() - print VERB --help; @all: --help=all, with rarely needed options. */
 void cli_help(FILE *out, const struct cli_verb *verb, bool all);
 
-/** cli_usage() - what capo --help prints. */
+/** cli_usage() - print capo --help. */
 void cli_usage(FILE *out);
 
-/** cli_manual() - the manual page, capo(1), of all verbs. */
+/** cli_manual() - print the manual page, capo(1), of all verbs. */
 void cli_manual(FILE *out);
 
-/** cli_table() - all options, one a line: verb, option, letter, 1 with a value, an example of one;
- * tabs between. */
+/** cli_table() - print all options, one per line: verb, option, letter, 1 if it takes a value, an
+ * example value; tab-separated. */
 void cli_table(FILE *out);
 
 #endif

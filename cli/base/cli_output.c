@@ -13,20 +13,20 @@
 #include "cli/base/cli_plain.h"
 #include "core/base/util.h"
 
-/* ---- a death meanwhile leaves nothing ---- */
+/* ---- a killed process leaves no temporary file ---- */
 
 static const int deaths[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
 static struct sigaction before[N_ELEMENTS(deaths)];
-static char *volatile pending; /* what is there only because it is being written */
+static char *volatile pending; /* temporary file to remove on a signal */
 
 static void handle_fatal_signal(int number)
 {
         if (pending)
                 unlink(pending);
-        raise(number); /* by SA_RESETHAND what it does by itself */
+        raise(number); /* SA_RESETHAND has restored the default action */
 }
 
-/* Put @path in the place of what is pending, which is none at the beginning or at the end. */
+/* Set the temporary file; NULL: none. */
 static void set_pending(char *path)
 {
         struct sigaction action = {.sa_handler = handle_fatal_signal,
@@ -41,14 +41,15 @@ static void set_pending(char *path)
                         sigaction(deaths[i], &before[i], NULL);
                 else if (path && sigaction(deaths[i], NULL, &before[i]) == 0 &&
                          before[i].sa_handler == SIG_DFL)
-                        sigaction(deaths[i], &action,
-                                  NULL); /* who ignores or catches it goes on to the end */
+                        sigaction(
+                                deaths[i], &action,
+                                NULL); /* an ignored or handled signal does not stop the process */
         }
         if (!path)
                 pending = NULL;
 }
 
-/* A new file beside @o->target. Return: its descriptor; -1 with errno. */
+/* Create a temporary file beside @o->target. Return: its descriptor; -1 with errno. */
 static int open_beside(struct cli_output *o)
 {
         sigset_t all, old;
@@ -73,8 +74,7 @@ static int report_write_error(const char *path, int error)
                                           : strerror(-error));
 }
 
-/* The file to appear in the end, links followed; NULL where it is to be written in place, with
- * *@error 0 or why not. */
+/* The target with links resolved; NULL: write in place, with *@error 0 or the reason. */
 static char *resolve_target(const char *path, mode_t *mode, int *error)
 {
         char resolved[PATH_MAX];
@@ -85,13 +85,13 @@ static char *resolve_target(const char *path, mode_t *mode, int *error)
         *mode = 0666 & ~mask;
         *error = 0;
         if (!strncmp(path, "/dev/", 5) ||
-            !strncmp(path, "/proc/", 6)) /* /dev/stdout is in use by others */
+            !strncmp(path, "/proc/", 6)) /* /dev/stdout is shared with others */
                 return NULL;
         if (stat(path, &st) < 0) {
                 if (errno == ENOENT && lstat(path, &st) < 0)
                         return strdup(path);
-                return NULL; /* a link to nowhere is filled by open(), everything else is its error
-                              */
+                return NULL; /* open() creates the target of a dangling link; other errors are
+                                reported there */
         }
         if (S_ISDIR(st.st_mode))
                 *error = -EISDIR;
@@ -115,7 +115,7 @@ static int open_output(struct cli_output *o, const char *path, FILE *(*stream)(i
                 return report_write_error(path, error);
         if (o->target)
                 fd = open_beside(o);
-        if (fd < 0) { /* also where the folder takes no new file but this one may be written */
+        if (fd < 0) { /* also if the folder allows no new file, but this one is writable */
                 free(o->beside);
                 free(o->target);
                 o->beside = o->target = NULL;
@@ -156,7 +156,7 @@ int cli_output_close(struct cli_output *o, int error)
                 error = errno ? -errno : -EIO;
         if (o->path && fclose(o->file) != 0 && error == 0)
                 error = -errno;
-        if (error == -EIO && cli_plain_why_not()) /* a stream knows only that something failed */
+        if (error == -EIO && cli_plain_why_not()) /* a stream only keeps that something failed */
                 error = -cli_plain_why_not();
         if (o->target && error == 0 && rename(o->beside, o->target) < 0)
                 error = -errno;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that verbs write (-o FILE, --svg FILE, ...). */
+/* Output files of verbs (-o FILE, --svg FILE, ...). */
 #ifndef CAPO_CLI_OUTPUT_H
 #define CAPO_CLI_OUTPUT_H
 
@@ -8,31 +8,30 @@
 struct cli_output {
         FILE *file;
         const char *path; /* as given; NULL: standard output */
-        char *target; /* the regular file that appears at once when all is written; NULL: written in
-                         place */
-        char *beside; /* what is written meanwhile */
+        char *target;     /* the regular file that is replaced at the end; NULL: written in place */
+        char *beside;     /* the temporary file */
 };
 
 /**
- * cli_output_open() - begin to write @path, or standard output when it is NULL
+ * cli_output_open() - open @path for writing; NULL: standard output
  *
- * A regular file, or one that is not there yet, is written beside and renamed at the end: whoever
- * reads it meanwhile reads the old one or the new one, and one that could not be written whole
- * leaves the old one. Whatever else the path names (a device, a FIFO, a socket of /dev/fd) is
- * written in place and never replaced. A folder is refused.
+ * A regular or new file is written to a temporary file beside it, which is renamed at the end:
+ * readers see the old file or the new one, and a failed write keeps the old one. Other targets (a
+ * device, a FIFO, a socket of /dev/fd) are written in place and never replaced. A folder is
+ * rejected.
  *
- * Return: 0; negative errno after saying what is wrong.
+ * Return: 0; negative errno after printing the reason.
  */
 int cli_output_open(struct cli_output *o, const char *path);
 
-/** cli_output_open_bytes() - the same of a file that is no text: bytes are written as they are. */
+/** cli_output_open_bytes() - the same for binary files: bytes are written unchanged. */
 int cli_output_open_bytes(struct cli_output *o, const char *path);
 
 /**
- * cli_output_close() - end it; @error (a negative errno) is what went wrong in between, and leaves
- * nothing behind
+ * cli_output_close() - finish the file; @error (a negative errno) from writing it removes the
+ * temporary file
  *
- * Return: 0; negative errno, said (-ECANCELED, said by the caller, is passed on without a word).
+ * Return: 0; negative errno, printed (-ECANCELED: the caller has printed the reason).
  */
 int cli_output_close(struct cli_output *o, int error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building a page, and its text. */
+/* Builds a page and prints it as text. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 
-/* A section beside its title begins at this column. */
+/* Start column of sections beside their title. */
 enum { MARGIN = 11 };
 
 static void append_text(struct cli_texts *list, char *text)
@@ -60,7 +60,7 @@ void cli_page_free(struct cli_page *page)
         free(page);
 }
 
-/* The text that @format makes of the arguments behind it, into @to. */
+/* Format the remaining arguments with @format into @to. */
 #define PRINT(to)                              \
         do {                                   \
                 va_list args;                  \
@@ -191,7 +191,7 @@ static const char *cell_text(const struct cli_section *s, size_t i)
         return s->cells.text[i] ? s->cells.text[i] : "";
 }
 
-/* The row is the first with the text of its first cell. */
+/* Is it the first row with this text in its first cell? */
 static bool is_group_begin(const struct cli_section *s, size_t row)
 {
         for (size_t i = 0; i < row; i += s->n_columns) {
@@ -201,7 +201,7 @@ static bool is_group_begin(const struct cli_section *s, size_t row)
         return true;
 }
 
-/* The rows by the text of their first cell, which stands above them. */
+/* Group the rows by the text of their first cell, which is printed above them. */
 static struct capo_table *group_rows(const struct cli_section *s, const char *spec)
 {
         struct capo_table *t = capo_table_new(spec);
@@ -225,7 +225,7 @@ static struct capo_table *group_rows(const struct cli_section *s, const char *sp
         return t;
 }
 
-/* Rows under their heads, or beside the title. @left_out: names of columns that have no room. */
+/* Print rows under their heads, or beside the title. @left_out: names of dropped columns. */
 static void print_rows(const struct cli_section *s, FILE *out, const struct style *style,
                        FILE *left_out)
 {
@@ -292,7 +292,7 @@ static void print_section(const struct cli_section *s, FILE *out, const struct s
                 s->chart(s->about, cli_screen_columns(out), out);
 }
 
-/* As many facts to a line as fit. */
+/* Print as many facts per line as fit. */
 static void print_facts(const struct cli_page *page, FILE *out)
 {
         unsigned columns = cli_screen_columns(out), at = 0;
@@ -315,7 +315,7 @@ static void print_facts(const struct cli_page *page, FILE *out)
         fputs(at ? "\n" : "", out);
 }
 
-/* @text behind @mark, its further lines below its first word. */
+/* Print @text after @mark, with its further lines indented to its first word. */
 static void print_hanging(FILE *out, const char *mark, const char *text)
 {
         unsigned columns = cli_screen_columns(out), indent = (unsigned)strlen(mark);
@@ -358,7 +358,7 @@ static void print_notes(const struct cli_page *page, FILE *out, const struct sty
         capo_table_print(t, out, 0);
 }
 
-/* All sections, then which columns had no room. */
+/* Print all sections, then the dropped columns. */
 static void print_sections(const struct cli_page *page, FILE *out, const struct style *style)
 {
         struct cli_texts names = {0};
@@ -377,7 +377,7 @@ static void print_sections(const struct cli_page *page, FILE *out, const struct 
                         continue;
                 while (known < names.n && strcmp(names.text[known], text))
                         known++;
-                if (known < names.n) /* sections of one kind */
+                if (known < names.n) /* for sections of the same kind */
                         continue;
                 capo_append(said, sizeof said, "%s%s (%s)", any ? "; " : "", text,
                             page->section[i]->title);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A page as Markdown and as HTML. */
+/* Prints a page as Markdown and as HTML. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static bool is_right(const struct cli_column *c)
         return strchr(c->spec, 'r') && !strchr(c->spec, 'l');
 }
 
-/* "TIME BY CALL" as people write it where letters may be large; "AllReduce" stays. */
+/* "TIME BY CALL" in lower case with a capital first letter; "AllReduce" is kept. */
 static const char *quiet_title(const struct cli_section *s, char text[64])
 {
         char *nccl;
@@ -48,7 +48,7 @@ static void markdown_line(FILE *out, const char *before, const char *text, const
         fputs(after, out);
 }
 
-/* Rows without heads are items. */
+/* Rows without heads become list items. */
 static void markdown_items(const struct cli_section *s, FILE *out)
 {
         for (size_t i = 0; i < s->cells.n; i++) {

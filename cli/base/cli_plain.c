@@ -11,11 +11,11 @@
 struct way {
         int fd;
         bool styles;
-        char text[16384]; /* the first `held` bytes are the beginning of a letter */
+        char text[16384]; /* the first `held` bytes are an incomplete UTF-8 letter */
         size_t held;
 };
 
-static int why_not; /* errno of the last write that failed: a stream keeps only that one did */
+static int why_not; /* errno of the last failed write: a stream only keeps that one failed */
 
 int cli_plain_why_not(void)
 {

@@ -12,7 +12,7 @@ static struct {
         uint64_t begin_ns, last_ns;
 } line;
 
-/* Is it time to write? */
+/* Is an update due? */
 static bool is_line_due(void)
 {
         uint64_t now = capo_clock_mono();
@@ -30,7 +30,7 @@ static bool is_line_due(void)
         return true;
 }
 
-/* The line's beginning: @what may name a file. */
+/* Print the begin of the line; @what may contain a file name. */
 static void begin_line(const char *what)
 {
         char text[81];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From words to a question: what is asked, of which NCCL, about which GPUs; and asking it with and
- * without a tuner. */
+/* Resolves a question from the command line: what to ask, which NCCL, which GPUs; and asks it
+ * without and with a tuner. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -135,7 +135,8 @@ static int make_asks(struct cli_question *q)
         return q->asks ? 0 : -ENOMEM;
 }
 
-/* Would the loader find it? Asked in a child: a plugin may do anything when it is opened. */
+/* Could the loader find it? Tried in a child process, because a plugin may do anything when opened.
+ */
 static bool can_load_library(const char *name)
 {
         pid_t child = fork();
@@ -147,8 +148,7 @@ static bool can_load_library(const char *name)
                !WEXITSTATUS(status);
 }
 
-/* A tuner that is not there would leave two columns that are the same, and a verdict that nobody
- * gave. */
+/* Without this check, a missing tuner would give two equal columns and a wrong verdict. */
 static int find_tuner(struct cli_question *q)
 {
         char name[PATH_MAX];
@@ -175,14 +175,15 @@ static int find_parts(struct cli_question *q, const char *verb)
         if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0)
                 return capo_fail(-ENOENT,
                                  "%s: capo's tuner plugin is missing from this installation", verb);
-        if (q->profile && !realpath(q->profile, q->profile_path) && /* a stored profile's name */
+        if (q->profile &&
+            !realpath(q->profile, q->profile_path) && /* the name of a stored profile */
             capo_profile_find(q->profile, cli_shipped_profiles(), q->profile_path,
                               sizeof q->profile_path, &fault) < 0)
                 return capo_fail(-ENOENT, "%s: --profile: %s", verb, fault.text);
         return find_tuner(q);
 }
 
-/* nvidia-smi's text, which NCCL does not read, is written as XML into a folder of its own, which
+/* nvidia-smi's text, which NCCL cannot read, is written as XML to a folder that
  * cli_question_finish() removes. */
 static int take_smi_text(struct cli_question *q, const char *verb)
 {
@@ -196,7 +197,7 @@ static int take_smi_text(struct cli_question *q, const char *verb)
         if (f)
                 fclose(f);
         if (!f || first == '<' || first == EOF || q->n_topo != 1)
-                return 0; /* XML, or for whoever reads it to refuse */
+                return 0; /* XML, or rejected later */
         if (capo_topology_read(q->topo[0], 0, 0, &t, why, sizeof why) < 0)
                 return capo_fail(-EINVAL, "%s: %s", verb, why);
         if (!mkdtemp(folder) || snprintf(q->written, sizeof q->written, "%s/%.255s.xml", folder,
@@ -214,7 +215,7 @@ static int take_smi_text(struct cli_question *q, const char *verb)
         return 0;
 }
 
-/* -ENODEV: the command line names none, or one that capo does not know. */
+/* -ENODEV: no machine was named, or an unknown one. */
 static int find_machine(struct cli_question *q, const char *verb)
 {
         char why[512];
@@ -271,7 +272,8 @@ static int find_ranks(struct cli_question *q, const char *verb)
                 return -EINVAL;
         of.machine = t;
         if ((t || q->n_topo > 1) && !capo_gpus_counts(text ? text : all, !q->gpus))
-                of.n_devs = 0; /* places are numbers then: of a bus id, and of nodes that differ */
+                of.n_devs = 0; /* then places are plain numbers: for bus ids, and for nodes that
+                                  differ */
         r = capo_plan_ranks_parse(text ? text : all, !q->gpus, &of, q->ranks, CAPO_PLAN_RANKS_MAX,
                                   &q->n_ranks, why, sizeof why);
         if (r < 0)
@@ -279,8 +281,8 @@ static int find_ranks(struct cli_question *q, const char *verb)
         return r;
 }
 
-/* What capo run would export when told the same GPUs; rules may name it. Machines of several makes
- * have no class. */
+/* The class that capo run would export for these GPUs; rules may name it. Allocations on different
+ * machines have no class. */
 static void find_class(struct cli_question *q, const char *verb)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;

@@ -14,7 +14,7 @@
 #include "analysis/log/log_paths.h"
 #include "core/base/util.h"
 
-/* Every GPU that a process of the job used. */
+/* Does @t have every GPU that a process of the job used? */
 static bool has_all_gpus(const struct capo_topology *t, const struct capo_job *job)
 {
         bool any = false;
@@ -121,7 +121,7 @@ int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t r
         return s.result;
 }
 
-/* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
+/* A value that the member's log has for its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
 static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m,
                             const char *what)
 {
@@ -131,7 +131,7 @@ static const char *gpu_info(const struct capo_job *job, const struct capo_job_me
         return capo_job_info(&job->processes[m->process], key);
 }
 
-/* Two ranks on one GPU of one node, which only slices may be. */
+/* Are two ranks on one GPU of a node? Only MIG slices may be. */
 static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
 {
         for (uint32_t i = 1; i < n; i++) {

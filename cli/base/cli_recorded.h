@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine that capo run recorded beside a job's logs. */
+/* The topology that capo run recorded beside a job's logs. */
 #ifndef CAPO_CLI_RECORDED_H
 #define CAPO_CLI_RECORDED_H
 
@@ -8,25 +8,25 @@
 #include "profiles/plan/plan.h"
 
 /**
- * cli_recorded_topology() - the topology file in a folder of the job's logs that has all its GPUs
+ * cli_recorded_topology() - find a topology file beside the job's logs that has all its GPUs
  *
- * Return: 0 with @path; -ENOENT there is none; -EXDEV the machines that were recorded are not
- * alike, so that one file does not describe all.
+ * Return: 0 with @path; -ENOENT: none; -EXDEV: the recorded machines differ, so one file does not
+ * describe all.
  */
 int cli_recorded_topology(const struct capo_job *job, char *path, size_t room);
 
 /**
- * cli_recorded_beside() - the same for logs that no job was loaded of
- * @paths: of logs or their folders; what lies there must be alike, and its GPUs are not checked
+ * cli_recorded_beside() - the same without a loaded job
+ * @paths: logs or their folders; the topology files there must be alike, and GPUs are not checked
  */
 int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t room);
 
 /**
- * cli_recorded_gpus() - on which GPU of @t each rank of communicator @comm is
- * @gpus:   room for its members; nodes are numbered as they come
- * @slices: as many: is it a MIG slice?
+ * cli_recorded_gpus() - find the GPU of @t for each rank of communicator @comm
+ * @gpus: room for its members; nodes are numbered in order of appearance
+ * @slices: likewise: is it a MIG slice?
  *
- * Return: 0; -ENOENT with @why: a log is missing, or a GPU is not in @t; -EEXIST two ranks are on
+ * Return: 0; -ENOENT with @why: a log is missing, or a GPU is not in @t; -EEXIST: two ranks are on
  * one GPU; -ENOMEM.
  */
 int cli_recorded_gpus(const struct capo_job *job, uint32_t comm, const struct capo_topology *t,

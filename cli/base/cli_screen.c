@@ -12,9 +12,9 @@ enum { NORMAL = 80, LEAST = 40, WHOLE = 500, INDENT = 4 }; /* no page is as wide
 static struct {
         bool wide;
         unsigned columns; /* 0: not begun */
-        FILE *terminal;   /* stdout as it was */
-        FILE *page;       /* what stdout is since: its lines come to write_page() */
-        char *line;       /* what has come of a line */
+        FILE *terminal;   /* the original stdout */
+        FILE *page;       /* the current stdout: its lines are passed to write_page() */
+        char *line;       /* the incomplete last line */
         size_t n;
 } screen;
 
@@ -34,7 +34,7 @@ unsigned cli_screen_columns(FILE *out)
         return screen.page && out == screen.page ? screen.columns : 0;
 }
 
-/* Bytes of the letter or escape sequence at @text, and the columns it takes. */
+/* Length of the letter or escape sequence at @text, and the columns it takes. */
 static size_t measure_letter(const char *text, unsigned *columns)
 {
         size_t n = 1;
@@ -59,7 +59,7 @@ unsigned cli_screen_width(const char *text)
         return sum;
 }
 
-/* Broken in two it could not be clicked nor copied. */
+/* An address must not be broken, so that it can be clicked and copied. */
 static bool is_address(const char *text)
 {
         text += strspn(text, " (");
@@ -100,7 +100,7 @@ static void print_line(char *line)
                 fprintf(screen.terminal, "%s\n", line);
                 return;
         }
-        /* the blanks that a line begins with are no place to break it at */
+        /* do not break a line within its indentation */
         n = indent < columns / 2 ? indent + cli_screen_fold(line + indent, columns - indent, NULL)
                                  : cli_screen_fold(line, columns, NULL);
         fprintf(screen.terminal, "%.*s\n", (int)n, line);
@@ -126,7 +126,7 @@ static ssize_t write_page(void *cookie, const char *bytes, size_t n)
         return fflush(screen.terminal) == 0 ? (ssize_t)n : 0;
 }
 
-/* A last line without an end. */
+/* Print an incomplete last line. */
 static void flush_last_line(void)
 {
         fflush(screen.page);

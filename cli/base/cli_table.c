@@ -16,22 +16,22 @@ enum { MAX_COLUMNS = 1024, WORTH = 24, FOLDED = 16, LEAST = 8 };
 struct column {
         unsigned before, fixed; /* blanks; width, 0: that of its widest cell */
         bool right, fold;
-        char leaves; /* 'a' first; 0 never */
+        char leaves; /* 'a' is dropped first; 0: never */
 };
 
 struct capo_table {
         unsigned n_columns;
-        bool fixed; /* any column is */
+        bool fixed; /* any column has a fixed width */
         struct column column[MAX_COLUMNS];
         char **cells;
         size_t n_cells;
 };
 
-/* What of it is printed, and how wide. */
+/* The columns to print, and their widths. */
 struct layout {
         unsigned width[MAX_COLUMNS];
         bool hidden[MAX_COLUMNS];
-        unsigned columns; /* of the terminal; 0 any */
+        unsigned columns; /* of the terminal; 0: any */
 };
 
 struct capo_table *capo_table_new(const char *columns)
@@ -111,7 +111,7 @@ void capo_table_end(struct capo_table *t)
                 append_cell(t, NULL);
 }
 
-/* Cells of the row that begins at @row, without those that are left out. */
+/* End of the row that begins at @row, without dropped columns. */
 static unsigned row_end(const struct capo_table *t, size_t row)
 {
         unsigned n = t->n_cells - row < t->n_columns ? (unsigned)(t->n_cells - row) : t->n_columns;
@@ -149,7 +149,7 @@ static unsigned sum_widths(const struct capo_table *t, const struct layout *l,
         return n;
 }
 
-/* Column by column, the least important first, then texts shorter. */
+/* Drop columns, the least important first, then shorten texts. */
 static void fit_columns(const struct capo_table *t, struct layout *l)
 {
         unsigned least[MAX_COLUMNS], total, most = 0;
@@ -171,7 +171,7 @@ static void fit_columns(const struct capo_table *t, struct layout *l)
                         break;
                 l->hidden[next] = true;
         }
-        for (; total > l->columns; total--) { /* still: the widest texts lose */
+        for (; total > l->columns; total--) { /* still too wide: shorten the widest texts */
                 int widest = -1;
 
                 for (unsigned c = 0; c < t->n_columns; c++) {
@@ -183,7 +183,8 @@ static void fit_columns(const struct capo_table *t, struct layout *l)
                         break;
                 least[widest]--;
         }
-        for (unsigned pass = 0; pass < 2; pass++) { /* what is left: names whole, then sentences */
+        for (unsigned pass = 0; pass < 2;
+             pass++) { /* distribute the rest: names first, then sentences */
                 for (unsigned c = 0; c < t->n_columns; c++) {
                         if (l->hidden[c] || t->column[c].fold != pass || total >= l->columns)
                                 continue;
@@ -196,13 +197,13 @@ static void fit_columns(const struct capo_table *t, struct layout *l)
         memcpy(l->width, least, sizeof least);
 }
 
-/* The first and the last letters of @text with an ellipsis between them. */
+/* Print the first and the last letters of @text with an ellipsis between them. */
 static void print_cut(FILE *out, const char *text, unsigned width)
 {
         unsigned skip = cli_screen_width(text) - (width - width / 2 - 1), n = 0;
 
         for (; *text; text++) {
-                bool more = (*text & 0xc0) == 0x80; /* of a letter */
+                bool more = (*text & 0xc0) == 0x80; /* continuation bytes of a letter */
 
                 n += !more;
                 if (n <= width / 2 || n > skip)
@@ -212,7 +213,7 @@ static void print_cut(FILE *out, const char *text, unsigned width)
         }
 }
 
-/* A line of a cell: as much of @text as fits, or cut in its middle. Return: what is left of it. */
+/* Print one line of a cell: as much of @text as fits, or cut in its middle. Return: the rest. */
 static const char *print_part(FILE *out, const char *text, unsigned width, unsigned pad, bool folds,
                               unsigned *at)
 {
@@ -233,7 +234,7 @@ static const char *print_part(FILE *out, const char *text, unsigned width, unsig
         return text + n + strspn(text + n, " ");
 }
 
-/* One row for a terminal: its cells, and as many more lines as its folded texts need. */
+/* Print one row on a terminal, with further lines for folded texts. */
 static void print_fitted(const struct capo_table *t, const struct layout *l, FILE *out,
                          char *const *cells, unsigned n)
 {
@@ -260,7 +261,8 @@ static void print_fitted(const struct capo_table *t, const struct layout *l, FIL
                         if (t->column[c].right && used < l->width[c])
                                 pad = l->width[c] - used;
                         else if (!first && *rest[c] && t->column[c].fold)
-                                pad = (unsigned)strspn(cells[c], " "); /* as its first line */
+                                pad = (unsigned)strspn(cells[c],
+                                                       " "); /* indented like its first line */
                         if (*rest[c])
                                 rest[c] = print_part(out, rest[c], pad < width ? width - pad : 1,
                                                      start + pad >= at ? start + pad - at : 1,
@@ -271,7 +273,7 @@ static void print_fitted(const struct capo_table *t, const struct layout *l, FIL
         }
 }
 
-/* One row as it is. */
+/* Print one row unchanged. */
 static void print_whole(const struct capo_table *t, const struct layout *l, FILE *out,
                         char *const *cells, unsigned n)
 {
@@ -290,7 +292,7 @@ static void print_whole(const struct capo_table *t, const struct layout *l, FILE
         }
 }
 
-/* The heads of the columns that have no room, with commas between them. Return: there are any. */
+/* Print the heads of dropped columns, comma-separated. Return: are there any? */
 static bool print_left_out(const struct capo_table *t, const struct layout *l, const char *before,
                            FILE *out)
 {

@@ -12,7 +12,7 @@ static int try_one(const char *base, const char *relative, char *path, size_t ro
 {
         char joined[PATH_MAX], resolved[PATH_MAX];
 
-        if (*relative == '/') /* an absolute libdir was configured */
+        if (*relative == '/') /* the configured libdir is absolute */
                 base = "";
         if (snprintf(joined, sizeof joined, "%s/%s", base, relative) >= (int)sizeof joined)
                 return -ENAMETOOLONG;
@@ -34,7 +34,8 @@ int cli_where(const char *build_path, const char *install_path, char *path, size
         if (n < 0)
                 return -ENOENT;
         exe[n] = 0;
-        for (int up = 0; up < 2; up++) { /* <tree>/cli/capo and <prefix>/bin/capo: two names up */
+        for (int up = 0; up < 2;
+             up++) { /* from <tree>/cli/capo or <prefix>/bin/capo: two levels up */
                 slash = strrchr(exe, '/');
                 if (!slash)
                         return -ENOENT;

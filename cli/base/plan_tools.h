@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the parts of the planner are: for every verb that asks NCCL. */
+/* Finds the parts of the planner, for every verb that asks NCCL. */
 #ifndef CAPO_PLAN_TOOLS_H
 #define CAPO_PLAN_TOOLS_H
 
@@ -12,13 +12,13 @@ int cli_topology_find(const char *platform, char *path, size_t room);
 int cli_tuner_find(char *path, size_t room);
 
 /**
- * cli_parts_find() - what is needed to ask real NCCL
- * @named:   the FILE of an option; NULL: CAPO_NCCL, or the one found on this machine
- * @tools:   the folder for capo_plan_question.tools
+ * cli_parts_find() - find what is needed to ask NCCL
+ * @named: the FILE of an option; NULL: CAPO_NCCL, or the one found on this machine
+ * @tools: the folder for capo_plan_question.tools
  * @libnccl: the libnccl.so.2 to ask
- * @room:    of each of the two
+ * @room: of each of the two
  *
- * Return: 0; negative errno with @why: one sentence that says what is missing.
+ * Return: 0; negative errno with @why: one sentence about what is missing.
  */
 int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why,
                    size_t why_room);

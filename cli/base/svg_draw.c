@@ -8,9 +8,7 @@
 
 enum { MAX_TICKS = 24 };
 
-#define LETTER                                                                             \
-        6.2 /* mean width of a letter of 12 px sans-serif, rather too wide than too narrow \
-             */
+#define LETTER 6.2 /* mean width of a letter of 12 px sans-serif, rather too large */
 
 static bool is_log(const struct capo_svg_axis *a)
 {
@@ -25,7 +23,7 @@ void capo_svg_widen(struct capo_svg_axis *a, double value)
         a->to = fmax(a->to, value);
 }
 
-/* 1, 2 or 5 times a power of ten, the smallest that is not below @v. */
+/* The smallest number >= @v that is 1, 2 or 5 times a power of ten. */
 static double step_of(double v)
 {
         double ten = pow(10, floor(log10(v)));
@@ -54,7 +52,7 @@ void capo_svg_round(struct capo_svg_axis *a)
         }
 }
 
-/* Where ticks are: at most MAX_TICKS. */
+/* Positions of ticks: at most MAX_TICKS. */
 static unsigned place_ticks(const struct capo_svg_axis *a, double *out)
 {
         unsigned n = 0;
@@ -63,7 +61,7 @@ static unsigned place_ticks(const struct capo_svg_axis *a, double *out)
                 double step = step_of((a->to - a->from) / 6);
 
                 for (double i = ceil(a->from / step - 1e-9) + 0.0;
-                     /* no -0 */ i * step <= a->to + 1e-9 * step && n < MAX_TICKS; i++)
+                     /* avoid -0 */ i * step <= a->to + 1e-9 * step && n < MAX_TICKS; i++)
                         out[n++] = i * step;
         } else if (a->scale == CAPO_SVG_BYTES) {
                 double span = log2(a->to / a->from);
@@ -110,14 +108,15 @@ double capo_svg_y(const struct capo_svg_frame *f, double value)
         return f->top + f->height * (1 - scale_to_axis(&f->y, value));
 }
 
-/* Paul Tol's bright scheme (personal.sron.nl/~pault), told apart by most colour-blind eyes. */
+/* Paul Tol's bright scheme (personal.sron.nl/~pault), which most colour-blind people can
+ * distinguish. */
 void capo_svg_style(FILE *out)
 {
         static const char *const series[CAPO_SVG_SERIES] = {
                 "#999999", "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",
                 "#aa3377", "#999933", "#882255", "#44aa99", "#6655cc", "#ddcc77"};
 
-        /* in plain colours: not every viewer of SVG knows variables */
+        /* plain colours: not every SVG viewer supports variables */
         fputs(":root{color-scheme:light dark}\n"
               "svg text{font:12px sans-serif;fill:#1a202c;stroke:#fff;stroke-width:3px;stroke-linejoin:round;"
               "paint-order:stroke}.t{opacity:.7}.ground{fill:#fff}"
@@ -176,7 +175,7 @@ void capo_svg_text(FILE *out, double x, double y, char anchor, double room, cons
         if (length > letters && letters > 3) {
                 letters = letters < sizeof cut ? letters : sizeof cut - 1;
                 while (letters > 3 &&
-                       (text[letters - 3] & 0xc0) == 0x80) /* not in the middle of a letter */
+                       (text[letters - 3] & 0xc0) == 0x80) /* do not cut inside a letter */
                         letters--;
                 snprintf(cut, sizeof cut, "%.*s...", (int)letters - 3, text);
                 text = cut;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pictures as SVG, in light or dark as the reader's system asks. Everything is drawn inside what
- * was said to be its frame: values beyond an axis end at its edge, texts that are too long for
- * their room are cut with an ellipsis.
+ * Pictures as SVG, light or dark as the reader's system prefers. Everything stays inside its frame:
+ * values beyond an axis are drawn at its edge, and long texts are cut with an ellipsis.
  *
  *      capo_svg_begin(out, 860, 420, "time by size", true);
  *      capo_svg_axes(out, &frame);             box, grid, ticks, titles
  *      capo_svg_line(out, &frame, x, y, n, "s1", NULL);
  *      capo_svg_end(out);
  *
- * Colours are classes: "g" GPU time, "h" host time, "w" what stands out, "c" chosen, "s0" ... "s11"
- * series (s0: NCCL's own choice, grey), "t" faint text. A page that holds several pictures prints
+ * Colours are CSS classes: "g" GPU time, "h" host time, "w" highlighted, "c" chosen, "s0" ... "s11"
+ * series (s0: NCCL's own choice, grey), "t" faint text. A page with several pictures prints
  * capo_svg_style() once in its own <style>.
  */
 #ifndef CAPO_SVG_BASE_H
@@ -19,7 +18,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define CAPO_SVG_SERIES 12 /* classes s0 to s11; more begin again with s1 */
+#define CAPO_SVG_SERIES 12 /* classes s0 to s11; further series start again with s1 */
 
 enum capo_svg_scale {
         CAPO_SVG_LINEAR, /* ticks at 1, 2 or 5 times a power of ten */
@@ -29,8 +28,8 @@ enum capo_svg_scale {
 
 struct capo_svg_axis {
         enum capo_svg_scale scale;
-        double from, to;   /* from < to; capo_svg_widen() makes it so */
-        const char *title; /* with its unit, or NULL */
+        double from, to;   /* from < to; capo_svg_widen() and capo_svg_round() ensure it */
+        const char *title; /* with its unit; NULL: none */
 };
 
 /* A rectangle with axes. Ticks and titles are outside: leave 64 to its left, 40 below, 16 above. */
@@ -39,36 +38,38 @@ struct capo_svg_frame {
         struct capo_svg_axis x, y;
 };
 
-/** capo_svg_widen() - let the axis hold @value; NAN and, for logarithms, what is not positive
- * change nothing. Start with from INFINITY, to -INFINITY. */
+/** capo_svg_widen() - extend the axis to @value; NAN, and values <= 0 on logarithmic axes, are
+ * ignored. Start with from = INFINITY, to = -INFINITY. */
 void capo_svg_widen(struct capo_svg_axis *axis, double value);
 
-/** capo_svg_round() - move the ends to where a tick may be, and apart where they are one; once,
- * after all values. */
+/** capo_svg_round() - move the ends to ticks, and apart if they are equal; once, after all values.
+ */
 void capo_svg_round(struct capo_svg_axis *axis);
 
 /** capo_svg_style() - the classes as CSS, for a page that holds pictures. */
 void capo_svg_style(FILE *out);
 
-/** capo_svg_begin() - @title: for readers that do not see; @alone: a file of its own, which gets
- * ground and style. */
+/** capo_svg_begin() - @title: for screen readers; @alone: a separate file, with background and
+ * style. */
 void capo_svg_begin(FILE *out, double width, double height, const char *title, bool alone);
 void capo_svg_end(FILE *out);
 
-/** capo_svg_text() - @anchor: 's' begins at @x, 'm' is centred, 'e' ends there; @room: width it may
- * take, 0: any;
- * @class: NULL or as above. The text is escaped here. */
+/**
+ * capo_svg_text() - @anchor: 's' begins at @x, 'm' is centred, 'e' ends there; @room: maximum
+ * width, 0: any
+ * @class: NULL or as above. The text is escaped here.
+ */
 void capo_svg_text(FILE *out, double x, double y, char anchor, double room, const char *class,
                    const char *text);
 
 void capo_svg_axes(FILE *out, const struct capo_svg_frame *f);
 
-/** capo_svg_x(), capo_svg_y() - where a value is drawn, never outside of the frame. */
+/** capo_svg_x(), capo_svg_y() - position of a value, always inside the frame. */
 double capo_svg_x(const struct capo_svg_frame *f, double value);
 double capo_svg_y(const struct capo_svg_frame *f, double value);
 
-/** capo_svg_line() - through the points whose y is a number, with a dot at each. @more: further
- * attributes, such as "stroke-dasharray='5 3'", or NULL. */
+/** capo_svg_line() - a line through the points whose y is not NAN, with a dot at each. @more:
+ * further attributes, such as "stroke-dasharray='5 3'", or NULL. */
 void capo_svg_line(FILE *out, const struct capo_svg_frame *f, const double *x, const double *y,
                    size_t n, const char *class, const char *more);
 
