@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo report: logs in, one page out. Here: the command line and reading the logs.
- * analysis/report/job_judge.h says what is to be said about them; the formats (report_formats.def)
- * print it.
+ * capo report: one page from logs. This file has the command line and reads the logs.
+ * analysis/report/job_judge.h judges; the formats (report_formats.def) print.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -95,7 +94,7 @@ static const struct {
 #include "cli/report/report_formats.def"
 };
 
-/* The names that there are, each once: for who asked for another. */
+/* Print the existing names once each, after a wrong one was given. */
 static void say_names(const char *what, const char *asked, const struct capo_job *job, bool calls)
 {
         char text[400] = "";
@@ -114,7 +113,7 @@ static void say_names(const char *what, const char *asked, const struct capo_job
                    strchr(text, ',') ? "are" : "is", *text ? text : "none");
 }
 
-/* A filter that lets nothing through is a mistake, not an empty page. */
+/* A filter without a match is an error, not an empty page. */
 static int check_filter(const struct capo_page *r)
 {
         bool comm = !r->only_comm, call = !r->only_call;
@@ -167,7 +166,7 @@ static int make_page(struct capo_page *r, const struct report_options *o,
         return e ?: capo_page_bugs(r);
 }
 
-/* Several operands may be the nodes of one job; of two jobs there is no one page. */
+/* Several operands may be the nodes of one job. Several jobs cannot be on one page. */
 static int refuse_several_jobs(struct capo_log_paths *paths)
 {
         _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
@@ -203,7 +202,7 @@ static int write_beside(const struct report_view *view, const char *path,
         return e;
 }
 
-/* Logs of what was named, or why there are none. */
+/* Find the logs, or print why there are none. */
 static int find_logs(const struct report_options *o, struct capo_log_paths *paths)
 {
         char why[512];

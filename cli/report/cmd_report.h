@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `capo report` share. The page is judged in analysis/report and printed by the
- * formats (report_formats.def). */
+/* Shared by the files of `capo report`. analysis/report judges the page; the formats print it
+ * (report_formats.def). */
 #ifndef CAPO_CLI_REPORT_H
 #define CAPO_CLI_REPORT_H
 
@@ -11,7 +11,7 @@ struct report_options {
         enum report_format format;
         enum capo_page_sort sort;
         const char *comm, *topo, *platform;
-        const char *beside[REPORT_FORMATS]; /* files that are written besides; NULL none */
+        const char *beside[REPORT_FORMATS]; /* files written besides the page; NULL: none */
         unsigned call;                      /* enum capo_call_id; 0: all */
         bool all, bytes, notes;
         enum report_recover recover;
@@ -23,16 +23,17 @@ struct capo_plan_gpu;
 struct capo_topology;
 struct cli_machine_source;
 
-/** report_ceilings() - ceilings of the communicators, and how near the NICs are, on the machine of
- * --topo or --platform. Return: 0; negative errno, said. */
+/** report_ceilings() - set the ceilings of communicators and the distance of NICs, on the machine
+ * of
+ * --topo or --platform. Return: 0; negative errno, printed. */
 int report_ceilings(struct capo_page *page, const struct report_options *o);
 
-/** report_predict() - what NCCL predicts for communicator @comm, whose ranks are on @gpus; where it
- * cannot be asked page->predicted_by is why. Return: 0; -ENOMEM. */
+/** report_predict() - set NCCL's predictions for communicator @comm, whose ranks are on @gpus; if
+ * NCCL cannot be asked, page->predicted_by is the reason. Return: 0; -ENOMEM. */
 int report_predict(struct capo_page *page, uint32_t comm, const struct capo_plan_gpu *gpus,
                    const struct capo_topology *t, const struct cli_machine_source *source);
 
-/** report_near() - fill page->near from the machine that the job ran on. Return: 0; -ENOMEM. */
+/** report_near() - fill page->near from the job's machine. Return: 0; -ENOMEM. */
 int report_near(struct capo_page *page, const struct capo_topology *t);
 
 #endif

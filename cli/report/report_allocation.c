@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ALLOCATION: what an uneven or reduced one can reach, what the job reached, what as many GPUs
- * taken otherwise could, and the one experiment that would tell whether another choice is faster
- * here. */
+/* ALLOCATION: what an uneven or reduced one can reach, what the job reached, what as many GPUs in
+ * another layout could reach, and an experiment that would show whether another choice is faster.
+ */
 #include <inttypes.h>
 
 #include "analysis/job/figures.h"
@@ -12,9 +12,9 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 
-enum { LARGE = 1 << 20 }; /* bandwidth rules, and with it the algorithm */
+enum { LARGE = 1 << 20 }; /* from this size on bandwidth dominates, and with it the algorithm */
 
-/* The row of the largest communicator's AllReduce that took most time. NULL: none has a bandwidth.
+/* The row of the largest communicator's AllReduce with the most time. NULL: none has a bandwidth.
  */
 static const struct capo_page_row *find_costly(const struct capo_page *r)
 {
@@ -48,8 +48,8 @@ static void add_here(const struct capo_page *r, struct cli_section *s,
                          capo_size_print(row->row.bytes, size, sizeof size));
 }
 
-/* What NCCL's choice costs: the share of these calls' time that the links could save, here and with
- * the other layouts. */
+/* Cost of NCCL's choice: the share of these calls' time that the links could save, here and in the
+ * other layouts. */
 static void add_cost(const struct capo_page *r, struct cli_section *s,
                      const struct capo_page_row *row)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ceiling of each communicator: its members' CUDA devices have PCI bus ids in the logs, the
- * topology knows the GPUs at those, and the rest is capo topo's. A communicator of which one rank's
- * log is missing, or whose GPUs are not in the topology, has no ceiling rather than a wrong one.
+ * The ceiling of each communicator. The logs have the PCI bus ids of its members' CUDA devices, the
+ * topology has the GPUs at these, and capo topo computes the rest. If one rank's log is missing, or
+ * a GPU is not in the topology, the communicator has no ceiling.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@
 #include "profiles/fragment/bound.h"
 #include "core/log/info.h"
 
-/* Ceilings over PCIe and NICs that nobody asked for: 16 ranks take 70 ms, 32 a third of a second,
- * 64 two. There is one largest communicator, and many others. */
+/* Limits for ceilings over PCIe and NICs without an explicit topology: 16 ranks take 70 ms, 32 a
+ * third of a second, 64 two. There is one largest communicator, and there may be many others. */
 enum { RANKS_UNASKED = 16, RANKS_UNASKED_LARGEST = 32 };
 
-/* MIG slices: the GPUs' links are not theirs. @t is the caller's own. */
+/* MIG slices cannot use the GPUs' links. Changes the caller's own copy @t. */
 static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus,
                        const bool *slices, uint32_t n)
 {
@@ -35,7 +35,7 @@ static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus
         }
 }
 
-/* As many GPUs on as many machines alike, or on fewer: the first of each. */
+/* As many GPUs on as many equal machines, or on fewer: the first of each. */
 static void add_other_layouts(struct capo_page_allocation *a, const struct capo_topology *t,
                               uint32_t n, uint16_t n_nodes)
 {
@@ -61,7 +61,7 @@ static void add_other_layouts(struct capo_page_allocation *a, const struct capo_
         }
 }
 
-/* @bound: NULL: not computed. */
+/* @bound NULL: not computed. */
 static void set_allocation(struct capo_page *r, const struct capo_topology *t,
                            const struct capo_plan_gpu *gpus, uint32_t n, const char *class,
                            const struct fragment_bound *bound)
@@ -129,7 +129,7 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
                 return;
         snprintf(to->class, sizeof to->class, "%s", bound.class);
         if (asked && !any_slice)
-                (void)report_predict(r, comm, gpus, t, asked); /* without memory: none */
+                (void)report_predict(r, comm, gpus, t, asked); /* without memory: no predictions */
         if (comm == 0 && !any_slice)
                 set_allocation(r, t, gpus, c->n_members, bound.class, &bound);
         for (unsigned call = 0; call < CAPO_CALLS; call++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pictures of the HTML page. Bars are rows of a table: their labels are never cut, and a phone
- * or a printer folds them. */
+/* The pictures of the HTML page. Bars are table rows: their labels are never cut, and phones and
+ * printers can fold them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void write_bar(FILE *out, const char *label, double value, double most, c
         fputs("</td></tr>\n", out);
 }
 
-/* What tells row @i from the others: never the same for two. */
+/* A unique label for row @i. */
 static void label_row(const struct report_view *view, uint32_t i, unsigned more, char *label,
                       size_t room)
 {
@@ -84,7 +84,7 @@ static void write_row_bar(const struct report_view *view, uint32_t i, double mos
         write_bar(out, label, row->total_ns, most, gpu ? "g" : "h", figure);
 }
 
-/* Rows of one call of one communicator, by size. */
+/* The rows of one call of one communicator, by size. */
 struct series {
         uint32_t comm;
         uint8_t call;
@@ -101,7 +101,7 @@ static int by_bytes(const void *a, const void *b)
         return (x->row.bytes > y->row.bytes) - (x->row.bytes < y->row.bytes);
 }
 
-/* By NCCL's model; NAN: not known. */
+/* From NCCL's model; NAN: not known. */
 static double find_predicted(const struct capo_page *r, const struct capo_job_row *row)
 {
         for (size_t i = 0; i < r->n_predicted; i++) {
@@ -113,7 +113,7 @@ static double find_predicted(const struct capo_page *r, const struct capo_job_ro
         return NAN;
 }
 
-/* The rows of @r with a bandwidth, as series of two sizes and more. Return: how many. */
+/* Group the rows with a bandwidth into series of at least two sizes. Return: how many. */
 static size_t gather_series(const struct capo_page *r, struct series *series)
 {
         _cleanup_free_ const struct capo_page_row **rows = calloc(r->rows.n + 1, sizeof *rows);
@@ -235,14 +235,14 @@ void report_time_chart(const void *about, FILE *out)
         draw_bandwidth(view, out);
 }
 
-/* The measure of the text page. Marked is the rank that it names. */
+/* Bars of the text page's measure. The named rank is highlighted. */
 static void write_wait_bars(const struct capo_page *r, const struct capo_page_wait *w, FILE *out)
 {
         const struct capo_job_comm *c = &r->job->comms[w->comm];
         uint32_t n = c->n_members < MOST_BARS ? c->n_members : MOST_BARS, skip;
         double most = 0;
 
-        /* of many ranks those around the one that is named */
+        /* with many ranks, those around the named one */
         skip = w->last < n / 2                      ? 0
                : w->last - n / 2 > c->n_members - n ? c->n_members - n
                                                     : w->last - n / 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pictures of the HTML page. @about: the struct report_view, as struct cli_section has it. */
+/* The pictures of the HTML page. @about: the struct report_view (cli_section.about). */
 #ifndef CAPO_CLI_REPORT_CHARTS_H
 #define CAPO_CLI_REPORT_CHARTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The columns of a row: what a cell shows, and its value. report_rows.c prints them. */
+/* The columns of a row: how to print a cell, and its value. report_rows.c prints them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +93,7 @@ char *report_size(const struct report_view *view, const struct capo_page_row *ro
         return decimals < 5 ? size_at(row, decimals, text, room) : exact_size(row, text, room);
 }
 
-/* ---- what a cell shows, and its value ---- */
+/* ---- cells: text and value ---- */
 
 static void show_comm(cell_t *c, char *text)
 {
@@ -165,7 +165,7 @@ static json_t *value_share(cell_t *c)
         return number_if(c->row->share >= 0, c->row->share);
 }
 
-/* A quantile of the times, as a cell and as a value. */
+/* A quantile of the times, as text and as value. */
 #define QUANTILE(name, q)                                                                    \
         static void show_##name(cell_t *c, char *text)                                       \
         {                                                                                    \
@@ -331,7 +331,7 @@ static json_t *value_host_p50(cell_t *c)
         return number_if(host->count, capo_hist_quantile(host, 0.5) / 1000);
 }
 
-/* Of a row by NCCL's kernels, where these say so: how long they waited before they moved data. */
+/* For rows timed by NCCL's kernels that report it: how long they waited before they moved data. */
 static const struct capo_hist *waited_hist(cell_t *c)
 {
         const struct capo_hist *h = &c->row->row.time[CAPO_TIMES_WAITED];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The columns of the rows, the same in every format: one row of the table in report_columns.c. */
+/* The columns of rows, the same in every format: one row each in the table of report_columns.c. */
 #ifndef CAPO_CLI_REPORT_COLUMNS_H
 #define CAPO_CLI_REPORT_COLUMNS_H
 
@@ -14,15 +14,15 @@ struct report_cell {
 };
 
 struct report_column {
-        const char *head, *spec; /* on pages (cli_page.h); NULL: in files only */
-        const char *key, *csv;   /* name in JSON and in CSV; NULL: not in these */
+        const char *head, *spec; /* on pages (cli_page.h); NULL: only in files */
+        const char *key, *csv;   /* name in JSON and in CSV; NULL: not there */
         void (*show)(const struct report_cell *cell, char text[256]);
-        json_t *(*value)(const struct report_cell *cell); /* NULL: JSON has no such key here */
+        json_t *(*value)(const struct report_cell *cell); /* NULL: JSON has no such key */
 };
 
-extern const struct report_column report_columns[]; /* ends with one without any name */
+extern const struct report_column report_columns[]; /* ends with one without names */
 
-/** report_row_json() - one row as an object. */
+/** report_row_json() - a row as an object. */
 json_t *report_row_json(const struct report_view *view, const struct capo_page_row *row);
 
 #endif

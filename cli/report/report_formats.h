@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways a page is printed: cli/report/report_formats.def. They print what analysis/report has
- * judged and judge nothing. */
+/* The output formats of a page (cli/report/report_formats.def). They print what analysis/report has
+ * judged. */
 #ifndef CAPO_CLI_REPORT_FORMATS_H
 #define CAPO_CLI_REPORT_FORMATS_H
 
@@ -8,11 +8,11 @@
 
 #include "analysis/report/job_page.h"
 
-/* What is printed, and how. */
+/* The page, and how to print it. */
 struct report_view {
         const struct capo_page *page;
         bool bytes; /* sizes in bytes */
-        bool notes; /* also how the numbers were obtained */
+        bool notes; /* also how numbers were obtained */
 };
 
 enum report_format {
@@ -21,8 +21,8 @@ enum report_format {
         REPORT_FORMATS,
 };
 
-/** report_text() and so on - write the page. Return: 0; negative errno, not said (the caller looks
- * at @out's own). */
+/** report_text() and so on - write the page. Return: 0; negative errno, not printed (the caller
+ * checks @out). */
 #define REPORT_FORMAT(name, where, rows, help) \
         int report_##name(const struct report_view *view, FILE *out);
 #include "cli/report/report_formats.def"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report with pictures: one HTML file that needs nothing else, in light or dark as the reader's
- * system asks. It prints the sections of the text page, what to do next first, with the pictures of
+ * The report with pictures: one self-contained HTML file, light or dark as the reader's system
+ * prefers. It prints the sections of the text page, next steps first, and the pictures of
  * report_charts.c.
  */
 #include <errno.h>
@@ -45,7 +45,7 @@ static void write_style(FILE *out)
               out);
 }
 
-/* Sorts a table by the column whose head is clicked; numbers by their value in their unit. */
+/* Sorts a table by the clicked column head; numbers by value in their unit. */
 static const char script[] =
         "const U={ns:1e-9,us:1e-6,ms:1e-3,s:1,B:1,KiB:1024,MiB:1048576,GiB:1073741824,TiB:1099511627776};\n"
         "const V=t=>{const m=t.replace(/,/g,'').match(/^(?:\\u003c= )?([\\d.]+)(?:-[\\d.]+)? ?(\\S+)?/);"

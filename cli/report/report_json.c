@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for programs (versioned by "capo_report", docs/internals/json.md). Exact sizes, all
- * rows. */
+/* The report as JSON (versioned by "capo_report", docs/internals/json.md). Exact sizes, all rows.
+ */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

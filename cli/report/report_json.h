@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the report for programs. */
+/* Parts of the JSON report. */
 #ifndef CAPO_CLI_REPORT_JSON_H
 #define CAPO_CLI_REPORT_JSON_H
 
@@ -19,11 +19,11 @@ json_t *report_json_fabric_calls(const struct capo_page *page);
 /** report_json_steps() - the value of "steps". */
 json_t *report_json_steps(const struct capo_page *page);
 
-/** report_json_trials() - the value of "trials"; empty where nothing was on trial. */
+/** report_json_trials() - the value of "trials"; empty without trials. */
 json_t *report_json_trials(const struct capo_page *page);
 
-/** report_json_judged() - what is concluded: "problem_list", "waits", "next", "allocation",
- * "places", "rules", into @to. */
+/** report_json_judged() - adds "problem_list", "waits", "next", "allocation", "places" and "rules"
+ * to @to. */
 void report_json_judged(json_t *to, const struct capo_page *page);
 
 #endif

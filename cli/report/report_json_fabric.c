@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network, for programs. */
+/* The network part of the JSON report. */
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is concluded, for programs: the sentences of the text page and the numbers in them. */
+/* The conclusions in the JSON report: the sentences of the text page, and the numbers in them. */
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
 

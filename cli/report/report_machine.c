@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far the NIC that a rank used is from its GPU, and whether a nearer one was to be had. The log
- * has the PCI addresses of both; the way between them, bridge by bridge, is the topology's (of a
- * file, or hwloc's of this machine). The recorder itself notes no more than NUMA nodes, which sysfs
- * has: walking the PCI tree is nothing for a job.
+ * The distance between the NIC that a rank used and its GPU, and whether a nearer NIC was
+ * available. The log has the PCI addresses of both; the path between them comes from the topology
+ * (a file, or hwloc on this machine). The recorder only notes NUMA nodes from sysfs, because
+ * walking the PCI tree would slow down the job.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static int nic_at(const struct capo_topology *t, const char *address)
         return -1;
 }
 
-/* @used: by NIC, whether any rank of this link's node moved data over it. */
+/* @used: by NIC: did any rank on this link's node use it? */
 static void find_nearer_nic(const struct capo_job_process *p, const struct capo_topology *t,
                             const struct capo_fabric_link *l, const bool *used,
                             struct capo_page_near *out)
@@ -53,7 +53,7 @@ static void find_nearer_nic(const struct capo_job_process *p, const struct capo_
                 enum capo_path path = t->nic_path[(size_t)gpu * t->n_nics + (size_t)k];
                 bool idle;
 
-                /* a slower one, such as the port the machine is administered by, is no advice */
+                /* a slower one, such as a management port, is no advice */
                 if (t->nics[k].pci < 0 || path >= nearest || t->nics[k].gbs < t->nics[nic].gbs)
                         continue;
                 idle = !used[k];

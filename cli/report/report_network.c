@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network of the page: NIC use by rank, then which calls the traffic was for. See
- * analysis/network/network.h for how the latter is known. */
+/* The network sections: NIC use by rank, then traffic by call (see analysis/network/network.h). */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@
 
 enum { LINKS_SHOWN = 16 };
 
-#define GUESSED_WORTH_SAYING 0.05 /* part of the calls */
+#define GUESSED_WORTH_SAYING 0.05 /* share of the calls */
 
 static char *bytes_text(const struct report_view *view, uint64_t bytes, char *text, size_t room)
 {
@@ -78,7 +77,7 @@ static void add_links(const struct report_view *view, struct cli_page *page)
 
                 sample = d->sample ? d->sample : sample;
                 if (!f->links[i].ops && !view->page->all && !strcmp(d->provider, "shm"))
-                        continue; /* memory that nobody used is no idle NIC */
+                        continue; /* an opened but unused domain of shared memory is no idle NIC */
                 if (view->page->all || shown < LINKS_SHOWN)
                         add_link_row(view, i, s);
                 left += !view->page->all && shown >= LINKS_SHOWN;
@@ -90,7 +89,7 @@ static void add_links(const struct report_view *view, struct cli_page *page)
                 cli_section_note(page, s, "p50, p99: of 1 send in %u", sample);
 }
 
-/* Of the calls some follow one that was not timed. */
+/* The times of some calls are derived from untimed ones. */
 static void add_guess_note(const struct capo_fabric_job *f, struct cli_page *page,
                            struct cli_section *s)
 {

@@ -15,11 +15,11 @@
 #include "core/log/info.h"
 
 enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
-#define LEAST_CREATION  0.01 /* of the job, or a second: worth a line */
-#define CREATION_WAITED 0.1  /* of it */
+#define LEAST_CREATION  0.01 /* of the job, or one second: shown from there on */
+#define CREATION_WAITED 0.1  /* share of it */
 
-/* The job's layout is that of its largest communicator; several nodes without one are only counted.
- */
+/* The job's layout is that of its largest communicator. If nodes have none in common, they are only
+ * counted. */
 static void set_title(const struct capo_page *r, struct cli_page *page)
 {
         const struct capo_job *job = r->job;
@@ -39,7 +39,7 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
                        capo_text_duration((double)capo_job_duration_ns(job), text), when);
 }
 
-/* How the program reached NCCL, in words; INFO nccl.how has the recorder's (shim/nccl/real.c). */
+/* How the program reached NCCL; INFO nccl.how has the recorder's word (shim/nccl/real.c). */
 static const char *describe_nccl_how(const char *how)
 {
         static const char *const words[][2] = {
@@ -55,7 +55,7 @@ static const char *describe_nccl_how(const char *how)
         return how;
 }
 
-/* What was there to be recorded, and how capo got at it. */
+/* What was recorded, and in which way. */
 static void set_setup(const struct capo_page *r, struct cli_page *page)
 {
         const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION),
@@ -63,7 +63,7 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
                    *fabric = capo_page_info(r, CAPO_INFO_FABRIC_VERSION),
                    *tuner = capo_page_info(r, CAPO_INFO_NCCL_TUNER),
                    *rules = r->job->processes[0].rules;
-        /* another's tuner may have been loaded where capo's was not */
+        /* another tuner may have been loaded where capo's was not */
         bool unloaded = tuner && !strcmp(tuner, "capo") && capo_page_info(r, CAPO_INFO_UNTUNED);
         char value[256], text[1024] = "NCCL not seen";
 
@@ -84,8 +84,8 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
         cli_page_under(page, "%s", text);
 }
 
-/* The ends of an interval, in percent: they are less sure than their digits. Rounded outwards, and
- * never finer than the value between them. */
+/* The ends of an interval in percent, rounded outwards, and never with more digits than the value
+ * between them. */
 static char *range_text(struct capo_interval i, char text[80])
 {
         double unit = i.high < 0.01 ? pow(10, floor(log10(100 * i.high))) : i.high < 0.1 ? 0.1 : 1;
@@ -96,7 +96,7 @@ static char *range_text(struct capo_interval i, char text[80])
         return text;
 }
 
-/* Part of the page is of the calls of --comm and --call alone, and says so. */
+/* With --comm and --call, a part of the page is restricted to these calls, and says so. */
 static void set_filter(const struct capo_page *r, struct cli_page *page)
 {
         if (!capo_page_is_filtered(r))
@@ -125,7 +125,7 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
                       range, r->overlapping ? ", overlapping calls once" : "");
 }
 
-#define WIDTH_TOLD 0.01 /* of the job: less than that is not told */
+#define WIDTH_TOLD 0.01 /* of the job: smaller widths are not printed */
 
 static void add_waiting(const struct capo_page *r, struct cli_page *page)
 {
@@ -157,7 +157,7 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                       capo_page_is_filtered(r) ? " in all calls" : "");
 }
 
-/* How long communicators took to be created, and which part of it was slow where NCCL says so. */
+/* How long communicator creation took, and which part was slow if NCCL reports it. */
 static void add_creation(const struct capo_page *r, struct cli_page *page)
 {
         const struct capo_page_creation *c = &r->creation;
@@ -215,7 +215,7 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
                 add_creation(r, page);
 }
 
-/* Which GPU clocks there are, and how many of the calls of such rows they saw. */
+/* Which GPU clocks were used, and for how many of those rows' calls. */
 static void note_gpu_times(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
 {
         static const char *const names[CAPO_CLOCKS] = {"", "", "CUDA events", "NCCL's kernels"};
@@ -258,7 +258,7 @@ static void add_places(const struct capo_page *r, struct cli_page *page)
                 cli_section_line(s, "%u more: --all", r->n_places - shown);
 }
 
-/* Rows of the profile, or candidates of the sweep, and how many calls each decided. */
+/* Rows of the profile or candidates of the sweep, with the number of calls each decided. */
 static void add_rules(const struct capo_page *r, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{"rule", "r"}, {"calls", "r"}, {"", "l~"}};
@@ -343,7 +343,7 @@ struct cli_page *report_page(const struct report_view *view)
         return page;
 }
 
-/* Printed by @print. */
+/* Print the page with @print. */
 static int print_page(const struct report_view *view, FILE *out,
                       void (*print)(const struct cli_page *, FILE *))
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as sections, for every format that people read. */
+/* The report as sections, for all formats for people. */
 #ifndef CAPO_CLI_REPORT_PAGE_H
 #define CAPO_CLI_REPORT_PAGE_H
 
 #include "cli/base/cli_page.h"
 #include "cli/report/report_formats.h"
 
-/** report_page() - the whole page. Return: NULL without memory. */
+/** report_page() - the whole page. Return: NULL: no memory. */
 struct cli_page *report_page(const struct report_view *view);
 
-/* Its sections, each empty when there is nothing to say. */
+/* Its sections; each is empty if there is nothing to report. */
 
 /** report_rows() - TIME BY CALL. */
 struct cli_section *report_rows(const struct report_view *view, struct cli_page *page);
 
-/** report_allocation() - ALLOCATION: of uneven or reduced ones. */
+/** report_allocation() - ALLOCATION, for uneven or reduced ones. */
 void report_allocation(const struct report_view *view, struct cli_page *page);
 
 /** report_ceiling_rows() - CEILINGS. */
@@ -26,7 +26,7 @@ struct cli_section *report_waits(const struct report_view *view, struct cli_page
 /** report_steps() - STEPS. */
 void report_steps(const struct report_view *view, struct cli_page *page);
 
-/** report_members() - MEMBERS of the communicators that were asked for. */
+/** report_members() - MEMBERS of the communicators that --comm names. */
 void report_members(const struct report_view *view, struct cli_page *page);
 
 /** report_comms() - COMMUNICATORS. */
@@ -35,14 +35,14 @@ void report_comms(const struct report_view *view, struct cli_page *page);
 /** report_network() - NETWORK, NETWORK BY CALL. */
 void report_network(const struct report_view *view, struct cli_page *page);
 
-/** report_trials() - TRIALS: rows that were compared with NCCL's own choice. */
+/** report_trials() - TRIALS: rows compared with NCCL's own choice. */
 void report_trials(const struct report_view *view, struct cli_page *page);
 
-/** report_percent() - a share with two digits that count: "61 %", "7.5 %". */
+/** report_percent() - a share with two significant digits: "61 %", "7.5 %". */
 char *report_percent(double share, char *text);
 
-/** report_size() - the size of a row, exact where it was asked for or where another row of its call
- * would read the same. */
+/** report_size() - the size of a row; exact if requested, or if another row of its call would print
+ * the same. */
 char *report_size(const struct report_view *view, const struct capo_page_row *row, char *text,
                   size_t room);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What real NCCL predicts for the sizes of a communicator, asked on virtual GPUs: the picture of
- * the HTML page has it beside what was measured. */
+/* NCCL's predictions for the sizes of a communicator, from virtual GPUs: the picture of the HTML
+ * page shows them beside the measurements. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo report --recover: what killed processes left in memory goes into their logs
- * (analysis/log/recover.h does it). */
+/* capo report --recover: adds what killed processes left in memory to their logs
+ * (analysis/log/recover.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,11 +61,11 @@ bool report_recover_first(const struct capo_log_paths *paths)
 
 struct run {
         enum report_recover what;
-        const char *folder; /* NULL: any */
+        const char *folder; /* NULL: all */
         unsigned n, failed, homeless;
 };
 
-/* Its log has no folder, and will have none. */
+/* The folder of its log no longer exists. */
 static int visit_homeless(const struct capo_segment_info *info, struct run *run)
 {
         bool drop = run->what == REPORT_RECOVER_DROP;
@@ -85,7 +85,7 @@ static int visit_homeless(const struct capo_segment_info *info, struct run *run)
         return 0;
 }
 
-/* Is the log in the folder, or in one of those in it? A folder of jobs has one of each. */
+/* Is the log in the folder, or in a subfolder of it? A folder of jobs has one subfolder per job. */
 static bool is_below(const char *log, const char *folder)
 {
         size_t n = strlen(folder);
@@ -115,7 +115,7 @@ static int visit_segment(const struct capo_segment_info *info, void *arg)
                 return visit_homeless(info, run);
         }
         r = capo_segment_recover(info->path, NULL, &done);
-        if (r == -ESTALE) /* another took it up meanwhile */
+        if (r == -ESTALE) /* another command recovered it meanwhile */
                 return 0;
         run->n++;
         if (r == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What killed processes left in memory: capo report recovers it first, or does only that. */
+/* Recovers the memory of killed processes: before the report, or instead of it. */
 #ifndef CAPO_REPORT_RECOVER_H
 #define CAPO_REPORT_RECOVER_H
 
@@ -8,20 +8,20 @@
 #include "analysis/log/log_find.h"
 
 enum report_recover {
-        REPORT_RECOVER_FIRST, /* then the page */
+        REPORT_RECOVER_FIRST, /* then print the page */
         REPORT_RECOVER_NOT,
-        REPORT_RECOVER_ONLY, /* no page from here on */
-        REPORT_RECOVER_ALL,  /* as root: of every job */
-        REPORT_RECOVER_LIST, /* only show them */
-        REPORT_RECOVER_DROP, /* only remove what belongs to logs whose folder is gone */
+        REPORT_RECOVER_ONLY, /* no page; values from here on print none */
+        REPORT_RECOVER_ALL,  /* as root: for every job */
+        REPORT_RECOVER_LIST, /* only list them */
+        REPORT_RECOVER_DROP, /* only remove memory of logs whose folder no longer exists */
 };
 
-/** report_recover_first() - what killed processes of this machine left in memory goes into their
- * logs in the folders of @paths. Return: true: there may be one more log now. */
+/** report_recover_first() - add what killed processes on this machine left in memory to their logs
+ * in the folders of @paths. Return: true: there may be a new log. */
 bool report_recover_first(const struct capo_log_paths *paths);
 
-/** report_recover_only() - capo report --recover: @what without a page. @dir: of the logs; NULL:
- * all. Return: an exit status, what failed is said. */
+/** report_recover_only() - capo report --recover: do @what without a page. @dir: folder of the
+ * logs; NULL: all. Return: an exit status; failures are printed. */
 int report_recover_only(enum report_recover what, const char *dir);
 
 #endif

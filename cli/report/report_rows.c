@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formats that are nothing but columns: TIME BY CALL of the pages, CSV, "rows" of JSON. */
+/* The formats that consist of columns: TIME BY CALL of the pages, CSV, "rows" of JSON. */
 #include <string.h>
 
 #include "cli/report/report_columns.h"
@@ -63,8 +63,8 @@ int report_csv(const struct report_view *view, FILE *out)
         return 0;
 }
 
-/* Is it worth its room: one communicator is beside the title, and seldom a kernel says how long it
- * waited. */
+/* Is the column worth its room? A single communicator is named beside the title, and kernels seldom
+ * report waiting. */
 static bool is_column_shown(const struct report_column *c, const struct capo_page *r)
 {
         bool several = false, waited = false;
@@ -77,7 +77,7 @@ static bool is_column_shown(const struct report_column *c, const struct capo_pag
                (strcmp(c->head, "waited") || waited);
 }
 
-/* Did all logs end as they should? */
+/* Did all logs end properly? */
 static bool is_whole(const struct capo_job *job)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {

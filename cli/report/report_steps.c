@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* STEPS of the report, as people and as programs read it. */
+/* STEPS of the report, as text and as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 
-#define STEADY 0.02 /* drift below it is none */
+#define STEADY 0.02 /* smaller drift is not reported */
 
 static void add_times(const struct capo_job_steps *j, struct cli_section *s)
 {
@@ -113,7 +113,7 @@ void report_steps(const struct report_view *view, struct cli_page *page)
                                  capo_text_count(j->steps.n, a));
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static json_t *number_if(bool known, double number)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time line of the HTML page. Shares of equal parts of time are written as letters, 64 steps
- * each, and drawn on a canvas by a script of the page: more ranks and parts than elements could
- * be.
+ * The time line of the HTML page. Shares of equal parts of time are written as letters with 64
+ * values and drawn on a canvas by a script: there are too many ranks and parts for HTML elements.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 
 enum { PARTS = 2048, CELLS = 320000 }; /* two letters each: the file stays below 1 MB */
 
-/* No letter that HTML has a use for. */
+/* Letters without a meaning in HTML. */
 static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 static void put_shares(const float *share, uint32_t n, FILE *out)
@@ -44,7 +43,7 @@ static void put_rank(const struct capo_page *r, const struct capo_timeline *t,
         fputs("\"></i>\n", out);
 }
 
-/* Where steps begin, in parts of a thousandth of the time line. */
+/* Begins of steps, in thousandths of a part of the time line. */
 static void put_steps(const struct capo_page *r, const struct capo_timeline *t, FILE *out)
 {
         const struct capo_job_steps *s = &r->steps;

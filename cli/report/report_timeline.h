@@ -4,11 +4,11 @@
 
 #include <stdio.h>
 
-/** report_timeline_chart() - ranks over time, as a picture that is zoomed and read with the mouse,
- * a finger or keys. @about: struct report_view. */
+/** report_timeline_chart() - the ranks over time, as a picture that can be zoomed with mouse, touch
+ * or keys. @about: struct report_view. */
 void report_timeline_chart(const void *about, FILE *out);
 
-/** report_timeline_script() - what moves it. */
+/** report_timeline_script() - its script. */
 void report_timeline_script(FILE *out);
 
 #endif

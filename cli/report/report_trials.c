@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TRIALS of the report: rows of the profile that this job compared with NCCL's own choice, call by
- * call (tuner/trial.h). The logs are read once more, as capo fit reads them.
+ * call (tuner/trial.h). Reads the logs once more, as capo fit does.
  */
 #include <math.h>
 
@@ -19,7 +19,7 @@ static const char *const verdicts[] = {[CAPO_TRIAL_OPEN] = "open",
                                        [CAPO_TRIAL_FASTER] = "faster",
                                        [CAPO_TRIAL_NO_GAIN] = "no gain"};
 
-/* The fit of the job's logs; NULL: no trial in it, or nothing timed. */
+/* The fit of the job's logs; NULL: no trials, or nothing was timed. */
 static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t room)
 {
         static const struct capo_fit_options options = {.min_gain = 0.01, .force = true};
@@ -40,7 +40,7 @@ static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t 
         return fit;
 }
 
-/* Each candidate at each size. Return: how many. */
+/* Call @found for each candidate at each size. Return: how many. */
 static int for_each_found(const struct capo_fit *fit, void *user,
                           void (*add)(void *user, const char *name,
                                       const struct capo_trial_found *f))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators of the page, what their links allow, and who waits for whom on them. */
+/* The sections on communicators, their ceilings, and waiting. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ void report_comms(const struct report_view *view, struct cli_page *page)
 
 enum { MEMBERS_SHOWN = 64 };
 
-/* Of the communicators that --comm names: which rank of the job is which of theirs. */
+/* For communicators that --comm names: which job rank is which of their ranks. */
 void report_members(const struct report_view *view, struct cli_page *page)
 {
         static const struct cli_column columns[] = {
@@ -99,9 +99,9 @@ void report_members(const struct report_view *view, struct cli_page *page)
                 cli_section_line(s, "%u more: --all", n - MEMBERS_SHOWN);
 }
 
-/* ---- who waits for whom ---- */
+/* ---- waiting ---- */
 
-/* What the starts are by, and whose clocks they are on. */
+/* The source of start times, and which clocks they are from. */
 static void add_clock_notes(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
 {
         const struct capo_job *job = r->job;
@@ -169,7 +169,7 @@ struct cli_section *report_waits(const struct report_view *view, struct cli_page
 
 /* ---- ceilings ---- */
 
-/* What a ceiling counts on beside NVLink. */
+/* What a ceiling includes besides NVLink. */
 static const char *beside_nvlink(const char *on)
 {
         static const char word[] = "NVLink";
@@ -203,7 +203,7 @@ void report_ceiling_rows(const struct report_view *view, struct cli_page *page)
                 {"comm", "l"},  {"class", "l/a"}, {"call", "l"},   {"size", "r"},
                 {"busbw", "r"}, {"ceiling", "r"}, {"reached", "r"}};
         const struct capo_page *r = view->page;
-        const char *beyond = NULL; /* which ceilings are exceeded: of NVLink alone, or of more */
+        const char *beyond = NULL; /* kind of the exceeded ceilings: NVLink alone, or more */
         struct cli_section *s;
         bool adding = false;
         uint32_t shown = 0;
@@ -238,7 +238,8 @@ void report_ceiling_rows(const struct report_view *view, struct cli_page *page)
                                  "used others too",
                                  *beyond && *r->link_speed ? r->link_speed
                                                            : "what the description says");
-        for (uint32_t i = 0; !shown && i < r->job->n_comms; i++) { /* no GPU times: the classes */
+        for (uint32_t i = 0; !shown && i < r->job->n_comms;
+             i++) { /* without GPU times, show only the classes */
                 if (*r->ceiling[i].class && r->class_of[i] == i)
                         cli_section_line(s, "%s   %s", r->job->comms[i].name, r->ceiling[i].class);
         }
