@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo trace: a job as a picture of time, for Perfetto and chrome://tracing. */
+/* capo trace: writes a job as a time line for Perfetto and chrome://tracing. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include "cli/trace/trace.h"
 #include "core/base/util.h"
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 static bool take_range(const char **at, unsigned *first, unsigned *last)
 {
@@ -95,7 +95,7 @@ static void free_trace(struct trace *t)
         capo_job_free(t->job);
 }
 
-/* All of it but the window. Return: 0; -ENOMEM. */
+/* Prepare everything except the window. Return: 0; -ENOMEM. */
 static int prepare_trace(struct trace *t)
 {
         struct capo_fabric_job *fabric = NULL;
@@ -123,12 +123,12 @@ static uint64_t step_end(const struct trace *t, const struct capo_step *step)
         return trace_ns(t, t->steps.process, step->t_ns) + step->ns;
 }
 
-/* The steps that are asked for as a window. Return: 0; -EINVAL after saying what is wrong. */
+/* Set the window from the steps. Return: 0; -EINVAL after printing the reason. */
 static int set_steps(struct trace *t, const struct trace_options *o, const char *verb)
 {
         const struct capo_job_steps *s = &t->steps;
         uint64_t first = capo_job_step_number(s, 0), whole = first + s->steps.n - 1;
-        /* no call behind it tells where the job's last step ends: it is all that is left */
+        /* no later call shows where the job's last step ends: it lasts until the end */
         bool open = s->total == whole + 1 && s->steps.n;
         uint64_t last = whole + open;
         const struct capo_step *step = s->steps.step;

@@ -25,15 +25,15 @@ struct trace_out {
         FILE *file;
         bool gzip;
         int error;
-        size_t used;          /* of the block that is being filled */
-        uint32_t fill, write; /* numbers of blocks, ever rising; block i is at i % n_blocks */
+        size_t used;          /* bytes in the block being filled */
+        uint32_t fill, write; /* increasing block numbers; block i is at i % n_blocks */
         uint32_t n_blocks, n_threads;
         struct block *block;
         pthread_t thread[THREADS_MOST];
         pthread_mutex_t lock;
         pthread_cond_t changed;
         bool ending;
-        uLong check; /* of all text written */
+        uLong check; /* checksum of all text */
         uint64_t text_bytes;
 };
 
@@ -57,7 +57,7 @@ static int pack_block(struct block *b, z_stream *z)
         return 0;
 }
 
-/* A thread: packs whichever block is full. */
+/* Thread: compress full blocks. */
 static void *pack_blocks(void *arg)
 {
         struct trace_out *o = arg;
@@ -97,7 +97,7 @@ static void write_bytes(struct trace_out *o, const void *bytes, size_t n)
                 o->error = -(errno ? errno : EIO);
 }
 
-/* The oldest block, when it is packed. With the lock held. */
+/* Write the oldest block if it is compressed. The lock must be held. */
 static void write_oldest(struct trace_out *o)
 {
         struct block *b = block_at(o, o->write);
@@ -112,7 +112,7 @@ static void write_oldest(struct trace_out *o)
         o->write++;
 }
 
-/* The block that was filled goes on its way, and there is an empty one. */
+/* Hand over the filled block and get an empty one. */
 static void next_block(struct trace_out *o)
 {
         struct block *b = block_at(o, o->fill);
@@ -215,8 +215,7 @@ struct trace_out *trace_out_new(FILE *file, bool gzip)
 
 int trace_out_end(struct trace_out *o)
 {
-        unsigned char tail[10] = {3,
-                                  0}; /* an empty last block; then the check, and how many bytes */
+        unsigned char tail[10] = {3, 0}; /* an empty last block; then checksum and length */
         int r;
 
         next_block(o);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text that is written fast, and compressed (gzip, one member) by several threads when that is
- * asked for: blocks are deflated by themselves and joined, as pigz does.
+ * Fast text output, optionally compressed (gzip, one member) by several threads: blocks are
+ * deflated separately and joined, as in pigz.
  */
 #ifndef CAPO_TRACE_OUT_H
 #define CAPO_TRACE_OUT_H
@@ -13,22 +13,22 @@
 
 struct trace_out;
 
-/** trace_out_new() - to @file, compressed or not. NULL: no memory, or no thread. */
+/** trace_out_new() - write to @file, compressed or not. NULL: no memory, or no thread. */
 struct trace_out *trace_out_new(FILE *file, bool gzip);
 
-/** trace_out_end() - write what is left, and free it. Return: 0; -ENOMEM; what the file said. */
+/** trace_out_end() - write the rest, and free it. Return: 0; -ENOMEM; the error of the file. */
 int trace_out_end(struct trace_out *o);
 
-/** trace_out_room() - at least @n bytes (at most 64 KiB) to write to; trace_out_take() - so many of
- * them were written. */
+/** trace_out_room() - a buffer for at least @n bytes (at most 64 KiB); trace_out_take() - @n bytes
+ * of it were filled. */
 char *trace_out_room(struct trace_out *o, size_t n);
 void trace_out_take(struct trace_out *o, size_t n);
 
-/** trace_out_text() - any text. */
+/** trace_out_text() - write @n bytes of @text. */
 void trace_out_text(struct trace_out *o, const char *text, size_t n);
 
-/** trace_put_us() - @ns as microseconds with three decimals. trace_put_number(). Return: behind
- * it. */
+/** trace_put_us() - @ns as microseconds with three decimals; trace_put_number() - @n. Return: the
+ * end of the text. */
 char *trace_put_us(char *to, uint64_t ns);
 char *trace_put_number(char *to, uint64_t n);
 

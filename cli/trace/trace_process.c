@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of one process. Millions of them: what calls that look alike have in common is made
- * once and copied, and only numbers are written for each.
+ * The calls of one process. There may be millions: the common text of similar calls is made once
+ * and copied, and only numbers are written for each call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 enum { LOOKS = 4096, LOOK_TEXT = 1600, THREADS = 1024, TAIL = 256 };
 
-/* What calls that look alike have in common. */
+/* The common parts of similar calls. */
 struct look {
         struct key {
                 uint64_t bytes;
@@ -30,14 +30,14 @@ struct look {
                 uint16_t comm, site;
                 uint8_t call, algo_proto, flags, on_gpu;
         } key;
-        char *text; /* an event up to its args, and in these up to what each call has of its own */
+        char *text; /* an event up to the part of its args that differs by call */
         size_t n;
-        size_t line; /* of the GPU */
+        size_t line; /* on the GPU */
 };
 
 struct stream {
         uint32_t comm, stream;
-        uint64_t until; /* its last bar */
+        uint64_t until; /* end of its last bar */
 };
 
 struct writer {
@@ -46,11 +46,11 @@ struct writer {
         struct look look[LOOKS];
         uint32_t comms[CAPO_IDS]; /* see capo_comms_of() */
         int32_t ranks[CAPO_IDS];
-        char *site[CAPO_IDS]; /* by number: a line as JSON, or NULL */
+        char *site[CAPO_IDS]; /* by id: a call site as a JSON string, or NULL */
         bool thread[THREADS]; /* has calls */
         struct stream *streams;
         uint32_t n_streams;
-        struct capo_gpu_span *spans; /* where calls are placed by their order */
+        struct capo_gpu_span *spans; /* for calls placed by stream order */
         struct capo_record *calls;
         size_t n;
 };
@@ -65,7 +65,7 @@ static uint64_t hash_look(const struct key *k)
         return h >> 40;
 }
 
-/* The line of a communicator's calls on a stream. */
+/* The line for a communicator's calls on a stream. */
 static int line_of(struct writer *w, uint32_t comm, uint32_t stream, size_t *line)
 {
         uint32_t i = 0;
@@ -143,7 +143,7 @@ static char *put_word(char *to, const char *word, size_t n)
 }
 #define PUT(to, word) put_word(to, word, sizeof(word) - 1)
 
-/* The event, but for its end: args are open. */
+/* Write an event except its end: args are still open. */
 static char *begin_call(struct writer *w, const struct look *l, uint32_t seq)
 {
         char *to = trace_out_room(w->t->out, l->n + TAIL);
@@ -161,7 +161,7 @@ static char *begin_call(struct writer *w, const struct look *l, uint32_t seq)
 static void end_call(struct writer *w, const struct look *l, char *to, size_t line, uint64_t begin,
                      uint64_t ns)
 {
-        char *start = trace_out_room(w->t->out, l->n + TAIL); /* where it began: there is room */
+        char *start = trace_out_room(w->t->out, l->n + TAIL); /* start of the event */
 
         to = PUT(to, "},\"tid\":");
         to = trace_put_number(to, line);
@@ -189,10 +189,10 @@ static int put_host_call(struct writer *w, const struct capo_record *r, unsigned
         return 0;
 }
 
-/* Part of a GPU's call in which it waited for the last rank, and the arrow from there. All ranks
- * begin to move data when the last one comes, and end together. A viewer drops an arrow whose end
- * is earlier than its begin, be it by a nanosecond: it begins there, goes through the first quarter
- * of the others' moving and ends at the end of one. */
+/* Mark the part of a GPU call in which it waited for the last rank, and draw an arrow from there.
+ * All ranks begin to move data when the last one comes, and end together. A viewer drops an arrow
+ * that ends before it begins, even by a nanosecond. So it begins at the last rank's begin, passes
+ * the first quarter of the others' transfers and ends at the end of one. */
 static void put_waiting(struct writer *w, const struct capo_record *r, const struct look *l,
                         uint64_t begin, uint64_t ns)
 {
@@ -249,7 +249,7 @@ static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t 
         if (!l)
                 return -ENOMEM;
         s = &w->streams[l->line - TRACE_STREAM_LINE];
-        /* A begin is known as too early at most, so the bar moves and keeps its length. */
+        /* Derived begins can only be too early, so the bar moves and keeps its length. */
         if (begin < s->until && begin + ns > s->until)
                 begin = s->until;
         s->until = begin + ns > s->until ? begin + ns : s->until;
@@ -263,7 +263,7 @@ static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t 
         return 0;
 }
 
-/* One whose place on the GPU follows from the others on its stream. */
+/* Keep a call whose place on the GPU is derived from its stream's order. */
 static int keep_call(struct writer *w, const struct capo_record *r)
 {
         if (capo_array_room(&w->calls, w->n, sizeof *w->calls) < 0 ||
@@ -304,7 +304,7 @@ static int put_placed(struct writer *w)
         return r;
 }
 
-/* How many streams of the process the communicator has calls on. */
+/* Number of streams on which the communicator has calls in this process. */
 static unsigned streams_of(const struct writer *w, uint32_t comm)
 {
         unsigned n = 0;
@@ -353,7 +353,7 @@ static int put_names(struct writer *w)
         return 0;
 }
 
-/* Call sites in a line each; a later frame replaces an earlier one. Return: 0; -ENOMEM. */
+/* Read call sites as one line each; a later frame replaces an earlier one. Return: 0; -ENOMEM. */
 static int read_sites(struct writer *w, struct capo_log *log)
 {
         struct capo_log_frame f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events that are few: names, steps, the network. */
+/* The rarer events: names, steps, network. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -109,7 +109,7 @@ static void put_rate(struct trace *t, uint32_t process, uint64_t at, double sent
         trace_printf(t, ",\"args\":{\"sent\":%.3f,\"received\":%.3f}}", sent, received);
 }
 
-/* What went over libfabric in each window: a rate, and none behind it. */
+/* Traffic over libfabric in each window: a rate, then zero. */
 void trace_write_network(struct trace *t, uint32_t process)
 {
         const struct capo_log_header *h = &t->job->processes[process].header;
