@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo profile: everything a person wants to know about a profile before a job uses it. Thin:
- * finding is in core/profile/profile_find.c, checking in core/profile/profile_check.c, matching in
- * core/profile/match.c; drawing is in profile_show.c.
+ * capo profile: shows, checks and finds profiles before a job uses them.
+ * core/profile/profile_find.c finds them, core/profile/profile_check.c checks, core/profile/match.c
+ * matches; profile_show.c prints.
  */
 #include <dirent.h>
 #include <limits.h>

@@ -123,7 +123,7 @@ void profile_show(const struct capo_profile *p)
 
 /* ---- match ---- */
 
-/* Rows behind the last number that a choice has for one share it. */
+/* All rows after the last number of a choice share that number. */
 static const struct capo_row *row_of(const struct capo_profile *p, uint16_t rule)
 {
         return rule && rule < UINT16_MAX ? &p->rows[rule - 1] : NULL;
@@ -164,7 +164,7 @@ static void show_choice(const struct capo_profile *p, const struct profile_ask *
                              : " (NCCL 2.31 on)");
 }
 
-/* The option that would say whether @rule holds; NULL: it does not hold, whatever the option says.
+/* The option that would decide whether @rule matches; NULL: it cannot match, whatever the option.
  */
 static const char *find_missing_option(const struct capo_rule *rule, const struct profile_ask *ask,
                                        const char *why)
