@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo advise: what the framework's knobs would change, from a recording. */
+/* capo advise: predicts the effect of a framework's bucket size, from a recording. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "analysis/job/stats.h"
 #include "profiles/fit/advise.h"
 
-/* One unit for all of a table whose times are below a second. */
+/* One unit for a whole table of times below a second. */
 static char *format_seconds(double s, char text[32])
 {
         if (s >= 0.9995)
@@ -75,7 +75,7 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
                format_seconds(a->now_seconds / 2, t), format_seconds(a->now_seconds * 3 / 4, u));
 }
 
-/* The curve to time by, and where it is from. */
+/* Choose the curve for times, and describe its source. */
 static int curve_for(const struct capo_job *job, uint32_t comm, const struct capo_fit *fit,
                      struct capo_curve *curve, const char **from)
 {
@@ -89,7 +89,7 @@ static int curve_for(const struct capo_job *job, uint32_t comm, const struct cap
 struct options {
         const char *with[64];
         size_t n_with;
-        unsigned steps; /* 0: found */
+        unsigned steps; /* 0: find it */
 };
 
 static int fit_of(const struct options *o, struct capo_samples *set, struct capo_fit **fit)
@@ -111,7 +111,7 @@ static int fit_of(const struct options *o, struct capo_samples *set, struct capo
         return 0;
 }
 
-/* The steps that the report shows, where they are sure; 0 else. */
+/* The number of steps in the report, if it is certain; else 0. */
 static uint64_t steps_of(const struct capo_job *job)
 {
         struct capo_job_steps s;

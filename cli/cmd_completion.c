@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo completion: what shells need to complete verbs, options and their words, from the same
- * tables that parse them. */
+/* capo completion: scripts that complete verbs, options and values in shells, from the tables that
+ * the parser uses. */
 #include <string.h>
 
 #include "capo/msg.h"
@@ -11,8 +11,8 @@ enum { BASH, ZSH, FISH };
 
 static const char *const shells[] = {[BASH] = "bash", [ZSH] = "zsh", [FISH] = "fish", NULL};
 
-/* The beginning of a help text between single quotes; @special: what the shell wants a backslash
- * before. */
+/* Print the begin of a help text in single quotes; @special: characters that the shell needs
+ * escaped. */
 static void print_quoted(const char *text, const char *special)
 {
         size_t n = strcspn(text, ".;:(\n");
@@ -31,7 +31,7 @@ static const char *find_subverb(const struct cli_verb *v)
         return strchr(v->name, ' ');
 }
 
-/* The verbs of a group, "" as group: the first words. */
+/* The verbs of a group; "": the first words. */
 static void print_verbs(const char *group)
 {
         size_t n = strlen(group);

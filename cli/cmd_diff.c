@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo diff: did it help, by more than the noise? */
+/* capo diff: did a change help, by more than the noise? */
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -31,7 +31,8 @@ struct options {
         bool all;
 };
 
-/* Each job in a folder, or in folders below it, is a run. Return: how many, 0 after saying why. */
+/* Each job in a folder, or in its subfolders, is a run. Return: how many; 0 after printing the
+ * reason. */
 static size_t load_runs(const char *path, struct capo_job **runs)
 {
         struct capo_log_paths *jobs = NULL;
@@ -52,7 +53,7 @@ static size_t load_runs(const char *path, struct capo_job **runs)
         return failed ? 0 : used;
 }
 
-/* "Ring LL -> Tree Simple", or what ran in both. */
+/* "Ring LL -> Tree Simple", or the common choice. */
 static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
 {
         char a[24], b[24];
@@ -81,7 +82,7 @@ static const char *change_text(const struct capo_diff_row *r, char text[64])
         return text;
 }
 
-/* The seconds of a change that counts; else why it does not. */
+/* The seconds of a significant change; else why it does not count. */
 static const char *seconds_text(const struct capo_diff_row *r, char text[32])
 {
         switch (r->verdict) {
@@ -93,7 +94,7 @@ static const char *seconds_text(const struct capo_diff_row *r, char text[32])
         }
 }
 
-/* The size of @r as usual, or in bytes where another row of its call would read the same. */
+/* The size of @r, in bytes if another row of its call would print the same. */
 static char *size_text(const struct capo_diff *d, size_t n, const struct capo_diff_row *r,
                        char *text, size_t room)
 {

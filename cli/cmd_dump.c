@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo dump: a log as text, frame by frame, for people who look for a fault and for tests. Text is
- * written as it is read, so the size of the log does not matter.
+ * capo dump: prints a log as text, frame by frame, for debugging and for tests. It prints while it
+ * reads, so the size of the log does not matter.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -79,7 +79,7 @@ static void text_site(const struct capo_log_frame *f)
         putchar('\n');
         for (size_t at = 0; at < s.text_size;) {
                 const char *end = memchr(text + at, '\n',
-                                         s.text_size - at); /* the frame may end right behind it */
+                                         s.text_size - at); /* it may be the end of the frame */
                 size_t n = end ? (size_t)(end - text) - at : s.text_size - at;
 
                 printf("        %.*s\n", (int)n, text + at);
@@ -157,8 +157,7 @@ static void text_end(const struct capo_log_frame *f)
                               : "checkpoint");
 }
 
-/* Beside when, how long and which call: every field of the list, in its order; in words where it
- * has them. */
+/* Print a field other than time, duration and call; in words if it has them. */
 static void text_field(const struct capo_record *r, const char *name, int64_t value)
 {
         uint64_t gpu_begin;
@@ -250,7 +249,7 @@ static int dump_text(struct capo_log *log, bool records)
 
 /* ---- command line ---- */
 
-/* One log after the other; @t: as one trace. Return: the exit status. */
+/* Dump one log after the other; @t: as one trace. Return: the exit status. */
 static int dump_files(struct capo_log_paths *paths, bool records)
 {
         int status = CAPO_EXIT_OK;

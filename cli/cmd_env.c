@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo env: the settings, and where capo's libraries are. */
+/* capo env: prints the settings, and the paths of capo's libraries. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static int print_settings(bool all)
         return CAPO_EXIT_OK;
 }
 
-/* The path of a library, for LD_PRELOAD or NCCL_TUNER_PLUGIN of a manifest. */
+/* Print the path of a library, for LD_PRELOAD or NCCL_TUNER_PLUGIN in a manifest. */
 static int print_library(const char *built, const char *installed)
 {
         char path[PATH_MAX];

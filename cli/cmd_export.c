@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo export: any measurements capo can read, as one flat CSV. */
+/* capo export: writes any measurements that capo can read as one flat CSV. */
 #include <limits.h>
 
 #include "cli/base/cli.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo pack: the finished logs of a folder into one compressed file for each node
+/* capo pack: puts the finished logs of a folder into one compressed file per node
  * (analysis/log/pack.h). */
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo store: measurements kept across runs, clusters and releases. */
+/* capo store: keeps measurements across runs, clusters and releases. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@ struct options {
         const char *path; /* of the store */
         struct cli_inputs inputs;
         struct capo_store_filter filter;
-        struct capo_label label; /* filter options share its words */
+        struct capo_label label; /* label; filter options use the same words */
         int import;
         const char *sql;
 };
 
-/* The store, then inputs. */
+/* The first word is the store, the others are inputs. */
 static int take_store_word(void *options, char *word)
 {
         struct options *o = options;
@@ -42,7 +42,7 @@ static void free_inputs(void *options)
         cli_inputs_free(&((struct options *)options)->inputs);
 }
 
-/* Runs that are kept and that capo fit will not use. */
+/* Print runs that are stored but that capo fit will not use. */
 static void warn_left_out(const struct capo_samples *set)
 {
         const struct capo_trial *first = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two files of measurements, size by size. It is the question of a fit with two candidates: the
- * runs of each file stand for one, and the noise is estimated as there. Neither stands for NCCL's
- * own choice, of which a fit takes the faster run, and whose curve says nothing about noise. Runs
- * under different labels (Ring, Tree) are compared apart.
+ * Compares two files of measurements, size by size, as a fit with two candidates: the runs of each
+ * file are one, and the noise is estimated as there. Neither is NCCL's own choice, because a fit
+ * uses the faster run of that, and does not estimate noise from its curve. Runs with different
+ * labels (Ring, Tree) are compared separately.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -32,7 +32,7 @@
 static const uint8_t stand_ins[] = {CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE),
                                     CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL)};
 
-/* What is found, over all labels. */
+/* Results over all labels. */
 struct found {
         struct cli_page *page;
         struct cli_section *table;
@@ -61,8 +61,8 @@ static int read_file(const char *path, struct capo_samples *set)
         return e;
 }
 
-/* The samples of @from that were forced to @want, into @to; @after: as the second candidate. Only
- * the number of ranks is kept of where they ran: the rest may be what has changed. */
+/* Copy the samples of @from that were forced to @want to @to; @after: as the second candidate. Of
+ * where they ran only the number of ranks is kept, because the rest may be what changed. */
 static int copy_samples(const struct capo_samples *from, uint8_t want, bool after,
                         struct capo_samples *to)
 {
@@ -92,7 +92,7 @@ static int copy_samples(const struct capo_samples *from, uint8_t want, bool afte
         return 0;
 }
 
-/* The candidate of a file; -1: it has none in this series. */
+/* The candidate of a file; -1: none in this series. */
 static int side_of(const struct capo_fit_series *s, bool after)
 {
         for (int c = 1; c < s->n_candidates; c++) {
@@ -137,7 +137,7 @@ static void add_row(struct found *f, const char *label, const struct capo_fit_se
                           expm1(change + half), "verdict", verdict));
 }
 
-/* All that was forced to @want in both. */
+/* Compare all samples that were forced to @want in both. */
 static int compare_label(const struct capo_samples *before, const struct capo_samples *after,
                          uint8_t want, double min_change, struct found *f)
 {

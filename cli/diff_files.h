@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo diff of two files of measurements: nccl-tests output before and after a change. */
+/* capo diff for two files of measurements: nccl-tests output before and after a change. */
 #ifndef CAPO_DIFF_FILES_H
 #define CAPO_DIFF_FILES_H
 
@@ -7,11 +7,10 @@
 
 #include "cli/base/cli_page.h"
 
-/** diff_files_are() - is @path a file of measurements, and no log of capo's and no folder of them?
- */
+/** diff_files_are() - is @path a file of measurements (not a log, and not a folder of logs)? */
 bool diff_files_are(const char *path);
 
-/** diff_files() - compare two of them, print. Return: the exit status of capo diff. */
+/** diff_files() - compare two of them and print the page. Return: exit status of capo diff. */
 int diff_files(const char *before, const char *after, double min_change, enum cli_form form);
 
 #endif

@@ -54,7 +54,7 @@ int cli_fail_verb(const char *name)
         return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them", name);
 }
 
-/* What was asked for of a group and is none of its verbs. */
+/* A group got a word that is none of its verbs. */
 static int fail_group(const struct cli_verb *verb, const char *word)
 {
         char names[256] = "";
@@ -69,7 +69,7 @@ static int fail_group(const struct cli_verb *verb, const char *word)
                          verb->name, names, word ? word : "nothing", verb->name);
 }
 
-/* Earlier names of verbs: taken, shown nowhere. */
+/* Earlier names of verbs: accepted, but not listed. */
 static const struct cli_verb recover = {.name = "recover", .command = &recover_command};
 
 static int run_verb(int argc, char **argv)
@@ -107,8 +107,8 @@ static int print_help(int argc, char **argv)
         return argc < 2 || verb || argv[1][0] == '-' ? CAPO_EXIT_OK : CAPO_EXIT_USAGE;
 }
 
-/* A page that did not arrive is no success, whichever verb printed it; a reader who has left (head)
- * wants no more. */
+/* Output that could not be written is a failure, whichever verb printed it; a closed pipe (head) is
+ * not. */
 static int check_stdout(int status)
 {
         struct pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
@@ -124,7 +124,7 @@ static int check_stdout(int status)
         return status;
 }
 
-/* What a site sets for everybody is this process's too, and that of the command it starts. */
+/* Apply the site's settings to this process and to the command that it starts. */
 static void take_site_defaults(void)
 {
         static char text[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
@@ -142,7 +142,7 @@ static void take_site_defaults(void)
 int main(int argc, char **argv)
 {
         cli_plain_stdout();
-        if (argc > 1 && strcmp(argv[1], "env") != 0) /* which says where a value is from */
+        if (argc > 1 && strcmp(argv[1], "env") != 0) /* it prints where values come from */
                 take_site_defaults();
         if (argc < 2) {
                 cli_usage(stderr);
