@@ -6,6 +6,8 @@
  * with -z nodelete): NCCL closes and reopens a tuner when the last communicator goes and a new one
  * comes, and what was learned once stays.
  */
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +132,18 @@ static void load_trial(const struct capo_env *env)
         capo_process.profile = NULL;
 }
 
+/* The file of a profile; names of shipped ones are found beside this library. */
+static int find_profile(const char *name, char *path, size_t room, struct capo_fault *fault)
+{
+        Dl_info own;
+        char folder[PATH_MAX];
+        bool known = dladdr(&capo_process, &own) != 0;
+
+        return capo_profile_find(
+                name, capo_profile_shipped(known ? own.dli_fname : NULL, folder, sizeof folder),
+                path, room, fault);
+}
+
 void capo_process_load(void)
 {
         const struct capo_env *env = capo_tuner_env();
@@ -160,7 +174,7 @@ void capo_process_load(void)
                            "-")) { /* reading a job's input would wait for it, or take it away */
                 snprintf(capo_process.why, sizeof capo_process.why,
                          "CAPO_PROFILE=- is no file, which every rank could read");
-        } else if (capo_profile_find(wanted, NULL, path, sizeof path, &fault) < 0 ||
+        } else if (find_profile(wanted, path, sizeof path, &fault) < 0 ||
                    capo_profile_load(path, &capo_process.profile, &fault) < 0) {
                 snprintf(capo_process.why, sizeof capo_process.why, "%s%s%s%s", fault.text,
                          *digest ? " (the other ranks use a profile with digest " : "", digest,

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/own_tree.h"
 #include "core/base/text.h"
 #include "core/profile/profile_file.h"
 #include "core/profile/profile_find.h"
 
 #ifndef CAPO_DATADIR
 #define CAPO_DATADIR "/usr/local/share"
+#endif
+#ifndef CAPO_LIBDIR
+#define CAPO_LIBDIR  "lib"
+#define CAPO_SHIPPED "share/capo/profiles" /* below the prefix */
 #endif
 
 bool capo_profile_folder(unsigned n, const char *shipped, char *path, size_t room,
@@ -31,6 +37,17 @@ bool capo_profile_folder(unsigned n, const char *shipped, char *path, size_t roo
         else if (n == 2)
                 snprintf(path, room, "%s", shipped ? shipped : CAPO_DATADIR "/capo/profiles");
         return true;
+}
+
+const char *capo_profile_shipped(const char *library, char *path, size_t room)
+{
+        char own[PATH_MAX];
+
+        return library && realpath(library, own) &&
+                               capo_own_tree_find(own, CAPO_LIBDIR, "../profiles/data",
+                                                  CAPO_SHIPPED, path, room) == 0
+                       ? path
+                       : NULL;
 }
 
 int capo_profile_find(const char *name, const char *shipped, char *path, size_t room,

@@ -15,6 +15,11 @@ struct capo_fault;
 bool capo_profile_folder(unsigned n, const char *shipped, char *path, size_t room,
                          const char **what);
 
+/** capo_profile_shipped() - the folder of the profiles that came with a library of capo's, in a
+ * build tree or in a prefix that may have been moved. @library: its file. Return: @path; NULL:
+ * there is none. */
+const char *capo_profile_shipped(const char *library, char *path, size_t room);
+
 /**
  * capo_profile_find() - the file for a value of CAPO_PROFILE or a command line
  * @name:    a path when it has a '/' or such a file exists here; else looked for as NAME, NAME.json

@@ -733,6 +733,19 @@ Test(plugin, many_communicators_on_many_threads)
         cr_expect_eq(wrong, 0);
 }
 
+/* Of a build tree or of a prefix that was moved, no other path than its own is known. */
+Test(plugin, shipped_profiles_are_found_by_name)
+{
+        struct plugin p;
+        void *context;
+
+        setenv("CAPO_PROFILE", "h100-4of8-nvls", 1);
+        p = plugin_open(6);
+        cr_assert_eq(plugin_init(&p, 4, 1, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS, "%s",
+                     last_log);
+        plugin_finish(&p, context);
+}
+
 Test(plugin, chunks_are_left_alone)
 {
         struct plugin p;
