@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "capo/log_layout.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
@@ -443,12 +444,12 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                         r = capo_log_paths_add(out, args[i], NULL);
                 }
                 if (r == -ENOENT)
-                        return capo_why(r, why, why_size,
-                                        "%s: no such folder or log. If capo run was to record "
-                                        "there, no process called NCCL or libfabric, or LD_PRELOAD "
-                                        "did not reach it (setuid, container, ssh); try: capo "
-                                        "doctor -- COMMAND",
-                                        args[i]);
+                        return capo_why(
+                                r, why, why_size,
+                                "%s: no such folder or log. If capo run was to record "
+                                "there, no process called NCCL or libfabric, or LD_PRELOAD "
+                                "did not reach it (setuid, container, ssh); " CAPO_TRY_VERBOSE,
+                                args[i]);
                 if (r < 0)
                         return capo_why(r, why, why_size, "%s: %s", args[i], strerror(-r));
         }

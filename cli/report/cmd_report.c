@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "analysis/job/figures.h"
 #include "cli/base/cli.h"
@@ -149,7 +150,7 @@ static int make_page(struct capo_page *r, const struct report_options *o,
                 if (!paths->n)
                         capo_error(
                                 "report: %s holds no logs (*.capo): no process called NCCL or libfabric, or LD_PRELOAD did "
-                                "not reach it (setuid, container, ssh); try: capo doctor -- COMMAND",
+                                "not reach it (setuid, container, ssh); " CAPO_TRY_VERBOSE,
                                 o->args[0]);
                 else
                         capo_error("none of %s is a log that can be read",

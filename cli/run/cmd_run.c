@@ -29,6 +29,7 @@
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "cli/run/profile_auto.h"
+#include "cli/run/run_command.h"
 #include "cli/run/run_loader.h"
 #include "cli/run/run_trial.h"
 
@@ -304,16 +305,6 @@ int run_library(char *path, size_t room)
                 "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
 }
 
-static int become_command(char **command)
-{
-        int error;
-
-        execvp(command[0], command);
-        error = errno;
-        capo_error("%s: %s", command[0], strerror(error));
-        return error == ENOENT ? 127 : 126;
-}
-
 int run_exec(const struct run *asked, char **command)
 {
         struct run with_env = *asked, *run = &with_env;
@@ -321,8 +312,10 @@ int run_exec(const struct run *asked, char **command)
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[16];
         _cleanup_free_ char *asan = run_asan_options(), *preload = NULL;
         size_t before = 0;
-        int r;
+        int r = run_find_command(command[0]);
 
+        if (r)
+                return r;
         if (run_library(library, sizeof library) < 0)
                 return CAPO_EXIT_FAIL;
         capo_env_read(&env);
@@ -332,7 +325,7 @@ int run_exec(const struct run *asked, char **command)
                         "not recording: %s does not start with libcapo.so, which needs glibc, and "
                         "its loader is %s; the command starts without capo",
                         path, dir);
-                return become_command(command);
+                return run_become_command(command);
         }
         if (run->dir)
                 snprintf(dir, sizeof dir, "%s", run->dir);
@@ -390,7 +383,7 @@ int run_exec(const struct run *asked, char **command)
         remove_empty(path, before);
         snprintf(pid, sizeof pid, "%d", (int)getpid());
         run_setenv(CAPO_ENV_run_pid, pid);
-        return become_command(command);
+        return run_become_command(command);
 }
 
 const struct cli_option run_options[] = {

@@ -29,6 +29,10 @@ struct capo_env {
         static const char CAPO_ENV_##field[] __attribute__((unused)) = name;
 #include "capo/env.def"
 
+/* What to do where nothing was recorded: the job and the verbs that look for its logs say it. */
+#define CAPO_TRY_VERBOSE \
+        "CAPO_VERBOSE=1 capo run -- COMMAND names each process that LD_PRELOAD reaches"
+
 /**
  * capo_env_read() - read all settings from the process environment, and those that are not there
  * from the file of site defaults (core/base/site_conf.h)

@@ -127,6 +127,7 @@ static int whole_path(const char *dir, char *out, size_t room)
 __attribute__((constructor)) static void begin_settings(void)
 {
         capo_env_begin();
+        capo_report_reached();
 }
 
 /* @dir as it is written, from the root on: the job may go to another folder meanwhile. */
@@ -361,7 +362,6 @@ __attribute__((destructor)) static void end_recording(void)
 
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL); /* as core/base/lock.c has it */
-        capo_report_nothing();
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
         if (capo_rounds_ask(CAPO_WISH_END, looks_hang))

@@ -51,9 +51,10 @@ const char *capo_rest_goes(void);
 enum capo_wish { CAPO_WISH_NONE, CAPO_WISH_GPU, CAPO_WISH_END };
 bool capo_rounds_ask(enum capo_wish wish, bool here);
 
-/** capo_report_nothing() - at the end of a process: it is the command of capo run, nothing was
- * recorded, and why that may be (quick_exit.c). Allocates nothing. */
-void capo_report_nothing(void);
+/** capo_report_reached() - at the start of a process: CAPO_VERBOSE asks which ones the preload
+ * reaches; and if it is the command of capo run, its end says when nothing was recorded
+ * (quick_exit.c). */
+void capo_report_reached(void);
 
 /** capo_info_write() - the INFO lines about this process (record_info.c); on the drain thread,
  * once. */

@@ -13,12 +13,22 @@ cd "$dir" || exit 1
 [ $? = 37 ] || fail "exit status is not the command's"
 "$capo" run --quiet -- sh -c 'kill -TERM $$'
 [ $? = 143 ] || fail "death by signal is not passed on"
-"$capo" run --quiet -- ./no-such-command 2>err
-[ $? = 127 ] || fail "missing command: not 127"
-[ "$(wc -l <err)" = 1 ] || fail "missing command: not one line"
+# a command that cannot be run is the only thing said, before anything is made or checked
 : >plain
-"$capo" run --quiet -- ./plain 2>/dev/null
-[ $? = 126 ] || fail "not executable: not 126"
+refused() { # STATUS TEXT COMMAND
+        "$capo" run --dir no/logs --profile nosuch -- "$3" 2>err
+        [ $? = "$1" ] && [ "$(cat err)" = "capo: $3: $2" ] && [ ! -e no ] || fail "$3: not status $1 and \"$2\": $(cat err)"
+}
+refused 127 "No such file or directory" ./no-such-command
+refused 127 "No such file or directory" no-such-command
+refused 126 "Permission denied" ./plain
+refused 126 "Permission denied" "$PWD"
+path=$PATH
+PATH=$PWD:$PATH refused 126 "Permission denied" plain
+[ "$PATH" = "$path" ] || PATH=$path # not every shell forgets what is set for a function
+mkdir here && printf '#!/bin/sh\nexit 9\n' >here/mine && chmod +x here/mine
+(cd here && PATH=$PATH: "$capo" run --quiet -- mine)
+[ $? = 9 ] || fail "a command in this folder, by an empty name in PATH"
 "$capo" run 2>/dev/null
 [ $? = 2 ] || fail "no command: not 2"
 "$capo" run --trace some -- true 2>/dev/null
@@ -87,14 +97,24 @@ fi
 
 # nobody called NCCL: the command's end says so, and so does the report of the folder
 "$capo" run --dir none/x -- python3 -c 'print(1)' >out 2>err
-grep -q "^capo: nothing recorded in .*none/x: no process called NCCL .*; try: capo doctor -- COMMAND" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
+grep -q "^capo: nothing recorded in .*none/x: the command called neither .*; capo doctor -- COMMAND says" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
+"$capo" run --dir none/x -- sh -c 'env true; exit 0' 2>err
+grep -q "^capo: nothing recorded in .*none/x: no process called NCCL .*; CAPO_VERBOSE=1 capo run " err || fail "nothing recorded, of several: $(cat err)"
+# who is not named has lost LD_PRELOAD
+CAPO_VERBOSE=1 "$capo" run --dir none/x -- sh -c 'env -i python3 -c 1; exit 0' 2>err
+grep -q '^capo: process [0-9]* has libcapo.so: .*/env$' err && ! grep -q 'libcapo.so: .*python' err && grep -q 'not named above has lost LD_PRELOAD' err || fail "processes that are reached: $(cat err)"
+for ends in 'exit 3' 'python3 -c 1; exit 3' 'exec python3 -c "raise SystemExit(3)"'; do
+        "$capo" run --dir none/x -- sh -c "$ends" 2>err
+        [ $? = 3 ] && grep -q '^capo: the command failed with status 3, and nothing was recorded in .*none/x' err || fail "a command that failed, $ends: $(cat err)"
+        grep -q doctor err && fail "a command that failed has doctor look at it: $(cat err)"
+done
 for verb in report hang; do
         "$capo" $verb none/x 2>err && fail "$verb of nothing"
-        grep -q '^capo: none/x: no such folder .* no process called NCCL .*; try: capo doctor' err || fail "$verb of nothing: $(cat err)"
+        grep -q '^capo: none/x: no such folder .* no process called NCCL .*; CAPO_VERBOSE=1 capo run ' err || fail "$verb of nothing: $(cat err)"
 done
 for leaves in 'import os; os._exit(7)' 'import os; os.fork() or os._exit(0); os.wait(); os._exit(7)'; do # and says it once
         "$capo" run --dir none/x -- python3 -c "$leaves" >out 2>err
-        [ $? = 7 ] && [ "$(grep -c '^capo: nothing recorded in .*none/x: ' err)" = 1 ] || fail "nothing recorded, _exit(): $(cat err)"
+        [ $? = 7 ] && [ "$(grep -c '^capo: .*nothing was recorded in .*none/x: ' err)" = 1 ] || fail "nothing recorded, _exit(): $(cat err)"
 done
 "$capo" run --quiet --dir none/x -- python3 -c 'print(1)' >out 2>err
 [ ! -s err ] || fail "--quiet, and yet: $(cat err)"
