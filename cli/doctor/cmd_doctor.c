@@ -16,8 +16,8 @@ static void add_count(char text[128], unsigned n, const char *what)
                 capo_append(text, 128, "%s%s", *text ? ", " : "", capo_text_plural(n, what, NULL));
 }
 
-/* A finding a line, then the verdict. */
-static void print_text(const struct capo_findings *f)
+/* A finding a line, then the verdict. @unknown: the command that may call NCCL or not; or NULL. */
+static void print_text(const struct capo_findings *f, const char *unknown)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll.l~");
         unsigned n[CAPO_FINDING_FAIL + 1] = {0};
@@ -38,10 +38,17 @@ static void print_text(const struct capo_findings *f)
         capo_append(counts, sizeof counts, "%s%u ok", *counts ? ", " : "", n[CAPO_FINDING_OK]);
         add_count(counts, n[CAPO_FINDING_WARN], "warning");
         add_count(counts, n[CAPO_FINDING_NOTE], "note");
-        fprintf(out, "%s: %s\n", n[CAPO_FINDING_FAIL] ? "NOT READY" : "READY", counts);
+        if (n[CAPO_FINDING_FAIL] || !unknown)
+                fprintf(out, "%s: %s\n", n[CAPO_FINDING_FAIL] ? "NOT READY" : "READY", counts);
+        else
+                fprintf(out,
+                        "UNKNOWN: %s. Whether %s calls NCCL is only known after a run: capo run -- "
+                        "%s\n",
+                        counts, capo_base_name(unknown), unknown);
 }
 
-static void print_json(const struct capo_findings *f, const struct capo_reach *reach, bool fail)
+static void print_json(const struct capo_findings *f, const struct capo_reach *reach, bool fail,
+                       const char *unknown)
 {
         json_t *rows = json_array(), *page;
 
@@ -50,8 +57,10 @@ static void print_json(const struct capo_findings *f, const struct capo_reach *r
                                                       capo_finding_word(f->rows[i].level), "topic",
                                                       f->rows[i].topic, "text", f->rows[i].text));
         page = json_pack("{s:i, s:s, s:s, s:i, s:o}", "capo_doctor", 1, "verdict",
-                         fail ? "not-ready" : "ready", "libnccl", reach->library, "nccl",
-                         reach->version, "findings", rows);
+                         fail      ? "not-ready"
+                         : unknown ? "unknown"
+                                   : "ready",
+                         "libnccl", reach->library, "nccl", reach->version, "findings", rows);
         cli_json_print(stdout, page, JSON_INDENT(2));
 }
 
@@ -64,6 +73,7 @@ static int run_doctor(void *options, int n, char **words)
         const struct options *o = options;
         struct capo_findings f = {0};
         struct capo_reach reach;
+        const char *unknown;
         bool fail = false;
 
         capo_doctor_command(&f, n ? words : NULL, &reach);
@@ -75,11 +85,11 @@ static int run_doctor(void *options, int n, char **words)
                         "not looked at");
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
-        if (o->json) {
-                print_json(&f, &reach, fail);
-        } else {
-                print_text(&f);
-        }
+        unknown = n && !reach.shown ? words[0] : NULL;
+        if (o->json)
+                print_json(&f, &reach, fail, unknown);
+        else
+                print_text(&f, unknown);
         capo_findings_finish(&f);
         return fail ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
@@ -89,18 +99,20 @@ static const struct cli_option options[] = {
 
 const struct cli_command doctor_command = {
         .usage = "[OPTIONS] [-- COMMAND [ARG...]]",
-        .about = "Checks before a job what would go wrong:\n"
-                 "  whether capo will see this program's NCCL (linked, opened at run time, or "
-                 "static)\n"
-                 "  which tuner, profiler and net plugin NCCL would load, and what capo does "
-                 "beside them\n"
-                 "  settings that have no effect, contradict each other or are dangerous for "
-                 "this NCCL release\n"
-                 "  fast networks that would stay unused, and whether there is room to record\n"
-                 "COMMAND is not run; a Python interpreter is asked for its search path.\n"
-                 "\n"
-                 "  ok    fine            note  worth knowing\n"
-                 "  warn  probably wrong  FAIL  will not work",
+        .about =
+                "Checks before a job what would go wrong:\n"
+                "  whether capo will see this program's NCCL (linked, opened at run time, or "
+                "static)\n"
+                "  which tuner, profiler and net plugin NCCL would load, and what capo does "
+                "beside them\n"
+                "  settings that have no effect, contradict each other or are dangerous for "
+                "this NCCL release\n"
+                "  fast networks that would stay unused, and whether there is room to record\n"
+                "COMMAND is not run; a Python interpreter is asked for its search path. READY: no FAIL, "
+                "and COMMAND can call NCCL. UNKNOWN: nothing shows before a run that it can.\n"
+                "\n"
+                "  ok    fine            note  worth knowing\n"
+                "  warn  probably wrong  FAIL  will not work",
         .options = options,
         .after = "  capo doctor -- python train.py\n"
                  "  NCCL_TREE_THRESHOLD=0 capo doctor -- ./all_reduce_perf",

@@ -44,6 +44,7 @@ struct capo_reach {
         char library[4096]; /* libnccl.so.2 that would be loaded; empty when none was found */
         int version;        /* X*10000 + Y*100 + Z; 0 not known. (Releases before 2.9 report
                                X*1000+Y*100+Z; converted.) */
+        bool shown;         /* something shows that the command can call NCCL */
 };
 
 /**
@@ -52,8 +53,8 @@ struct capo_reach {
  * @reach:   filled as far as known
  *
  * Looks at the program file (ELF class, static, set-user-id), its DT_NEEDED closure as the dynamic
- * loader resolves it, and, for a Python interpreter, at the packages its search path holds (torch,
- * vllm, cupy, jax, xgboost, nvidia-nccl wheels).
+ * loader resolves it, and, for a Python interpreter or a script of Python's such as torchrun, at
+ * the packages its search path holds (torch, vllm, cupy, jax, xgboost, nvidia-nccl wheels).
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
 

@@ -152,48 +152,6 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
         capo_doctor_newer(f, path, text);
 }
 
-static void look_at_program(struct capo_findings *f, const char *program, struct capo_reach *reach)
-{
-        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
-        char path[4096];
-        _cleanup_free_ char *listing = malloc(1 << 16);
-        char *const self[] = {(char *)(uintptr_t)program, NULL};
-
-        if (capo_elf_open(program, &elf)) {
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "%s is a script: what it starts decides", program);
-                return;
-        }
-        if (capo_elf_is_static(&elf)) {
-                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
-                                 "%s is statically linked: LD_PRELOAD has no effect on it",
-                                 program);
-                return;
-        }
-        if (capo_elf_exports(&elf, "ncclAllReduce")) {
-                capo_finding_add(f, CAPO_FINDING_OK, "nccl",
-                                 "%s has NCCL linked in and exports it: the preload is seen first",
-                                 program);
-        } else if (capo_elf_contains(&elf, "ncclAllReduce")) {
-                capo_finding_add(
-                        f, CAPO_FINDING_FAIL, "nccl",
-                        "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
-                        "profiler plugin work",
-                        program);
-        }
-        /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the
-         * program. */
-        if (listing && capture_output(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
-            (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
-             find_library_path(listing, "librccl.so.1", path, sizeof path)))
-                set_reach(f, reach, path, "is linked: the preload sees every call");
-        else if (!memmem(elf.bytes, elf.size, "nccl", 4)) /* a launcher, or no user of NCCL */
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "%s does not name NCCL: only a library or a program that it loads "
-                                 "or starts can call it",
-                                 program);
-}
-
 /* Packages of a Python installation that bring or open NCCL. */
 static void look_at_python(struct capo_findings *f, const char *program, struct capo_reach *reach)
 {
@@ -257,9 +215,73 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
                                         "recorded; tuner and profiler plugin work");
                 }
         }
+        reach->shown = any;
         if (!any)
                 capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
                                  "%s: no package that brings NCCL on its search path", program);
+}
+
+/* The Python that a script's first line names, as torchrun's does. */
+static bool find_python(const char *script, char *path, size_t room)
+{
+        char line[512] = "", *save = NULL, *word;
+        FILE *f = fopen(script, "re");
+        bool found = f && fgets(line, sizeof line, f) && !strncmp(line, "#!", 2);
+
+        if (f)
+                fclose(f);
+        word = found ? strtok_r(line + 2, " \t\n", &save) : NULL;
+        if (word && !strcmp(capo_base_name(word), "env"))
+                word = strtok_r(NULL, " \t\n", &save);
+        return word && !strncmp(capo_base_name(word), "python", 6) &&
+               capo_file_find(getenv("PATH"), word, X_OK, path, room);
+}
+
+static void look_at_program(struct capo_findings *f, const char *program, struct capo_reach *reach)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        char path[4096];
+        _cleanup_free_ char *listing = malloc(1 << 16);
+        char *const self[] = {(char *)(uintptr_t)program, NULL};
+
+        if (capo_elf_open(program, &elf)) {
+                if (find_python(program, path, sizeof path))
+                        look_at_python(f, path, reach);
+                else
+                        capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                         "%s is a script: what it starts decides", program);
+                return;
+        }
+        reach->shown = memmem(elf.bytes, elf.size, "nccl", 4);
+        if (capo_elf_is_static(&elf)) {
+                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
+                                 "%s is statically linked: LD_PRELOAD has no effect on it",
+                                 program);
+                return;
+        }
+        if (capo_elf_exports(&elf, "ncclAllReduce")) {
+                capo_finding_add(f, CAPO_FINDING_OK, "nccl",
+                                 "%s has NCCL linked in and exports it: the preload is seen first",
+                                 program);
+        } else if (capo_elf_contains(&elf, "ncclAllReduce")) {
+                capo_finding_add(
+                        f, CAPO_FINDING_FAIL, "nccl",
+                        "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
+                        "profiler plugin work",
+                        program);
+        }
+        /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the
+         * program. */
+        if (listing && capture_output(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
+            (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
+             find_library_path(listing, "librccl.so.1", path, sizeof path))) {
+                reach->shown = true;
+                set_reach(f, reach, path, "is linked: the preload sees every call");
+        } else if (!reach->shown) /* a launcher, or no user of NCCL */
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
+                                 "%s does not name NCCL: only a library or a program that it loads "
+                                 "or starts can call it",
+                                 program);
 }
 
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach)

@@ -41,6 +41,20 @@ expect 1 'no such command' -- -- ./nothing
 echo 'int main(void) { return 0; }' >q.c
 ${CC:-cc} -o other q.c
 expect 0 'note *nccl *.*other does not name NCCL' -- -- ./other
+# what can be ready is a program that something shows to call NCCL
+expect 0 '^READY: ' -- -- ./linked
+expect 0 '^UNKNOWN: .*[.] Whether other calls NCCL is only known after a run: capo run -- ./other$' -- -- ./other
+expect 0 '^READY: ' --
+[ ! -e alone ] || expect 1 '^NOT READY: ' -- -- ./alone
+"$capo" doctor --json -- ./other | grep -q '"verdict": "unknown"' || { echo "JSON of an unknown program"; bad=1; }
+printf '#!/bin/sh\n' >script && chmod +x script
+expect 0 'UNKNOWN: .*Whether script calls' -- -- ./script
+mkdir -p packages/vllm && : >packages/vllm/__init__.py
+for first in "$(command -v python3)" '/usr/bin/env python3'; do
+        printf '#!%s\n' "$first" >script
+        PYTHONPATH=$PWD/packages expect 0 'note *nccl *vllm opens libnccl' -- -- ./script
+        PYTHONPATH=$PWD/packages expect 0 '^READY: ' -- -- ./script
+done
 "$capo" doctor -- ./linked | grep -q 'does not name NCCL' && { echo "a program that links NCCL does not name it"; bad=1; }
 [ -e /proc/driver/nvidia ] || expect 0 'note *gpu *no NVIDIA GPU is here' --
 
