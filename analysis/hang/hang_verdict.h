@@ -18,6 +18,8 @@
 
 #include "capo/call_kinds.h"
 
+struct capo_job;
+
 #define CAPO_HANG_NONE UINT32_MAX
 
 /* number of last calls per process that are examined */
@@ -286,7 +288,12 @@ const char *capo_hang_kind_meaning(enum capo_hang_kind kind);
 int capo_hang_kind_exit(enum capo_hang_kind kind);
 const char *capo_hang_why_name(enum capo_hang_why why);
 const char *capo_hang_why_meaning(enum capo_hang_why why);
-const char *capo_hang_why_next(enum capo_hang_why why);
+
+/** capo_hang_next() - what to look at next, with the PIDs and the node of the first culprit where
+ * its log has them. @text: CAPO_HANG_NEXT of room; returned. */
+#define CAPO_HANG_NEXT 512
+const char *capo_hang_next(const struct capo_job *job, const struct capo_hang_verdict *v,
+                           char text[CAPO_HANG_NEXT]);
 const char *capo_hang_sure_name(enum capo_hang_sure sure);
 
 #endif

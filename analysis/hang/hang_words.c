@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "analysis/hang/hang_verdict.h"
+#include "analysis/job/job.h"
+#include "core/base/text.h"
 
 static const struct {
         const char *name, *meaning, *next;
@@ -39,9 +43,46 @@ const char *capo_hang_why_meaning(enum capo_hang_why why)
         return whys[why].meaning;
 }
 
-const char *capo_hang_why_next(enum capo_hang_why why)
+/* The processes of the first culprit's node that did not come for the same reason. */
+static void append_pids(const struct capo_job *job, const struct capo_hang_verdict *v, char *text)
 {
-        return whys[why].next;
+        const struct capo_hang_culprit *first = &v->culprits[0];
+        const char *host = job->processes[first->process].host;
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < v->n_culprits && n < 8; i++) {
+                const struct capo_job_process *p = &job->processes[v->culprits[i].process];
+
+                if (v->culprits[i].why == first->why && !strcmp(p->host, host))
+                        capo_append(text, CAPO_HANG_NEXT, "%s%u", n++ ? " " : "", p->header.pid);
+        }
+}
+
+const char *capo_hang_next(const struct capo_job *job, const struct capo_hang_verdict *v,
+                           char text[CAPO_HANG_NEXT])
+{
+        const struct capo_hang_culprit *first = &v->culprits[0];
+        const struct capo_job_process *of = &job->processes[first->process];
+        const char *from = whys[first->why].next;
+
+        *text = 0;
+        while (*from) {
+                const char *pid = strstr(from, "PID"), *node = strstr(from, "NODE");
+                const char *next = pid && (!node || pid < node) ? pid : node;
+
+                if (!next || !of->header.pid || !*of->host)
+                        break;
+                capo_append(text, CAPO_HANG_NEXT, "%.*s", (int)(next - from), from);
+                if (next == node)
+                        capo_append(text, CAPO_HANG_NEXT, "%s", of->host);
+                else if (first->why == CAPO_HANG_WHY_STOPPED)
+                        append_pids(job, v, text);
+                else
+                        capo_append(text, CAPO_HANG_NEXT, "%u", of->header.pid);
+                from = next + (next == node ? strlen("NODE") : strlen("PID"));
+        }
+        capo_append(text, CAPO_HANG_NEXT, "%s", from);
+        return text;
 }
 
 const char *capo_hang_sure_name(enum capo_hang_sure sure)

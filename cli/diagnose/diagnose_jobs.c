@@ -66,7 +66,7 @@ static void tell_verdict(const struct capo_job *job, const struct capo_hang_job 
                          const struct capo_hang_verdict *v, struct capo_diagnose_finding *f)
 {
         const char *verb = verb_of(v->kind, v->n_culprits != 1);
-        char who[128], call[256];
+        char who[128], call[256], next[CAPO_HANG_NEXT];
 
         f->kind = capo_hang_kind_name(v->kind);
         f->sure = capo_hang_sure_name(v->sure);
@@ -103,7 +103,7 @@ static void tell_verdict(const struct capo_job *job, const struct capo_hang_job 
         snprintf(f->next, sizeof f->next, "%s",
                  hang->counted ? "stacks of these ranks: py-spy dump --pid PID on their nodes; a "
                                  "second answer of RAS a minute later shows whether they move"
-                               : capo_hang_why_next(v->culprits[0].why));
+                               : capo_hang_next(job, v, next));
 }
 
 /* ---- logs of capo ---- */
@@ -112,12 +112,12 @@ static void tell_verdict(const struct capo_job *job, const struct capo_hang_job 
 static void tell_first_end(const struct capo_job *job, const struct capo_hang_job *hang,
                            const struct capo_hang_verdict *v, struct capo_diagnose_finding *f)
 {
-        char who[128];
+        char who[128], next[CAPO_HANG_NEXT];
 
         f->rank = CAPO_RANK_HANG;
         snprintf(f->headline, sizeof f->headline, "%s ENDED FIRST: %s",
                  culprit_words(hang, v, f, who), capo_hang_why_meaning(v->culprits[0].why));
-        snprintf(f->next, sizeof f->next, "%s", capo_hang_why_next(v->culprits[0].why));
+        snprintf(f->next, sizeof f->next, "%s", capo_hang_next(job, v, next));
 }
 
 int diagnose_logs(struct diagnose_inputs *in)

@@ -17,7 +17,7 @@
 #include "core/log/info.h"
 #include "core/base/nccl_release.h"
 
-enum { SHOWN = 4, LATE = 3 };
+enum { SHOWN = 4, LATE = 3, PIDS = 8 };
 
 /* Stopped processes that the verdict does not name. */
 static void print_other_stopped(const struct hang_page *p, FILE *out)
@@ -30,6 +30,32 @@ static void print_other_stopped(const struct hang_page *p, FILE *out)
                                 p->job->processes[i].host, p->job->processes[i].header.pid,
                                 capo_hang_why_meaning(CAPO_HANG_WHY_STOPPED));
         }
+}
+
+/* Nobody is accused: which processes were looked at. */
+static void print_processes(const struct hang_page *p, FILE *out)
+{
+        const struct capo_job_process *of = p->job->processes;
+        uint32_t n = p->job->n_processes, nodes = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t pids = 0, first = 0;
+
+                while (strcmp(of[first].host, of[i].host) != 0)
+                        first++;
+                if (first < i || !of[i].header.pid || ++nodes > SHOWN)
+                        continue;
+                fprintf(out, "  %s: pid", of[i].host);
+                for (uint32_t k = i; k < n; k++) {
+                        if (!strcmp(of[k].host, of[i].host) && ++pids <= PIDS)
+                                fprintf(out, "%s %u", pids > 1 ? "," : "", of[k].header.pid);
+                }
+                if (pids > PIDS)
+                        fprintf(out, " and %u more", pids - PIDS);
+                fputc('\n', out);
+        }
+        if (nodes > SHOWN)
+                fprintf(out, "  and %s more\n", capo_text_plural(nodes - SHOWN, "node", NULL));
 }
 
 /* What an innermost frame says: of Python the innermost line of the program's own. */
@@ -192,8 +218,8 @@ static uint32_t find_next_rank(const struct hang_page *p, uint32_t after)
         return best;
 }
 
-/* Nobody is accused and nothing moves: what the host code of each rank is in. */
-static void print_quiet_ranks(const struct hang_page *p, FILE *out)
+/* Nobody is accused and nothing moves: what the host code of each rank is in. Return: is it so? */
+static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         bool shown = v->kind == CAPO_HANG_UNDECIDED && !v->n_culprits && !p->hang.over &&
@@ -210,6 +236,7 @@ static void print_quiet_ranks(const struct hang_page *p, FILE *out)
         }
         if (alive > n)
                 fprintf(out, "  and %u more\n", alive - n);
+        return shown;
 }
 
 static void print_wait_cycle(const struct hang_page *p, FILE *out)
@@ -266,7 +293,7 @@ int hang_text(const struct hang_page *p, FILE *to)
         FILE *out = cli_screen_begin(to);
         const struct capo_hang_verdict *v = &p->verdict;
         const struct capo_page_wait *late;
-        char text[400], call[256], who[32], at[32];
+        char text[400], call[256], who[32], at[32], next[CAPO_HANG_NEXT];
 
         hang_heading(p, out);
         hang_headline(p, out);
@@ -279,7 +306,8 @@ int hang_text(const struct hang_page *p, FILE *to)
                 print_culprit(p, &v->culprits[i], out);
         if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
                 fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
-        print_quiet_ranks(p, out);
+        if (!print_quiet_ranks(p, out) && !v->n_culprits)
+                print_processes(p, out);
         print_other_stopped(p, out);
         print_one_waiting(p, out);
         hang_ends(p, out);
@@ -297,12 +325,14 @@ int hang_text(const struct hang_page *p, FILE *to)
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
                 fprintf(out, "  not known: %s\n", text);
         print_bugs(p, out);
-        if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)
+        if (v->n_culprits &&
+            (v->kind != CAPO_HANG_SLOW || v->culprits[0].why == CAPO_HANG_WHY_STOPPED) &&
+            v->kind != CAPO_HANG_UNDECIDED)
                 fprintf(out, "NEXT  %s\n",
                         p->hang.over && v->culprits[0].why == CAPO_HANG_WHY_HOST
                                 ? "what its host code did then: data loading, a lock, a file "
                                   "system, a barrier of another library. Or it took another branch "
                                   "and never made this call"
-                                : capo_hang_why_next(v->culprits[0].why));
+                                : capo_hang_next(p->job, v, next));
         return fflush(out) || ferror(out) ? -EIO : 0;
 }
