@@ -12,6 +12,7 @@
 #include "capo/call_kinds.h"
 #include "analysis/log/log_read.h"
 #include "analysis/job/sampled.h"
+#include "core/base/layout.h"
 
 #define CAPO_NO_COMM UINT32_MAX
 
@@ -76,9 +77,10 @@ struct capo_job_member {
         uint32_t process;
         uint16_t id; /* the communicator's id in that process */
         int32_t device;
-        uint32_t flags;      /* enum capo_comm_flag */
-        uint64_t t_birth_ns; /* CLOCK_REALTIME */
-        uint64_t t_death_ns; /* CLOCK_REALTIME; 0 alive at the end */
+        uint32_t flags;               /* enum capo_comm_flag */
+        uint64_t t_birth_ns;          /* CLOCK_REALTIME */
+        uint64_t t_death_ns;          /* CLOCK_REALTIME; 0 alive at the end */
+        struct capo_layout_told told; /* NCCL's numbers of the communicator, to this rank */
 };
 
 /* One rank in the sampled calls of a communicator. */
@@ -236,8 +238,9 @@ struct capo_job {
         uint64_t t_begin_ns; /* CLOCK_REALTIME: first epoch, and last time seen */
         uint64_t t_end_ns;
         uint64_t calls, n_records, dropped, gpu_dropped, shape_overflow, bytes_lost;
-        double cost_ns; /* capo's own time per call: mean over the processes that measured it; 0:
-                           none did */
+        double cost_ns;   /* capo's own time per call: mean over the processes that measured it; 0:
+                             none did */
+        bool no_lateness; /* set by the caller before the first log: comms[].skew is not wanted */
         struct job_scratch *scratch; /* private */
 };
 

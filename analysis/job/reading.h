@@ -19,6 +19,14 @@ struct wanted {
         bool grouped;   /* a group's own record: may complete pending members */
 };
 
+/* A thread of the process; of many, several that share a place. */
+struct reading_thread {
+        uint64_t n_calls;
+        uint64_t silent_from; /* when its latest call began; 0: none yet */
+        bool silent_untimed;  /* a call behind its last silence was on the GPU and not timed */
+        struct capo_silences silent, still;
+};
+
 /* While one log is read. */
 struct reading {
         struct capo_job *job;
@@ -38,12 +46,7 @@ struct reading {
                       */
         bool again;  /* the log is read once more for those */
         bool longs;  /* it is read once more for calls behind long silences */
-        uint64_t silent_from[JOB_GAP_THREADS]; /* by thread: when its latest call began; 0: none yet
-                                                */
-        bool silent_untimed[JOB_GAP_THREADS];  /* a call behind its last silence was on the GPU and
-                                                  not timed */
-        uint64_t n_calls[JOB_GAP_THREADS];     /* by thread */
-        struct capo_silences silent[JOB_GAP_THREADS], still[JOB_GAP_THREADS];
+        struct reading_thread *threads; /* JOB_GAP_THREADS of them */
 };
 
 /** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end();

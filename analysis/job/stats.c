@@ -82,7 +82,8 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                                       .flags = c.flags,
                                       .t_birth_ns = p->header.t0_real_ns + c.t_birth,
                                       .t_death_ns =
-                                              c.t_death ? p->header.t0_real_ns + c.t_death : 0};
+                                              c.t_death ? p->header.t0_real_ns + c.t_death : 0,
+                                      .told = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
                 return 0;
         rd->missed |= rd->blocks && has_shapes(rd, c.id);

@@ -44,7 +44,8 @@ static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
         uint32_t index = rd->comms[comm];
         struct capo_meet **meet;
 
-        if (!index || rd->job->comms[index - 1].n_ranks < 2 || rd->ranks[comm] < 0)
+        if (!index || rd->job->no_lateness || rd->job->comms[index - 1].n_ranks < 2 ||
+            rd->ranks[comm] < 0)
                 return NULL;
         meet = &rd->job->scratch->meets[index - 1];
         if (!*meet && !new_meet(rd->job, &rd->job->comms[index - 1], meet))
@@ -145,10 +146,12 @@ static bool any_untimed(const struct reading *rd, const struct capo_log_columns 
 static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, bool untimed,
                      uint64_t from, uint64_t ns)
 {
+        struct reading_thread *thread = &rd->threads[c->thread % JOB_GAP_THREADS];
+
         if (!rd->again)
-                capo_silences_add(&rd->still[c->thread % JOB_GAP_THREADS], from, ns);
+                capo_silences_add(&thread->still, from, ns);
         if (!rd->again && untimed)
-                capo_silences_add(&rd->silent[c->thread % JOB_GAP_THREADS], from, ns);
+                capo_silences_add(&thread->silent, from, ns);
         for (uint32_t k = i; k < c->n && k < i + GAP_AHEAD; k++) {
                 const struct wanted *w = &rd->wanted[c->shape[k]];
 
@@ -163,8 +166,9 @@ static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint3
  * with the latest call yet. */
 static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
 {
-        uint64_t *last = &rd->silent_from[c->thread % JOB_GAP_THREADS];
-        bool *untimed = &rd->silent_untimed[c->thread % JOB_GAP_THREADS];
+        struct reading_thread *thread = &rd->threads[c->thread % JOB_GAP_THREADS];
+        uint64_t *last = &thread->silent_from;
+        bool *untimed = &thread->silent_untimed;
         uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
         uint32_t since = 0; /* calls from it on came behind the last silence; @untimed has those of
                                earlier blocks */
@@ -184,17 +188,17 @@ static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
                 *last = begin > *last ? begin : *last;
         }
         *untimed = *untimed || any_untimed(rd, c, since, c->n);
-        rd->n_calls[c->thread % JOB_GAP_THREADS] += c->n;
+        thread->n_calls += c->n;
 }
 
 void job_read_silences(struct reading *rd)
 {
-        size_t most = 0;
+        const struct reading_thread *most = rd->threads;
 
         for (size_t i = 1; i < JOB_GAP_THREADS; i++)
-                most = rd->n_calls[i] > rd->n_calls[most] ? i : most;
-        rd->job->processes[rd->process].silent = rd->silent[most];
-        rd->job->processes[rd->process].still = rd->still[most];
+                most = rd->threads[i].n_calls > most->n_calls ? &rd->threads[i] : most;
+        rd->job->processes[rd->process].silent = most->silent;
+        rd->job->processes[rd->process].still = most->still;
 }
 
 /* In the second reading only the noted calls are taken, and the groups that they are in. */
@@ -320,8 +324,10 @@ void job_read_again(struct reading *rd)
         capo_log_rewind(rd->log);
         rd->again = true;
         rd->n_pending = 0;
-        memset(rd->silent_from, 0, sizeof rd->silent_from);
-        memset(rd->silent_untimed, 0, sizeof rd->silent_untimed);
+        for (size_t i = 0; i < JOB_GAP_THREADS; i++) {
+                rd->threads[i].silent_from = 0;
+                rd->threads[i].silent_untimed = false;
+        }
         while (capo_log_next(rd->log, &f) > 0) {
                 if (f.type == CAPO_FRAME_SHAPE)
                         job_read_shapes(rd, &f);
@@ -339,6 +345,10 @@ static void clear_reading(struct reading *rd)
         memset(rd->ranks, 0, rd->n_ids * sizeof *rd->ranks);
         memset(rd->shapes, 0, rd->n_shapes * sizeof *rd->shapes);
         memset(rd->wanted, 0, rd->n_shapes * sizeof *rd->wanted);
+        for (size_t i = 0; i < JOB_GAP_THREADS; i++) {
+                if (rd->threads[i].n_calls)
+                        rd->threads[i] = (struct reading_thread){0};
+        }
 }
 
 struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log)
@@ -353,7 +363,8 @@ struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct c
                 rd->ranks = calloc(65536, sizeof *rd->ranks);
                 rd->shapes = calloc(65536, sizeof *rd->shapes);
                 rd->wanted = calloc(65536, sizeof *rd->wanted);
-                if (!rd->comms || !rd->ranks || !rd->shapes || !rd->wanted) {
+                rd->threads = calloc(JOB_GAP_THREADS, sizeof *rd->threads);
+                if (!rd->comms || !rd->ranks || !rd->shapes || !rd->wanted || !rd->threads) {
                         job_reading_free(rd);
                         return NULL;
                 }
@@ -365,7 +376,8 @@ struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct c
                                .comms = rd->comms,
                                .ranks = rd->ranks,
                                .shapes = rd->shapes,
-                               .wanted = rd->wanted};
+                               .wanted = rd->wanted,
+                               .threads = rd->threads};
         return rd;
 }
 
@@ -384,6 +396,7 @@ void job_reading_free(struct reading *rd)
         free(rd->ranks);
         free(rd->shapes);
         free(rd->wanted);
+        free(rd->threads);
         free(rd);
 }
 

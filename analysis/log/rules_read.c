@@ -65,12 +65,24 @@ bool capo_rules_row(const char *line, struct capo_rules_row *out)
         return whole;
 }
 
+bool capo_rules_next(const char **at, struct capo_rules_row *out)
+{
+        while (*at && **at) {
+                const char *line = *at;
+
+                *at = next_line(line);
+                if (capo_rules_row(line, out))
+                        return true;
+        }
+        return false;
+}
+
 bool capo_rules_find(const char *rules, unsigned rule, struct capo_rules_row *out)
 {
-        for (const char *line = rules ? rules : ""; *line; line = next_line(line)) {
+        for (const char *at = rules; capo_rules_next(&at, out);) {
                 char path[4096];
 
-                if (!capo_rules_row(line, out) || out->rule != rule)
+                if (out->rule != rule)
                         continue;
                 if (!out->candidate) {
                         capo_rules_value(rules, CAPO_RULES_FILE, path, sizeof path);

@@ -14,6 +14,10 @@ bool capo_rules_value(const char *rules, const char *key, char *out, size_t room
  * not set. */
 bool capo_rules_row(const char *line, struct capo_rules_row *out);
 
+/** capo_rules_next() - parse the next row or candidate at or after *@at, and move *@at behind it.
+ * False: no more. */
+bool capo_rules_next(const char **at, struct capo_rules_row *out);
+
 /** capo_rules_find() - the row that number @rule (capo_record.rule) stands for. False: not in
  * @rules. */
 bool capo_rules_find(const char *rules, unsigned rule, struct capo_rules_row *out);

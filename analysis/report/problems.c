@@ -252,16 +252,14 @@ static void chunks_dead(struct capo_page *r)
 {
         const struct capo_job_process *first = r->job->processes;
         const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+        struct capo_rules_row row;
         char file[512];
 
         if (!version || capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CHUNK) ||
             !capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file))
                 return;
-        for (const char *line = first->rules; *line;
-             line += line[strcspn(line, "\n")] ? strcspn(line, "\n") + 1 : strlen(line)) {
-                struct capo_rules_row row;
-
-                if (!capo_rules_row(line, &row) || !row.chunk)
+        for (const char *at = first->rules; capo_rules_next(&at, &row);) {
+                if (!row.chunk)
                         continue;
                 PROBLEM(r, CHUNKS_DEAD, file);
                 return;

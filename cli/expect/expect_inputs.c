@@ -113,29 +113,24 @@ static int read_settings(struct expect_page *page)
 static int read_logs(struct expect_page *page, struct capo_log_paths *paths,
                      const struct capo_label *label, struct capo_samples *set)
 {
-        char why[1024] = "no memory";
         struct capo_label place = *label;
+        struct capo_job *job;
+        char why[1024];
         int r = capo_live_logs_take(paths);
 
         place.call = 0; /* logs say themselves what each call was */
         if (r < 0)
                 capo_warn("the memory of living processes cannot be read: %s", strerror(-r));
-        r = 0;
-        for (size_t i = 0; i < paths->n && r == 0; i++) {
-                struct capo_log *log;
-
-                if (capo_log_paths_open(paths, i, &log, why, sizeof why) == 0)
-                        r = capo_import_open_log(log, paths->path[i], &place, set);
-                else
-                        r = capo_import_more(paths->path[i], &place, set, why, sizeof why);
-        }
-        if (r >= 0)
-                r = capo_import_end(set, why, sizeof why);
+        job = cli_job_load_paths(page->what, paths);
+        if (!job)
+                return -EINVAL;
+        r = capo_import_job(job, &place, set, why, sizeof why);
         if (r < 0)
-                return capo_fail(r, "expect: %s", why);
-        if (!page->job)
-                page->job = cli_job_load_paths(page->what, paths);
-        return page->job ? read_settings(page) : -EINVAL;
+                capo_error("expect: %s", why);
+        else if (!page->job)
+                page->job = steal(&job), r = read_settings(page);
+        capo_job_free(job);
+        return r;
 }
 
 static int read_input(struct expect_page *page, const struct cli_input *input,

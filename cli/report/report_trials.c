@@ -32,9 +32,7 @@ static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t 
 
         if (!capo_rules_value(rules, CAPO_RULES_TRIAL, mode, room))
                 return NULL;
-        for (uint32_t i = 0; i < job->n_processes; i++)
-                capo_import_more(job->processes[i].path, NULL, &set, error, sizeof error);
-        if (capo_import_end(&set, error, sizeof error) == 0)
+        if (capo_import_job(job, NULL, &set, error, sizeof error) == 0)
                 capo_fit_make(&set, &options, &fit, &fault);
         capo_samples_free(&set);
         return fit;

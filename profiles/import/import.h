@@ -145,17 +145,16 @@ int capo_import(const char *path, const struct capo_label *label, struct capo_sa
 int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set,
                      char *error, size_t room);
 
-struct capo_log;
+struct capo_job;
 
 /**
- * capo_import_open_log() - capo_import_more() of a log that is open, or of a process's memory
- * @log:   lent until capo_import_end(); rewound by it
- * @named: what the user called it
+ * capo_import_job() - samples of the calls of a job that capo recorded
+ * @job: finished (analysis/job/stats.h)
  *
- * Return: 0; -ENOMEM.
+ * Return: as capo_import(); a process whose log contradicts @label is left out.
  */
-int capo_import_open_log(struct capo_log *log, const char *named, const struct capo_label *label,
-                         struct capo_samples *set);
+int capo_import_job(const struct capo_job *job, const struct capo_label *label,
+                    struct capo_samples *set, char *error, size_t room);
 
 /** capo_import_end() - samples of what capo_import_more() has put off, inputs of one label
  * together. Return: as capo_import(), the first error; an input of logs without measurements is

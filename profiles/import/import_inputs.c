@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "capo/log_layout.h"
+#include "analysis/job/stats.h"
 #include "analysis/log/pack.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
@@ -27,38 +28,45 @@ bool capo_import_is_log(const char *head, size_t n)
 }
 
 /* Logs of one job are read together, at the end. */
-static struct capo_late_log *put_off(struct capo_input *in)
+static int keep_log(struct capo_input *in, struct capo_log *log)
 {
         struct capo_late *late = capo_late_of(in);
-        struct capo_late_log log = {0};
+        char *named = strdup(in->named ? in->named : in->path);
 
-        if (!late || capo_array_room(&late->logs, late->n_logs, sizeof log) < 0)
-                return NULL;
-        log.path = strdup(in->path);
-        log.named = strdup(in->named ? in->named : in->path);
-        if (!log.path || !log.named) {
-                free(log.path);
-                free(log.named);
-                return NULL;
+        if (late && !late->job && (late->job = capo_job_new()))
+                late->job->no_lateness = true;
+        if (!late || !late->job || !named ||
+            capo_array_room(&late->named, late->job->n_processes, sizeof named) < 0) {
+                capo_log_close(log);
+                free(named);
+                return -ENOMEM;
         }
-        late->logs[late->n_logs] = log;
-        return &late->logs[late->n_logs++];
+        late->named[late->job->n_processes] = named;
+        return capo_job_add(late->job, log, NULL, NULL);
+}
+
+/* The other logs of the job are used. */
+static int leave_out(struct capo_input *in, const char *why)
+{
+        struct capo_late *late = capo_late_of(in);
+
+        if (!late)
+                return -ENOMEM;
+        capo_samples_note(in->set, "left out %s: %s", in->path, why);
+        if (!late->unread && asprintf(&late->unread, "%s: %s", in->path, why) < 0)
+                late->unread = NULL;
+        return 0;
 }
 
 int capo_import_log(struct capo_input *in)
 {
-        struct capo_late_log *log = put_off(in);
+        struct capo_log *log;
         char why[160];
+        int r = in->fd < 0 ? capo_log_open(in->path, &log, why, sizeof why)
+                           : capo_log_open_fd(in->fd, in->path, &log, why, sizeof why);
 
-        if (!log)
-                return -ENOMEM;
-        if (in->fd < 0 ? capo_log_open(in->path, &log->log, why, sizeof why) < 0
-                       : capo_log_open_fd(in->fd, in->path, &log->log, why, sizeof why) < 0)
-                log->why = strdup(why);
-        else
-                capo_log_park(log->log);
         in->fd = -1;
-        return 0;
+        return r < 0 ? leave_out(in, why) : keep_log(in, log);
 }
 
 /* ---- the formats ---- */
@@ -184,7 +192,7 @@ static int take_head(void *input, const void *bytes, size_t n)
 static int import_packed_log(struct capo_input *in, const char *pack,
                              const struct capo_pack_entry *entry)
 {
-        struct capo_late_log *log;
+        struct capo_log *log;
         char why[512];
         int r;
 
@@ -193,14 +201,8 @@ static int import_packed_log(struct capo_input *in, const char *pack,
         r = read_before(in, entry->size);
         if (r)
                 return r < 0 ? r : 0;
-        log = put_off(in);
-        if (!log)
-                return -ENOMEM;
-        if (capo_log_open_packed(pack, entry, &log->log, why, sizeof why) < 0)
-                log->why = strdup(why);
-        else
-                capo_log_park(log->log);
-        return 0;
+        r = capo_log_open_packed(pack, entry, &log, why, sizeof why);
+        return r < 0 ? leave_out(in, why) : keep_log(in, log);
 }
 
 /* The logs in a file of several. */
@@ -361,21 +363,6 @@ int capo_import_more(const char *path, const struct capo_label *label, struct ca
 
         error[0] = 0;
         return import_path(&in, false, 0);
-}
-
-int capo_import_open_log(struct capo_log *log, const char *named, const struct capo_label *label,
-                         struct capo_samples *set)
-{
-        struct capo_input in = {
-                .path = capo_log_path(log), .named = named, .label = label, .set = set, .fd = -1};
-        struct capo_late_log *late = put_off(&in);
-
-        if (!late)
-                return -ENOMEM;
-        late->log = log;
-        late->lent = true;
-        set->n_files++;
-        return 0;
 }
 
 int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set,

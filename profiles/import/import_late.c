@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/job/stats.h"
 #include "core/base/array.h"
 #include "profiles/import/import_json.h"
 
@@ -37,7 +38,8 @@ size_t capo_late_count(const struct capo_samples *set)
         size_t n = 0;
 
         for (size_t i = 0; i < set->n_late; i++)
-                n += set->late[i].n_logs + set->late[i].records->n;
+                n += (set->late[i].job ? set->late[i].job->n_processes : 0) +
+                     (set->late[i].unread != NULL) + set->late[i].records->n;
         return n;
 }
 
@@ -46,14 +48,11 @@ void capo_late_free(struct capo_samples *set)
         for (size_t i = 0; i < set->n_late; i++) {
                 struct capo_late *l = &set->late[i];
 
-                for (size_t k = 0; k < l->n_logs; k++) {
-                        free(l->logs[k].path);
-                        free(l->logs[k].named);
-                        free(l->logs[k].why);
-                        if (!l->logs[k].lent)
-                                capo_log_close(l->logs[k].log);
-                }
-                free(l->logs);
+                for (uint32_t k = 0; l->job && k < l->job->n_processes; k++)
+                        free(l->named[k]);
+                free(l->named);
+                free(l->unread);
+                capo_job_free(l->job);
                 inspector_finish(l->records);
                 free(l->records);
         }
@@ -90,10 +89,15 @@ int capo_import_end(struct capo_samples *set, char *error, size_t room)
 
                 in.path = l->records->n ? l->records->files.v[0] : "";
                 take_result(&in, inspector_samples(&in, l->records), &first, error, room);
-                if (l->n_logs) {
-                        in.path = l->logs[0].named;
-                        take_result(&in, capo_import_logs(&in, l->logs, l->n_logs), &first, error,
-                                    room);
+                if (l->job) {
+                        in.path = l->named[0];
+                        take_result(&in,
+                                    capo_job_finish(l->job)
+                                            ?: capo_import_job_as(&in, l->job, l->named),
+                                    &first, error, room);
+                } else if (l->unread) {
+                        snprintf(said, sizeof said, "%s", l->unread);
+                        take_result(&in, -ENODATA, &first, error, room);
                 }
         }
         capo_late_free(set);

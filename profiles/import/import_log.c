@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo's own logs. Every rank times every call, and what a rank times includes its waiting for the
- * others; so the logs of one job are read together, the calls are matched by (communicator,
- * sequence number), and one sample is made of each: the shortest rank's time where no rank can be
- * done before the last has come (all-reduce, all-gather, reduce-scatter), else the longest.
+ * capo's own logs, as a job. Every rank times every call, and what a rank times includes its
+ * waiting for the others; so the logs of one job are read together, the calls are matched by
+ * (communicator, sequence number), and one sample is made of each: the shortest rank's time where
+ * no rank can be done before the last has come (all-reduce, all-gather, reduce-scatter), else the
+ * longest.
  *
  * Single calls are in the log when everything was traced (`capo sweep` does), or as the last ones
  * of the flight recorder. For calls that are only counted, the histograms of the cells stand in, as
@@ -25,32 +26,40 @@
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "analysis/job/log_calls.h"
+#include "analysis/job/stats.h"
 #include "profiles/import/log_runs.h"
 
 enum { QUANTILES = 25 };
 
+/* By run, calls alone last, by number. */
+static uint64_t match_of(const struct log_call *c)
+{
+        return (uint64_t)c->run << 33 | (uint64_t)c->alone << 32 | c->seq;
+}
+
 static int by_match(const void *a, const void *b)
 {
         const struct log_call *x = a, *y = b;
+        uint64_t match_x = match_of(x), match_y = match_of(y);
 
-        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->alone, y->alone) ?:
-               CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->ns, y->ns);
+        return CAPO_ORDER(match_x, match_y) ?: CAPO_ORDER(x->ns, y->ns);
 }
 
-static int append_call(struct log_job *j, const struct log_call *c)
+static int append_call(struct log_import *m, const struct log_call *c)
 {
-        if (capo_array_room(&j->calls, j->n, sizeof *c) < 0)
+        if (capo_array_room(&m->calls, m->n, sizeof *c) < 0)
                 return -ENOMEM;
-        j->calls[j->n++] = *c;
+        m->calls[m->n++] = *c;
+        m->n_unknown += c->unknown;
         return 0;
 }
 
 /* What a sample is made of. @calls: how many are left out where it is none. Return: 1 @c is set; 0;
  * negative errno. */
-static int describe_call(struct log_job *j, struct log_said *f, const struct capo_record *r,
-                         uint64_t calls, struct log_call *c)
+static int describe_call(struct log_import *m, const struct capo_record *r, uint64_t calls,
+                         struct log_call *c)
 {
-        const struct capo_log_comm *comm = log_said_comm(f, r->comm);
+        struct log_comm *comm = &m->comms[r->comm];
         enum log_known known;
 
         switch (capo_call_kind(r->call)) {
@@ -60,14 +69,14 @@ static int describe_call(struct log_job *j, struct log_said *f, const struct cap
         default: break;
         }
         if (r->flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)) {
-                j->skipped_group += calls;
+                m->skipped_group += calls;
                 return 0;
         }
         if (r->gpu_ns == 0 || r->result != 0 || r->bytes == 0) {
-                j->skipped_host += calls;
+                m->skipped_host += calls;
                 return 0;
         }
-        if (!comm)
+        if (!comm->member)
                 return 0;
         *c = (struct log_call){.bytes = r->bytes,
                                .seq = r->seq,
@@ -79,36 +88,29 @@ static int describe_call(struct log_job *j, struct log_said *f, const struct cap
                                .channels = r->channels,
                                .make = r->clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL
                                                                      : CAPO_MAKE_EVENT,
-                               .alone = !comm->uid};
-        known = log_said_want(f, r->rule, r->algo_proto, &c->want);
+                               .alone = m->job->comms[comm->comm].n_members < 2};
+        known = log_labels_want(&m->labels, r->rule, r->algo_proto, &c->want);
         if (known == LOG_UNNAMED)
                 return 0;
         c->unknown = known == LOG_UNKNOWN;
-        c->run = log_job_run(j, f, comm);
+        c->run = log_run_of(m, comm);
         if (c->run == UINT32_MAX)
-                return j->in->error[0] ? -EINVAL : -ENOMEM;
+                return m->in->error[0] ? -EINVAL : -ENOMEM;
         return 1;
 }
 
-struct log_reading {
-        struct log_job *job;
-        struct log_said *said;
-};
-
 static int take_record(const struct capo_record *r, unsigned thread, void *arg)
 {
-        struct log_reading *l = arg;
+        struct log_import *m = arg;
         struct log_call c;
-        int e;
+        int e = describe_call(m, r, 1, &c);
 
         (void)thread;
-        l->said->traced++;
-        e = describe_call(l->job, l->said, r, 1, &c);
-        return e > 0 ? append_call(l->job, &c) : e;
+        return e > 0 ? append_call(m, &c) : e;
 }
 
 /* Times of a call that was only counted, out of its histogram. */
-static int append_quantiles(struct log_job *j, struct log_call *c,
+static int append_quantiles(struct log_import *m, struct log_call *c,
                             const struct capo_log_hist_view *gpu)
 {
         uint64_t below = 0, q = 0, n = gpu->head.count < QUANTILES ? gpu->head.count : QUANTILES;
@@ -127,7 +129,7 @@ static int append_quantiles(struct log_job *j, struct log_call *c,
                         /* the counts may be a stranger's */
                         c->ns = (uint32_t)(ns < lo ? lo : ns > hi - 1 ? hi - 1 : ns);
                         c->seq = (uint32_t)q + 1;
-                        if (append_call(j, c) < 0)
+                        if (append_call(m, c) < 0)
                                 return -ENOMEM;
                 }
                 below += p->count;
@@ -136,7 +138,7 @@ static int append_quantiles(struct log_job *j, struct log_call *c,
 }
 
 /* For a log without single calls. */
-static int take_cells(struct log_job *j, struct log_said *f, struct capo_log *log)
+static int take_cells(struct log_import *m, struct capo_log *log)
 {
         struct capo_log_frame frame;
         int e;
@@ -148,7 +150,7 @@ static int take_cells(struct log_job *j, struct log_said *f, struct capo_log *lo
 
                 if (frame.type != CAPO_FRAME_CELL || capo_log_cell(&frame, &cell, &host, &gpu) < 0)
                         continue;
-                e = describe_call(j, f,
+                e = describe_call(m,
                                   &(struct capo_record){.bytes = cell.bytes,
                                                         .gpu_ns = gpu.head.count > 0,
                                                         .comm = cell.comm,
@@ -164,7 +166,7 @@ static int take_cells(struct log_job *j, struct log_said *f, struct capo_log *lo
                                   cell.count, &c);
                 if (e > 0) {
                         c.alone = true;
-                        e = append_quantiles(j, &c, &gpu);
+                        e = append_quantiles(m, &c, &gpu);
                 }
                 if (e < 0)
                         return e;
@@ -172,72 +174,94 @@ static int take_cells(struct log_job *j, struct log_said *f, struct capo_log *lo
         return e;
 }
 
-static int read_log(struct log_job *j, struct capo_log *log, struct log_said *f)
+static void list_comms(struct log_import *m, uint32_t process)
 {
-        int e = log_said_read(f, log);
+        uint32_t n;
+        const struct capo_job_use *use = capo_job_uses(m->job, process, &n);
 
-        if (capo_log_health(log)->n_damages)
-                capo_samples_note(j->in->set, "%s: damaged in %llu places, the rest is used",
-                                  capo_log_path(log),
-                                  (unsigned long long)capo_log_health(log)->n_damages);
-        if (e >= 0) {
-                capo_log_rewind(log);
-                e = capo_log_calls_each(log, take_record, &(struct log_reading){j, f});
+        for (; n--; use++) {
+                const struct capo_job_member *member =
+                        &m->job->comms[use->comm].members[use->member];
+
+                m->comms[member->id] = (struct log_comm){.member = member, .comm = use->comm};
         }
-        if (e >= 0 && !f->traced) {
-                capo_log_rewind(log);
-                e = take_cells(j, f, log);
-        }
+}
+
+static void forget_comms(struct log_import *m, uint32_t process)
+{
+        uint32_t n;
+        const struct capo_job_use *use = capo_job_uses(m->job, process, &n);
+
+        for (; n--; use++)
+                m->comms[m->job->comms[use->comm].members[use->member].id] = (struct log_comm){0};
+}
+
+static int read_process(struct log_import *m, uint32_t process)
+{
+        const struct capo_job_process *p = &m->job->processes[process];
+        struct capo_log *log = capo_job_log(m->job, process);
+        int e = p->read_error;
+
+        if (p->health.n_damages)
+                capo_samples_note(m->in->set, "%s: damaged in %llu places, the rest is used",
+                                  p->path, (unsigned long long)p->health.n_damages);
+        m->process = p;
+        log_labels_read(&m->labels, p);
+        list_comms(m, process);
+        if (e >= 0)
+                e = p->n_records ? capo_log_calls_each(log, take_record, m) : take_cells(m, log);
+        forget_comms(m, process);
+        capo_log_park(log);
         return e < 0 ? e : 0;
 }
 
 /* A communicator of which it is not known of any call what was forced takes no part; of others only
  * those calls. */
-static int leave_out_unknown(struct log_job *j)
+static int leave_out_unknown(struct log_import *m)
 {
-        struct capo_trial *runs = j->in->set->runs;
-        _cleanup_free_ bool *known = calloc(j->in->set->n_runs + 1, sizeof *known);
+        struct capo_trial *runs = m->in->set->runs;
+        _cleanup_free_ bool *known = calloc(m->in->set->n_runs + 1, sizeof *known);
         size_t kept = 0;
 
         if (!known)
                 return -ENOMEM;
-        for (size_t k = 0; k < j->n; k++)
-                known[j->calls[k].run] |= !j->calls[k].unknown;
-        for (size_t i = 0; i < j->n_comms; i++) {
-                struct capo_trial *t = &runs[j->comms[i].run];
+        for (size_t k = 0; k < m->n; k++)
+                known[m->calls[k].run] |= !m->calls[k].unknown;
+        for (size_t i = 0; i < m->n_runs; i++) {
+                struct capo_trial *t = &runs[m->runs[i].run];
 
-                if (known[j->comms[i].run])
+                if (known[m->runs[i].run])
                         continue;
                 snprintf(t->why, sizeof t->why,
                          "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
                 t->left_out = true;
         }
-        for (size_t k = 0; k < j->n; k++) {
-                if (!j->calls[k].unknown || runs[j->calls[k].run].left_out)
-                        j->calls[kept++] = j->calls[k];
+        for (size_t k = 0; k < m->n; k++) {
+                if (!m->calls[k].unknown || runs[m->calls[k].run].left_out)
+                        m->calls[kept++] = m->calls[k];
         }
-        j->n = kept;
+        m->n = kept;
         return 0;
 }
 
-static int make_samples(struct log_job *j)
+static int make_samples(struct log_import *m)
 {
-        if (leave_out_unknown(j) < 0)
+        if (m->n_unknown && leave_out_unknown(m) < 0)
                 return -ENOMEM;
-        if (j->n)
-                qsort(j->calls, j->n, sizeof *j->calls, by_match);
-        for (size_t i = 0, k; i < j->n; i = k) {
-                const struct log_call *c = &j->calls[i];
+        if (m->n)
+                qsort(m->calls, m->n, sizeof *m->calls, by_match);
+        for (size_t i = 0, k; i < m->n; i = k) {
+                const struct log_call *c = &m->calls[i];
                 struct capo_sample s;
                 unsigned kind = capo_call_kind(c->call);
 
-                for (k = i + 1; k < j->n && !c->alone && j->calls[k].run == c->run &&
-                                !j->calls[k].alone && j->calls[k].seq == c->seq;
+                for (k = i + 1; k < m->n && !c->alone && m->calls[k].run == c->run &&
+                                !m->calls[k].alone && m->calls[k].seq == c->seq;
                      k++)
                         ;
                 if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER &&
                     kind != CAPO_KIND_REDUCESCATTER)
-                        c = &j->calls[k - 1];
+                        c = &m->calls[k - 1];
                 s = (struct capo_sample){.bytes = c->bytes,
                                          .us = c->ns / 1e3,
                                          .run = c->run,
@@ -251,92 +275,99 @@ static int make_samples(struct log_job *j)
                                          .want_chunk = c->want.chunk,
                                          .ran = c->ran,
                                          .ran_channels = c->channels};
-                if (s.us > 0 && capo_samples_add(j->in->set, &s) < 0)
+                if (s.us > 0 && capo_samples_add(m->in->set, &s) < 0)
                         return -ENOMEM;
         }
         return 0;
 }
 
 /* An input is over, and nothing of it is used: what there was instead. */
-static int input_empty(struct log_job *j, const char *named)
+static int input_empty(struct log_import *m, const char *named)
 {
-        if (capo_array_room(&j->empty, j->n_empty, sizeof *j->empty) < 0)
+        if (capo_array_room(&m->empty, m->n_empty, sizeof *m->empty) < 0)
                 return -ENOMEM;
-        j->empty[j->n_empty++] = (struct log_empty){named, j->skipped_host, j->skipped_group};
+        m->empty[m->n_empty++] = (struct log_empty){named, m->skipped_host, m->skipped_group};
         return 0;
 }
 
 /* Said of the first input where nothing of any is used, else noted of each. */
-static int say_empty(struct log_job *j)
+static int say_empty(struct log_import *m)
 {
         static const char said[] =
                 "%s: no collective timed on the GPU in these logs (%llu calls with host times only, "
                 "%llu in groups or graphs); CAPO_GPU_SAMPLE=1 times every call";
-        size_t i = j->n == 0 && j->n_empty;
+        size_t i = m->n == 0 && m->n_empty;
 
         if (i)
-                snprintf(j->in->error, j->in->room, said, j->empty[0].named,
-                         (unsigned long long)j->empty[0].host,
-                         (unsigned long long)j->empty[0].group);
-        for (size_t k = i; k < j->n_empty; k++)
-                capo_samples_note(j->in->set, said, j->empty[k].named,
-                                  (unsigned long long)j->empty[k].host,
-                                  (unsigned long long)j->empty[k].group);
+                snprintf(m->in->error, m->in->room, said, m->empty[0].named,
+                         (unsigned long long)m->empty[0].host,
+                         (unsigned long long)m->empty[0].group);
+        for (size_t k = i; k < m->n_empty; k++)
+                capo_samples_note(m->in->set, said, m->empty[k].named,
+                                  (unsigned long long)m->empty[k].host,
+                                  (unsigned long long)m->empty[k].group);
         return i ? -ENODATA : 0;
 }
 
-int capo_import_logs(struct capo_input *in, struct capo_late_log *logs, size_t n)
+int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *const *named)
 {
-        _cleanup_(log_said_freep) struct log_said *f = log_said_new();
+        struct log_import *m = calloc(1, sizeof *m);
         struct capo_input each = *in;
         char said[512] = "";
-        struct log_job j = {.in = &each};
         size_t before = 0;
-        int e = f ? 0 : -ENOMEM, wrong = 0;
+        int e = m ? 0 : -ENOMEM, wrong = 0;
 
-        for (size_t i = 0; i < n && e == 0; i++) {
-                each.path = logs[i].named;
-                if (logs[i].log)
-                        e = read_log(&j, logs[i].log, f);
-                else
-                        capo_samples_note(in->set, "left out %s: %s", logs[i].path,
-                                          logs[i].why ? logs[i].why : "no memory");
-                log_said_clear(f);
-                if (logs[i].log)
-                        capo_log_park(logs[i].log);
-                if (!logs[i].lent)
-                        capo_log_close(steal(&logs[i].log));
+        if (!m)
+                return e;
+        m->in = &each;
+        m->job = job;
+        for (uint32_t i = 0; i < job->n_processes && e == 0; i++) {
+                each.path = named[i];
+                e = read_process(m, i);
                 if (e == -EINVAL) { /* this log is out, the others are not */
                         if (!wrong)
                                 snprintf(said, sizeof said, "%s", in->error);
                         *in->error = 0;
                         wrong = e;
                         e = 0;
-                } else if (e == 0 && (i + 1 == n || strcmp(logs[i].named, logs[i + 1].named))) {
-                        e = j.n == before ? input_empty(&j, logs[i].named) : 0;
-                        before = j.n;
-                        j.skipped_host = j.skipped_group = 0;
+                } else if (e == 0 &&
+                           (i + 1 == job->n_processes || strcmp(named[i], named[i + 1]))) {
+                        e = m->n == before ? input_empty(m, named[i]) : 0;
+                        before = m->n;
+                        m->skipped_host = m->skipped_group = 0;
                 }
         }
         if (e == 0)
-                e = log_job_settle(&j);
+                e = log_runs_settle(m);
         if (e == 0)
-                e = make_samples(&j);
+                e = make_samples(m);
         if (e == 0)
-                e = say_empty(&j);
+                e = say_empty(m);
         if (wrong && (e == 0 || e == -ENODATA)) {
                 snprintf(in->error, in->room, "%s", said);
                 e = wrong;
         }
         if (e < 0 && !in->error[0])
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-e));
-        for (size_t i = 0; i < j.n_comms; i++) {
-                free(j.comms[i].ranks_on);
-                free(j.comms[i].ranks);
-        }
-        free(j.calls);
-        free(j.hosts);
-        free(j.comms);
-        free(j.empty);
+        free(m->calls);
+        free(m->runs);
+        free(m->empty);
+        free(m);
         return e;
+}
+
+int capo_import_job(const struct capo_job *job, const struct capo_label *label,
+                    struct capo_samples *set, char *error, size_t room)
+{
+        _cleanup_free_ char **named = calloc(job->n_processes + 1, sizeof *named);
+        struct capo_input in = {.label = label, .set = set, .error = error, .room = room};
+
+        error[0] = 0;
+        if (!named)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                named[i] = job->processes[i].path;
+        in.path = job->n_processes ? named[0] : "";
+        set->n_files += job->n_processes;
+        return capo_import_job_as(&in, job, named);
 }

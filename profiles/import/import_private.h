@@ -4,7 +4,7 @@
 #ifndef CAPO_IMPORT_PRIV_H
 #define CAPO_IMPORT_PRIV_H
 
-#include "analysis/log/log_read.h"
+#include "analysis/job/job.h"
 #include "profiles/import/import.h"
 
 struct capo_input {
@@ -23,13 +23,9 @@ struct capo_input {
 struct capo_late {
         bool labelled;
         struct capo_label label;
-        struct capo_late_log {
-                char *path, *named;
-                struct capo_log *log; /* NULL: it cannot be read */
-                char *why;            /* not; NULL where it can */
-                bool lent;            /* log is the caller's */
-        } * logs;
-        size_t n_logs;
+        struct capo_job *job; /* of capo's logs; NULL: there are none */
+        char **named;         /* what the user called each, by process */
+        char *unread;         /* why the first of those that cannot be read cannot; NULL: none */
         struct inspector *records;
 };
 
@@ -104,9 +100,9 @@ int capo_input_layout(const char *text, struct capo_trial *run);
         int capo_import_##name(struct capo_input *in);
 #include "profiles/import/importers.def"
 
-/** capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every
- * rank; @in: the label, and where things go. @logs that are not lent are closed, one by one. */
-int capo_import_logs(struct capo_input *in, struct capo_late_log *logs, size_t n);
+/** capo_import_job_as() - capo_import_job() with where things go in @in; @named: what the user
+ * called the log of each process. Errors are said. */
+int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *const *named);
 
 /* ---- what NCCL says about itself in its log, profiles/import/nccl_log.c ---- */
 

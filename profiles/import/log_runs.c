@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which run a communicator of a log is: the same one in the logs of all its ranks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,62 +9,53 @@
 #include "core/base/util.h"
 #include "profiles/import/log_runs.h"
 
-enum { MAX_RANKS = 65536 };
-
-/* Logs of one host mostly come one after the other. UINT32_MAX: no memory. */
-static uint32_t host_of(struct log_job *j, const char *name)
+/* Members are sorted by rank, then by process. */
+static uint32_t copy_of(const struct capo_job_comm *comm, const struct capo_job_member *m)
 {
-        uint32_t h = j->n_hosts;
+        uint32_t copy = 0;
 
-        while (h > 0 && strcmp(j->hosts[h - 1], name))
-                h--;
-        if (h)
-                return h - 1;
-        if (capo_array_room(&j->hosts, j->n_hosts, sizeof *j->hosts) < 0)
-                return UINT32_MAX;
-        snprintf(j->hosts[j->n_hosts], sizeof *j->hosts, "%s", name);
-        return j->n_hosts++;
-}
-
-static int count_on_host(struct log_comm_run *k, uint32_t host)
-{
-        uint32_t *more;
-
-        if (host >= k->n_hosts_) {
-                more = reallocarray(k->ranks_on, 2 * (size_t)host + 8, sizeof *more);
-                if (!more)
-                        return -ENOMEM;
-                memset(more + k->n_hosts_, 0, (2 * (size_t)host + 8 - k->n_hosts_) * sizeof *more);
-                k->ranks_on = more;
-                k->n_hosts_ = 2 * host + 8;
+        for (const struct capo_job_member *k = m; m->rank >= 0 && k-- > comm->members;) {
+                if (k->rank != m->rank)
+                        break;
+                copy += k->told.n_ranks == m->told.n_ranks;
         }
-        k->ranks_on[host]++;
-        return 0;
+        return copy;
 }
 
-/* Where nobody told how many nodes there are, the hosts of the logs do, once every rank has left
- * one. */
-int log_job_settle(struct log_job *j)
+static bool is_of_run(const struct log_run *run, const struct capo_job_comm *comm,
+                      const struct capo_job_member *m)
 {
-        _cleanup_free_ const char **names = calloc(j->n_hosts + 1, sizeof *names);
+        return m->told.n_ranks == run->n_ranks && copy_of(comm, m) == run->copy;
+}
 
-        if (!names)
+int log_runs_settle(struct log_import *m)
+{
+        _cleanup_free_ const char **names = calloc(m->job->n_nodes + 1, sizeof *names);
+        _cleanup_free_ uint32_t *ranks_on = calloc(m->job->n_nodes + 1, sizeof *ranks_on);
+
+        if (!names || !ranks_on)
                 return -ENOMEM;
-        for (size_t i = 0; i < j->n_comms; i++) {
-                struct capo_trial *t = &j->in->set->runs[j->comms[i].run];
+        for (size_t i = 0; i < m->n_runs; i++) {
+                const struct capo_job_comm *comm = &m->job->comms[m->runs[i].comm];
+                struct capo_trial *t = &m->in->set->runs[m->runs[i].run];
                 struct capo_layout layout = {0};
                 char text[CAPO_LAYOUT_TEXT];
                 size_t n = 0;
 
-                for (uint32_t h = 0; h < j->n_hosts && h < j->comms[i].n_hosts_; h++) {
-                        if (j->comms[i].ranks_on[h]) {
-                                capo_layout_add(&layout, j->comms[i].ranks_on[h], 1);
-                                names[n++] = j->hosts[h];
+                memset(ranks_on, 0, m->job->n_nodes * sizeof *ranks_on);
+                for (uint32_t k = 0; k < comm->n_members; k++)
+                        ranks_on[m->job->processes[comm->members[k].process].node] +=
+                                is_of_run(&m->runs[i], comm, &comm->members[k]);
+                for (uint32_t h = 0; h < m->job->n_nodes; h++) {
+                        if (ranks_on[h]) {
+                                capo_layout_add(&layout, ranks_on[h], 1);
+                                names[n++] = m->job->nodes[h].name;
                         }
                 }
-                if ((int)layout.n_ranks == j->comms[i].n_ranks) /* else not all are known */
-                        capo_input_hosts(t, names, n);
-                if (t->layout[0] || t->n_nodes || (int)layout.n_ranks != j->comms[i].n_ranks)
+                if ((int)layout.n_ranks != m->runs[i].n_ranks) /* not all are known */
+                        continue;
+                capo_input_hosts(t, names, n);
+                if (t->layout[0] || t->n_nodes)
                         continue;
                 t->n_nodes = (int)layout.n_nodes;
                 capo_layout_print(&layout, text, sizeof text);
@@ -75,45 +65,25 @@ int log_job_settle(struct log_job *j)
         return 0;
 }
 
-/* Has another log this rank of @k? Then @c is of another job, though its communicator has the same
- * number. */
-static bool has_rank(const struct log_comm_run *k, const struct capo_log_comm *c)
-{
-        return k->ranks && c->rank >= 0 && c->rank < k->n_ranks &&
-               k->ranks[c->rank / 8] & 1 << c->rank % 8;
-}
-
-/* Rank @c of @k has a log too, of the host that @f names. */
-static int mark_rank(struct log_job *j, struct log_comm_run *k, struct log_said *f,
-                     const struct capo_log_comm *c)
-{
-        uint32_t host = host_of(j, f->host);
-
-        if (host == UINT32_MAX || count_on_host(k, host) < 0)
-                return -ENOMEM;
-        if (k->ranks && c->rank >= 0 && c->rank < k->n_ranks)
-                k->ranks[c->rank / 8] |= (uint8_t)(1 << c->rank % 8);
-        f->comms[c->id].run = k->run + 1;
-        return 0;
-}
-
 /* A run for @c, the first of its communicator that is met. UINT32_MAX: no memory, or what in->error
  * says. */
-static uint32_t new_run(struct log_job *j, struct log_said *f, const struct capo_log_comm *c)
+static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t copy)
 {
-        struct capo_trial run = {.source = (char *)j->in->path,
-                                 .iterations = 1,
-                                 .nccl = f->nccl,
-                                 .began = {.at = f->began},
-                                 .n_ranks = c->n_ranks > 0 ? c->n_ranks : 0,
-                                 .n_nodes = c->n_nodes > 0 ? c->n_nodes : 0};
+        const struct log_labels *labels = &m->labels;
+        struct capo_layout_told told = c->member->told;
+        struct log_run k = {.comm = c->comm, .n_ranks = told.n_ranks, .copy = copy};
+        struct capo_trial run = {
+                .source = (char *)m->in->path,
+                .iterations = 1,
+                .nccl = labels->nccl,
+                .began = {.at = (int64_t)(m->process->header.t0_real_ns / 1000000000)},
+                .n_ranks = told.n_ranks > 0 ? told.n_ranks : 0,
+                .n_nodes = told.n_nodes > 0 ? told.n_nodes : 0};
         struct capo_layout world, layout;
-        struct capo_layout_told told = {c->n_ranks, c->n_nodes, c->min_local, c->max_local};
         char text[CAPO_LAYOUT_TEXT];
-        bool have_world = f->layout[0] && capo_layout_parse(f->layout, &world, NULL) == 0;
-        struct log_comm_run k = {.uid = c->uid, .n_ranks = c->n_ranks};
+        bool have_world = labels->layout[0] && capo_layout_parse(labels->layout, &world, NULL) == 0;
 
-        if (have_world && told.n_nodes <= 0 && (int)world.n_ranks == c->n_ranks)
+        if (have_world && told.n_nodes <= 0 && (int)world.n_ranks == told.n_ranks)
                 run.n_nodes = told.n_nodes = (int)world.n_nodes;
         if (capo_layout_of_comm(have_world ? &world : NULL, &told, &layout, NULL) == 0) {
                 capo_layout_print(&layout, text, sizeof text);
@@ -121,38 +91,38 @@ static uint32_t new_run(struct log_job *j, struct log_said *f, const struct capo
                         strcpy(run.layout, text);
                 run.n_nodes = (int)layout.n_nodes;
         }
-        memcpy(run.gpu, f->gpu, sizeof run.gpu);
-        memcpy(run.driver, f->driver, sizeof run.driver);
-        memcpy(run.settings, f->settings.text, sizeof run.settings);
-        capo_input_tuner(&run, f->tuner, f->sweep || f->env_algo || f->env_proto);
-        if (capo_input_label(j->in, &run) < 0)
+        snprintf(run.gpu, sizeof run.gpu, "%.47s", labels->gpu);
+        if (*labels->driver)
+                snprintf(run.driver, sizeof run.driver, "CUDA %.24s", labels->driver);
+        memcpy(run.settings, labels->settings.text, sizeof run.settings);
+        capo_input_tuner(&run, labels->tuner,
+                         labels->sweep || labels->env_algo || labels->env_proto);
+        if (capo_input_label(m->in, &run) < 0)
                 return UINT32_MAX;
-        if (capo_array_room(&j->comms, j->n_comms, sizeof *j->comms) < 0)
+        if (capo_array_room(&m->runs, m->n_runs, sizeof *m->runs) < 0)
                 return UINT32_MAX;
-        k.ranks = c->uid && c->n_ranks > 0 && c->n_ranks <= MAX_RANKS
-                          ? calloc((size_t)c->n_ranks / 8 + 1, 1)
-                          : NULL;
-        k.run = capo_samples_run(j->in->set, &run);
-        if (k.run == UINT32_MAX) {
-                free(k.ranks);
-                return UINT32_MAX;
-        }
-        j->comms[j->n_comms++] = k;
+        k.run = capo_samples_run(m->in->set, &run);
+        if (k.run != UINT32_MAX)
+                m->runs[m->n_runs++] = k;
         return k.run;
 }
 
-uint32_t log_job_run(struct log_job *j, struct log_said *f, const struct capo_log_comm *c)
+uint32_t log_run_of(struct log_import *m, struct log_comm *c)
 {
-        size_t i = 0;
+        uint32_t copy, run = UINT32_MAX;
 
-        if (f->comms[c->id].run) /* as for nearly all calls */
-                return f->comms[c->id].run - 1;
-        while (i < j->n_comms && (j->comms[i].uid != c->uid || j->comms[i].n_ranks != c->n_ranks ||
-                                  has_rank(&j->comms[i], c)))
-                i++;
-        if (i == j->n_comms && new_run(j, f, c) == UINT32_MAX)
-                return UINT32_MAX;
-        if (mark_rank(j, &j->comms[i], f, c) < 0)
-                return UINT32_MAX;
-        return j->comms[i].run;
+        if (c->run) /* as for nearly all calls */
+                return c->run - 1;
+        copy = copy_of(&m->job->comms[c->comm], c->member);
+        for (size_t i = 0; i < m->n_runs && run == UINT32_MAX; i++) {
+                const struct log_run *k = &m->runs[i];
+
+                if (k->comm == c->comm && k->n_ranks == c->member->told.n_ranks && k->copy == copy)
+                        run = k->run;
+        }
+        if (run == UINT32_MAX)
+                run = new_run(m, c, copy);
+        if (run != UINT32_MAX)
+                c->run = run + 1;
+        return run;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The logs that are read together (import_log.c), and the runs that their communicators are. */
+/* A recorded job while its samples are made (import_log.c), and the runs that its communicators
+ * are. */
 #ifndef CAPO_IMPORT_LOG_RUNS_H
 #define CAPO_IMPORT_LOG_RUNS_H
 
@@ -15,23 +16,32 @@ struct log_call {
         bool alone;   /* no other rank's time of it can be found */
 };
 
-struct log_comm_run {
-        uint64_t uid;
-        uint32_t run;
+/* Ranks that have their calls together. A communicator is one run; where logs of several jobs have
+ * one of the same number (NCCL_COMM_ID), it is as many. */
+struct log_run {
+        uint32_t comm; /* in the job */
         int n_ranks;
-        uint32_t *ranks_on; /* ranks seen, by host; of n_hosts_ hosts */
-        uint32_t n_hosts_;
-        uint8_t *ranks; /* seen, a bit each; NULL: too many to tell */
+        uint32_t copy; /* a rank's first log is in 0, a second one in 1, ... */
+        uint32_t run;  /* in in->set->runs */
 };
 
-struct log_job {
-        struct capo_input *in;
+/* A communicator of the process that is read. */
+struct log_comm {
+        const struct capo_job_member *member; /* NULL: the log does not describe it */
+        uint32_t comm;                        /* in the job */
+        uint32_t run;                         /* 1 + the run of its calls; 0: none yet */
+};
+
+struct log_import {
+        struct capo_input *in; /* path: what the user called the log that is read */
+        const struct capo_job *job;
+        const struct capo_job_process *process;
+        struct log_labels labels; /* of the process */
+        struct log_comm comms[UINT16_MAX + 1];
         struct log_call *calls;
-        size_t n;
-        struct log_comm_run *comms; /* by uid */
-        size_t n_comms;
-        char (*hosts)[64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
-        uint32_t n_hosts;
+        size_t n, n_unknown;
+        struct log_run *runs;
+        size_t n_runs;
         uint64_t skipped_host, skipped_group; /* of the input being read */
         struct log_empty {
                 const char *named;
@@ -40,12 +50,12 @@ struct log_job {
         size_t n_empty;
 };
 
-/** log_job_run() - the run of communicator @c of the log that @f is of. UINT32_MAX: no memory, or
- * what in->error says. */
-uint32_t log_job_run(struct log_job *j, struct log_said *f, const struct capo_log_comm *c);
+/** log_run_of() - the run of communicator @c of the process. UINT32_MAX: no memory, or what
+ * in->error says. */
+uint32_t log_run_of(struct log_import *m, struct log_comm *c);
 
-/** log_job_settle() - where nobody told how many nodes there are, the hosts of the logs do, once
+/** log_runs_settle() - where nobody told how many nodes there are, the hosts of the logs do, once
  * every rank has left one. Return: 0; -ENOMEM. */
-int log_job_settle(struct log_job *j);
+int log_runs_settle(struct log_import *m);
 
 #endif

@@ -87,6 +87,7 @@ with tempfile.TemporaryDirectory() as top:
         check([job], [0, 1], 'advise', job)
         check([job], [0, 1], 'export', job, '-o', 'samples.csv')
         check([job], [0, 1], 'fit', job, '-o', 'profile.json')
+        check([job], [0, 1, 3], 'expect', job)
         check([job], [0, 1], 'store', 'add', 'store.db', job)
     check(['a', 'b'], [0], 'diff', 'a', 'b')
     os.makedirs('both')  # two jobs in one folder: which log is of which job is read from all of each
