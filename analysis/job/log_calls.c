@@ -7,6 +7,7 @@
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/log_calls.h"
+#include "analysis/job/stats_private.h"
 
 enum { SHARE = 256 };
 
@@ -93,5 +94,26 @@ int capo_log_calls_each(struct capo_log *log, capo_log_call_fn each, void *arg)
 
         while (r == 0 && (more = capo_log_next(log, &f)) > 0)
                 r = capo_log_calls_take(c, &f, each, arg);
+        return r ? r : more < 0 ? more : 0;
+}
+
+int capo_log_cells_each(struct capo_log *log, capo_log_cell_fn each, void *arg)
+{
+        struct capo_log_hist_view host, gpu;
+        struct job_places places = {0};
+        struct capo_log_frame f;
+        struct capo_log_cell cell;
+        int r = 0, more;
+
+        while ((more = capo_log_next(log, &f)) > 0 && r == 0) {
+                if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
+                        r = job_place(&places, cell.id, f.offset);
+        }
+        for (uint32_t id = 0; id < places.n && r == 0; id++) {
+                if (places.at[id] && capo_log_frame_at(log, places.at[id], &f) == 0 &&
+                    capo_log_cell(&f, &cell, &host, &gpu) == 0)
+                        r = each(&cell, &host, &gpu, arg);
+        }
+        free(places.at);
         return r ? r : more < 0 ? more : 0;
 }

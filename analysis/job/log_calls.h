@@ -37,4 +37,12 @@ int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f
  * -EIO, as capo_log_next(). */
 int capo_log_calls_each(struct capo_log *log, capo_log_call_fn each, void *arg);
 
+typedef int (*capo_log_cell_fn)(const struct capo_log_cell *cell,
+                                const struct capo_log_hist_view *host,
+                                const struct capo_log_hist_view *gpu, void *arg);
+
+/** capo_log_cells_each() - the cells of all frames that are left of @log, each as it was written
+ * last: a checkpoint writes those that have changed anew. Return: as capo_log_calls_each(). */
+int capo_log_cells_each(struct capo_log *log, capo_log_cell_fn each, void *arg);
+
 #endif

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
@@ -137,41 +136,31 @@ static int append_quantiles(struct log_import *m, struct log_call *c,
         return 0;
 }
 
-/* For a log without single calls. */
-static int take_cells(struct log_import *m, struct capo_log *log)
+/* Of a log without single calls. */
+static int take_cell(const struct capo_log_cell *cell, const struct capo_log_hist_view *host,
+                     const struct capo_log_hist_view *gpu, void *arg)
 {
-        struct capo_log_frame frame;
-        int e;
+        struct log_import *m = arg;
+        const struct capo_record like = {.bytes = cell->bytes,
+                                         .gpu_ns = gpu->head.count > 0,
+                                         .comm = cell->comm,
+                                         .rule = cell->rule,
+                                         .call = cell->call,
+                                         .type = 255,
+                                         .op = 255,
+                                         .result = cell->result,
+                                         .clock = cell->clock,
+                                         .flags = cell->flags,
+                                         .algo_proto = cell->algo_proto,
+                                         .channels = cell->channels};
+        struct log_call c;
+        int e = describe_call(m, &like, cell->count, &c);
 
-        while ((e = capo_log_next(log, &frame)) > 0) {
-                struct capo_log_hist_view host, gpu;
-                struct capo_log_cell cell;
-                struct log_call c;
-
-                if (frame.type != CAPO_FRAME_CELL || capo_log_cell(&frame, &cell, &host, &gpu) < 0)
-                        continue;
-                e = describe_call(m,
-                                  &(struct capo_record){.bytes = cell.bytes,
-                                                        .gpu_ns = gpu.head.count > 0,
-                                                        .comm = cell.comm,
-                                                        .rule = cell.rule,
-                                                        .call = cell.call,
-                                                        .type = 255,
-                                                        .op = 255,
-                                                        .result = cell.result,
-                                                        .clock = cell.clock,
-                                                        .flags = cell.flags,
-                                                        .algo_proto = cell.algo_proto,
-                                                        .channels = cell.channels},
-                                  cell.count, &c);
-                if (e > 0) {
-                        c.alone = true;
-                        e = append_quantiles(m, &c, &gpu);
-                }
-                if (e < 0)
-                        return e;
-        }
-        return e;
+        (void)host;
+        if (e <= 0)
+                return e;
+        c.alone = true;
+        return append_quantiles(m, &c, gpu);
 }
 
 static void list_comms(struct log_import *m, uint32_t process)
@@ -209,7 +198,8 @@ static int read_process(struct log_import *m, uint32_t process)
         log_labels_read(&m->labels, p);
         list_comms(m, process);
         if (e >= 0)
-                e = p->n_records ? capo_log_calls_each(log, take_record, m) : take_cells(m, log);
+                e = p->n_records ? capo_log_calls_each(log, take_record, m)
+                                 : capo_log_cells_each(log, take_cell, m);
         forget_comms(m, process);
         capo_log_park(log);
         return e < 0 ? e : 0;

@@ -199,6 +199,32 @@ Test(import_log, damaged_histogram)
                           set.v[i].us);
 }
 
+/* A checkpoint writes the cell, the next one what it has become. */
+Test(import_log, only_the_last_state_of_a_cell_counts)
+{
+        const struct capo_log_cell cell = {.id = 1,
+                                           .comm = 1,
+                                           .bytes = 64,
+                                           .count = 8,
+                                           .call = CAPO_CALL_ALLREDUCE,
+                                           .clock = CAPO_CLOCK_EVENT};
+        char path[] = "/tmp/capo-log-XXXXXX";
+        struct gen_hist hist = {0};
+        struct gen_log g;
+
+        close(mkstemp(path));
+        gen_log_open(&g, path, 7);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .n_ranks = 2, .n_nodes = 1}, "");
+        gen_hist_add(&hist, 10000, 4);
+        gen_log_cell(&g, cell, NULL, &hist);
+        gen_hist_add(&hist, 20000, 5);
+        gen_log_cell(&g, cell, NULL, &hist);
+        gen_log_close(&g);
+        cr_expect_eq(capo_import(path, NULL, &set, error, sizeof error), 0, "%s", error);
+        unlink(path);
+        cr_expect_eq(set.n, 9, "%zu", set.n);
+}
+
 /* Logs named one by one on a command line: a job's ranks are one run, not repeats of each other. */
 Test(import_log, ranks_as_inputs_of_their_own_are_one_run)
 {
