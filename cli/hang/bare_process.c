@@ -12,7 +12,7 @@
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "analysis/hang/wait_node.h"
+#include "analysis/hang/proc_pid.h"
 
 struct stranger {
         int pid;
@@ -23,7 +23,7 @@ struct stranger {
 
 static void find_process_library(struct stranger *s, const char *name, char *path, size_t room)
 {
-        int r = *path ? 0 : capo_hang_node_library(s->pid, name, path, room);
+        int r = *path ? 0 : capo_pid_library(s->pid, name, path, room);
 
         if (r < 0)
                 s->readable = r;
@@ -90,10 +90,10 @@ int hang_stranger(int pid, bool stacks, bool as_json, FILE *out)
         static const char *const with_nccl[] = {"libnccl.so", "librccl.so", "libtorch_cuda.so"};
         struct stranger s = {.pid = pid};
 
-        if (!capo_hang_node_state(pid))
+        if (!capo_pid_state(pid))
                 return capo_fail(-ESRCH, "pid %d: no such process here, and no log of one", pid);
-        capo_hang_node_name(pid, s.name, sizeof s.name);
-        capo_hang_node_waits(pid, s.waits, sizeof s.waits);
+        capo_pid_name(pid, s.name, sizeof s.name);
+        capo_pid_waits(pid, s.waits, sizeof s.waits);
         for (size_t i = 0; i < N_ELEMENTS(with_nccl); i++)
                 find_process_library(&s, with_nccl[i], s.nccl, sizeof s.nccl);
         find_process_library(&s, "libcapo.so", s.capo, sizeof s.capo);

@@ -14,7 +14,7 @@
 #include "core/base/util.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"
-#include "analysis/hang/wait_node.h"
+#include "analysis/hang/proc_pid.h"
 
 struct segments {
         struct capo_segment_info *v;
@@ -68,7 +68,7 @@ static bool same_folder(const char *a, const char *b)
 /* Is @s that process, and not one that had its number before it? */
 static bool has_number(const struct capo_segment_info *s, int pid)
 {
-        char state = s->pid == pid && !s->alive ? capo_hang_node_state(pid) : 0;
+        char state = s->pid == pid && !s->alive ? capo_pid_state(pid) : 0;
 
         return s->pid == pid && (!state || state == 'Z');
 }
@@ -77,7 +77,7 @@ static bool has_number(const struct capo_segment_info *s, int pid)
 static bool is_started_by(const struct capo_segment_info *s, int pid)
 {
         for (int at = s->pid, n = 0; s->alive && s->here && at > 1 && n < 64; n++) {
-                at = capo_hang_node_parent(at);
+                at = capo_pid_parent(at);
                 if (at == pid)
                         return true;
         }
@@ -129,8 +129,8 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
                 return 0;
         }
         if (s->alive)
-                known = s->here && capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED
-                                                                  : CAPO_HANG_IS_ALIVE;
+                known = s->here && capo_pid_stopped(s->pid) ? CAPO_HANG_IS_STOPPED
+                                                            : CAPO_HANG_IS_ALIVE;
         return add_log(logs, s->log_path, log, (struct hang_log){s->pid, s->here, known});
 }
 

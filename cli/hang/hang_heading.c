@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/hang/wait_node.h"
+#include "analysis/hang/proc_pid.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "cli/hang/cmd_hang.h"
@@ -69,7 +69,7 @@ const char *hang_ending(const struct hang_page *p, uint32_t process, char text[9
         const struct capo_hang_process *h = &p->hang.processes[process];
 
         if (h->ending == CAPO_HANG_BY_KILL && capo_process_of_here(&p->job->processes[process]) &&
-            capo_hang_node_oom((int)p->job->processes[process].header.pid))
+            capo_pid_oom((int)p->job->processes[process].header.pid))
                 snprintf(text, 96, "killed by the kernel, which was out of memory");
         else if (h->ending == CAPO_HANG_BY_KILL)
                 snprintf(text, 96, "killed by a signal, or ended by _exit()");

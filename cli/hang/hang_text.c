@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/hang/wait_graph.h"
-#include "analysis/hang/wait_node.h"
+#include "analysis/hang/proc_pid.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
@@ -81,7 +81,7 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
                         break;
                 *text = 0;
                 if (hang_lives_here(p, c->process))
-                        capo_hang_node_waits(pid, text, sizeof text);
+                        capo_pid_waits(pid, text, sizeof text);
                 fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "",
                         text, capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
                         capo_text_time(h->end_ns > capo_hang_active_ns(h)

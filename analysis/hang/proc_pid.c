@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
-#include "analysis/hang/wait_node.h"
+#include "analysis/hang/proc_pid.h"
 
 /* The state letter follows the name, which may contain anything. */
 static char state_in(const char *path)
@@ -21,7 +21,7 @@ static char state_in(const char *path)
         return p[2];
 }
 
-int capo_hang_node_parent(int pid)
+int capo_pid_parent(int pid)
 {
         char path[48], text[1024], *p;
         int parent = 0;
@@ -33,7 +33,7 @@ int capo_hang_node_parent(int pid)
         return parent;
 }
 
-char capo_hang_node_state(int pid)
+char capo_pid_state(int pid)
 {
         char path[48];
 
@@ -41,9 +41,9 @@ char capo_hang_node_state(int pid)
         return state_in(path);
 }
 
-bool capo_hang_node_stopped(int pid)
+bool capo_pid_stopped(int pid)
 {
-        char state = capo_hang_node_state(pid);
+        char state = capo_pid_state(pid);
 
         return state == 'T' || state == 't';
 }
@@ -61,9 +61,9 @@ static const char *state_name(char state)
         }
 }
 
-char *capo_hang_node_waits(int pid, char *text, size_t room)
+char *capo_pid_waits(int pid, char *text, size_t room)
 {
-        char path[300], where[128] = "", state = capo_hang_node_state(pid);
+        char path[300], where[128] = "", state = capo_pid_state(pid);
         unsigned threads = 0, busy = 0;
         struct dirent *e;
         DIR *dir;
@@ -92,7 +92,7 @@ char *capo_hang_node_waits(int pid, char *text, size_t room)
         return text;
 }
 
-char *capo_hang_node_name(int pid, char *text, size_t room)
+char *capo_pid_name(int pid, char *text, size_t room)
 {
         char path[48];
 
@@ -102,7 +102,7 @@ char *capo_hang_node_name(int pid, char *text, size_t room)
         return text;
 }
 
-int capo_hang_node_library(int pid, const char *name, char *path, size_t room)
+int capo_pid_library(int pid, const char *name, char *path, size_t room)
 {
         _cleanup_fclose_ FILE *maps = NULL;
         char line[4400];
@@ -121,7 +121,7 @@ int capo_hang_node_library(int pid, const char *name, char *path, size_t room)
         return 0;
 }
 
-bool capo_hang_node_oom(int pid)
+bool capo_pid_oom(int pid)
 {
         _cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         char line[4096], wanted[48];
