@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "capo/algorithms.h"
+#include "capo/kernels.h"
 #include "capo/call_ids.h"
 #include "capo/collectives.h"
 #include "core/base/calls.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithms, protocols and kernels by name. For the files that name one. Others pass numbers
- * on, and ask core/base/calls.h for their words.
+ * Algorithms and protocols by name. For the files that name one. Others pass numbers on, and ask
+ * core/base/calls.h for their words.
  */
 #ifndef CAPO_ALGORITHMS_H
 #define CAPO_ALGORITHMS_H
@@ -23,12 +23,6 @@ enum capo_proto {
 #define CAPO_PROTO(id, ...) CAPO_PROTO_##id,
 #include "capo/protocols.def"
         CAPO_PROTOS,
-};
-
-/* Kernels beside NCCL's table; they take the place of algorithm and protocol in algo_proto. */
-enum capo_kernel {
-#define CAPO_KERNEL(id, number, ...) CAPO_KERNEL_##id = (number),
-#include "capo/kernels.def"
 };
 
 static_assert(CAPO_ALGOS - 1 == CAPO_NCCL_ALGOS && CAPO_PROTOS - 1 == CAPO_NCCL_PROTOS,

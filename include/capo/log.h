@@ -8,6 +8,7 @@
 
 #include "capo/algorithms.h"
 #include "capo/frame_types.h"
+#include "capo/kernels.h"
 #include "capo/log_layout.h"
 #include "capo/record.h"
 

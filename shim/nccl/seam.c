@@ -3,7 +3,7 @@
  * it. */
 #include <string.h>
 
-#include "capo/algorithms.h"
+#include "capo/kernels.h"
 #include "capo/env.h"
 #include "capo/frame_types.h"
 #include "capo/seam.h"

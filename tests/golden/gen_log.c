@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "capo/algorithms.h"
+#include "capo/kernels.h"
 #include "capo/call_ids.h"
 #include "capo/frame_types.h"
 #include "core/base/util.h"

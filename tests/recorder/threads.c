@@ -14,7 +14,6 @@
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/seam.h"
-#include "capo/record.h"
 #include "shim/record/nccl_abi.h"
 #include "shim/record/shim.h"
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "capo/call_ids.h"
-#include "capo/record.h"
 #include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

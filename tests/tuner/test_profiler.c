@@ -2,6 +2,7 @@
 /* The body behind all profiler interfaces: whose events are whose, and the slots that fold kernel
  * time stamps. */
 #include "capo/algorithms.h"
+#include "capo/kernels.h"
 #include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "core/base/util.h"

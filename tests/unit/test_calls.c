@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "capo/algorithms.h"
+#include "capo/kernels.h"
 #include "capo/call_ids.h"
 #include "capo/collectives.h"
 #include "core/base/calls.h"

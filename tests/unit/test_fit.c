@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "capo/algorithms.h"
+#include "capo/kernels.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"

@@ -7,7 +7,6 @@
 
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
-#include "capo/record.h"
 #include "profiles/fit/fit_trial.h"
 
 static struct capo_samples set;

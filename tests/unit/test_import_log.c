@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "capo/algorithms.h"
+#include "capo/kernels.h"
 #include "capo/call_ids.h"
 #include "capo/frame_types.h"
 #include "core/base/calls.h"

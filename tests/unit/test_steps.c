@@ -6,7 +6,6 @@
 
 #include "capo/call_ids.h"
 #include "analysis/steps/steps.h"
-#include "capo/record.h"
 #include "core/base/calls.h"
 #include "tests/golden/gen_pattern.h"
 #include "tests/steps/made_jobs.h"

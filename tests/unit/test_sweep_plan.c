@@ -6,7 +6,6 @@
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
-#include "capo/record.h"
 #include "tuner/sweep_plan.h"
 #include "tests/unit/comma.h"
 

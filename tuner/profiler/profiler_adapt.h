@@ -4,6 +4,7 @@
 #ifndef CAPO_PROFILER_ADAPT_H
 #define CAPO_PROFILER_ADAPT_H
 
+#include "capo/kernels.h"
 #include "tuner/profiler/profiler.h"
 
 /* init with what NCCL tells from v5 on; older versions tell less. */

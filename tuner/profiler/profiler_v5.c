@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.28: a 64-bit type. */
-#include "capo/algorithms.h"
 #include "tuner/profiler/profiler_adapt.h"
 
 static capo_nccl_result init_profiler_v5(void **context, uint64_t comm_id, int *mask,

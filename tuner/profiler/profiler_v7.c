@@ -4,7 +4,6 @@
  * kernel's phases; and the tag of the call that an event is of, which goes on to a chained profiler
  * as it came.
  */
-#include "capo/algorithms.h"
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
