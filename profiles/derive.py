@@ -95,7 +95,7 @@ def main():
         print(f"{o.platform}: nothing to predict in {asked} splits")
         return
     nodes = o.only or f"1 to {o.nodes}"
-    profile = {"capo_profile": 1, "name": f"predicted-{o.platform}",
+    profile = {"capo_profile": 1, "name": f"predicted, not measured: NCCL {release}'s model for {nodes} {o.platform} nodes",
                "provenance": {"tool": "profiles/derive.py", "clock": "none: predicted", "nccl": release,
                               "source": "NCCL's cost model on virtual GPUs, corrected by links and hops",
                               "asked": f"{asked} splits of 2 to {o.most} GPUs over {nodes} nodes, 1K to 8G"},
