@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo pack: puts the finished logs of a folder into one compressed file per node
  * (analysis/log/pack.h). */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -54,6 +55,43 @@ static void say_pack(const struct capo_pack_event *event, void *arg)
         }
 }
 
+/* Return: 0, also when something failed that was said; an exit status. */
+static int pack_folder(struct pack *pack, const char *folder)
+{
+        int r = (pack->list ? capo_pack_preview : capo_pack_folder)(folder, pack->all, say_pack,
+                                                                    pack);
+
+        return r < 0 && !pack->n_failed
+                       ? capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", folder, strerror(-r))
+                       : 0;
+}
+
+static int is_folder(const struct dirent *entry)
+{
+        return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
+}
+
+/* The logs of @folder, and those of the jobs that have a folder in it, as capo run makes them. */
+static int pack_jobs(struct pack *pack, const char *folder)
+{
+        struct dirent **entries = NULL;
+        int r = pack_folder(pack, folder), n = scandir(folder, &entries, is_folder, alphasort);
+
+        for (int i = 0; i < n; i++) {
+                char path[PATH_MAX];
+                struct stat st;
+
+                if (r == 0 &&
+                    snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name) <
+                            (int)sizeof path &&
+                    stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+                        r = pack_folder(pack, path);
+                free(entries[i]);
+        }
+        free(entries);
+        return r;
+}
+
 static int pack_run(void *options, int n, char **words)
 {
         struct pack *pack = options;
@@ -69,11 +107,13 @@ static int pack_run(void *options, int n, char **words)
                         return capo_fail(CAPO_EXIT_USAGE, "pack: %s: expected %s", words[i],
                                          pack->undo ? "a file *" CAPO_PACK_SUFFIX
                                                     : "a folder of logs");
-                if (pack->undo)
-                        r = capo_pack_undo(words[i], say_pack, pack);
-                else
-                        r = (pack->list ? capo_pack_preview : capo_pack_folder)(words[i], pack->all,
-                                                                                say_pack, pack);
+                if (!pack->undo) {
+                        r = pack_jobs(pack, words[i]);
+                        if (r)
+                                return r;
+                        continue;
+                }
+                r = capo_pack_undo(words[i], say_pack, pack);
                 if (r < 0 && !pack->n_failed)
                         return capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", words[i], strerror(-r));
         }
@@ -97,13 +137,14 @@ static const struct cli_option options[] = {
 const struct cli_command pack_command = {
         .usage = "[--all] [--list] DIR... | --undo FILE...",
         .about =
-                "Puts the finished logs of a job into one compressed file for each node, NODE.capo.zst. Every verb reads it "
+                "Puts the finished logs of a job into one compressed file for each node, NODE.capo.zst, in DIR and in each job's folder in DIR. Every verb reads it "
                 "in place of the logs; FILE/NAME is one log in it. Logs of running processes stay as they are, and so do "
                 "logs that capo report --recover is still to finish, damaged ones, and those of other users. With CAPO_GATHER=node "
                 "the watch that capo run starts does this when the job is over.",
         .options = options,
         .after = "  capo pack capo-logs/48213\n"
                  "  capo pack --all capo-logs/48213\n"
+                 "  capo pack --all capo-logs\n"
                  "  capo report capo-logs/48213\n"
                  "  zstd -dc capo-logs/48213/node1.capo.zst | wc -c",
         .status = "0, also when there was nothing to do; 1 something failed, 2 wrong command line.",

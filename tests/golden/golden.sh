@@ -87,6 +87,10 @@ expect foreign.txt "$capo" report damaged/node-a0.3003.capo
 expect newer.txt "$capo" dump damaged/node-a0.3002.capo
 
 # The same pages come from packed logs.
+mkdir -p jobs/.hidden && cp -r uneven jobs/1 && cp -r uneven jobs/2 && cp -r uneven jobs/.hidden/3 # as capo run makes them
+"$capo" pack --all jobs >/dev/null || failed=1
+[ "$(ls jobs/1 jobs/2 | grep -c 'capo[.]zst$')" = 4 ] && [ "$(ls jobs/.hidden/3)" = "$(ls uneven)" ] || { echo "FAIL jobs are not packed: $(ls -R jobs)"; failed=1; }
+[ "$("$capo" pack --all jobs)" = "nothing to pack" ] || { echo "FAIL packed jobs are packed again"; failed=1; }
 "$capo" pack --all uneven killed >/dev/null || failed=1
 [ "$(ls uneven | wc -l)" = 2 ] || { echo "FAIL uneven is not packed: $(ls uneven)"; failed=1; }
 expect uneven.txt "$capo" report uneven
