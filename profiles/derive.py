@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: derive.py CAPO PLATFORM OUT.json [--table CSV] [--nodes N] [--only N] [--most GPUS] [--work DIR]    predicted rules for every split of a platform.
+"""usage: derive.py CAPO PLATFORM OUT.json [--table CSV] [--nodes N] [--only N] [--most GPUS] [--alike] [--work DIR]    predicted rules for every split of a platform.
 
-Asks `capo fit --model` for each way to take 2 to GPUS (32) GPUs of one or two nodes, and of three to N (4) nodes for those in
-which all nodes but the last have alike many, largest share first. Writes the rules that both accounts of the links
+Asks `capo fit --model` for each way to take 2 to GPUS (32) GPUs of one to N (4) nodes, largest share first; with --alike
+of three and more nodes only where all but the last give alike many. Writes the rules that both accounts of the links
 expect to gain 15 % as one profile, marked modelled. A split that was asked before is not
 asked again: DIR, where it is given, keeps an answer each. The profile says how many splits were asked, and with which NCCL. --only N: splits over N nodes alone.
 
@@ -15,10 +15,10 @@ SIZES = "1K..8G*4"
 COLUMNS = ("platform", "split", "nccl", "rows_written", "cells_to_measure", "most_gain_percent", "why_not")
 
 
-def splits(largest, nodes, only, most):
+def splits(largest, nodes, only, most, alike):
     for n in [only] if only else range(1, nodes + 1):
         for s in itertools.combinations_with_replacement(range(largest, 0, -1), n):
-            if 2 <= sum(s) <= most and (n < 3 or s[0] == s[-2]):
+            if 2 <= sum(s) <= most and (n < 3 or not alike or s[0] == s[-2]):
                 yield s
 
 
@@ -69,6 +69,7 @@ def main():
     p.add_argument("--nodes", type=int, default=4)
     p.add_argument("--only", type=int)
     p.add_argument("--most", type=int, default=32)
+    p.add_argument("--alike", action="store_true")
     p.add_argument("--work")
     o = p.parse_args()
     answers = tempfile.TemporaryDirectory()  # goes with this run
@@ -82,7 +83,7 @@ def main():
     gpus = machine["gpus"] if isinstance(machine.get("gpus"), int) else len(machine["gpus"])
     release = page("plan", "--alloc", "2", "--sizes", "1M")["nccl"]
     rules, table = [], []
-    for split in splits(gpus, o.nodes, o.only, o.most):
+    for split in splits(gpus, o.nodes, o.only, o.most, o.alike):
         answer, why = ask(capo, o.platform, split, o.work)
         if answer is None:
             print(f"{o.platform} {'+'.join(map(str, split))}: {why}", file=sys.stderr)
