@@ -19,7 +19,7 @@
 #include "profiles/fragment/bound.h"
 #include "profiles/fragment/nccl_model.h"
 
-/* Ceilings of more ranks take minutes; NCCL on virtual GPUs takes no more ranks. */
+/* Ceilings for more ranks take minutes; NCCL on virtual GPUs also has this limit. */
 enum { CEILING_RANKS = 32, UNKNOWN_EXIT = 3, ASKS_MOST = 64 };
 
 struct options {
@@ -33,7 +33,7 @@ struct options {
         bool no_nccl;
 };
 
-/* A number of the command line is one row. */
+/* A number on the command line is one row. */
 static int take_number(const struct options *o, struct expect_page *page)
 {
         page->what = "the number given";
@@ -47,7 +47,7 @@ static int take_number(const struct options *o, struct expect_page *page)
         return 0;
 }
 
-/* What a file does not say, or says of lost lines, the options do. */
+/* Options supply what a file lacks, or what lost lines would have said. */
 static void label_inputs(struct options *o)
 {
         struct capo_layout layout;
@@ -76,8 +76,8 @@ static void drop_other_calls(struct expect_page *page, unsigned call)
         page->n_rows = n;
 }
 
-/* The machine of the options, else the one that capo run recorded. Return: 0; 1 it is not known;
- * -EINVAL, said. */
+/* The machine of the options, else the one that capo run recorded. Return: 0; 1: not known;
+ * -EINVAL, printed. */
 static int find_machine(const struct options *o, struct expect_page *page, char *recorded,
                         size_t room, struct capo_topology **t, struct cli_machine_source *source)
 {
@@ -108,7 +108,7 @@ static int find_machine(const struct options *o, struct expect_page *page, char 
         return 0;
 }
 
-/* The GPUs of the options, else the first ones of the layout that was measured. */
+/* The GPUs of the options, else the first ones in the measured layout. */
 static int find_allocation(const struct options *o, struct expect_page *page,
                            const struct capo_topology *t, struct capo_alloc *a)
 {
@@ -155,7 +155,7 @@ static void set_ceilings(struct expect_page *page, const struct capo_topology *t
         }
 }
 
-/* Is NVLink all that joins the GPUs of a node, and do its switches add? */
+/* Is NVLink the only connection between the GPUs of a node, and can its switches add? */
 static void set_links(struct expect_page *page, const struct capo_topology *t)
 {
         for (size_t i = 0; i < t->n_gpus; i++)

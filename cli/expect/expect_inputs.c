@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was measured: nccl-tests output, other tables, or logs of capo, also of a job that runs. */
+/* Reads measurements: nccl-tests output, other tables, or logs of capo, also of a running job. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -77,14 +77,14 @@ char *expect_found_in(const struct expect_page *page, const char *proof, char *t
         return text;
 }
 
-/* Lines of NCCL may stand between the numbers. */
+/* NCCL's log lines may be between the numbers. */
 static int read_text(struct expect_page *page, const char *path)
 {
         char *text;
         size_t size;
 
         if (capo_file_read(path, MOST_BYTES, &text, &size) < 0)
-                return 0; /* a folder, or larger: the numbers alone */
+                return 0; /* a folder, or too large: use only the numbers */
         for (size_t i = 0; i < size; i++)
                 text[i] = text[i] ? text[i] : '?';
         return add_evidence(page, path, text);
@@ -109,7 +109,7 @@ static int read_settings(struct expect_page *page)
 
 /* ---- samples ---- */
 
-/* What a living process has not written is read from its memory. */
+/* What a live process has not written yet is read from its memory. */
 static int read_logs(struct expect_page *page, struct capo_log_paths *paths,
                      const struct capo_label *label, struct capo_samples *set)
 {
@@ -118,7 +118,7 @@ static int read_logs(struct expect_page *page, struct capo_log_paths *paths,
         char why[1024];
         int r = capo_live_logs_take(paths);
 
-        place.call = 0; /* logs say themselves what each call was */
+        place.call = 0; /* logs have the kind of each call */
         if (r < 0)
                 capo_warn("the memory of living processes cannot be read: %s", strerror(-r));
         job = cli_job_load_paths(page->what, paths);
@@ -171,7 +171,7 @@ static bool is_duration(const struct capo_sample *s)
         return s->bytes && s->us > 0 && s->make != CAPO_MAKE_HOST && s->make != CAPO_MAKE_CPU;
 }
 
-/* Ranks of a run whose nodes are not known are enough for its bandwidth. */
+/* For bandwidths, runs with the same number of ranks are alike if their nodes are not known. */
 static bool is_alike(const struct capo_trial *a, const struct capo_trial *b)
 {
         struct capo_layout la, lb;
@@ -180,7 +180,7 @@ static bool is_alike(const struct capo_trial *a, const struct capo_trial *b)
         return known == too && (known ? capo_layout_equal(&la, &lb) : a->n_ranks == b->n_ranks);
 }
 
-/* The run whose like have most samples. */
+/* The run that has most samples together with those like it. */
 static uint32_t find_usual_run(const struct capo_samples *set)
 {
         size_t most = 0;
@@ -217,7 +217,7 @@ static int by_call(const void *a, const void *b)
         return (x->busbw > y->busbw) - (x->busbw < y->busbw);
 }
 
-/* One row of each call and size: the median of its rates. */
+/* One row per call and size: the median of its rates. */
 static int make_rows(struct expect_page *page, const struct capo_samples *set, uint32_t usual)
 {
         const struct capo_trial *run = &set->runs[usual];

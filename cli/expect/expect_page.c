@@ -76,7 +76,7 @@ static size_t count_calls(const struct expect_page *page)
         return n;
 }
 
-/* Rows of the same call behind row @i. */
+/* Number of rows of the same call after row @i. */
 static size_t count_larger(const struct expect_page *page, size_t i)
 {
         size_t n = 0;
@@ -148,7 +148,7 @@ static void add_rates(const struct expect_page *page, struct cli_page *out)
         }
 }
 
-/* A row of the known bugs that makes this release slow, and whose condition is met. */
+/* A known bug that makes this release slow and whose condition is met. */
 static const struct capo_known_bug *find_bug(const struct expect_page *page, size_t *from)
 {
         for (size_t i = *from; i < capo_n_known_bugs; i++) {
